@@ -1,0 +1,226 @@
+//! What a task is made of: its definition, the identity that makes creation idempotent, and its stored size
+//! (decisions.md sections 2 and 7). Reading a definition from a request body is the business of the `api` crate.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::ids::Route;
+use crate::json::{self, JsonObject};
+use crate::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_DATA_BYTES, TASK_NAME_CHARS};
+use crate::refusal::Refusal;
+
+/// The routes of a task: at least one, distinct, sorted by code point. Kept as the JSON array that is stored and
+/// returned, because that is what nearly every use of them wants.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Routes(Arc<str>);
+
+impl Routes {
+    /// The set of these routes; nothing when there is none or one is named twice.
+    pub fn new(mut routes: Vec<Route>) -> Option<Self> {
+        let given = routes.len();
+        routes.sort();
+        routes.dedup();
+        if routes.is_empty() || routes.len() < given {
+            return None;
+        }
+        // A route holds no character that JSON escapes.
+        let text: Vec<String> = routes.iter().map(|route| format!("\"{route}\"")).collect();
+        Some(Self(format!("[{}]", text.join(",")).into()))
+    }
+
+    /// Trusts `text` to be what [`Routes::as_json`] gave earlier.
+    pub fn from_json(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The JSON array.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// The routes, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        routes_of(&self.0)
+    }
+
+    /// Whether `route` is one of them, exactly and case-sensitively.
+    pub fn contains(&self, route: &str) -> bool {
+        self.iter().any(|own| own == route)
+    }
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self(format!("[\"{ROUTE_DEFAULT}\"]").into())
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The routes in the text that [`Routes::as_json`] gives.
+pub fn routes_of(json: &str) -> impl Iterator<Item = &str> {
+    json.trim_matches(['[', ']']).split(',').map(|quoted| quoted.trim_matches('"'))
+}
+
+/// Why a text is no task name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidTaskName;
+
+/// Checks a task name: at most 256 code points, none of category Cc. The empty name is a name.
+pub fn task_name(text: &str) -> Result<Arc<str>, InvalidTaskName> {
+    // A code point has at least one byte: most names are short enough without counting.
+    let fits = text.len() <= TASK_NAME_CHARS || text.chars().count() <= TASK_NAME_CHARS;
+    if fits && !text.chars().any(char::is_control) { Ok(text.into()) } else { Err(InvalidTaskName) }
+}
+
+/// What creation and update set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// A label for people; null and empty differ.
+    pub name: Option<Arc<str>>,
+    /// What the worker gets.
+    pub args: JsonObject,
+    /// What the client keeps with the task.
+    pub metadata: JsonObject,
+    /// Higher is claimed first.
+    pub priority: i64,
+    /// The attempt budget, at least 1.
+    pub max_attempts: i64,
+    /// Who may claim it.
+    pub routes: Routes,
+}
+
+impl Default for Definition {
+    fn default() -> Self {
+        Self {
+            name: None,
+            args: JsonObject::empty(),
+            metadata: JsonObject::empty(),
+            priority: PRIORITY_DEFAULT,
+            max_attempts: MAX_ATTEMPTS_DEFAULT,
+            routes: Routes::default(),
+        }
+    }
+}
+
+/// The digest of a normalised creation request.
+pub type Identity = [u8; 32];
+
+impl Definition {
+    /// What makes two creations the same: the digest of the canonical JSON of all six members.
+    pub fn identity(&self) -> Identity {
+        let mut text = Vec::with_capacity(self.args.as_str().len() + self.metadata.as_str().len() + 128);
+        text.extend_from_slice(b"{\"args\":");
+        text.extend_from_slice(self.args.as_str().as_bytes());
+        text.extend_from_slice(b",\"max_attempts\":");
+        json::write_integer(&mut text, self.max_attempts);
+        text.extend_from_slice(b",\"metadata\":");
+        text.extend_from_slice(self.metadata.as_str().as_bytes());
+        text.extend_from_slice(b",\"name\":");
+        match &self.name {
+            Some(name) => json::write_string(&mut text, name),
+            None => text.extend_from_slice(b"null"),
+        }
+        text.extend_from_slice(b",\"priority\":");
+        json::write_integer(&mut text, self.priority);
+        text.extend_from_slice(b",\"routes\":");
+        text.extend_from_slice(self.routes.as_json().as_bytes());
+        text.push(b'}');
+        Sha256::digest(&text).into()
+    }
+
+    /// The size of the stored data without the result itself: the canonical JSON of all seven members
+    /// is this many bytes plus the canonical result.
+    pub fn stored_bytes(&self) -> usize {
+        const FRAME: usize =
+            r#"{"args":,"max_attempts":,"metadata":,"name":,"priority":,"result":,"routes":}"#.len();
+        FRAME
+            + self.args.as_str().len()
+            + json::integer_len(self.max_attempts)
+            + self.metadata.as_str().len()
+            + self.name.as_deref().map_or("null".len(), json::string_len)
+            + json::integer_len(self.priority)
+            + self.routes.as_json().len()
+    }
+}
+
+/// Refuses a task whose stored data would exceed the limit.
+pub fn check_stored_size(definition_bytes: usize, result: &JsonObject) -> Result<(), Refusal> {
+    if definition_bytes + result.as_str().len() > TASK_DATA_BYTES { Err(Refusal::TaskDataTooLarge) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &str) -> JsonObject {
+        JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn routes_are_a_sorted_set() {
+        let route = |text| Route::parse(text).unwrap();
+        let routes = Routes::new(vec![route("b"), route("A"), route("a.1")]).unwrap();
+        assert_eq!(routes.as_json(), r#"["A","a.1","b"]"#);
+        assert_eq!(routes.iter().collect::<Vec<_>>(), ["A", "a.1", "b"]);
+        assert!(routes.contains("A") && !routes.contains("B") && !routes.contains("a"));
+        assert_eq!(Routes::new(vec![route("a"), route("a")]), None);
+        assert_eq!(Routes::new(vec![]), None);
+    }
+
+    #[test]
+    fn a_task_name_has_at_most_256_code_points_and_no_control_character() {
+        let cases = [
+            (String::new(), true),
+            (" ".into(), true),
+            ("é".repeat(256), true),
+            ("😀".repeat(256), true),
+            ("a".repeat(257), false),
+            ("\u{200b}\u{feff}\u{ad}\u{2028}\u{2029}\u{e000}\u{378}".into(), true),
+            ("a\nb".into(), false),
+            ("\u{0}".into(), false),
+            ("\u{7f}".into(), false),
+            ("\u{9f}".into(), false),
+            ("\u{a0}".into(), true),
+        ];
+        for (name, valid) in cases {
+            assert_eq!(task_name(&name).is_ok(), valid, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_stored_data_is_the_one_of_the_contract() {
+        let smallest =
+            r#"{"args":{},"max_attempts":3,"metadata":{},"name":null,"priority":0,"result":{},"routes":["default"]}"#;
+        assert_eq!(Definition::default().stored_bytes() + "{}".len(), smallest.len());
+    }
+
+    #[test]
+    fn identity_ignores_key_order_and_route_order_but_not_number_kinds() {
+        let with_args = |text| Definition { args: object(text), ..Definition::default() }.identity();
+        assert_eq!(with_args(r#"{"a":1,"b":2}"#), with_args(r#"{"b":2,"a":1}"#));
+        assert_eq!(with_args(r#"{"a":1e2,"b":-0}"#), with_args(r#"{"a":100.0,"b":0}"#));
+        assert_eq!(with_args(r#"{"a":"\u00e9"}"#), with_args(r#"{"a":"é"}"#));
+        assert_ne!(with_args(r#"{"a":1}"#), with_args(r#"{"a":1.0}"#));
+        assert_ne!(with_args(r#"{"a":0.0}"#), with_args(r#"{"a":-0.0}"#));
+        assert_ne!(with_args(r#"{"a":[1,2]}"#), with_args(r#"{"a":[2,1]}"#));
+        let named = |name: Option<&str>| Definition { name: name.map(Into::into), ..Definition::default() }.identity();
+        assert_ne!(named(None), named(Some("")));
+        assert_ne!(named(None), named(Some("null")));
+    }
+
+    #[test]
+    fn stored_data_of_exactly_the_limit_is_accepted() {
+        let room = TASK_DATA_BYTES - Definition::default().stored_bytes();
+        let result = |bytes: usize| object(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - r#"{"a":""}"#.len())));
+        assert_eq!(check_stored_size(Definition::default().stored_bytes(), &result(room)), Ok(()));
+        let refused = check_stored_size(Definition::default().stored_bytes(), &result(room + 1));
+        assert_eq!(refused, Err(Refusal::TaskDataTooLarge));
+    }
+}

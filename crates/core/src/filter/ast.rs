@@ -1,0 +1,229 @@
+//! What a filter means once it is parsed: a closed, fully typed tree, for backends that translate it as well
+//! as for [`eval`](super::eval). Literals stand converted, the path always on the left.
+
+use crate::observation::WorkerStatus;
+use crate::task::Status;
+use crate::time::Timestamp;
+
+/// A boolean combination of predicates.
+///
+/// Chains are flat: a parsed `All` never holds an `All` directly, nor an `Any` an `Any`, and both hold at least
+/// two parts. With `n` levels of parentheses and `not` the tree is therefore at most `2n + 3` deep, and walking
+/// it recursively is safe.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression<P> {
+    /// Every part holds (`and`).
+    All(Vec<Expression<P>>),
+    /// At least one part holds (`or`).
+    Any(Vec<Expression<P>>),
+    /// The part does not hold (`not`).
+    Not(Box<Expression<P>>),
+    /// The predicate holds.
+    Is(P),
+}
+
+impl<P> Expression<P> {
+    /// The conjunction of `parts`, flat; one part alone stays itself.
+    pub(super) fn all(parts: Vec<Self>) -> Self {
+        Self::chain(parts, Self::All, |part| match part {
+            Self::All(inner) => Ok(inner),
+            other => Err(other),
+        })
+    }
+
+    /// The disjunction of `parts`, flat; one part alone stays itself.
+    pub(super) fn any(parts: Vec<Self>) -> Self {
+        Self::chain(parts, Self::Any, |part| match part {
+            Self::Any(inner) => Ok(inner),
+            other => Err(other),
+        })
+    }
+
+    fn chain(mut parts: Vec<Self>, join: fn(Vec<Self>) -> Self, open: fn(Self) -> Result<Vec<Self>, Self>) -> Self {
+        if parts.len() == 1
+            && let Some(only) = parts.pop()
+        {
+            return only;
+        }
+        let mut flat = Vec::with_capacity(parts.len());
+        for part in parts {
+            match open(part) {
+                Ok(inner) => flat.extend(inner),
+                Err(other) => flat.push(other),
+            }
+        }
+        join(flat)
+    }
+
+    /// Calls `visit` with every predicate, from left to right.
+    pub fn for_each(&self, visit: &mut impl FnMut(&P)) {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.for_each(visit)),
+            Self::Not(part) => part.for_each(visit),
+            Self::Is(predicate) => visit(predicate),
+        }
+    }
+}
+
+/// A test of one value: `E` is what it may be compared with for equality, `O` for order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Test<E, O = E> {
+    /// `==`
+    Equal(E),
+    /// `!=`
+    NotEqual(E),
+    /// `<`, `<=`, `>`, `>=`
+    Order(Order, O),
+    /// `in [...]`
+    OneOf(Vec<E>),
+    /// `not in [...]`
+    NoneOf(Vec<E>),
+}
+
+/// A test of a value that may be null: null can be compared and listed, but has no order.
+pub type NullableTest<T> = Test<Option<T>, T>;
+
+/// The comparisons that need an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// A test of a collection.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Membership<T> {
+    /// `literal in path`
+    Contains(T),
+    /// `literal not in path`
+    Lacks(T),
+}
+
+/// A number literal; a float is always finite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Written without `.` and exponent.
+    Int(i64),
+    /// Written with `.` or exponent.
+    Float(f64),
+}
+
+/// A literal of any type, as it may be compared with JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Literal {
+    /// `null`, `None`
+    Null,
+    /// `true`, `false`, `True`, `False`
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// A string.
+    Text(String),
+}
+
+/// What a filter may ask about a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskPredicate {
+    /// `exists` (true) or `missing` (false) of a field that every task has, be it null.
+    Always(bool),
+    /// `id`
+    Id(Test<String>),
+    /// `status`; its order is that of the words as text.
+    Status(Test<Status>),
+    /// `name`
+    Name(NullableTest<String>),
+    /// `last_route`
+    LastRoute(NullableTest<String>),
+    /// `priority`
+    Priority(Test<Number>),
+    /// `attempt`
+    Attempt(Test<Number>),
+    /// `max_attempts`
+    MaxAttempts(Test<Number>),
+    /// `created_at`
+    CreatedAt(Test<Timestamp>),
+    /// `updated_at`
+    UpdatedAt(Test<Timestamp>),
+    /// `started_at`
+    StartedAt(NullableTest<Timestamp>),
+    /// `finished_at`
+    FinishedAt(NullableTest<Timestamp>),
+    /// `routes`
+    Routes(Membership<String>),
+    /// `last_error.…`
+    LastError(LastErrorPredicate),
+    /// `args.…`, `metadata.…`, `result.…`: the document, the keys to step through, the question.
+    Document(Document, Vec<String>, DocumentPredicate),
+}
+
+/// What a filter may ask about the last error of a task. Only `Missing` holds for a task without one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LastErrorPredicate {
+    /// `exists(last_error.…)`, whichever the member.
+    Exists,
+    /// `missing(last_error.…)`, whichever the member.
+    Missing,
+    /// `last_error.type`
+    Type(Test<String>),
+    /// `last_error.message`
+    Message(Test<String>),
+    /// `last_error.traceback`
+    Traceback(NullableTest<String>),
+    /// `last_error.run_id`
+    RunId(Test<String>),
+    /// `last_error.attempt`
+    Attempt(Test<Number>),
+    /// `last_error.occurred_at`
+    OccurredAt(Test<Timestamp>),
+}
+
+/// The JSON documents of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// `args`
+    Args,
+    /// `metadata`
+    Metadata,
+    /// `result`
+    Result,
+}
+
+/// What a filter may ask about a value inside a JSON document (decisions.md section 13.4).
+#[derive(Clone, Debug, PartialEq)]
+pub enum DocumentPredicate {
+    /// The value is there, be it null.
+    Exists,
+    /// There is no such value.
+    Missing,
+    /// The value itself; types never convert, and only numbers have an order.
+    Value(Test<Literal, Number>),
+    /// The elements of an array or the keys of an object.
+    Elements(Membership<Literal>),
+}
+
+/// What a filter may ask about a worker observation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ObservationPredicate {
+    /// `exists` (true) or `missing` (false): every observation has all fields, be they null.
+    Always(bool),
+    /// `id`
+    Id(Test<String>),
+    /// `queue`
+    Queue(Test<String>),
+    /// `route`
+    Route(Test<String>),
+    /// `status`; its order is that of the words as text.
+    Status(Test<WorkerStatus>),
+    /// `task_id`
+    TaskId(NullableTest<String>),
+    /// `last_seen_at`
+    LastSeenAt(Test<Timestamp>),
+    /// `expires_at`
+    ExpiresAt(Test<Timestamp>),
+}

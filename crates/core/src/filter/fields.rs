@@ -1,0 +1,377 @@
+//! Which paths exist and what may be asked of each: the tables of decisions.md section 13.2, as code.
+
+use super::ast::{
+    Document, DocumentPredicate, LastErrorPredicate, Literal, Membership, ObservationPredicate, TaskPredicate, Test,
+};
+use super::types::FromLiteral;
+use super::{At, Fault, suggest};
+
+/// The predicates over one kind of record. The grammar is the same for all of them.
+pub(super) trait Vocabulary: Sized {
+    /// The predicate that asks `question` of `path`, if there is such a field and it can be asked that.
+    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault>;
+
+    /// The predicate for `exists` (true) or `missing` (false) of any field with one value.
+    fn presence(exists: bool) -> Self;
+}
+
+/// What a predicate asks, before the type of its path is known.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// `exists` (true) or `missing` (false).
+    Presence(bool),
+    Value(Test<At<Literal>>),
+    Elements(Membership<At<Literal>>),
+}
+
+/// A path as written.
+#[derive(Debug)]
+pub(super) struct Path<'a> {
+    pub(super) offset: usize,
+    /// At least one.
+    pub(super) names: Vec<&'a str>,
+}
+
+#[rustfmt::skip]
+const TASK_FIELDS: [&str; 16] = [
+    "id", "status", "name", "last_route", "priority", "attempt", "max_attempts", "created_at", "updated_at",
+    "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result",
+];
+#[rustfmt::skip]
+const LAST_ERROR_FIELDS: [&str; 6] = [
+    "last_error.type", "last_error.message", "last_error.traceback", "last_error.run_id", "last_error.attempt",
+    "last_error.occurred_at",
+];
+const OBSERVATION_FIELDS: [&str; 7] = ["id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at"];
+
+impl Vocabulary for TaskPredicate {
+    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
+        match path.names[..] {
+            ["id"] => scalar(path, question, Self::Id),
+            ["status"] => scalar(path, question, Self::Status),
+            ["name"] => scalar(path, question, Self::Name),
+            ["last_route"] => scalar(path, question, Self::LastRoute),
+            ["priority"] => scalar(path, question, Self::Priority),
+            ["attempt"] => scalar(path, question, Self::Attempt),
+            ["max_attempts"] => scalar(path, question, Self::MaxAttempts),
+            ["created_at"] => scalar(path, question, Self::CreatedAt),
+            ["updated_at"] => scalar(path, question, Self::UpdatedAt),
+            ["started_at"] => scalar(path, question, Self::StartedAt),
+            ["finished_at"] => scalar(path, question, Self::FinishedAt),
+            ["routes"] => routes(path, question),
+            ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
+            ["args", ref keys @ ..] => document(path, Document::Args, keys, question),
+            ["metadata", ref keys @ ..] => document(path, Document::Metadata, keys, question),
+            ["result", ref keys @ ..] => document(path, Document::Result, keys, question),
+            _ => Err(path.unknown(&TASK_FIELDS)),
+        }
+    }
+
+    fn presence(exists: bool) -> Self {
+        Self::Always(exists)
+    }
+}
+
+impl Vocabulary for LastErrorPredicate {
+    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
+        match path.names[..] {
+            [_, "type"] => scalar(path, question, Self::Type),
+            [_, "message"] => scalar(path, question, Self::Message),
+            [_, "traceback"] => scalar(path, question, Self::Traceback),
+            [_, "run_id"] => scalar(path, question, Self::RunId),
+            [_, "attempt"] => scalar(path, question, Self::Attempt),
+            [_, "occurred_at"] => scalar(path, question, Self::OccurredAt),
+            _ => Err(path.unknown(&LAST_ERROR_FIELDS)),
+        }
+    }
+
+    fn presence(exists: bool) -> Self {
+        if exists { Self::Exists } else { Self::Missing }
+    }
+}
+
+impl Vocabulary for ObservationPredicate {
+    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
+        match path.names[..] {
+            ["id"] => scalar(path, question, Self::Id),
+            ["queue"] => scalar(path, question, Self::Queue),
+            ["route"] => scalar(path, question, Self::Route),
+            ["status"] => scalar(path, question, Self::Status),
+            ["task_id"] => scalar(path, question, Self::TaskId),
+            ["last_seen_at"] => scalar(path, question, Self::LastSeenAt),
+            ["expires_at"] => scalar(path, question, Self::ExpiresAt),
+            _ => Err(path.unknown(&OBSERVATION_FIELDS)),
+        }
+    }
+
+    fn presence(exists: bool) -> Self {
+        Self::Always(exists)
+    }
+}
+
+/// A field with one value of one type. Its constructor says which literals it takes.
+fn scalar<P, E, O>(path: &Path<'_>, question: Question, predicate: fn(Test<E, O>) -> P) -> Result<P, Fault>
+where
+    P: Vocabulary,
+    E: FromLiteral,
+    O: FromLiteral,
+{
+    match question {
+        Question::Presence(exists) => Ok(P::presence(exists)),
+        Question::Value(test) => test.typed().map(predicate),
+        Question::Elements(_) => Err(path.fault("holds one value, only a list can stand behind `in` here")),
+    }
+}
+
+fn routes(path: &Path<'_>, question: Question) -> Result<TaskPredicate, Fault> {
+    match question {
+        Question::Presence(exists) => Ok(TaskPredicate::presence(exists)),
+        Question::Value(_) => Err(path.fault("is a set, expected `\"…\" in routes`")),
+        Question::Elements(membership) => membership.typed().map(TaskPredicate::Routes),
+    }
+}
+
+fn document(path: &Path<'_>, document: Document, keys: &[&str], question: Question) -> Result<TaskPredicate, Fault> {
+    let predicate = match question {
+        Question::Elements(membership) => DocumentPredicate::Elements(membership.typed()?),
+        _ if keys.is_empty() => return Err(path.fault("is a whole document, expected a key behind it")),
+        Question::Presence(true) => DocumentPredicate::Exists,
+        Question::Presence(false) => DocumentPredicate::Missing,
+        Question::Value(test) => DocumentPredicate::Value(test.typed()?),
+    };
+    Ok(TaskPredicate::Document(document, keys.iter().map(|key| (*key).to_owned()).collect(), predicate))
+}
+
+impl Path<'_> {
+    fn fault(&self, why: &str) -> Fault {
+        Fault::new(self.offset, format!("`{}` {why}", suggest::shortened(&self.names.join("."))))
+    }
+
+    fn unknown(&self, known: &[&str]) -> Fault {
+        let path = self.names.join(".");
+        let hint = if self.names.len() > 1 && known.contains(&self.names[0]) {
+            format!(", `{}` has no members", self.names[0])
+        } else if let Some(near) = suggest::nearest(&path, known) {
+            format!(", did you mean `{near}`?")
+        } else {
+            format!(", expected one of {}", known.join(", "))
+        };
+        Fault::new(self.offset, format!("unknown field `{}`{hint}", suggest::shortened(&path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::{FilterError, ObservationFilter, TaskFilter};
+
+    const TIME: &str = "'2026-01-01T00:00:00Z'";
+
+    fn task(text: &str) -> bool {
+        TaskFilter::parse(text).is_ok()
+    }
+
+    fn observation(text: &str) -> bool {
+        ObservationFilter::parse(text).is_ok()
+    }
+
+    /// The literals that `path` takes with `==` (and in lists) and with `<`, as a word of letters:
+    /// s(tring), t(imestamp), w (a word of the status), n(umber), b(oolean), 0 (null).
+    fn takes(accepts: fn(&str) -> bool, path: &str, word: &str) -> (String, String) {
+        let literals =
+            [('s', "'x'"), ('t', TIME), ('w', word), ('n', "-1.5"), ('n', "7"), ('b', "true"), ('0', "None")];
+        let taken = |operators: &[&str]| {
+            let mut letters = String::new();
+            for (letter, literal) in literals {
+                let answers =
+                    operators.iter().map(|operator| accepts(&operator.replace('L', literal).replace('P', path)));
+                let answers: Vec<bool> = answers.collect();
+                assert!(answers.iter().all(|answer| *answer == answers[0]), "{path} {literal}: operators differ");
+                if answers[0] && !letters.ends_with(letter) {
+                    letters.push(letter);
+                }
+            }
+            letters
+        };
+        let equality = taken(&["P == L", "P != L", "L == P", "P in [L]", "P not in [L, L,]"]);
+        let order = taken(&["P < L", "P <= L", "P > L", "P >= L", "L < P"]);
+        (equality, order)
+    }
+
+    #[test]
+    fn a_task_path_takes_the_literals_of_its_type() {
+        let cases = [
+            ("id", "stw", "stw"),
+            ("status", "w", "w"),
+            ("name", "stw0", "stw"),
+            ("last_route", "stw0", "stw"),
+            ("priority", "n", "n"),
+            ("attempt", "n", "n"),
+            ("max_attempts", "n", "n"),
+            ("created_at", "t", "t"),
+            ("updated_at", "t", "t"),
+            ("started_at", "t0", "t"),
+            ("finished_at", "t0", "t"),
+            ("routes", "", ""),
+            ("last_error.type", "stw", "stw"),
+            ("last_error.message", "stw", "stw"),
+            ("last_error.run_id", "stw", "stw"),
+            ("last_error.traceback", "stw0", "stw"),
+            ("last_error.attempt", "n", "n"),
+            ("last_error.occurred_at", "t", "t"),
+            ("args.a", "stwnb0", "n"),
+            ("metadata.a.b", "stwnb0", "n"),
+            ("result.a", "stwnb0", "n"),
+        ];
+        for (path, equality, order) in cases {
+            assert_eq!(takes(task, path, "'failed'"), (equality.to_owned(), order.to_owned()), "{path}");
+            assert!(task(&format!("exists({path}) and missing({path})")), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_observation_path_takes_the_literals_of_its_type() {
+        let cases = [
+            ("id", "stw", "stw"),
+            ("queue", "stw", "stw"),
+            ("route", "stw", "stw"),
+            ("status", "w", "w"),
+            ("task_id", "stw0", "stw"),
+            ("last_seen_at", "t", "t"),
+            ("expires_at", "t", "t"),
+        ];
+        for (path, equality, order) in cases {
+            assert_eq!(takes(observation, path, "'busy'"), (equality.to_owned(), order.to_owned()), "{path}");
+            assert!(observation(&format!("exists({path}) and missing({path})")), "{path}");
+            assert!(!observation(&format!("'x' in {path}")), "{path}");
+            assert!(!observation(&format!("'x' not in {path}")), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_other_path_is_refused() {
+        let unknown = [
+            "queue",
+            "run_id",
+            "lease_expires_at",
+            "error",
+            "x",
+            "Status",
+            "args",
+            "metadata",
+            "result",
+            "last_error",
+            "last_error.queue",
+            "last_error.type.x",
+            "name.x",
+            "routes.x",
+            "id.id",
+            "status.pending",
+            "created_at.year",
+        ];
+        for path in unknown {
+            for text in ["P == 'x'", "P in []", "exists(P)", "missing(P)", "P != None"] {
+                assert!(!task(&text.replace('P', path)), "{path}: {text}");
+            }
+        }
+        for path in ["name", "priority", "args.x", "routes", "last_error.type", "created_at", "id.x", "args"] {
+            assert!(!observation(&format!("exists({path})")), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_collections_stand_behind_in() {
+        let cases = [
+            ("'x' in routes", true),
+            ("'x' not in routes", true),
+            ("'' in routes", true),
+            ("1 in routes", false),
+            ("None in routes", false),
+            ("routes in ['x']", false),
+            ("routes == 'x'", false),
+            ("'k' in args", true),
+            ("1 not in metadata", true),
+            ("None in result", true),
+            ("true in args.a.b", true),
+            ("'x' in name", false),
+            ("'x' not in id", false),
+            ("'x' in status", false),
+            ("'x' in last_error.message", false),
+            ("'x' in last_error", false),
+            ("'x' in queue", false),
+        ];
+        for (text, accepted) in cases {
+            assert_eq!(task(text), accepted, "{text}");
+        }
+    }
+
+    #[test]
+    fn status_words_are_checked_everywhere() {
+        for operator in ["==", "!=", "<", ">="] {
+            for word in ["pending", "running", "succeeded", "failed", "cancelled"] {
+                assert!(task(&format!("status {operator} '{word}'")));
+            }
+            for word in ["Pending", "idle", "", "failed ", "canceled"] {
+                assert!(!task(&format!("status {operator} '{word}'")), "{word}");
+            }
+        }
+        assert!(!task("status in ['failed', 'busy']"));
+        assert!(!task("status not in ['idle']"));
+        assert!(observation("status in ['idle', 'busy']"));
+        assert!(!observation("status == 'failed'"));
+    }
+
+    #[test]
+    fn timestamps_are_strict() {
+        let cases = [
+            ("2026-01-01T00:00:00Z", true),
+            ("2026-01-01T00:00:00.5+01:00", true),
+            ("2026-01-01T00:00:00", false),
+            ("2026-01-01", false),
+            ("2026-01-01t00:00:00z", false),
+            ("2026-02-30T00:00:00Z", false),
+            ("2026-01-01T00:00:60Z", false),
+        ];
+        for (text, accepted) in cases {
+            assert_eq!(task(&format!("created_at < '{text}'")), accepted, "{text}");
+            assert_eq!(task(&format!("last_error.occurred_at in ['{text}']")), accepted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_reported_where_the_literal_or_the_path_stands() {
+        let cases = [
+            ("stats == 'x'", 1, "unknown field `stats`, did you mean `status`?"),
+            ("'ä' == stats", 8, "unknown field `stats`, did you mean `status`?"),
+            ("last_error.typ == 'x'", 1, "unknown field `last_error.typ`, did you mean `last_error.type`?"),
+            ("exists(last_error)", 8, "unknown field `last_error`, did you mean `last_error.type`?"),
+            ("name.first == 'x'", 1, "unknown field `name.first`, `name` has no members"),
+            ("priority == 'x'", 13, "expected a number, found a string"),
+            ("priority == true", 13, "expected a number, found a boolean"),
+            ("priority in [1, None]", 17, "expected a number, found null"),
+            ("-1 == name", 1, "expected a string, found a number"),
+            ("args.x < 'y'", 10, "expected a number, found a string"),
+            ("name < null", 8, "expected a string, found null"),
+            ("created_at > 'x'", 14, "expected a timestamp such as \"2026-01-31T12:00:00Z\", found another string"),
+            (
+                "status == 5",
+                11,
+                "expected one of \"pending\", \"running\", \"succeeded\", \"failed\", \"cancelled\", found a number",
+            ),
+            (
+                "status == 'canceled'",
+                11,
+                "expected one of \"pending\", \"running\", \"succeeded\", \"failed\", \"cancelled\", \
+                 did you mean \"cancelled\"?",
+            ),
+            ("'x' in name", 8, "`name` holds one value, only a list can stand behind `in` here"),
+            ("routes == 'x'", 1, "`routes` is a set, expected `\"…\" in routes`"),
+            ("exists(args)", 8, "`args` is a whole document, expected a key behind it"),
+        ];
+        for (text, column, message) in cases {
+            let expected = FilterError::Invalid { column, message: message.to_owned() };
+            assert_eq!(TaskFilter::parse(text), Err(expected), "{text}");
+        }
+        let error = TaskFilter::parse(&format!("{} == 1", "x".repeat(8000))).unwrap_err().to_string();
+        assert!(error.len() < 400, "{error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! The filter language: one expression over the fields of a task or of a worker observation (decisions.md
+//! section 13). From text to a typed tree ([`Expression`]) and its evaluation; turning the tree into SQL is the
+//! business of the backends.
+//!
+//! ```ebnf
+//! filter      = or_expr ;
+//! or_expr     = and_expr , { "or" , and_expr } ;
+//! and_expr    = not_expr , { "and" , not_expr } ;
+//! not_expr    = "not" , not_expr | predicate ;
+//! predicate   = "(" , or_expr , ")" | presence | comparison | membership ;
+//! presence    = ( "exists" | "missing" ) , "(" , path , ")" ;
+//! comparison  = path , cmp , literal
+//!             | literal , cmp , path ;
+//! cmp         = "==" | "!=" | "<" | "<=" | ">" | ">=" ;
+//! membership  = path , [ "not" ] , "in" , list
+//!             | literal , [ "not" ] , "in" , path ;
+//! list        = "[" , [ literal , { "," , literal } , [ "," ] ] , "]" ;
+//! path        = name , { "." , name } ;
+//! literal     = null | boolean | [ "-" ] , number | string ;
+//! null        = "null" | "None" ;
+//! boolean     = "true" | "True" | "false" | "False" ;
+//! name        = ( letter | "_" ) , { letter | digit | "_" } ;          (* ASCII *)
+//! number      = digits , [ "." , [ digits ] ] , [ exponent ] | "." , digits , [ exponent ] ;
+//! exponent    = ( "e" | "E" ) , [ "+" | "-" ] , digits ;
+//! string      = '"' , { character | escape } , '"' | "'" , { character | escape } , "'" ;
+//! escape      = "\" , ( '"' | "'" | "\" | "/" | "b" | "f" | "n" | "r" | "t" | "u" , 4 * hexdigit ) ;
+//! ```
+
+mod ast;
+mod eval;
+mod fields;
+mod lexer;
+mod parse;
+mod print;
+mod suggest;
+mod types;
+
+use std::fmt;
+
+use crate::limits::FILTER_BYTES;
+
+pub use ast::{
+    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, NullableTest, Number,
+    ObservationPredicate, Order, TaskPredicate, Test,
+};
+pub use eval::{LastErrorFields, ObservationFields, TaskFields};
+
+/// A parsed filter with its exact text, to which cursors are bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter<P> {
+    text: Box<str>,
+    expression: Expression<P>,
+}
+
+/// A filter over tasks.
+pub type TaskFilter = Filter<TaskPredicate>;
+
+/// A filter over worker observations.
+pub type ObservationFilter = Filter<ObservationPredicate>;
+
+impl<P> Filter<P> {
+    /// The text as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What the text means.
+    pub fn expression(&self) -> &Expression<P> {
+        &self.expression
+    }
+
+    fn read(text: &str) -> Result<Self, FilterError>
+    where
+        P: fields::Vocabulary,
+    {
+        if text.len() > FILTER_BYTES {
+            return Err(FilterError::TooLarge);
+        }
+        match parse::parse(text) {
+            Ok(expression) => Ok(Self { text: text.into(), expression }),
+            Err(fault) => Err(FilterError::Invalid { column: fault.column(text), message: fault.message }),
+        }
+    }
+}
+
+impl TaskFilter {
+    /// Reads a filter over tasks.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        Self::read(text)
+    }
+
+    /// Whether the filter selects this task.
+    pub fn matches(&self, task: &impl TaskFields) -> bool {
+        self.expression.holds(&|predicate| predicate.holds(task))
+    }
+
+    /// Which of the heavy columns [`matches`](Self::matches) may ask for.
+    pub fn reads(&self) -> Reads {
+        let mut reads = Reads::default();
+        self.expression.for_each(&mut |predicate| match predicate {
+            TaskPredicate::Document(Document::Args | Document::Metadata, ..) => reads.definition = true,
+            TaskPredicate::Document(Document::Result, ..) | TaskPredicate::LastError(_) => reads.outcome = true,
+            _ => {}
+        });
+        reads
+    }
+}
+
+impl ObservationFilter {
+    /// Reads a filter over worker observations.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        Self::read(text)
+    }
+
+    /// Whether the filter selects this observation.
+    pub fn matches(&self, observation: &impl ObservationFields) -> bool {
+        self.expression.holds(&|predicate| predicate.holds(observation))
+    }
+}
+
+/// The heavy columns of a task that a filter needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// `args` or `metadata`.
+    pub definition: bool,
+    /// `result` or `last_error`.
+    pub outcome: bool,
+}
+
+/// Why a text is no filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterError {
+    /// It has more than [`FILTER_BYTES`] bytes.
+    TooLarge,
+    /// It breaks the grammar or the rules of types.
+    Invalid {
+        /// Where the error begins: 1-based, in characters.
+        column: usize,
+        /// What was expected there.
+        message: String,
+    },
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => write!(f, "the filter is larger than {FILTER_BYTES} bytes"),
+            Self::Invalid { column, message } => write!(f, "invalid filter at column {column}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// Something that begins at a place of the text, in bytes.
+#[derive(Debug)]
+struct At<T> {
+    offset: usize,
+    value: T,
+}
+
+/// An error that begins at a place of the text, in bytes.
+#[derive(Debug)]
+struct Fault {
+    offset: usize,
+    message: String,
+}
+
+impl Fault {
+    fn new(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into() }
+    }
+
+    fn column(&self, text: &str) -> usize {
+        text.char_indices().take_while(|(offset, _)| *offset < self.offset).count() + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_is_checked_in_bytes_and_before_anything_else() {
+        let sized = |bytes: usize| format!("name == \"{}\"", "ä".repeat((bytes - 10) / 2));
+        assert_eq!(sized(8192).len(), 8192);
+        assert!(TaskFilter::parse(&sized(8192)).is_ok());
+        assert_eq!(TaskFilter::parse(&sized(8194)), Err(FilterError::TooLarge));
+        assert_eq!(TaskFilter::parse(&" ".repeat(8193)), Err(FilterError::TooLarge));
+        assert_eq!(ObservationFilter::parse(&"(".repeat(8193)), Err(FilterError::TooLarge));
+        assert!(matches!(TaskFilter::parse(&" ".repeat(8192)), Err(FilterError::Invalid { .. })));
+    }
+
+    #[test]
+    fn a_filter_keeps_its_exact_text() {
+        let text = " priority ==\t1 ";
+        assert_eq!(TaskFilter::parse(text).unwrap().text(), text);
+        assert_eq!(ObservationFilter::parse("id=='x'").unwrap().text(), "id=='x'");
+    }
+
+    #[test]
+    fn a_filter_tells_which_heavy_columns_it_reads() {
+        let cases = [
+            ("priority == 1 and 'x' in routes", false, false),
+            ("priority == 1 or not (args.x == 1)", true, false),
+            ("'k' in metadata", true, false),
+            ("exists(result.x)", false, true),
+            ("missing(last_error.type)", false, true),
+            ("args.x == 1 and last_error.attempt == 1", true, true),
+        ];
+        for (text, definition, outcome) in cases {
+            assert_eq!(TaskFilter::parse(text).unwrap().reads(), Reads { definition, outcome }, "{text}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Near misses: what the writer of a wrong filter may have meant. Only messages depend on this.
+
+/// The words with a meaning of their own; case-sensitive.
+pub(super) const KEYWORDS: [&str; 12] =
+    ["and", "or", "not", "in", "exists", "missing", "null", "None", "true", "True", "false", "False"];
+
+/// Words of other languages that end up here.
+const WORDS: [(&str, &str); 5] = [("is", "=="), ("eq", "=="), ("ne", "!="), ("nil", "null"), ("has", "in")];
+
+/// Our word for a foreign one, or a keyword in the wrong letter case.
+pub(super) fn keyword(word: &str) -> Option<&'static str> {
+    let foreign = WORDS.iter().find(|(wrong, _)| word.eq_ignore_ascii_case(wrong)).map(|(_, right)| *right);
+    foreign.or_else(|| KEYWORDS.into_iter().find(|keyword| word.eq_ignore_ascii_case(keyword)))
+}
+
+/// The candidate that `word` may be a misspelling or the beginning of.
+pub(super) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_ascii_lowercase();
+    let (distance, best) = candidates
+        .iter()
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= 2)
+        .map(|candidate| (edit_distance(&word, candidate), *candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .unzip();
+    match distance {
+        Some(distance) if distance <= 2 && distance * 2 < word.len() => best,
+        _ => candidates.iter().find(|candidate| word.len() >= 3 && candidate.starts_with(&word)).copied(),
+    }
+}
+
+/// The text as a message may repeat it: not longer than a line.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// How many bytes must be inserted, removed or replaced to turn `a` into `b` (Levenshtein, one row at a time).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edit_distance_counts_single_changes() {
+        let cases = [("", "", 0), ("", "ab", 2), ("ab", "", 2), ("stats", "status", 1), ("kitten", "sitting", 3)];
+        for (a, b, distance) in cases {
+            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn near_misses_are_found_and_distant_words_are_not() {
+        let fields = ["id", "status", "name", "priority", "created_at", "args"];
+        let cases = [
+            ("stats", Some("status")),
+            ("Status", Some("status")),
+            ("state", Some("status")),
+            ("arg", Some("args")),
+            ("priortiy", Some("priority")),
+            ("created", Some("created_at")),
+            ("queue", None),
+            ("x", None),
+            ("ie", None),
+        ];
+        for (word, expected) in cases {
+            assert_eq!(nearest(word, &fields), expected, "{word}");
+        }
+        assert_eq!(nearest(&"x".repeat(8000), &fields), None);
+    }
+}

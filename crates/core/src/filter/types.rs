@@ -1,0 +1,123 @@
+//! From literals to typed values (decisions.md section 13.3): each type a field can have, and the literals it
+//! takes. Nothing converts: a number is never read from a string.
+
+use super::ast::{Literal, Membership, Number, Test};
+use super::{At, Fault, suggest};
+use crate::observation::WorkerStatus;
+use crate::task::Status;
+use crate::time::Timestamp;
+
+/// A type that some literals have.
+pub(super) trait FromLiteral: Sized {
+    /// The value of the literal, or what was expected instead.
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault>;
+}
+
+impl Test<At<Literal>> {
+    /// The same test with every literal converted to the type of the field.
+    pub(super) fn typed<E: FromLiteral, O: FromLiteral>(self) -> Result<Test<E, O>, Fault> {
+        let each = |list: Vec<At<Literal>>| list.into_iter().map(E::from_literal).collect::<Result<_, _>>();
+        Ok(match self {
+            Self::Equal(literal) => Test::Equal(E::from_literal(literal)?),
+            Self::NotEqual(literal) => Test::NotEqual(E::from_literal(literal)?),
+            Self::Order(order, literal) => Test::Order(order, O::from_literal(literal)?),
+            Self::OneOf(list) => Test::OneOf(each(list)?),
+            Self::NoneOf(list) => Test::NoneOf(each(list)?),
+        })
+    }
+}
+
+impl Membership<At<Literal>> {
+    /// The same test with the literal converted to the type of the elements.
+    pub(super) fn typed<T: FromLiteral>(self) -> Result<Membership<T>, Fault> {
+        Ok(match self {
+            Self::Contains(literal) => Membership::Contains(T::from_literal(literal)?),
+            Self::Lacks(literal) => Membership::Lacks(T::from_literal(literal)?),
+        })
+    }
+}
+
+impl FromLiteral for Literal {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        Ok(literal.value)
+    }
+}
+
+impl FromLiteral for String {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        match literal.value {
+            Literal::Text(text) => Ok(text),
+            _ => Err(literal.unlike("a string")),
+        }
+    }
+}
+
+impl FromLiteral for Number {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        match literal.value {
+            Literal::Number(number) => Ok(number),
+            _ => Err(literal.unlike("a number")),
+        }
+    }
+}
+
+impl FromLiteral for Timestamp {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        let expected = "a timestamp such as \"2026-01-31T12:00:00Z\"";
+        match &literal.value {
+            Literal::Text(text) => Timestamp::parse(text).ok_or_else(|| literal.otherwise(expected)),
+            _ => Err(literal.unlike(expected)),
+        }
+    }
+}
+
+impl FromLiteral for Status {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        word(literal, &Status::ALL, Status::as_str)
+    }
+}
+
+impl FromLiteral for WorkerStatus {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        word(literal, &WorkerStatus::ALL, WorkerStatus::as_str)
+    }
+}
+
+/// Null beside the values of another type.
+impl<T: FromLiteral> FromLiteral for Option<T> {
+    fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
+        match literal.value {
+            Literal::Null => Ok(None),
+            _ => T::from_literal(literal).map(Some),
+        }
+    }
+}
+
+fn word<T: Copy>(literal: At<Literal>, all: &[T], as_str: fn(T) -> &'static str) -> Result<T, Fault> {
+    let words: Vec<&str> = all.iter().map(|value| as_str(*value)).collect();
+    let expected = format!("one of \"{}\"", words.join("\", \""));
+    let Literal::Text(text) = &literal.value else { return Err(literal.unlike(&expected)) };
+    let found = all.iter().copied().find(|value| as_str(*value) == text);
+    found.ok_or_else(|| match suggest::nearest(text, &words) {
+        Some(near) => Fault::new(literal.offset, format!("expected {expected}, did you mean \"{near}\"?")),
+        None => literal.otherwise(&expected),
+    })
+}
+
+impl At<Literal> {
+    /// The type is right, the value is not.
+    fn otherwise(&self, expected: &str) -> Fault {
+        Fault::new(self.offset, format!("expected {expected}, found another string"))
+    }
+
+    /// The type is not right.
+    fn unlike(&self, expected: &str) -> Fault {
+        let found = match &self.value {
+            Literal::Null => "null",
+            Literal::Bool(_) => "a boolean",
+            Literal::Number(_) => "a number",
+            Literal::Text(_) => "a string",
+        };
+        Fault::new(self.offset, format!("expected {expected}, found {found}"))
+    }
+}

@@ -1,0 +1,171 @@
+//! The `name_fuzzy` search: words as subsequences of a name, case-folded (decisions.md section 10).
+//! No ranking and no normalisation beyond case folding: a name matches or it does not.
+
+mod folding;
+
+use folding::{FULL, SINGLE};
+
+/// A fuzzy search for task names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FuzzyName {
+    /// Folded, none empty.
+    words: Vec<String>,
+}
+
+impl FuzzyName {
+    /// The search for every white-space-separated word of `text`.
+    pub fn parse(text: &str) -> Self {
+        Self { words: fold(text).split_whitespace().map(str::to_owned).collect() }
+    }
+
+    /// Whether every task passes, named or not: the search holds no word.
+    pub fn is_unrestricted(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Whether a task of this name passes.
+    pub fn matches(&self, name: Option<&str>) -> bool {
+        if self.is_unrestricted() {
+            return true;
+        }
+        name.is_some_and(|name| {
+            let name = fold(name);
+            self.words.iter().all(|word| is_subsequence(word, &name))
+        })
+    }
+}
+
+fn is_subsequence(word: &str, name: &str) -> bool {
+    let mut rest = name.chars();
+    word.chars().all(|wanted| rest.any(|found| found == wanted))
+}
+
+/// Full Unicode case folding, equal to Python's `str.casefold`.
+fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let mut folded = String::with_capacity(text.len());
+    for c in text.chars() {
+        match FULL.binary_search_by_key(&c, |(from, _)| *from) {
+            Ok(at) => folded.push_str(FULL[at].1),
+            Err(_) => folded.push(fold_single(c)),
+        }
+    }
+    folded
+}
+
+fn fold_single(c: char) -> char {
+    if c.is_ascii() {
+        return c.to_ascii_lowercase();
+    }
+    let code = u32::from(c);
+    // The only range that can hold the code point is the first one that does not end before it.
+    let at = SINGLE.partition_point(|(_, last, ..)| *last < code);
+    SINGLE
+        .get(at)
+        .filter(|(first, _, step, _)| *first <= code && (code - first) % step == 0)
+        .and_then(|(.., distance)| code.checked_add_signed(*distance))
+        .and_then(char::from_u32)
+        .unwrap_or(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folding_is_full_unicode_case_folding_and_nothing_else() {
+        let cases = [
+            ("", ""),
+            ("AbC_9-ä", "abc_9-ä"),
+            ("ß", "ss"),
+            ("ẞ", "ss"),
+            ("İ", "i\u{307}"),
+            ("I", "i"),
+            ("ı", "ı"),
+            ("ς", "σ"),
+            ("Σ", "σ"),
+            ("ﬁ", "fi"),
+            ("ﬃ", "ffi"),
+            ("\u{212a}", "k"),
+            ("ſ", "s"),
+            ("ŉ", "ʼn"),
+            ("\u{1fb7}", "α\u{342}ι"),
+            ("µ", "μ"),
+            ("Ā", "ā"),
+            ("ā", "ā"),
+            ("Ÿ", "ÿ"),
+            ("Ꭰ", "Ꭰ"),
+            ("ꭰ", "Ꭰ"),
+            ("\u{10400}", "\u{10428}"),
+            ("\u{1e921}", "\u{1e943}"),
+            ("\u{1f600}", "\u{1f600}"),
+            // No normalisation: the composed and the decomposed letter stay different.
+            ("É", "é"),
+            ("E\u{301}", "e\u{301}"),
+        ];
+        for (text, folded) in cases {
+            assert_eq!(fold(text), folded, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn folding_twice_changes_nothing_more() {
+        for c in '\0'..=char::MAX {
+            let once = fold(&c.to_string());
+            assert_eq!(fold(&once), once, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn the_tables_are_sorted_and_apart() {
+        assert!(SINGLE.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        assert!(SINGLE.iter().all(|(first, last, step, _)| first <= last && (last - first) % step == 0));
+        assert!(FULL.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn every_word_must_be_a_subsequence_of_the_name() {
+        let cases = [
+            ("", Some("x"), true),
+            ("", None, true),
+            (" \t\u{3000}", None, true),
+            ("x", None, false),
+            ("x", Some(""), false),
+            ("abc", Some("a-b-c"), true),
+            ("cba", Some("a-b-c"), false),
+            ("REPORT", Some("daily report"), true),
+            ("report daily", Some("daily report"), true),
+            ("report weekly", Some("daily report"), false),
+            ("aa aa", Some("aa"), true),
+            ("aaa", Some("aa"), false),
+            ("dr", Some("daily report"), true),
+            ("strasse", Some("Straße"), true),
+            ("straße", Some("STRASSE"), true),
+            ("s", Some("ß"), true),
+            ("fi", Some("ﬁ"), true),
+            ("i", Some("İ"), true),
+            ("İ", Some("i"), false),
+            ("%", Some("100%"), true),
+            ("a%c", Some("abc"), false),
+            ("a.c", Some("abc"), false),
+            ("_", Some("a"), false),
+        ];
+        for (query, name, expected) in cases {
+            assert_eq!(FuzzyName::parse(query).matches(name), expected, "{query:?} on {name:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_separated_by_unicode_white_space_only() {
+        for space in [' ', '\t', '\n', '\u{85}', '\u{a0}', '\u{2003}', '\u{2028}', '\u{3000}'] {
+            assert_eq!(FuzzyName::parse(&format!("{space}b{space}{space}a")).words, ["b", "a"], "{space:?}");
+        }
+        for joined in ['\u{200b}', '\u{feff}', '\u{1c}', '\u{180e}'] {
+            assert_eq!(FuzzyName::parse(&format!("a{joined}b")).words.len(), 1, "{joined:?}");
+        }
+        assert!(FuzzyName::parse("\u{a0}").is_unrestricted());
+        assert!(!FuzzyName::parse("\u{200b}").is_unrestricted());
+    }
+}

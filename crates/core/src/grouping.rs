@@ -1,0 +1,247 @@
+//! Grouped counts: dimensions, groups and one page of them (api-v2.md section 4, decisions.md section 11).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::cursor::{Place, Position};
+use crate::filter::ObservationFilter;
+use crate::observation::Observation;
+use crate::selection::TaskSelection;
+use crate::task::Status;
+
+/// What tasks can be grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskDimension {
+    /// Each route of a task; a task with several is in several groups.
+    Routes,
+    /// The status.
+    Status,
+}
+
+impl TaskDimension {
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Routes => "routes",
+            Self::Status => "status",
+        }
+    }
+
+    /// The dimensions in the text of a `group_by` parameter.
+    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
+        parse_pair(text, [Self::Routes, Self::Status], Self::as_str)
+    }
+}
+
+/// What observations can be grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerDimension {
+    /// The route.
+    Route,
+    /// The status.
+    Status,
+}
+
+impl WorkerDimension {
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Status => "status",
+        }
+    }
+
+    /// The dimensions in the text of a `group_by` parameter.
+    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
+        parse_pair(text, [Self::Route, Self::Status], Self::as_str)
+    }
+
+    fn value_of(self, observation: &Observation) -> &str {
+        match self {
+            Self::Route => observation.report.route.as_str(),
+            Self::Status => observation.report.status.as_str(),
+        }
+    }
+}
+
+/// One or both of two dimensions, in either order, separated by a comma and nothing else.
+fn parse_pair<D: Copy>(text: &str, [a, b]: [D; 2], word: impl Fn(D) -> &'static str) -> Option<Vec<D>> {
+    match text.split_once(',') {
+        None => [a, b].into_iter().find(|d| word(*d) == text).map(|d| vec![d]),
+        Some((x, y)) if x == word(a) && y == word(b) => Some(vec![a, b]),
+        Some((x, y)) if x == word(b) && y == word(a) => Some(vec![b, a]),
+        Some(_) => None,
+    }
+}
+
+/// A request for one page of groups. The cursor is checked last of all, after the queue was found: it comes in as its
+/// decoded position or as the finding that it is invalid.
+#[derive(Clone, Debug)]
+pub struct GroupQuery<S, D> {
+    /// What is counted.
+    pub selection: S,
+    /// The dimensions in the order asked for.
+    pub dimensions: Vec<D>,
+    /// How many groups at most.
+    pub limit: u16,
+    /// Behind which group.
+    pub after: Option<Result<Position, crate::cursor::InvalidCursor>>,
+}
+
+/// A request for groups of tasks.
+pub type TaskGroupQuery = GroupQuery<TaskSelection, TaskDimension>;
+/// A request for groups of observations.
+pub type ObservationGroupQuery = GroupQuery<Option<ObservationFilter>, WorkerDimension>;
+
+/// One group: the values in dimension order, and how many items have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The values, in the order of the dimensions.
+    pub key: Vec<String>,
+    /// How many.
+    pub count: u64,
+}
+
+/// One page of groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPage {
+    /// All selected items, each counted once.
+    pub count: u64,
+    /// The groups, in order.
+    pub groups: Vec<Group>,
+    /// Where the next page begins.
+    pub next: Option<Position>,
+}
+
+/// Counts items into groups, keeping only those that the page can show: memory is bounded by the page.
+pub struct Groups {
+    after: Option<Vec<String>>,
+    limit: usize,
+    count: u64,
+    groups: BTreeMap<Vec<String>, u64>,
+}
+
+impl Groups {
+    /// Wants `limit` groups behind the group `after`.
+    pub fn new(limit: u16, after: Option<Vec<String>>) -> Self {
+        Self { after, limit: usize::from(limit), count: 0, groups: BTreeMap::new() }
+    }
+
+    /// The group behind which a page begins, as a cursor carried it.
+    pub fn key_of(position: &Position, dimensions: usize) -> Option<Vec<String>> {
+        let text = |place: &Place<'_>| match place {
+            Place::Text(text) => Some(text.to_string()),
+            _ => None,
+        };
+        let key: Vec<String> = position.places.iter().map(text).collect::<Option<_>>()?;
+        (key.len() == dimensions).then_some(key)
+    }
+
+    /// Counts `count` tasks that have these routes and this status.
+    pub fn add_tasks<'a>(
+        &mut self,
+        dimensions: &[TaskDimension],
+        routes: impl Iterator<Item = &'a str>,
+        status: Status,
+        count: u64,
+    ) {
+        self.count += count;
+        if dimensions.contains(&TaskDimension::Routes) {
+            for route in routes {
+                let value = |d: &TaskDimension| match d {
+                    TaskDimension::Routes => route.to_owned(),
+                    TaskDimension::Status => status.as_str().to_owned(),
+                };
+                self.add(dimensions.iter().map(value).collect(), count);
+            }
+        } else {
+            self.add(vec![status.as_str().to_owned()], count);
+        }
+    }
+
+    /// Counts one observation.
+    pub fn add_observation(&mut self, dimensions: &[WorkerDimension], observation: &Observation) {
+        self.count += 1;
+        self.add(dimensions.iter().map(|d| d.value_of(observation).to_owned()).collect(), 1);
+    }
+
+    fn add(&mut self, key: Vec<String>, count: u64) {
+        if count == 0 || self.after.as_ref().is_some_and(|after| key <= *after) {
+            return;
+        }
+        *self.groups.entry(key).or_insert(0) += count;
+        // One more than the page is kept to know whether another page follows; what falls off cannot come back,
+        // because everything kept sorts before it.
+        if self.groups.len() > self.limit + 1 {
+            self.groups.pop_last();
+        }
+    }
+
+    /// The page.
+    pub fn into_page(self, queue_key: i64) -> GroupPage {
+        let more = self.groups.len() > self.limit;
+        let groups: Vec<Group> =
+            self.groups.into_iter().take(self.limit).map(|(key, count)| Group { key, count }).collect();
+        let next = groups.last().filter(|_| more).map(|last| Position {
+            queue_key,
+            places: last.key.iter().map(|value| Place::Text(Cow::Owned(value.clone()))).collect(),
+        });
+        GroupPage { count: self.count, groups, next }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_documented_spellings_are_dimensions() {
+        use TaskDimension::{Routes, Status};
+        let cases = [
+            ("routes", Some(vec![Routes])),
+            ("status", Some(vec![Status])),
+            ("routes,status", Some(vec![Routes, Status])),
+            ("status,routes", Some(vec![Status, Routes])),
+            ("", None),
+            ("routes,routes", None),
+            ("routes, status", None),
+            ("routes,", None),
+            (",routes", None),
+            ("route", None),
+            ("Routes", None),
+            ("routes,status,routes", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(TaskDimension::parse_list(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn groups_overlap_but_the_total_counts_each_task_once() {
+        let mut groups = Groups::new(100, None);
+        groups.add_tasks(&[TaskDimension::Routes], ["a", "b"].into_iter(), Status::Pending, 2);
+        groups.add_tasks(&[TaskDimension::Routes], ["b"].into_iter(), Status::Failed, 1);
+        let page = groups.into_page(1);
+        let counts: Vec<_> = page.groups.iter().map(|g| (g.key[0].as_str(), g.count)).collect();
+        assert_eq!((page.count, counts), (3, vec![("a", 2), ("b", 3)]));
+    }
+
+    #[test]
+    fn pages_of_groups_join_without_gap_or_overlap() {
+        let routes: Vec<String> = (0..25).map(|n| format!("r{n:02}")).collect();
+        let (mut after, mut seen) = (None, Vec::new());
+        loop {
+            let mut groups = Groups::new(10, after);
+            for route in routes.iter().rev().chain(&routes) {
+                groups.add_tasks(&[TaskDimension::Routes], [route.as_str()].into_iter(), Status::Pending, 1);
+            }
+            let page = groups.into_page(1);
+            seen.extend(page.groups.into_iter().map(|g| (g.key[0].clone(), g.count)));
+            match page.next {
+                Some(next) => after = Groups::key_of(&next, 1),
+                None => break,
+            }
+        }
+        assert_eq!(seen, routes.iter().map(|r| (r.clone(), 2)).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,172 @@
+//! Names and identifiers: what they may look like (decisions.md section 1) and nothing else.
+//! Making random identifiers needs randomness and therefore does not live in this crate.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::NAME_CHARS;
+
+/// Whether `text` is a valid queue name or route: 1 to 128 of `[A-Za-z0-9._-]`, the first one alphanumeric.
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() <= NAME_CHARS
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name in `text`, or nothing when it breaks the rule.
+            pub fn parse(text: &str) -> Option<Self> {
+                is_name(text).then(|| Self(text.into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($name), self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of a queue.
+    QueueName
+}
+name! {
+    /// A route: what a worker claims for and a task lists.
+    Route
+}
+
+/// Characters behind the two-character prefix of every identifier.
+const ID_CHARS: usize = 12;
+
+macro_rules! identifier {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 2 + ID_CHARS]);
+
+        impl $name {
+            /// What every identifier of this kind begins with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// The identifier in `text`, or nothing when it breaks the rule.
+            pub fn parse(text: &str) -> Option<Self> {
+                let suffix = text.strip_prefix($prefix)?.as_bytes();
+                let valid = suffix.len() == ID_CHARS
+                    && suffix.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+                if !valid {
+                    return None;
+                }
+                text.as_bytes().try_into().ok().map(Self)
+            }
+
+            /// The identifier as text.
+            pub fn as_str(&self) -> &str {
+                std::str::from_utf8(&self.0).unwrap_or_default()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+identifier! {
+    /// The identity of a task within its queue.
+    TaskId, "t_"
+}
+identifier! {
+    /// The identity of a worker loop within its queue.
+    WorkerId, "w_"
+}
+identifier! {
+    /// The private token of one claim, chosen by the claimant; unique over all queues.
+    RunId, "r_"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_1_to_128_ascii_characters_and_begins_alphanumeric() {
+        let longest = "a".repeat(128);
+        let too_long = "a".repeat(129);
+        let cases = [
+            ("a", true),
+            ("Z9", true),
+            ("0.a_b-c", true),
+            (longest.as_str(), true),
+            (too_long.as_str(), false),
+            ("", false),
+            (".a", false),
+            ("-a", false),
+            ("_a", false),
+            ("a b", false),
+            ("a+b", false),
+            ("a\n", false),
+            ("ä", false),
+            ("a/b", false),
+        ];
+        for (text, valid) in cases {
+            assert_eq!(QueueName::parse(text).is_some(), valid, "{text:?}");
+            assert_eq!(Route::parse(text).is_some(), valid, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_identifier_is_its_prefix_and_exactly_12_url_safe_characters() {
+        let cases = [
+            ("t_abcdefghijkl", true),
+            ("t_AZ09_-AZ09_-", true),
+            ("t_abcdefghijk", false),
+            ("t_abcdefghijklm", false),
+            ("t_abcdefghijkl\n", false),
+            ("T_abcdefghijkl", false),
+            ("r_abcdefghijkl", false),
+            ("t-abcdefghijkl", false),
+            ("t_abcdefghijk+", false),
+            ("t_abcdefghijé", false),
+            ("", false),
+        ];
+        for (text, valid) in cases {
+            assert_eq!(TaskId::parse(text).is_some(), valid, "{text:?}");
+        }
+        assert!(WorkerId::parse("w_abcdefghijkl").is_some());
+        assert!(RunId::parse("r_abcdefghijkl").is_some());
+    }
+}

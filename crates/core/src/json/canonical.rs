@@ -1,0 +1,303 @@
+//! The canonical text of values (decisions.md section 7): one text per value, so that equal texts are equal objects
+//! and the length of the text is the size that counts. How strings look in it stands in `strings`.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use super::strings::write_string;
+use super::value::{Unusable, Value};
+use crate::limits::JSON_DEPTH;
+
+/// A JSON object as its canonical text: the form in which args, metadata and result are kept and compared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct JsonObject(Arc<str>);
+
+impl JsonObject {
+    /// `{}`
+    pub fn empty() -> Self {
+        Self(Arc::from("{}"))
+    }
+
+    /// The object in `value`, if it is one that args, metadata and result may be.
+    pub fn from_value(value: &Value<'_>) -> Result<Self, ObjectError> {
+        match value {
+            Value::Object(_) => {}
+            Value::Unusable(what @ Unusable::LoneSurrogateKey) => {
+                return Err(ObjectError::Unusable { path: Vec::new(), what: *what });
+            }
+            _ => return Err(ObjectError::NotAnObject),
+        }
+        if value.is_deeper_than(JSON_DEPTH) {
+            return Err(ObjectError::TooDeep);
+        }
+        if let Some((mut path, what)) = first_unusable(value) {
+            path.reverse();
+            return Err(ObjectError::Unusable { path, what });
+        }
+        let mut out = Vec::with_capacity(128);
+        write_value(&mut out, value);
+        // Only whole pieces of UTF-8 were written, so this does not fail.
+        Ok(Self(Arc::from(std::str::from_utf8(&out).unwrap_or_default())))
+    }
+
+    /// The object whose [`as_str`](Self::as_str) gave this text earlier. The text is trusted.
+    pub fn from_canonical(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The canonical text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is `{}`.
+    pub fn is_empty_object(&self) -> bool {
+        &*self.0 == "{}"
+    }
+}
+
+/// Why a value is no object that may be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectError {
+    /// It is no object at all.
+    NotAnObject,
+    /// Its containers are nested deeper than [`JSON_DEPTH`]. This wins over anything unusable inside.
+    TooDeep,
+    /// A part of it is unusable.
+    Unusable {
+        /// Where inside the object: the value, or for a key the object that has it.
+        path: Vec<PathStep>,
+        /// What is wrong there.
+        what: Unusable,
+    },
+}
+
+/// A step from a container to one of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathStep {
+    /// To the member of an object.
+    Key(String),
+    /// To the item of an array, counted from 0.
+    Index(usize),
+}
+
+/// The first unusable part of `value` and the steps to it, innermost first.
+fn first_unusable(value: &Value<'_>) -> Option<(Vec<PathStep>, Unusable)> {
+    match value {
+        Value::Unusable(what) => Some((Vec::new(), *what)),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            let (mut path, what) = first_unusable(item)?;
+            path.push(PathStep::Index(index));
+            Some((path, what))
+        }),
+        Value::Object(members) => members.iter().find_map(|(key, member)| {
+            let (mut path, what) = first_unusable(member)?;
+            path.push(PathStep::Key(key.to_string()));
+            Some((path, what))
+        }),
+        _ => None,
+    }
+}
+
+/// Appends the canonical text of a usable value; an unusable part has none and becomes `null`.
+pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Null | Value::Unusable(_) => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(integer) => write_integer(out, *integer),
+        Value::Float(float) => write_float(out, *float),
+        Value::Str(text) => write_string(out, text),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_value(out, item);
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            out.push(b'{');
+            for (index, (key, member)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_string(out, key);
+                out.push(b':');
+                write_value(out, member);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// Appends the shortest text that reads back as the same float and never as an integer: what `{:?}` promises.
+fn write_float(out: &mut Vec<u8>, float: f64) {
+    // Writing to memory does not fail.
+    let _ = write!(out, "{float:?}");
+}
+
+/// Appends an integer in decimal.
+pub fn write_integer(out: &mut Vec<u8>, value: i64) {
+    // 19 digits and a sign.
+    let mut buffer = [b'-'; 20];
+    let mut at = buffer.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    at -= usize::from(value < 0);
+    out.extend_from_slice(&buffer[at..]);
+}
+
+/// How many bytes [`write_integer`] appends.
+pub fn integer_len(value: i64) -> usize {
+    let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+    digits + usize::from(value < 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{parse, string_len};
+
+    fn read(text: &str) -> Result<JsonObject, ObjectError> {
+        JsonObject::from_value(&parse(text.as_bytes()).unwrap())
+    }
+
+    /// `levels` nested containers, an object outermost, around `inner`.
+    fn nested(levels: usize, inner: &str) -> String {
+        format!("{{\"a\":{}{inner}{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1))
+    }
+
+    #[test]
+    fn an_object_has_one_canonical_text() {
+        let cases = [
+            (" { } ", "{}"),
+            (r#"{ "b" : [ 1 , { "d" : 2 , "c" : 3 } ] , "a" : null }"#, r#"{"a":null,"b":[1,{"c":3,"d":2}]}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"{"":true,"\u0000":false}"#, r#"{"":true,"\u0000":false}"#),
+            (r#"{"\u00e9":"\u00e9\u000b\u0009\/"}"#, "{\"é\":\"é\\u000b\\t/\"}"),
+            (r#"{"a":"\ud83d\ude00"}"#, r#"{"a":"😀"}"#),
+            (
+                r#"{"a":[0,-0,9223372036854775807,-9223372036854775808]}"#,
+                r#"{"a":[0,0,9223372036854775807,-9223372036854775808]}"#,
+            ),
+            (r#"{"a":[1.0,1e2,-0.0,0.0,1e-400,-1e-400]}"#, r#"{"a":[1.0,100.0,-0.0,0.0,0.0,-0.0]}"#),
+            (
+                r#"{"a":[1e15,1e16,1e-5,0.1,9223372036854775808.0]}"#,
+                r#"{"a":[1000000000000000.0,1e16,1e-5,0.1,9.223372036854776e18]}"#,
+            ),
+        ];
+        for (text, canonical) in cases {
+            let object = read(text).unwrap();
+            assert_eq!(object.as_str(), canonical);
+            assert_eq!(read(canonical), Ok(object), "canonical text is its own canonical text");
+        }
+    }
+
+    #[test]
+    fn numbers_compare_by_kind_and_value_and_objects_regardless_of_order() {
+        let cases = [
+            ("1", "1.0", false),
+            ("0.0", "-0.0", false),
+            ("0", "-0", true),
+            ("1e2", "100.0", true),
+            ("1", "true", false),
+            (r#""\u00e9""#, r#""é""#, true),
+            ("[1,2]", "[2,1]", false),
+            (r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, true),
+            (r#"{"a":9,"a":1}"#, r#"{"a":1}"#, true),
+        ];
+        for (left, right, equal) in cases {
+            let [left, right] = [left, right].map(|value| read(&format!("{{\"v\":{value}}}")).unwrap());
+            assert_eq!(left == right, equal, "{left:?} {right:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_object_is_an_object() {
+        for text in ["null", "true", "1", "1.0", "\"{}\"", "[]", "[{}]", "1e400", "9223372036854775808", r#""\ud800""#]
+        {
+            assert_eq!(read(text), Err(ObjectError::NotAnObject), "{text}");
+        }
+    }
+
+    #[test]
+    fn sixty_four_levels_are_accepted_and_sixty_five_are_too_deep() {
+        assert!(read(&nested(64, "1")).is_ok());
+        assert_eq!(read(&nested(65, "1")), Err(ObjectError::TooDeep));
+        assert_eq!(read(&nested(64, "{}")), Err(ObjectError::TooDeep));
+        assert_eq!(read(&nested(256, "1")), Err(ObjectError::TooDeep));
+    }
+
+    #[test]
+    fn too_deep_wins_over_unusable() {
+        assert_eq!(read(&nested(65, "1e400")), Err(ObjectError::TooDeep));
+        assert_eq!(read(&format!("{{\"A\":1e400,\"b\":{}}}", nested(64, "1"))), Err(ObjectError::TooDeep));
+    }
+
+    #[test]
+    fn a_discarded_duplicate_is_neither_too_deep_nor_unusable() {
+        assert!(read(&format!("{{\"a\":1e400,\"a\":{},\"a\":1}}", nested(100, "1"))).is_ok());
+    }
+
+    #[test]
+    fn an_unusable_part_is_named_with_the_way_to_it() {
+        let key = |key: &str| PathStep::Key(key.to_owned());
+        let cases = [
+            (r#"{"a":9223372036854775808}"#, vec![key("a")], Unusable::IntegerRange),
+            (
+                r#"{"a":[0,{"b":[-1e400]}]}"#,
+                vec![key("a"), PathStep::Index(1), key("b"), PathStep::Index(0)],
+                Unusable::FloatRange,
+            ),
+            (r#"{"a":1,"":["\udc00"]}"#, vec![key(""), PathStep::Index(0)], Unusable::LoneSurrogate),
+            (r#"{"a":{"b":1,"\ud800":2}}"#, vec![key("a")], Unusable::LoneSurrogateKey),
+            (r#"{"\ud800":1}"#, vec![], Unusable::LoneSurrogateKey),
+        ];
+        for (text, path, what) in cases {
+            assert_eq!(read(text), Err(ObjectError::Unusable { path, what }), "{text}");
+        }
+    }
+
+    #[test]
+    fn integers_are_written_in_decimal_and_as_long_as_they_say() {
+        let powers = (0..19).map(|exponent| 10_i64.pow(exponent));
+        let near = powers.flat_map(|power| [power - 1, power, power + 1, 1 - power, -power]);
+        for value in near.chain([0, i64::MAX, i64::MIN]) {
+            let mut out = Vec::new();
+            write_integer(&mut out, value);
+            assert_eq!(out, value.to_string().as_bytes());
+            assert_eq!(integer_len(value), out.len(), "{value}");
+        }
+    }
+
+    #[test]
+    fn the_empty_object_is_empty_however_it_came_here() {
+        for object in [JsonObject::empty(), read(" { } ").unwrap(), JsonObject::from_canonical("{}")] {
+            assert_eq!(object, JsonObject::empty());
+            assert!(object.is_empty_object());
+        }
+        assert!(!read(r#"{"":{}}"#).unwrap().is_empty_object());
+    }
+
+    #[test]
+    fn the_smallest_stored_data_of_a_task_is_its_own_canonical_text() {
+        let smallest =
+            r#"{"args":{},"max_attempts":3,"metadata":{},"name":null,"priority":0,"result":{},"routes":["default"]}"#;
+        assert_eq!(read(smallest).unwrap().as_str(), smallest);
+        let keys = ["args", "max_attempts", "metadata", "name", "priority", "result", "routes"];
+        let values = [2, integer_len(3), 2, "null".len(), integer_len(0), 2, 2 + string_len("default")];
+        let punctuation = 2 + 7 + 6;
+        let size = punctuation + keys.map(string_len).iter().sum::<usize>() + values.iter().sum::<usize>();
+        assert_eq!(size, smallest.len());
+    }
+}

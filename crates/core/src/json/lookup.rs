@@ -1,0 +1,287 @@
+//! Looking into canonical text without building a tree: what filters ask of each row. The text is trusted, so that
+//! skipping is only finding quotes and counting brackets; other text gives some answer or none, never a panic.
+
+use std::cmp::Ordering;
+use std::iter;
+
+use super::strings::{JsonStr, plain_run};
+
+/// A value found in canonical text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Found<'a> {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number without `.` and exponent.
+    Int(i64),
+    /// A number with `.` or exponent.
+    Float(f64),
+    /// A string.
+    Str(JsonStr<'a>),
+    /// An array: its text.
+    Array(&'a str),
+    /// An object: its text.
+    Object(&'a str),
+}
+
+impl<'a> Found<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        match text.as_bytes().first()? {
+            b'"' => Some(Self::Str(JsonStr(text.strip_prefix('"')?.strip_suffix('"')?))),
+            b'{' => Some(Self::Object(text)),
+            b'[' => Some(Self::Array(text)),
+            b't' => Some(Self::Bool(true)),
+            b'f' => Some(Self::Bool(false)),
+            b'n' => Some(Self::Null),
+            // No float reads as an integer: it has a point or an exponent.
+            _ => text.parse().map(Self::Int).or_else(|_| text.parse().map(Self::Float)).ok(),
+        }
+    }
+}
+
+/// The value at `path` inside the canonical text of an object; an empty path is the object itself. Steps lead through
+/// objects only: stepping into anything else finds nothing.
+pub fn lookup<'a, S: AsRef<str>>(object: &'a str, path: &[S]) -> Option<Found<'a>> {
+    let mut cursor = Cursor { text: object, at: 0 };
+    for step in path {
+        cursor.enter(step.as_ref())?;
+    }
+    Found::read(cursor.value()?)
+}
+
+/// Whether the canonical text of an object has the member `key`.
+pub fn has_key(object: &str, key: &str) -> bool {
+    Cursor { text: object, at: 0 }.enter(key).is_some()
+}
+
+/// The items of the canonical text of an array.
+pub fn elements(array: &str) -> impl Iterator<Item = Found<'_>> {
+    let mut cursor = Cursor { text: array, at: 0 };
+    iter::from_fn(move || match cursor.next()? {
+        // Before the first item and before each further one. An empty array has no value there.
+        b'[' | b',' => Found::read(cursor.value()?),
+        _ => None,
+    })
+    .fuse()
+}
+
+/// A place in canonical text. Every step goes forward.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.next()? == byte).then_some(())
+    }
+
+    /// Goes from the start of an object to the value of its member `key`.
+    fn enter(&mut self, key: &str) -> Option<()> {
+        self.expect(b'{')?;
+        loop {
+            let found = self.string()?;
+            self.expect(b':')?;
+            match found.order(key) {
+                Ordering::Less => self.value()?,
+                Ordering::Equal => return Some(()),
+                // Keys are sorted in this very order, so none of the rest is the one.
+                Ordering::Greater => return None,
+            };
+            self.expect(b',')?;
+        }
+    }
+
+    /// Goes behind the value that begins here and returns its text.
+    fn value(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        match self.peek()? {
+            b'"' => self.skip_string()?,
+            b'{' | b'[' => self.skip_container()?,
+            _ => self.skip_word(),
+        }
+        self.text.get(start..self.at)
+    }
+
+    /// Goes behind the string that begins here and returns it.
+    fn string(&mut self) -> Option<JsonStr<'a>> {
+        let start = self.at + 1;
+        self.skip_string()?;
+        self.text.get(start..self.at - 1).map(JsonStr)
+    }
+
+    fn skip_string(&mut self) -> Option<()> {
+        self.expect(b'"')?;
+        loop {
+            self.at = plain_run(self.text.as_bytes(), self.at);
+            match self.next()? {
+                b'"' => return Some(()),
+                // What follows a backslash never ends the string.
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// Counts brackets of both kinds alike: in trusted text each closes its own.
+    fn skip_container(&mut self) -> Option<()> {
+        let mut open = 0_usize;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.skip_string()?;
+                    continue;
+                }
+                b'{' | b'[' => open += 1,
+                b'}' | b']' => open -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if open == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    fn skip_word(&mut self) {
+        while self.peek().is_some_and(|byte| !matches!(byte, b',' | b'}' | b']')) {
+            self.at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{JsonObject, parse};
+
+    const NO_STEPS: &[&str] = &[];
+
+    /// Every kind of value, keys that need escapes (which sort by what they stand for), and text in strings that looks
+    /// like structure.
+    const OBJECT: &str = concat!(
+        r#"{"":0,"\u0000":1,"\n":2,"\"":3,"[":"]}\"","\\":4,"a":null,"aa":true,"b":false,"c":-7,"d":1e16,"#,
+        r#""e":["x",[1,{"y":"]"}],{}],"f":{"":"é","\\u":[],"g":{"h":"\u001fi"}},"é":-0.0,"😀":{}}"#,
+    );
+
+    #[test]
+    fn every_member_is_found_by_its_resolved_key() {
+        let canonical = parse(OBJECT.as_bytes()).ok().and_then(|value| JsonObject::from_value(&value).ok());
+        assert_eq!(canonical.as_ref().map(JsonObject::as_str), Some(OBJECT));
+        let cases: [(&[&str], Option<Found<'_>>); 27] = [
+            (&[""], Some(Found::Int(0))),
+            (&["\0"], Some(Found::Int(1))),
+            (&["\n"], Some(Found::Int(2))),
+            (&["\""], Some(Found::Int(3))),
+            (&["["], Some(Found::Str(JsonStr("]}\\\"")))),
+            (&["\\"], Some(Found::Int(4))),
+            (&["a"], Some(Found::Null)),
+            (&["aa"], Some(Found::Bool(true))),
+            (&["b"], Some(Found::Bool(false))),
+            (&["c"], Some(Found::Int(-7))),
+            (&["d"], Some(Found::Float(1e16))),
+            (&["e"], Some(Found::Array(r#"["x",[1,{"y":"]"}],{}]"#))),
+            (&["f", ""], Some(Found::Str(JsonStr("é")))),
+            (&["f", "g"], Some(Found::Object(r#"{"h":"\u001fi"}"#))),
+            (&["f", "g", "h"], Some(Found::Str(JsonStr(r"\u001fi")))),
+            (&["f", "\\u"], Some(Found::Array("[]"))),
+            (&["é"], Some(Found::Float(-0.0))),
+            (&["😀"], Some(Found::Object("{}"))),
+            (&["\\n"], None),
+            (&["\\u0000"], None),
+            (&["A"], None),
+            (&["ab"], None),
+            (&["zz"], None),
+            (&["a", "a"], None),
+            (&["e", "0"], None),
+            (&["f", "g", "h", "i"], None),
+            (&["😀", ""], None),
+        ];
+        for (path, found) in cases {
+            assert_eq!(lookup(OBJECT, path), found, "{path:?}");
+            if let [key] = path {
+                assert_eq!(has_key(OBJECT, key), found.is_some(), "{key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_path_is_the_object_itself() {
+        assert_eq!(lookup(OBJECT, NO_STEPS), Some(Found::Object(OBJECT)));
+        assert_eq!(lookup("{}", NO_STEPS), Some(Found::Object("{}")));
+        assert_eq!(lookup("{}", &[""]), None);
+    }
+
+    #[test]
+    fn elements_are_the_items_of_an_array_in_order() {
+        let cases: [(&str, &[Found<'_>]); 4] = [
+            ("[]", &[]),
+            ("[1]", &[Found::Int(1)]),
+            ("[[],[[]],{}]", &[Found::Array("[]"), Found::Array("[[]]"), Found::Object("{}")]),
+            (
+                r#"[null,true,-1,0.5,",]\"",{"a":[1]}]"#,
+                &[
+                    Found::Null,
+                    Found::Bool(true),
+                    Found::Int(-1),
+                    Found::Float(0.5),
+                    Found::Str(JsonStr(",]\\\"")),
+                    Found::Object(r#"{"a":[1]}"#),
+                ],
+            ),
+        ];
+        for (array, items) in cases {
+            assert_eq!(elements(array).collect::<Vec<_>>(), items, "{array}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_canonical_is_survived() {
+        let texts = [
+            "",
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "\\",
+            "{\"",
+            "{\"\\",
+            "{\"\\é",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":\"",
+            "{\"a\":[",
+            "{\"a\":]",
+            "{\"a\":1",
+            "{\"a\":é",
+            "[1",
+            "[,",
+            "[1,",
+            "[\"",
+            "[1é]",
+            "[1 2]",
+            "1",
+            "é",
+        ];
+        for text in texts {
+            for end in (0..=text.len()).filter(|end| text.is_char_boundary(*end)) {
+                let _ =
+                    (lookup(&text[..end], NO_STEPS), lookup(&text[..end], &["a", "b"]), elements(&text[..end]).count());
+            }
+        }
+        let deep = "{\"a\":".repeat(1_000_000);
+        assert_eq!(lookup(&deep, &["a", "a", "a", "b"]), None);
+        assert_eq!(elements(&"[".repeat(1_000_000)).count(), 0);
+    }
+}

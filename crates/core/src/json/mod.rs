@@ -1,0 +1,14 @@
+//! JSON as the contract wants it (decisions.md section 3): reading bodies, the canonical text of args, metadata and
+//! result, and looking into that text. Which field takes which value is not decided here.
+
+mod canonical;
+mod lookup;
+mod parse;
+mod strings;
+mod value;
+
+pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_integer, write_value};
+pub use lookup::{Found, elements, has_key, lookup};
+pub use parse::{ParseError, parse};
+pub use strings::{JsonStr, string_len, write_string};
+pub use value::{Unusable, Value};

@@ -1,0 +1,49 @@
+//! The tree that a body is read into. Reading lives in `parse`, writing in `canonical`.
+
+use std::borrow::Cow;
+
+/// A parsed JSON value. It borrows from the text it was read from wherever a string has no escapes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number without `.` and exponent.
+    Int(i64),
+    /// A number with `.` or exponent; always finite.
+    Float(f64),
+    /// A string, escapes resolved.
+    Str(Cow<'a, str>),
+    /// An array.
+    Array(Vec<Value<'a>>),
+    /// An object: each key once (the last duplicate won), sorted by code point.
+    Object(Vec<(Cow<'a, str>, Value<'a>)>),
+    /// Well-formed JSON text that no field may hold.
+    Unusable(Unusable),
+}
+
+/// Why well-formed JSON text is no usable value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// An integer that does not fit in 64 bits signed.
+    IntegerRange,
+    /// A number beyond the largest finite float.
+    FloatRange,
+    /// A string with half a surrogate pair.
+    LoneSurrogate,
+    /// An object with half a surrogate pair in one of its keys. Nothing else of that object is kept.
+    LoneSurrogateKey,
+}
+
+impl Value<'_> {
+    /// Whether containers are nested deeper than `levels`; a container itself is one level.
+    pub(super) fn is_deeper_than(&self, levels: usize) -> bool {
+        let Some(below) = levels.checked_sub(1) else { return matches!(self, Self::Array(_) | Self::Object(_)) };
+        match self {
+            Self::Array(items) => items.iter().any(|item| item.is_deeper_than(below)),
+            Self::Object(members) => members.iter().any(|(_, member)| member.is_deeper_than(below)),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The rules of the task queue. Everything here only computes: no async, no SQL, no clock, no randomness.
+//!
+//! Start with [`task`] (what a task is), then [`lifecycle`] (what may happen to it).
+
+pub mod cursor;
+pub mod definition;
+pub mod filter;
+pub mod fuzzy;
+pub mod grouping;
+pub mod ids;
+pub mod json;
+pub mod lease;
+pub mod lifecycle;
+pub mod limits;
+pub mod observation;
+pub mod refusal;
+pub mod selection;
+pub mod task;
+pub mod time;
+pub mod update;

@@ -1,0 +1,43 @@
+//! Every number of the contract, named, with the section that sets it (A = api-v2.md, D = decisions.md).
+//! Numbers that only tune an implementation (pool sizes, batch sizes) live beside what they tune.
+
+/// Largest request body in bytes (A 8).
+pub const REQUEST_BODY_BYTES: usize = 1_048_576;
+/// Largest canonical size of the stored data of one task in bytes (A 8, D 7).
+pub const TASK_DATA_BYTES: usize = 1_048_576;
+/// Deepest nesting of containers inside args, metadata and result; the object itself is level 1 (D 3).
+pub const JSON_DEPTH: usize = 64;
+/// Longest task name in Unicode code points (D 1).
+pub const TASK_NAME_CHARS: usize = 256;
+/// Longest queue name or route in ASCII characters (D 1).
+pub const NAME_CHARS: usize = 128;
+/// Smallest page (A 8).
+pub const PAGE_LIMIT_MIN: u16 = 1;
+/// Largest page (A 8).
+pub const PAGE_LIMIT_MAX: u16 = 1000;
+/// Page size when none is asked for (A 8).
+pub const PAGE_LIMIT_DEFAULT: u16 = 100;
+/// A page ends early rather than exceed this many bytes of JSON (D 10).
+pub const PAGE_BYTES: usize = 16 * 1_048_576;
+/// Longest cursor in characters (D 10).
+pub const CURSOR_CHARS: usize = 16_384;
+/// Longest filter in bytes (D 13.1).
+pub const FILTER_BYTES: usize = 8_192;
+/// Deepest nesting of parentheses and `not` in a filter (D 13.1).
+pub const FILTER_DEPTH: usize = 200;
+/// Task lease in seconds (A 8).
+pub const LEASE_SECONDS: i64 = 300;
+/// Life of a worker observation after its last report in seconds (A 8).
+pub const OBSERVATION_SECONDS: i64 = 300;
+/// Longest pause between two lease scans in seconds (D 8).
+pub const LEASE_SCAN_SECONDS: i64 = 5;
+/// A pause between two lease scans longer than this is an outage (D 8).
+pub const OUTAGE_SECONDS: i64 = 15;
+/// What every running lease is good for, at least, after an outage (D 8; `--outage-credit`).
+pub const OUTAGE_CREDIT_SECONDS: i64 = 90;
+/// Priority of a task that names none (A 8).
+pub const PRIORITY_DEFAULT: i64 = 0;
+/// Attempt budget of a task that names none (A 8).
+pub const MAX_ATTEMPTS_DEFAULT: i64 = 3;
+/// Route of a task that names none (A 8).
+pub const ROUTE_DEFAULT: &str = "default";

@@ -1,0 +1,132 @@
+//! Worker observations: the latest report of one worker loop and when it stops counting (decisions.md section 14).
+//! They never touch tasks, runs or leases.
+
+use crate::filter::ObservationFields;
+use crate::ids::{QueueName, Route, TaskId, WorkerId};
+use crate::limits::OBSERVATION_SECONDS;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+
+/// What a worker says it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkerStatus {
+    /// Waits for work.
+    Idle,
+    /// From a confirmed claim through execution, reporting and cleanup.
+    Busy,
+}
+
+impl WorkerStatus {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Idle, Self::Busy];
+
+    /// The status that `word` names.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+        }
+    }
+}
+
+/// What a worker reports of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The route it claims for.
+    pub route: Route,
+    /// What it does.
+    pub status: WorkerStatus,
+    /// The task it works on; never looked up.
+    pub task_id: Option<TaskId>,
+}
+
+/// The latest accepted report of one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// The worker, unique within its queue.
+    pub id: WorkerId,
+    /// The queue.
+    pub queue: QueueName,
+    /// What it reported.
+    pub report: Report,
+    /// When the report was accepted.
+    pub last_seen_at: Timestamp,
+    /// When it stops counting.
+    pub expires_at: Timestamp,
+}
+
+impl Observation {
+    /// Whether it still counts.
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        self.expires_at > now
+    }
+}
+
+/// Accepts a report, given what was known of the worker.
+pub fn observe(
+    known: Option<&Observation>,
+    queue: &QueueName,
+    id: WorkerId,
+    report: Report,
+    now: Timestamp,
+) -> Result<Observation, Refusal> {
+    let moved = known.is_some_and(|known| known.is_current(now) && known.report.route != report.route);
+    if moved {
+        return Err(Refusal::WorkerRouteConflict { worker_id: id });
+    }
+    let expires_at = now.plus_seconds(OBSERVATION_SECONDS);
+    Ok(Observation { id, queue: queue.clone(), report, last_seen_at: now, expires_at })
+}
+
+impl ObservationFields for Observation {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+    fn queue(&self) -> &str {
+        self.queue.as_str()
+    }
+    fn route(&self) -> &str {
+        self.report.route.as_str()
+    }
+    fn status(&self) -> WorkerStatus {
+        self.report.status
+    }
+    fn task_id(&self) -> Option<&str> {
+        self.report.task_id.as_ref().map(TaskId::as_str)
+    }
+    fn last_seen_at(&self) -> Timestamp {
+        self.last_seen_at
+    }
+    fn expires_at(&self) -> Timestamp {
+        self.expires_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(route: &str) -> Report {
+        Report { route: Route::parse(route).unwrap(), status: WorkerStatus::Idle, task_id: None }
+    }
+
+    #[test]
+    fn the_route_of_a_current_observation_cannot_change_but_an_expired_one_can() {
+        let queue = QueueName::parse("q").unwrap();
+        let id = WorkerId::parse("w_abcdefghijkl").unwrap();
+        let start = Timestamp::from_micros(0);
+        let first = observe(None, &queue, id, report("a"), start).unwrap();
+        assert_eq!(first.expires_at, start.plus_seconds(300));
+
+        let just_before = Timestamp::from_micros(first.expires_at.as_micros() - 1);
+        let moved = observe(Some(&first), &queue, id, report("b"), just_before);
+        assert_eq!(moved, Err(Refusal::WorkerRouteConflict { worker_id: id }));
+        assert!(observe(Some(&first), &queue, id, report("a"), just_before).is_ok());
+        assert!(observe(Some(&first), &queue, id, report("b"), first.expires_at).is_ok());
+    }
+}

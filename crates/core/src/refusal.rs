@@ -1,0 +1,88 @@
+//! Every "no" that a rule can say, one variant each, with what `error.details` needs. How a refusal looks on the wire
+//! (code, status, message) is the business of the `api` and `server` crates.
+
+use crate::ids::{QueueName, RunId, TaskId, WorkerId};
+use crate::task::{RunEnd, Status};
+
+/// A request that is understood and refused; nothing has been changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such queue.
+    QueueNotFound {
+        /// The name that was asked for.
+        queue: QueueName,
+    },
+    /// The queue has tasks and the deletion does not cascade.
+    QueueNotEmpty {
+        /// The queue.
+        queue: QueueName,
+        /// How many tasks it has.
+        tasks: u64,
+    },
+    /// The queue has running tasks, which block its deletion.
+    QueueHasRunningTasks {
+        /// The queue.
+        queue: QueueName,
+        /// How many are running.
+        running: u64,
+    },
+    /// The queue has no such task.
+    TaskNotFound {
+        /// The queue, which exists.
+        queue: QueueName,
+        /// The id that was asked for.
+        task_id: TaskId,
+    },
+    /// The id is taken by a task with another definition.
+    TaskIdConflict {
+        /// The queue.
+        queue: QueueName,
+        /// The id.
+        task_id: TaskId,
+    },
+    /// A running task takes no update and no deletion.
+    TaskRunning {
+        /// The task.
+        task_id: TaskId,
+    },
+    /// The state machine has no such transition.
+    TaskStateConflict {
+        /// The task.
+        task_id: TaskId,
+        /// Its state.
+        status: Status,
+    },
+    /// The update would leave a pending task without a remaining attempt.
+    UpdateConflict {
+        /// The task.
+        task_id: TaskId,
+        /// The field that conflicts.
+        field: &'static str,
+        /// The attempts already used.
+        attempt: i64,
+    },
+    /// The stored data of the task would exceed its limit.
+    TaskDataTooLarge,
+    /// The run is neither active nor the latest finished one; or its id was used before.
+    StaleRun {
+        /// The run.
+        run_id: RunId,
+    },
+    /// The run has ended in another way.
+    RunFinalized {
+        /// What ended it.
+        end: RunEnd,
+    },
+    /// The run id is active for another queue or route.
+    RunIdConflict {
+        /// The run.
+        run_id: RunId,
+    },
+    /// A known worker reported another route.
+    WorkerRouteConflict {
+        /// The worker.
+        worker_id: WorkerId,
+    },
+    /// The cursor belongs to another selection or to an earlier queue of the same name.
+    InvalidCursor,
+}

@@ -1,0 +1,299 @@
+//! The task: a definition that creation and update set, a lifecycle that actions change, and an outcome.
+//! What may happen to it is decided in `lifecycle.rs` and `update.rs`; what a definition may hold, in `definition.rs`.
+
+use std::sync::Arc;
+
+use crate::definition::{Definition, Routes};
+use crate::filter::{LastErrorFields, TaskFields};
+use crate::ids::{QueueName, Route, RunId, TaskId};
+use crate::json::{self, JsonObject};
+use crate::time::Timestamp;
+
+/// The five states of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Waits to be claimed.
+    Pending,
+    /// Owned by an active run.
+    Running,
+    /// Completed.
+    Succeeded,
+    /// Out of attempts.
+    Failed,
+    /// Taken out by a client.
+    Cancelled,
+}
+
+impl Status {
+    /// All of them, in the contract's order.
+    pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
+
+    /// The status that `word` names.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunEnd {
+    /// The worker completed it.
+    Complete,
+    /// The worker reported a failure.
+    Fail,
+    /// The worker gave it back.
+    Unclaim,
+    /// A client cancelled the task.
+    Cancel,
+    /// The lease ended without a heartbeat.
+    HeartbeatExpired,
+}
+
+impl RunEnd {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Complete, Self::Fail, Self::Unclaim, Self::Cancel, Self::HeartbeatExpired];
+
+    /// The end that `word` names.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.as_str() == word)
+    }
+
+    /// The word in `error.details.action`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Fail => "fail",
+            Self::Unclaim => "unclaim",
+            Self::Cancel => "cancel",
+            Self::HeartbeatExpired => "heartbeat_expired",
+        }
+    }
+}
+
+/// The run that owns a running task. Never part of the ordinary task resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveRun {
+    /// The claimant's token.
+    pub run_id: RunId,
+    /// When the lease is over unless a heartbeat renews it.
+    pub lease_expires_at: Timestamp,
+}
+
+/// The most recent run of a task that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinishedRun {
+    /// The claimant's token.
+    pub run_id: RunId,
+    /// What ended it.
+    pub end: RunEnd,
+}
+
+/// The part of a task that actions change. Small on purpose: every claim and every report rewrites it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// The state.
+    pub status: Status,
+    /// Claims minus unclaims since creation or requeue.
+    pub attempt: i64,
+    /// Place in the pending order; given anew each time that the task goes to the back.
+    pub pending_seq: i64,
+    /// Route of the latest claim.
+    pub last_route: Option<Route>,
+    /// When the task was created.
+    pub created_at: Timestamp,
+    /// When the task last changed.
+    pub updated_at: Timestamp,
+    /// When it was last claimed.
+    pub started_at: Option<Timestamp>,
+    /// When its latest run ended.
+    pub finished_at: Option<Timestamp>,
+    /// The owner, exactly while the task is running.
+    pub run: Option<ActiveRun>,
+    /// The run before, remembered so that a repeated report can be recognised.
+    pub finished_run: Option<FinishedRun>,
+}
+
+impl Lifecycle {
+    /// The lifecycle of a task that was created just now.
+    pub fn created(now: Timestamp, pending_seq: i64) -> Self {
+        Self {
+            status: Status::Pending,
+            attempt: 0,
+            pending_seq,
+            last_route: None,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            finished_at: None,
+            run: None,
+            finished_run: None,
+        }
+    }
+}
+
+/// What a worker says about a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The kind of error.
+    pub kind: Arc<str>,
+    /// What went wrong.
+    pub message: Arc<str>,
+    /// Where, if known.
+    pub traceback: Option<Arc<str>>,
+}
+
+/// The last recorded failure of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastError {
+    /// What was reported.
+    pub failure: Failure,
+    /// When it was recorded.
+    pub occurred_at: Timestamp,
+    /// The attempt that failed.
+    pub attempt: i64,
+    /// The run that failed.
+    pub run_id: RunId,
+}
+
+/// What came out of a task so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// `{}` until set by completion or update.
+    pub result: JsonObject,
+    /// The last recorded failure; reset by requeue.
+    pub last_error: Option<LastError>,
+}
+
+impl Outcome {
+    /// The outcome of a task to which nothing has happened.
+    pub fn empty() -> Self {
+        Self { result: JsonObject::empty(), last_error: None }
+    }
+}
+
+/// A whole task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The queue it lives in.
+    pub queue: QueueName,
+    /// Its identity within the queue.
+    pub id: TaskId,
+    /// What creation and update set.
+    pub definition: Definition,
+    /// What actions change.
+    pub lifecycle: Lifecycle,
+    /// What came out of it.
+    pub outcome: Outcome,
+}
+
+impl Task {
+    /// An upper bound, close to the truth, of the bytes of this task as a JSON resource.
+    pub fn resource_bytes(&self) -> usize {
+        // Field names, queue, id, status, counters and timestamps of a task without error: under 640 bytes.
+        const FRAME: usize = 640;
+        let error = self.outcome.last_error.as_ref().map_or(0, |error| {
+            let failure = &error.failure;
+            let traceback = failure.traceback.as_deref().map_or(4, json::string_len);
+            json::string_len(&failure.kind) + json::string_len(&failure.message) + traceback
+        });
+        FRAME + self.definition.stored_bytes() + self.outcome.result.as_str().len() + error
+    }
+
+    /// The part that rules about actions need.
+    pub fn head(&self) -> TaskHead {
+        TaskHead {
+            id: self.id,
+            priority: self.definition.priority,
+            max_attempts: self.definition.max_attempts,
+            routes: self.definition.routes.clone(),
+            definition_bytes: self.definition.stored_bytes(),
+            lifecycle: self.lifecycle.clone(),
+        }
+    }
+}
+
+/// A task without its heavy JSON: what is enough to decide about an action, and cheap to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskHead {
+    /// Its identity within the queue.
+    pub id: TaskId,
+    /// Higher is claimed first.
+    pub priority: i64,
+    /// The attempt budget.
+    pub max_attempts: i64,
+    /// Who may claim it.
+    pub routes: Routes,
+    /// See [`Definition::stored_bytes`].
+    pub definition_bytes: usize,
+    /// What actions change.
+    pub lifecycle: Lifecycle,
+}
+
+impl TaskFields for Task {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+    fn status(&self) -> Status {
+        self.lifecycle.status
+    }
+    fn name(&self) -> Option<&str> {
+        self.definition.name.as_deref()
+    }
+    fn last_route(&self) -> Option<&str> {
+        self.lifecycle.last_route.as_ref().map(Route::as_str)
+    }
+    fn priority(&self) -> i64 {
+        self.definition.priority
+    }
+    fn attempt(&self) -> i64 {
+        self.lifecycle.attempt
+    }
+    fn max_attempts(&self) -> i64 {
+        self.definition.max_attempts
+    }
+    fn created_at(&self) -> Timestamp {
+        self.lifecycle.created_at
+    }
+    fn updated_at(&self) -> Timestamp {
+        self.lifecycle.updated_at
+    }
+    fn started_at(&self) -> Option<Timestamp> {
+        self.lifecycle.started_at
+    }
+    fn finished_at(&self) -> Option<Timestamp> {
+        self.lifecycle.finished_at
+    }
+    fn has_route(&self, route: &str) -> bool {
+        self.definition.routes.contains(route)
+    }
+    fn args(&self) -> &str {
+        self.definition.args.as_str()
+    }
+    fn metadata(&self) -> &str {
+        self.definition.metadata.as_str()
+    }
+    fn result(&self) -> &str {
+        self.outcome.result.as_str()
+    }
+    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+        self.outcome.last_error.as_ref().map(|error| LastErrorFields {
+            kind: &error.failure.kind,
+            message: &error.failure.message,
+            traceback: error.failure.traceback.as_deref(),
+            occurred_at: error.occurred_at,
+            attempt: error.attempt,
+            run_id: error.run_id.as_str(),
+        })
+    }
+}

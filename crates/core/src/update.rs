@@ -1,0 +1,154 @@
+//! What an update may change and when it is refused (decisions.md section 9). The same rule serves the single and the
+//! bulk update; reading an update from a request body is the business of the `api` crate.
+
+use std::sync::Arc;
+
+use crate::definition::{Routes, check_stored_size};
+use crate::json::JsonObject;
+use crate::refusal::Refusal;
+use crate::task::{Lifecycle, Outcome, Status, Task};
+use crate::time::Timestamp;
+
+/// New values for some fields of a task; every supplied one replaces the old value completely.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Update {
+    /// A name, or none.
+    pub name: Option<Option<Arc<str>>>,
+    /// New args.
+    pub args: Option<JsonObject>,
+    /// New metadata.
+    pub metadata: Option<JsonObject>,
+    /// New priority.
+    pub priority: Option<i64>,
+    /// New attempt budget.
+    pub max_attempts: Option<i64>,
+    /// New routes.
+    pub routes: Option<Routes>,
+    /// New result.
+    pub result: Option<JsonObject>,
+}
+
+impl Update {
+    /// Whether it names no field at all.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The task after this update: nothing when no value changes. The check of the size comes last and is made for
+    /// the resulting values even when nothing changes.
+    pub fn apply(&self, task: &Task, now: Timestamp) -> Result<Option<Task>, Refusal> {
+        if task.lifecycle.status == Status::Running {
+            return Err(Refusal::TaskRunning { task_id: task.id });
+        }
+        let updated = self.replaced(task);
+        let attempt = task.lifecycle.attempt;
+        if task.lifecycle.status == Status::Pending && updated.definition.max_attempts <= attempt {
+            return Err(Refusal::UpdateConflict { task_id: task.id, field: "max_attempts", attempt });
+        }
+        check_stored_size(updated.definition.stored_bytes(), &updated.outcome.result)?;
+        if updated == *task {
+            return Ok(None);
+        }
+        let updated_at = now.max(task.lifecycle.updated_at);
+        Ok(Some(Task { lifecycle: Lifecycle { updated_at, ..updated.lifecycle }, ..updated }))
+    }
+
+    fn replaced(&self, task: &Task) -> Task {
+        let mut definition = task.definition.clone();
+        if let Some(name) = &self.name {
+            definition.name.clone_from(name);
+        }
+        if let Some(args) = &self.args {
+            definition.args = args.clone();
+        }
+        if let Some(metadata) = &self.metadata {
+            definition.metadata = metadata.clone();
+        }
+        if let Some(priority) = self.priority {
+            definition.priority = priority;
+        }
+        if let Some(max_attempts) = self.max_attempts {
+            definition.max_attempts = max_attempts;
+        }
+        if let Some(routes) = &self.routes {
+            definition.routes = routes.clone();
+        }
+        let result = self.result.as_ref().unwrap_or(&task.outcome.result).clone();
+        Task { definition, outcome: Outcome { result, ..task.outcome.clone() }, ..task.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Definition;
+    use crate::ids::{QueueName, Route, TaskId};
+    use crate::json;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000);
+
+    fn task(status: Status, attempt: i64) -> Task {
+        let created = Lifecycle::created(Timestamp::from_micros(10), 1);
+        Task {
+            queue: QueueName::parse("q").unwrap(),
+            id: TaskId::parse("t_abcdefghijkl").unwrap(),
+            definition: Definition::default(),
+            lifecycle: Lifecycle { status, attempt, ..created },
+            outcome: Outcome::empty(),
+        }
+    }
+
+    fn object(text: &str) -> JsonObject {
+        JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_running_task_takes_no_update() {
+        let update = Update { priority: Some(1), ..Update::default() };
+        let refused = update.apply(&task(Status::Running, 1), NOW);
+        assert!(matches!(refused, Err(Refusal::TaskRunning { .. })));
+    }
+
+    #[test]
+    fn a_pending_task_must_keep_a_remaining_attempt_and_a_finished_one_need_not() {
+        let update = |max_attempts| Update { max_attempts: Some(max_attempts), ..Update::default() };
+        let cases = [
+            (Status::Pending, 2, 3, true),
+            (Status::Pending, 2, 2, false),
+            (Status::Pending, 2, 1, false),
+            (Status::Failed, 2, 1, true),
+            (Status::Cancelled, 2, 1, true),
+            (Status::Succeeded, 2, 1, true),
+        ];
+        for (status, attempt, max_attempts, accepted) in cases {
+            let answer = update(max_attempts).apply(&task(status, attempt), NOW);
+            assert_eq!(answer.is_ok(), accepted, "{status:?} {attempt} {max_attempts}");
+        }
+    }
+
+    #[test]
+    fn an_update_that_changes_nothing_leaves_updated_at_alone() {
+        let pending = task(Status::Pending, 0);
+        let same = Update {
+            name: Some(None),
+            args: Some(object("{ }")),
+            priority: Some(0),
+            routes: Routes::new(vec![Route::parse("default").unwrap()]),
+            ..Update::default()
+        };
+        assert_eq!(same.apply(&pending, NOW), Ok(None));
+        let other_kind = Update { args: Some(object(r#"{"a":1.0}"#)), ..Update::default() };
+        let mut with_args = pending.clone();
+        with_args.definition.args = object(r#"{"a":1}"#);
+        let changed = other_kind.apply(&with_args, NOW).unwrap().unwrap();
+        assert_eq!(changed.lifecycle.updated_at, NOW);
+        assert_eq!(changed.lifecycle.pending_seq, pending.lifecycle.pending_seq);
+    }
+
+    #[test]
+    fn updated_at_never_decreases() {
+        let update = Update { priority: Some(1), ..Update::default() };
+        let changed = update.apply(&task(Status::Pending, 0), Timestamp::from_micros(1)).unwrap().unwrap();
+        assert_eq!(changed.lifecycle.updated_at, Timestamp::from_micros(10));
+    }
+}

@@ -1,0 +1,399 @@
+//! Properties of the filter language that hold for every filter and every task, on random ones.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use taskqueue_core::filter::{
+    Document, DocumentPredicate, Expression, LastErrorFields, LastErrorPredicate, Literal, Membership, NullableTest,
+    Number, ObservationFilter, ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
+};
+use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+
+// Few different values, so that filters and tasks meet; and some at the edges.
+
+fn text() -> impl Strategy<Value = String> {
+    let usual = select(vec!["", "a", "b", "a b", "A", "\0", "\"'\\/", "ä", "😀", "None", "\u{7f}\u{2028}\n"]);
+    prop_oneof![8 => usual.prop_map(str::to_owned), 1 => vec(any::<char>(), 0..6).prop_map(String::from_iter)]
+}
+
+fn number() -> impl Strategy<Value = Number> {
+    let edges = [0, 1, -1, 2, 9_007_199_254_740_993, i64::MAX, i64::MIN];
+    let floats = [0.0, -0.0, 1.0, 1.5, 9_007_199_254_740_992.0, 9_223_372_036_854_775_808.0, 5e-324, f64::MAX];
+    prop_oneof![
+        4 => select(edges.to_vec()).prop_map(Number::Int),
+        4 => select(floats.to_vec()).prop_map(Number::Float),
+        1 => any::<i64>().prop_map(Number::Int),
+        1 => any::<f64>().prop_filter("finite", |float| float.is_finite()).prop_map(Number::Float),
+    ]
+}
+
+fn time() -> impl Strategy<Value = Timestamp> {
+    let usual = select(vec![0, 1, 1_000_000]);
+    prop_oneof![4 => usual, 1 => -62_135_596_800_000_000..=253_402_300_799_999_999_i64].prop_map(Timestamp::from_micros)
+}
+
+fn literal() -> impl Strategy<Value = Literal> {
+    prop_oneof![
+        Just(Literal::Null),
+        any::<bool>().prop_map(Literal::Bool),
+        number().prop_map(Literal::Number),
+        text().prop_map(Literal::Text),
+    ]
+}
+
+fn key() -> impl Strategy<Value = String> {
+    let usual = select(vec!["a", "b", "in", "not", "null", "exists", "and", "_9"]);
+    prop_oneof![8 => usual.prop_map(str::to_owned), 1 => "[A-Za-z_][A-Za-z0-9_]{0,5}"]
+}
+
+fn test<E, O>(
+    equal: impl Strategy<Value = E> + Clone + 'static,
+    order: impl Strategy<Value = O> + 'static,
+) -> BoxedStrategy<Test<E, O>>
+where
+    E: Clone + std::fmt::Debug + 'static,
+    O: Clone + std::fmt::Debug + 'static,
+{
+    let orders = select(vec![Order::Less, Order::LessOrEqual, Order::Greater, Order::GreaterOrEqual]);
+    prop_oneof![
+        equal.clone().prop_map(Test::Equal),
+        equal.clone().prop_map(Test::NotEqual),
+        (orders, order).prop_map(|(operator, limit)| Test::Order(operator, limit)),
+        vec(equal.clone(), 0..4).prop_map(Test::OneOf),
+        vec(equal, 0..4).prop_map(Test::NoneOf),
+    ]
+    .boxed()
+}
+
+fn texts() -> BoxedStrategy<Test<String>> {
+    test(text().boxed(), text())
+}
+
+fn numbers() -> BoxedStrategy<Test<Number>> {
+    test(number().boxed(), number())
+}
+
+fn times() -> BoxedStrategy<Test<Timestamp>> {
+    test(time().boxed(), time())
+}
+
+fn nullable_texts() -> BoxedStrategy<NullableTest<String>> {
+    test(option::of(text()).boxed(), text())
+}
+
+fn nullable_times() -> BoxedStrategy<NullableTest<Timestamp>> {
+    test(option::of(time()).boxed(), time())
+}
+
+fn membership<T: Clone + std::fmt::Debug + 'static>(
+    element: impl Strategy<Value = T> + 'static,
+) -> BoxedStrategy<Membership<T>> {
+    (element, any::<bool>())
+        .prop_map(|(element, negated)| if negated { Membership::Lacks(element) } else { Membership::Contains(element) })
+        .boxed()
+}
+
+fn task_predicate() -> impl Strategy<Value = TaskPredicate> {
+    prop_oneof![
+        4 => plain_predicate(),
+        1 => last_error_predicate().prop_map(TaskPredicate::LastError),
+        2 => document_predicate(),
+    ]
+}
+
+fn plain_predicate() -> impl Strategy<Value = TaskPredicate> {
+    let statuses = || select(Status::ALL.to_vec());
+    prop_oneof![
+        any::<bool>().prop_map(TaskPredicate::Always),
+        texts().prop_map(TaskPredicate::Id),
+        test(statuses(), statuses()).prop_map(TaskPredicate::Status),
+        nullable_texts().prop_map(TaskPredicate::Name),
+        nullable_texts().prop_map(TaskPredicate::LastRoute),
+        numbers().prop_map(TaskPredicate::Priority),
+        numbers().prop_map(TaskPredicate::Attempt),
+        numbers().prop_map(TaskPredicate::MaxAttempts),
+        times().prop_map(TaskPredicate::CreatedAt),
+        times().prop_map(TaskPredicate::UpdatedAt),
+        nullable_times().prop_map(TaskPredicate::StartedAt),
+        nullable_times().prop_map(TaskPredicate::FinishedAt),
+        membership(text()).prop_map(TaskPredicate::Routes),
+    ]
+}
+
+fn last_error_predicate() -> impl Strategy<Value = LastErrorPredicate> {
+    prop_oneof![
+        Just(LastErrorPredicate::Exists),
+        Just(LastErrorPredicate::Missing),
+        texts().prop_map(LastErrorPredicate::Type),
+        texts().prop_map(LastErrorPredicate::Message),
+        nullable_texts().prop_map(LastErrorPredicate::Traceback),
+        texts().prop_map(LastErrorPredicate::RunId),
+        numbers().prop_map(LastErrorPredicate::Attempt),
+        times().prop_map(LastErrorPredicate::OccurredAt),
+    ]
+}
+
+fn document_predicate() -> impl Strategy<Value = TaskPredicate> {
+    let document = select(vec![Document::Args, Document::Metadata, Document::Result]);
+    let predicate = prop_oneof![
+        1 => Just(DocumentPredicate::Exists),
+        1 => Just(DocumentPredicate::Missing),
+        4 => test(literal().boxed(), number()).prop_map(DocumentPredicate::Value),
+        2 => membership(literal()).prop_map(DocumentPredicate::Elements),
+    ];
+    let keyed = (document.clone(), vec(key(), 1..4), predicate);
+    let bare = (document, membership(literal()).prop_map(DocumentPredicate::Elements));
+    prop_oneof![
+        5 => keyed.prop_map(|(document, keys, predicate)| TaskPredicate::Document(document, keys, predicate)),
+        1 => bare.prop_map(|(document, predicate)| TaskPredicate::Document(document, Vec::new(), predicate)),
+    ]
+}
+
+fn observation_predicate() -> impl Strategy<Value = ObservationPredicate> {
+    let statuses = || select(WorkerStatus::ALL.to_vec());
+    prop_oneof![
+        any::<bool>().prop_map(ObservationPredicate::Always),
+        texts().prop_map(ObservationPredicate::Id),
+        texts().prop_map(ObservationPredicate::Queue),
+        texts().prop_map(ObservationPredicate::Route),
+        test(statuses(), statuses()).prop_map(ObservationPredicate::Status),
+        nullable_texts().prop_map(ObservationPredicate::TaskId),
+        times().prop_map(ObservationPredicate::LastSeenAt),
+        times().prop_map(ObservationPredicate::ExpiresAt),
+    ]
+}
+
+/// Random trees in the form the parser makes them: flat chains of at least two parts.
+fn expression<P>(predicate: impl Strategy<Value = P> + 'static) -> BoxedStrategy<Expression<P>>
+where
+    P: Clone + std::fmt::Debug + 'static,
+{
+    let leaf = predicate.prop_map(Expression::Is);
+    leaf.prop_recursive(4, 12, 3, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|part| Expression::Not(Box::new(part))),
+            vec(inner.clone(), 2..4).prop_map(|parts| Expression::All(parts.into_iter().flat_map(conjuncts).collect())),
+            vec(inner, 2..4).prop_map(|parts| Expression::Any(parts.into_iter().flat_map(disjuncts).collect())),
+        ]
+    })
+    .boxed()
+}
+
+fn conjuncts<P>(part: Expression<P>) -> Vec<Expression<P>> {
+    if let Expression::All(parts) = part { parts } else { vec![part] }
+}
+
+fn disjuncts<P>(part: Expression<P>) -> Vec<Expression<P>> {
+    if let Expression::Any(parts) = part { parts } else { vec![part] }
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    text: String,
+    nullable: Option<String>,
+    status: Status,
+    number: i64,
+    time: Timestamp,
+    nullable_time: Option<Timestamp>,
+    document: &'static str,
+    has_error: bool,
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let documents = [
+        "{}",
+        r#"{"a":1,"b":"a","in":null,"not":true}"#,
+        r#"{"a":{"a":{"b":1.0},"b":[1,"a",null]},"b":[],"null":{"exists":9007199254740993}}"#,
+        r#"{"a":["b",[1],{"a":1}],"b":{"a":-0.0,"b":""},"exists":"\u0000"}"#,
+    ];
+    let numbers = select(vec![0, 1, -1, 2, 9_007_199_254_740_993, i64::MAX, i64::MIN]);
+    let rest = (numbers, time(), option::of(time()), select(documents.to_vec()), any::<bool>());
+    (text(), option::of(text()), select(Status::ALL.to_vec()), rest).prop_map(|(text, nullable, status, rest)| {
+        let (number, time, nullable_time, document, has_error) = rest;
+        Row { text, nullable, status, number, time, nullable_time, document, has_error }
+    })
+}
+
+impl TaskFields for Row {
+    fn id(&self) -> &str {
+        &self.text
+    }
+    fn status(&self) -> Status {
+        self.status
+    }
+    fn name(&self) -> Option<&str> {
+        self.nullable.as_deref()
+    }
+    fn last_route(&self) -> Option<&str> {
+        self.nullable.as_deref()
+    }
+    fn priority(&self) -> i64 {
+        self.number
+    }
+    fn attempt(&self) -> i64 {
+        self.number
+    }
+    fn max_attempts(&self) -> i64 {
+        self.number
+    }
+    fn created_at(&self) -> Timestamp {
+        self.time
+    }
+    fn updated_at(&self) -> Timestamp {
+        self.time
+    }
+    fn started_at(&self) -> Option<Timestamp> {
+        self.nullable_time
+    }
+    fn finished_at(&self) -> Option<Timestamp> {
+        self.nullable_time
+    }
+    fn has_route(&self, route: &str) -> bool {
+        self.text == route
+    }
+    fn args(&self) -> &str {
+        self.document
+    }
+    fn metadata(&self) -> &str {
+        self.document
+    }
+    fn result(&self) -> &str {
+        self.document
+    }
+    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+        self.has_error.then(|| LastErrorFields {
+            kind: &self.text,
+            message: &self.text,
+            traceback: self.nullable.as_deref(),
+            occurred_at: self.time,
+            attempt: self.number,
+            run_id: &self.text,
+        })
+    }
+}
+
+/// Pieces of filters in any order: mostly wrong, sometimes right.
+fn soup() -> impl Strategy<Value = String> {
+    let pieces = [
+        "and",
+        "or",
+        "not",
+        "in",
+        "exists",
+        "missing",
+        "null",
+        "True",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        ".",
+        "-",
+        "==",
+        "!=",
+        "<",
+        ">=",
+        "=",
+        "&&",
+        "1",
+        "1.5",
+        "007",
+        "1e9",
+        "'a'",
+        "\"",
+        "'",
+        "\\u12",
+        "\\",
+        "priority",
+        "name",
+        "args",
+        "args.a",
+        "routes",
+        "last_error.type",
+        "status",
+        "'failed'",
+        "'2026-01-01T00:00:00Z'",
+        "ä",
+        "\u{a0}",
+        "\0",
+        "priority == 1",
+        "'x' in routes",
+        "not (",
+        "exists(args.a)",
+        "name in [None]",
+    ];
+    vec((select(pieces.to_vec()), select(vec!["", " ", "\n"])), 0..24)
+        .prop_map(|pieces| pieces.into_iter().flat_map(|(piece, space)| [piece, space]).collect())
+}
+
+fn parse(text: &str) -> TaskFilter {
+    TaskFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_printed_task_filter_parses_to_the_same_tree(expression in expression(task_predicate())) {
+        let text = expression.to_string();
+        let filter = parse(&text);
+        prop_assert_eq!(filter.expression(), &expression, "{}", text);
+    }
+
+    #[test]
+    fn a_printed_observation_filter_parses_to_the_same_tree(expression in expression(observation_predicate())) {
+        let text = expression.to_string();
+        let filter = ObservationFilter::parse(&text);
+        prop_assert_eq!(filter.as_ref().map(ObservationFilter::expression), Ok(&expression), "{}", text);
+    }
+
+    #[test]
+    fn not_is_plain_negation(expression in expression(task_predicate()), row in row()) {
+        let holds = parse(&expression.to_string()).matches(&row);
+        prop_assert_eq!(parse(&format!("not ({expression})")).matches(&row), !holds);
+    }
+
+    #[test]
+    fn de_morgan_holds(a in expression(task_predicate()), b in expression(task_predicate()), row in row()) {
+        let same = [
+            (format!("not (({a}) and ({b}))"), format!("not ({a}) or not ({b})")),
+            (format!("not (({a}) or ({b}))"), format!("not ({a}) and not ({b})")),
+        ];
+        for (left, right) in same {
+            prop_assert_eq!(parse(&left).matches(&row), parse(&right).matches(&row), "{} / {}", left, right);
+        }
+    }
+
+    #[test]
+    fn in_a_list_is_equality_with_one_of_it(list in vec(literal(), 0..4), keys in vec(key(), 1..3), row in row()) {
+        let asked = |test| TaskPredicate::Document(Document::Args, keys.clone(), DocumentPredicate::Value(test));
+        let holds = |test| asked(test).holds(&row);
+        let one_by_one = list.iter().any(|literal| holds(Test::Equal(literal.clone())));
+        prop_assert_eq!(holds(Test::OneOf(list)), one_by_one);
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in any::<String>(), soup in soup()) {
+        for text in [text, soup] {
+            match TaskFilter::parse(&text) {
+                Ok(filter) => {
+                    let again = parse(&filter.expression().to_string());
+                    prop_assert_eq!(again.expression(), filter.expression());
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+            let _ = ObservationFilter::parse(&text);
+        }
+    }
+
+    #[test]
+    fn a_column_lies_within_the_text_or_just_behind_it(soup in soup()) {
+        if let Err(taskqueue_core::filter::FilterError::Invalid { column, .. }) = TaskFilter::parse(&soup) {
+            prop_assert!((1..=soup.chars().count() + 1).contains(&column));
+        }
+    }
+}
