@@ -1,0 +1,82 @@
+//! The checkpointer: a thread that moves committed pages from the write-ahead log into the database file, so that no
+//! commit has to wait for it. It cannot quite catch up with a busy writer, and the log starts over only when all of it
+//! has been moved; so from time to time it asks the writer to move the small rest between two batches.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+
+use crate::open;
+
+/// Commits between two looks at the log. A batch writes some tens of pages, so the log stays at some MiB.
+const COMMITS: u32 = 32;
+/// Pages in the log (4 KiB each) from which on it is worth starting it over.
+const LOG_PAGES: i64 = 2_000;
+
+/// The writer's handle to the checkpointer.
+pub(crate) struct Checkpointer {
+    commits: u32,
+    wake: Option<SyncSender<()>>,
+    rest_wanted: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    /// Starts the thread.
+    pub(crate) fn start(path: PathBuf) -> std::io::Result<Self> {
+        let (wake, woken) = sync_channel(1);
+        let rest_wanted = Arc::new(AtomicBool::new(false));
+        let wanted = Arc::clone(&rest_wanted);
+        let thread =
+            std::thread::Builder::new().name("checkpointer".into()).spawn(move || run(&path, &woken, &wanted))?;
+        Ok(Self { commits: 0, wake: Some(wake), rest_wanted, thread: Some(thread) })
+    }
+
+    /// Notes a commit of the writer, which moves the rest of the log if it was asked to.
+    pub(crate) fn committed(&mut self, writer: &Connection) {
+        if self.rest_wanted.swap(false, Ordering::Relaxed) {
+            checkpoint(writer);
+        }
+        self.commits += 1;
+        if self.commits >= COMMITS {
+            self.commits = 0;
+            // A full channel means that it has been woken already.
+            let _ = self.wake.as_ref().map(|wake| wake.try_send(()));
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(path: &std::path::Path, woken: &Receiver<()>, rest_wanted: &AtomicBool) {
+    let connection = match open::checkpointer(path) {
+        Ok(connection) => connection,
+        Err(error) => {
+            tracing::error!(%error, "the checkpointer cannot open the database; the log grows until a restart");
+            return;
+        }
+    };
+    while woken.recv().is_ok() {
+        if checkpoint(&connection).is_some_and(|pages| pages > LOG_PAGES) {
+            rest_wanted.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Moves what can be moved without waiting for anybody; the pages in the log.
+fn checkpoint(connection: &Connection) -> Option<i64> {
+    let pages = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
+    // A failed checkpoint loses nothing: the log keeps what it has, and the next one tries again.
+    pages.inspect_err(|error| tracing::warn!(%error, "a checkpoint failed")).ok()
+}

@@ -1,0 +1,138 @@
+//! Opening the file: what is refused and why, and how a connection is set up. Each setting is read back.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+/// Marks a file as ours (`PRAGMA application_id`): "TskQ".
+pub(crate) const APPLICATION_ID: i32 = 0x5473_6b51;
+
+/// How long a statement waits for another process that holds the database (decisions.md section 4).
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Page cache of the writer. The narrow table and the upper levels of the indexes stay in it.
+const WRITER_CACHE_KIB: i64 = 16_384;
+/// Page cache of each reader.
+const READER_CACHE_KIB: i64 = 4_096;
+/// Prepared statements kept per connection; more than there are.
+const STATEMENTS: usize = 64;
+
+/// Why a database file was not opened. Each is one line that says what to do.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another server has it.
+    Owned(PathBuf),
+    /// It is a directory or a device.
+    NotAFile(PathBuf),
+    /// It cannot be created, read or written.
+    Unusable(PathBuf, String),
+    /// It is a database of something else.
+    Foreign(PathBuf),
+    /// It was written by a newer version.
+    Newer(PathBuf, String),
+    /// Its migrations are not the ones of this program.
+    Changed(PathBuf, String),
+    /// It is damaged or no database at all.
+    Damaged(PathBuf, String),
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Owned(path) => {
+                write!(f, "{} is in use by another server; stop it or choose another --database", path.display())
+            }
+            Self::NotAFile(path) => write!(f, "{} is not a file; choose another --database", path.display()),
+            Self::Unusable(path, why) => write!(f, "cannot open {}: {why}", path.display()),
+            Self::Foreign(path) => {
+                write!(f, "{} is a database of another program; choose another --database", path.display())
+            }
+            Self::Newer(path, why) => {
+                write!(f, "{} was written by a newer taskqueue ({why}); upgrade this program", path.display())
+            }
+            Self::Changed(path, why) => {
+                write!(f, "{} has an unknown schema ({why}); use the taskqueue that wrote it", path.display())
+            }
+            Self::Damaged(path, why) => {
+                write!(f, "{} is damaged or not a database ({why}); restore it from a backup", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl OpenError {
+    /// From the operating system.
+    pub(crate) fn unusable(path: &Path, error: &io::Error) -> Self {
+        Self::Unusable(path.into(), error.to_string())
+    }
+
+    /// From SQLite.
+    pub(crate) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                Self::Damaged(path.into(), error.to_string())
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Owned(path.into()),
+            _ => Self::Unusable(path.into(), error.to_string()),
+        }
+    }
+}
+
+/// A connection that has not changed the file in any way: it may be another program's.
+pub(crate) fn stranger(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect(path, flags, WRITER_CACHE_KIB)
+}
+
+/// The writer's connection to a file that is known to be ours.
+pub(crate) fn writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = stranger(path)?;
+    set(&connection, "journal_mode", "wal", "wal")?;
+    // Every commit is synced before it is answered.
+    set(&connection, "synchronous", "FULL", "2")?;
+    // The checkpointer does it off the commit path.
+    set(&connection, "wal_autocheckpoint", "0", "0")?;
+    Ok(connection)
+}
+
+/// A reader's connection.
+pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect(path, flags, READER_CACHE_KIB)
+}
+
+/// The checkpointer's connection: it moves pages from the log to the file and changes nothing.
+pub(crate) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect(path, flags, READER_CACHE_KIB)?;
+    set(&connection, "synchronous", "FULL", "2")?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "cache_size", -cache_kib)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    Ok(connection)
+}
+
+/// Sets a PRAGMA and reads it back: SQLite ignores what it does not like.
+fn set(connection: &Connection, pragma: &str, value: &str, expected: &str) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, pragma, value, |_| Ok(())).or_else(|error| match error {
+        rusqlite::Error::QueryReturnedNoRows => Ok(()),
+        other => Err(other),
+    })?;
+    let actual = connection.pragma_query_value(None, pragma, |row| {
+        row.get::<_, rusqlite::types::Value>(0).map(|value| match value {
+            rusqlite::types::Value::Integer(number) => number.to_string(),
+            rusqlite::types::Value::Text(text) => text,
+            other => format!("{other:?}"),
+        })
+    })?;
+    if actual == expected { Ok(()) } else { Err(rusqlite::Error::InvalidParameterName(format!("{pragma}={actual}"))) }
+}

@@ -1,0 +1,290 @@
+//! The reads: lists, counts and groups in one snapshot each. The default order and the order by id follow an index; any
+//! other order looks at every task of the queue and keeps only the page. Filters are evaluated here, row by row, by the
+//! one evaluator of `core`: there is no second meaning of a filter in SQL.
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use taskqueue_core::cursor::Place;
+use taskqueue_core::filter::{ObservationFilter, TaskFields};
+use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::page::{TaskPage, group_position, observation_position, page_of_observations, task_position};
+use taskqueue_store::transaction::QueueKey;
+
+use crate::readers::ReadError;
+use crate::rows::{self, RowFields};
+use crate::statements as sql;
+
+type Read<T> = Result<T, ReadError>;
+
+/// Sorts behind every identifier.
+const BEHIND_EVERY_ID: &str = "\u{10ffff}";
+
+fn refused(refusal: Refusal) -> ReadError {
+    ReadError::Refused(StoreError::Refused(refusal))
+}
+
+/// The key of a queue that must exist.
+fn existing_queue(connection: &Connection, name: &QueueName) -> Read<QueueKey> {
+    let mut statement = connection.prepare_cached(sql::FIND_QUEUE)?;
+    let key = statement.query_row([name.as_str()], |row| row.get(0).map(QueueKey)).optional()?;
+    key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
+}
+
+/// Whether rows go on to be read.
+type Go = std::ops::ControlFlow<()>;
+const GO_ON: Go = Go::Continue(());
+
+fn each_row(
+    connection: &Connection,
+    statement: &str,
+    params: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Read<Go>,
+) -> Read<()> {
+    let mut statement = connection.prepare_cached(statement)?;
+    let mut rows = statement.query(params)?;
+    while let Some(row) = rows.next()? {
+        if read(row)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// All queues.
+pub(crate) fn list_queues(connection: &Connection) -> Read<Vec<QueueName>> {
+    let mut queues = Vec::new();
+    each_row(connection, sql::LIST_QUEUES, [], |row| {
+        queues.extend(QueueName::parse(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?));
+        Ok(GO_ON)
+    })?;
+    Ok(queues)
+}
+
+/// One task.
+pub(crate) fn get_task(connection: &Connection, queue: &QueueName, id: TaskId) -> Read<Task> {
+    let key = existing_queue(connection, queue)?;
+    let mut statement = connection.prepare_cached(sql::GET_TASK)?;
+    let task = statement.query_row(params![key.0, id.as_str()], |row| rows::task(row, queue)).optional()?;
+    task.ok_or_else(|| refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }))
+}
+
+/// One page of tasks.
+pub(crate) fn list_tasks(connection: &Connection, queue: &QueueName, mut query: TaskQuery) -> Read<Page<Task>> {
+    let key = existing_queue(connection, queue)?;
+    let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
+    match query.order.field {
+        OrderField::CreatedAt | OrderField::Id => list_by_index(connection, queue, key, &query, after),
+        _ => list_by_looking_at_all(connection, queue, key, &query, after),
+    }
+}
+
+fn list_by_index(
+    connection: &Connection,
+    queue: &QueueName,
+    key: QueueKey,
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+) -> Read<Page<Task>> {
+    let mut page = TaskPage::new(query.order, query.limit, key);
+    let mut more = false;
+    let take = |row: &Row<'_>| {
+        if !query.selection.matches(&RowFields(row)) {
+            return Ok(GO_ON);
+        }
+        more = page.take(rows::task(row, queue)?).is_err();
+        Ok(if more { Go::Break(()) } else { GO_ON })
+    };
+    let (start, end) = (String::new(), BEHIND_EVERY_ID.to_owned());
+    let id = after.as_ref().map(|after| after.id.to_string());
+    let created_at = after.and_then(|after| match after.value {
+        Place::Int(micros) => Some(micros),
+        _ => None,
+    });
+    match (query.order.field, query.order.descending) {
+        (OrderField::Id, false) => {
+            each_row(connection, sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(start)], take)?;
+        }
+        (OrderField::Id, true) => {
+            each_row(connection, sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(end)], take)?;
+        }
+        (_, false) => {
+            let position = params![key.0, created_at.unwrap_or(i64::MIN), id.unwrap_or(start)];
+            each_row(connection, sql::LIST_TASKS_BY_CREATION_ASCENDING, position, take)?;
+        }
+        (_, true) => {
+            let position = params![key.0, created_at.unwrap_or(i64::MAX), id.unwrap_or(end)];
+            each_row(connection, sql::LIST_TASKS_BY_CREATION_DESCENDING, position, take)?;
+        }
+    }
+    Ok(page.finish(more))
+}
+
+fn list_by_looking_at_all(
+    connection: &Connection,
+    queue: &QueueName,
+    key: QueueKey,
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+) -> Read<Page<Task>> {
+    let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
+    each_selected(connection, key, &query.selection, |row| {
+        first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
+        Ok(GO_ON)
+    })?;
+    let mut page = TaskPage::new(query.order, query.limit, key);
+    let mut statement = connection.prepare_cached(sql::LOAD_TASK)?;
+    for task in first.into_sorted() {
+        let task = statement.query_row([task.0], |row| rows::task(row, queue))?;
+        if page.take(task).is_err() {
+            return Ok(page.finish(true));
+        }
+    }
+    Ok(page.finish(false))
+}
+
+/// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
+fn each_selected(
+    connection: &Connection,
+    queue: QueueKey,
+    selection: &TaskSelection,
+    mut read: impl FnMut(&Row<'_>) -> Read<Go>,
+) -> Read<()> {
+    let reads = selection.filter.as_ref().map(|filter| filter.reads());
+    let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
+    let statement = if heavy { sql::SCAN_WHOLE_TASKS } else { sql::SCAN_TASKS };
+    each_row(
+        connection,
+        statement,
+        [queue.0],
+        |row| {
+            if selection.matches(&RowFields(row)) { read(row) } else { Ok(GO_ON) }
+        },
+    )
+}
+
+/// How many tasks are selected.
+pub(crate) fn count_tasks(connection: &Connection, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
+    let key = existing_queue(connection, queue)?;
+    let mut count = 0;
+    if selection.is_by_status_only() {
+        each_tally(connection, key, selection, |line| count += line.tasks)?;
+    } else {
+        each_selected(connection, key, selection, |_| {
+            count += 1;
+            Ok(GO_ON)
+        })?;
+    }
+    Ok(count)
+}
+
+/// One page of groups of tasks.
+pub(crate) fn group_tasks(connection: &Connection, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
+    let key = existing_queue(connection, queue)?;
+    let mut groups = Groups::new(query.limit, group_position(query, key)?);
+    if query.selection.is_by_status_only() {
+        each_tally(connection, key, &query.selection, |line| {
+            let routes = taskqueue_core::definition::routes_of(&line.routes);
+            groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
+        })?;
+    } else {
+        each_selected(connection, key, &query.selection, |row| {
+            let routes = taskqueue_core::definition::routes_of(rows::routes_text(row)?);
+            groups.add_tasks(&query.dimensions, routes, RowFields(row).status(), 1);
+            Ok(GO_ON)
+        })?;
+    }
+    Ok(groups.into_page(key.0))
+}
+
+fn each_tally(
+    connection: &Connection,
+    queue: QueueKey,
+    selection: &TaskSelection,
+    mut read: impl FnMut(rows::TallyRow),
+) -> Read<()> {
+    each_row(connection, sql::LIST_TALLY, [queue.0], |row| {
+        let line = rows::tally(row)?;
+        if selection.status.is_none_or(|status| status == line.status) {
+            read(line);
+        }
+        Ok(GO_ON)
+    })
+}
+
+/// The current observations of a queue that a filter selects, by id.
+fn each_observation(
+    connection: &Connection,
+    queue: &QueueName,
+    key: QueueKey,
+    now: Timestamp,
+    (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
+    mut read: impl FnMut(Observation) -> Go,
+) -> Read<()> {
+    let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
+    each_row(connection, sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
+        let observation = rows::observation(row, queue)?;
+        let selected = filter.is_none_or(|filter| filter.matches(&observation));
+        Ok(if selected { read(observation) } else { GO_ON })
+    })
+}
+
+/// One page of observations.
+pub(crate) fn list_workers(
+    connection: &Connection,
+    queue: &QueueName,
+    query: &ObservationQuery,
+    now: Timestamp,
+) -> Read<Page<Observation>> {
+    let key = existing_queue(connection, queue)?;
+    let after = query.after.as_ref().map(|position| observation_position(position, key)).transpose()?;
+    let mut items = Vec::new();
+    each_observation(connection, queue, key, now, (query.filter.as_ref(), after), |observation| {
+        items.push(observation);
+        if items.len() > usize::from(query.limit) { Go::Break(()) } else { GO_ON }
+    })?;
+    Ok(page_of_observations(items.into_iter(), query.limit, key))
+}
+
+/// How many observations are selected.
+pub(crate) fn count_workers(
+    connection: &Connection,
+    queue: &QueueName,
+    filter: Option<&ObservationFilter>,
+    now: Timestamp,
+) -> Read<u64> {
+    let key = existing_queue(connection, queue)?;
+    let mut count = 0;
+    each_observation(connection, queue, key, now, (filter, None), |_| {
+        count += 1;
+        GO_ON
+    })?;
+    Ok(count)
+}
+
+/// One page of groups of observations.
+pub(crate) fn group_workers(
+    connection: &Connection,
+    queue: &QueueName,
+    query: &ObservationGroupQuery,
+    now: Timestamp,
+) -> Read<GroupPage> {
+    let key = existing_queue(connection, queue)?;
+    let mut groups = Groups::new(query.limit, group_position(query, key)?);
+    each_observation(connection, queue, key, now, (query.selection.as_ref(), None), |observation| {
+        groups.add_observation(&query.dimensions, &observation);
+        GO_ON
+    })?;
+    Ok(groups.into_page(key.0))
+}
+
+/// Asks the database something.
+pub(crate) fn check(connection: &Connection) -> Read<()> {
+    connection.prepare_cached(sql::CHECK)?.query_row([], |_| Ok(()))?;
+    Ok(())
+}

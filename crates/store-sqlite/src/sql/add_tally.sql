@@ -1,0 +1,2 @@
+INSERT INTO tally (queue_key, routes, status, tasks) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (queue_key, routes, status) DO UPDATE SET tasks = tasks + excluded.tasks;

@@ -1,0 +1,1 @@
+SELECT count(*) FROM (SELECT 1 FROM queues LIMIT 1);

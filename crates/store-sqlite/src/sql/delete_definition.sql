@@ -1,0 +1,1 @@
+DELETE FROM definitions WHERE task_key = ?1;

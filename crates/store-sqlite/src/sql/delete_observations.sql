@@ -1,0 +1,1 @@
+DELETE FROM observations WHERE queue_key = ?1;

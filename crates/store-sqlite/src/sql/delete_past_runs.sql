@@ -1,0 +1,1 @@
+DELETE FROM past_runs WHERE task_key = ?1;

@@ -1,0 +1,1 @@
+DELETE FROM purges WHERE queue_key = ?1;

@@ -1,0 +1,1 @@
+DELETE FROM queues WHERE queue_key = ?1;

@@ -1,0 +1,1 @@
+DELETE FROM tally WHERE queue_key = ?1;

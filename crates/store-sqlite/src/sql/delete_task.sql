@@ -1,0 +1,1 @@
+DELETE FROM tasks WHERE task_key = ?1;

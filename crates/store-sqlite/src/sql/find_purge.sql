@@ -1,0 +1,1 @@
+SELECT queue_key FROM purges LIMIT 1;

@@ -1,0 +1,1 @@
+INSERT INTO definitions (task_key, identity, args, metadata) VALUES (?1, ?2, ?3, ?4);

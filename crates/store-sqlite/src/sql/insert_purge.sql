@@ -1,0 +1,1 @@
+INSERT INTO purges (queue_key) VALUES (?1);

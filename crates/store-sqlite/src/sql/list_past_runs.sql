@@ -1,0 +1,1 @@
+SELECT run_id FROM past_runs WHERE task_key = ?1;

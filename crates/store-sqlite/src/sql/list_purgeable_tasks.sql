@@ -1,0 +1,1 @@
+SELECT task_key FROM tasks WHERE queue_key = ?1 LIMIT ?2;

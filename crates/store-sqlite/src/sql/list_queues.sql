@@ -1,0 +1,2 @@
+-- By code point: BINARY is the default collation.
+SELECT name FROM queues ORDER BY name;

@@ -1,0 +1,1 @@
+SELECT routes, status, tasks FROM tally WHERE queue_key = ?1;

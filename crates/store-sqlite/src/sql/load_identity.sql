@@ -1,0 +1,1 @@
+SELECT identity FROM definitions WHERE task_key = ?1;

@@ -1,0 +1,1 @@
+SELECT queue_key, name FROM queues;

@@ -1,0 +1,1 @@
+SELECT last_at FROM lease_scans;

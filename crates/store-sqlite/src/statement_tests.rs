@@ -1,0 +1,70 @@
+//! Every statement prepares on a migrated database, and the hot ones neither scan nor sort.
+
+use rusqlite::Connection;
+
+use crate::{migrate, statements};
+
+fn migrated() -> Connection {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrate::migrate(&mut connection, "memory".as_ref()).unwrap();
+    connection
+}
+
+fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let parameters = statement.parameter_count();
+    let values = rusqlite::params_from_iter((0..parameters).map(|_| 1));
+    statement.query_map(values, |row| row.get(3)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn every_statement_prepares() {
+    let connection = migrated();
+    for (file, sql) in statements::ALL {
+        assert!(connection.prepare(sql).is_ok(), "{file}: {:?}", connection.prepare(sql).err());
+    }
+}
+
+#[test]
+fn every_file_of_the_folder_is_a_statement() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    let named: Vec<&str> = statements::ALL.iter().map(|(file, _)| *file).collect();
+    assert_eq!(files, named);
+}
+
+#[test]
+fn no_statement_scans_or_sorts_but_those_that_mean_to() {
+    // At start, over all tasks by design, or over the few rows of queues and workers.
+    let scanning = [
+        "delete_expired_observations",
+        "check",
+        "find_purge",
+        "list_queues",
+        "load_board",
+        "load_past_runs",
+        "load_queues",
+        "load_scan",
+        "scan_tasks",
+        "scan_whole_tasks",
+    ];
+    let connection = migrated();
+    for (file, sql) in statements::ALL {
+        let plan = plan(&connection, sql);
+        let scans = plan.iter().any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"));
+        assert_eq!(scans, scanning.contains(file), "{file}: {plan:#?}");
+    }
+}
+
+#[test]
+fn the_default_list_walks_its_index_from_the_cursor_on() {
+    let connection = migrated();
+    for sql in [statements::LIST_TASKS_BY_CREATION_DESCENDING, statements::LIST_TASKS_BY_CREATION_ASCENDING] {
+        let plan = plan(&connection, sql).join("\n");
+        assert!(plan.contains("tasks_by_creation (queue_key=? AND (created_at,id)"), "{plan}");
+    }
+}

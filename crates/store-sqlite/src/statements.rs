@@ -1,0 +1,64 @@
+//! Every SQL statement of this backend, one file each. What they do is written there; what is decided, in `core`.
+
+macro_rules! statements {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(crate) const $name: &str = include_str!(concat!("sql/", $file, ".sql"));)*
+
+        /// All of them, with the name of their file.
+        #[cfg(test)]
+        pub(crate) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+    };
+}
+
+statements! {
+    ADD_TALLY = "add_tally";
+    CHECK = "check";
+    CLEAR_ERROR = "clear_error";
+    CLEAR_RESULT = "clear_result";
+    DELETE_DEFINITION = "delete_definition";
+    DELETE_EMPTY_TALLY = "delete_empty_tally";
+    DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations";
+    DELETE_OBSERVATION = "delete_observation";
+    DELETE_OBSERVATIONS = "delete_observations";
+    DELETE_OUTCOME = "delete_outcome";
+    DELETE_PAST_RUNS = "delete_past_runs";
+    DELETE_PURGE = "delete_purge";
+    DELETE_QUEUE = "delete_queue";
+    DELETE_TALLY = "delete_tally";
+    DELETE_TASK = "delete_task";
+    FIND_PURGE = "find_purge";
+    FIND_QUEUE = "find_queue";
+    FIND_TASK = "find_task";
+    GET_TASK = "get_task";
+    INSERT_DEFINITION = "insert_definition";
+    INSERT_PAST_RUN = "insert_past_run";
+    INSERT_PURGE = "insert_purge";
+    INSERT_QUEUE = "insert_queue";
+    INSERT_TASK = "insert_task";
+    LIST_OBSERVATIONS = "list_observations";
+    LIST_PAST_RUNS = "list_past_runs";
+    LIST_PURGEABLE_TASKS = "list_purgeable_tasks";
+    LIST_QUEUES = "list_queues";
+    LIST_TALLY = "list_tally";
+    LIST_TASKS_BY_CREATION_ASCENDING = "list_tasks_by_creation_ascending";
+    LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation_descending";
+    LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id_ascending";
+    LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id_descending";
+    LOAD_BOARD = "load_board";
+    LOAD_HEAD = "load_head";
+    LOAD_IDENTITY = "load_identity";
+    LOAD_OBSERVATION = "load_observation";
+    LOAD_PAST_RUNS = "load_past_runs";
+    LOAD_QUEUES = "load_queues";
+    LOAD_SCAN = "load_scan";
+    LOAD_TASK = "load_task";
+    SAVE_DEFINITION = "save_definition";
+    SAVE_ERROR = "save_error";
+    SAVE_HEAD = "save_head";
+    SAVE_LIFECYCLE = "save_lifecycle";
+    SAVE_OBSERVATION = "save_observation";
+    SAVE_RESULT = "save_result";
+    SAVE_SCAN = "save_scan";
+    SCAN_TASKS = "scan_tasks";
+    SCAN_WHOLE_TASKS = "scan_whole_tasks";
+}

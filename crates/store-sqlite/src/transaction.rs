@@ -1,0 +1,392 @@
+//! One write transaction on the file: a function for each thing that can be loaded or saved, each a statement of `sql/`
+//! or a look at the board. Nothing is decided here.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use taskqueue_core::definition::{Definition, Identity, Routes};
+use taskqueue_core::filter::{TaskFields, TaskFilter};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+
+use crate::board::Board;
+use crate::failure::Doing;
+use crate::rows::{self, RowFields};
+use crate::statements as sql;
+
+/// A write transaction under way on the writer's connection. Beginning and committing is the writer's business.
+pub(crate) struct SqliteTransaction<'a> {
+    connection: &'a Connection,
+    board: &'a mut Board,
+    /// Changes of the tally, written once at the end: a batch touches few lines many times.
+    tally: HashMap<(QueueKey, Routes, Status), i64>,
+    now: Timestamp,
+}
+
+impl<'a> SqliteTransaction<'a> {
+    /// A transaction at `now`; `BEGIN` has been said.
+    pub(crate) fn new(connection: &'a Connection, board: &'a mut Board, now: Timestamp) -> Self {
+        Self { connection, board, tally: HashMap::new(), now }
+    }
+
+    /// Writes what was put off. Must come before `COMMIT`.
+    pub(crate) fn finish(mut self) -> Loaded<()> {
+        self.flush_tally()
+    }
+
+    fn run(&self, statement: &str, params: impl Params, doing: &'static str) -> Loaded<usize> {
+        self.connection.prepare_cached(statement).and_then(|mut s| s.execute(params)).doing(doing)
+    }
+
+    fn one<T>(
+        &self,
+        statement: &str,
+        params: impl Params,
+        doing: &'static str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Loaded<Option<T>> {
+        self.connection.prepare_cached(statement).and_then(|mut s| s.query_row(params, read).optional()).doing(doing)
+    }
+
+    fn each(
+        &self,
+        statement: &str,
+        params: impl Params,
+        doing: &'static str,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
+    ) -> Loaded<()> {
+        let visit = || {
+            let mut statement = self.connection.prepare_cached(statement)?;
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                if read(row)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        visit().doing(doing)
+    }
+
+    fn count(&mut self, queue: QueueKey, routes: &Routes, status: Status, difference: i64) {
+        *self.tally.entry((queue, routes.clone(), status)).or_default() += difference;
+    }
+
+    fn flush_tally(&mut self) -> Loaded<()> {
+        for ((queue, routes, status), difference) in std::mem::take(&mut self.tally) {
+            if difference == 0 {
+                continue;
+            }
+            let (queue, routes, status) = (queue.0, routes.as_json(), status.as_str());
+            self.run(sql::ADD_TALLY, params![queue, routes, status, difference], "counting tasks")?;
+            if difference < 0 {
+                self.run(sql::DELETE_EMPTY_TALLY, params![queue, routes, status], "counting tasks")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn save_lifecycle(&self, key: TaskKey, lifecycle: &Lifecycle) -> Loaded<()> {
+        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+        let run = lifecycle.run.as_ref();
+        let finished = lifecycle.finished_run.as_ref();
+        let values = params![
+            key.0,
+            lifecycle.status.as_str(),
+            lifecycle.attempt,
+            lifecycle.pending_seq,
+            lifecycle.last_route.as_ref().map(Route::as_str),
+            lifecycle.updated_at.as_micros(),
+            micros(lifecycle.started_at),
+            micros(lifecycle.finished_at),
+            run.map(|run| run.run_id.as_str()),
+            micros(run.map(|run| run.lease_expires_at)),
+            finished.map(|run| run.run_id.as_str()),
+            finished.map(|run| run.end).map(RunEnd::as_str),
+        ];
+        self.run(sql::SAVE_LIFECYCLE, values, "saving a lifecycle").map(drop)
+    }
+
+    fn save_result(&self, key: TaskKey, result: &JsonObject) -> Loaded<()> {
+        if result.is_empty_object() {
+            self.run(sql::CLEAR_RESULT, [key.0], "clearing a result").map(drop)
+        } else {
+            self.run(sql::SAVE_RESULT, params![key.0, result.as_str()], "saving a result").map(drop)
+        }
+    }
+
+    fn save_error(&self, key: TaskKey, error: &LastError) -> Loaded<()> {
+        let values = params![
+            key.0,
+            error.failure.kind,
+            error.failure.message,
+            error.failure.traceback,
+            error.occurred_at.as_micros(),
+            error.attempt,
+            error.run_id.as_str(),
+        ];
+        self.run(sql::SAVE_ERROR, values, "saving an error").map(drop)
+    }
+
+    /// Removes the rows of a task. Its places on the board and in the tally are the caller's business.
+    fn delete_rows(&mut self, key: TaskKey) -> Loaded<()> {
+        let mut runs: Vec<RunId> = Vec::new();
+        self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
+            runs.push(rows::run_id(row)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let head = self.load_head(key)?;
+        runs.extend(head.lifecycle.finished_run.map(|run| run.run_id));
+        for run_id in runs {
+            self.board.forget_run(run_id);
+        }
+        for statement in [sql::DELETE_PAST_RUNS, sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
+            self.run(statement, [key.0], "deleting a task")?;
+        }
+        Ok(())
+    }
+
+    /// Removes up to `most` tasks of a deleted queue. Says whether anything is left to purge.
+    pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
+        let Some(queue) = self.one(sql::FIND_PURGE, [], "looking for a purge", |row| row.get::<_, i64>(0))? else {
+            return Ok(false);
+        };
+        let mut keys = Vec::new();
+        self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
+            keys.push(rows::key(row)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for key in &keys {
+            self.delete_rows(*key)?;
+        }
+        if keys.is_empty() {
+            self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
+        }
+        Ok(true)
+    }
+}
+
+impl Transaction for SqliteTransaction<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn next_pending_seq(&mut self) -> i64 {
+        self.board.next_pending_seq()
+    }
+
+    fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
+        Ok(self.board.queue(name))
+    }
+
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
+        self.run(sql::INSERT_QUEUE, [name.as_str()], "creating a queue")?;
+        self.board.add_queue(name.clone(), QueueKey(self.connection.last_insert_rowid()));
+        Ok(())
+    }
+
+    fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
+        self.flush_tally()?;
+        let mut tally = QueueTally::default();
+        self.each(sql::LIST_TALLY, [queue.0], "counting tasks", |row| {
+            let line = rows::tally(row)?;
+            tally.tasks += line.tasks;
+            tally.running += if line.status == Status::Running { line.tasks } else { 0 };
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(tally)
+    }
+
+    /// The queue is gone at once; its tasks, which nobody can reach any more, are purged bit by bit.
+    fn delete_queue(&mut self, queue: Queue<'_>) -> Loaded<()> {
+        for statement in [sql::DELETE_QUEUE, sql::DELETE_OBSERVATIONS, sql::DELETE_TALLY, sql::INSERT_PURGE] {
+            self.run(statement, [queue.key.0], "deleting a queue")?;
+        }
+        self.board.remove_queue(queue);
+        Ok(())
+    }
+
+    fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
+        self.one(sql::FIND_TASK, params![queue.0, id.as_str()], "finding a task", rows::key)
+    }
+
+    fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
+        let task = self.one(sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?;
+        task.ok_or(StoreError::Unavailable)
+    }
+
+    fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
+        self.one(sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(StoreError::Unavailable)
+    }
+
+    fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
+        let identity = self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?;
+        identity.ok_or(StoreError::Unavailable)
+    }
+
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        filter: &TaskFilter,
+        each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
+    ) -> Loaded<()> {
+        self.each(sql::SCAN_WHOLE_TASKS, [queue.key.0], "filtering tasks", |row| {
+            let fields = RowFields(row);
+            if fields.status() == Status::Running || !filter.matches(&fields) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            Ok(each(rows::key(row)?, rows::task(row, queue.name)?))
+        })
+    }
+
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
+        let Definition { name, args, metadata, priority, max_attempts, routes } = &task.definition;
+        let lifecycle = &task.lifecycle;
+        let values = params![
+            queue.0,
+            task.id.as_str(),
+            lifecycle.created_at.as_micros(),
+            lifecycle.status.as_str(),
+            priority,
+            lifecycle.pending_seq,
+            routes.as_json(),
+            lifecycle.attempt,
+            max_attempts,
+            lifecycle.updated_at.as_micros(),
+            i64::try_from(task.definition.stored_bytes()).unwrap_or(i64::MAX),
+            name,
+        ];
+        self.run(sql::INSERT_TASK, values, "creating a task")?;
+        let key = TaskKey(self.connection.last_insert_rowid());
+        let values = params![key.0, identity, args.as_str(), metadata.as_str()];
+        self.run(sql::INSERT_DEFINITION, values, "creating a task")?;
+        self.board.add_pending(queue, key, routes, *priority, lifecycle.pending_seq);
+        self.count(queue, routes, lifecycle.status, 1);
+        Ok(())
+    }
+
+    fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
+        let (was, after) = (&before.lifecycle, &change.lifecycle);
+        self.save_lifecycle(key, after)?;
+        if let Some(displaced) = was.finished_run.filter(|_| was.finished_run != after.finished_run) {
+            let values = params![key.0, displaced.run_id.as_str()];
+            self.run(sql::INSERT_PAST_RUN, values, "remembering a run")?;
+        }
+        if let Some(result) = &change.result {
+            self.save_result(key, result)?;
+        }
+        match &change.last_error {
+            ErrorChange::Keep => {}
+            ErrorChange::Clear => drop(self.run(sql::CLEAR_ERROR, [key.0], "clearing an error")?),
+            ErrorChange::Set(error) => self.save_error(key, error)?,
+        }
+        if was.status != after.status {
+            self.count(queue, &before.routes, was.status, -1);
+            self.count(queue, &before.routes, after.status, 1);
+        }
+        self.board.follow(queue, key, before, after);
+        Ok(())
+    }
+
+    fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
+        let (old, new) = (&before.definition, &after.definition);
+        let values = params![
+            key.0,
+            new.name,
+            new.priority,
+            new.max_attempts,
+            new.routes.as_json(),
+            i64::try_from(new.stored_bytes()).unwrap_or(i64::MAX),
+            after.lifecycle.updated_at.as_micros(),
+        ];
+        self.run(sql::SAVE_HEAD, values, "updating a task")?;
+        if (&old.args, &old.metadata) != (&new.args, &new.metadata) {
+            let values = params![key.0, new.args.as_str(), new.metadata.as_str()];
+            self.run(sql::SAVE_DEFINITION, values, "updating a task")?;
+        }
+        if before.outcome.result != after.outcome.result {
+            self.save_result(key, &after.outcome.result)?;
+        }
+        let Lifecycle { status, pending_seq, .. } = after.lifecycle;
+        if old.routes != new.routes {
+            self.count(queue, &old.routes, status, -1);
+            self.count(queue, &new.routes, status, 1);
+        }
+        if status == Status::Pending && (&old.routes, old.priority) != (&new.routes, new.priority) {
+            self.board.remove_pending(queue, &old.routes, old.priority, pending_seq);
+            self.board.add_pending(queue, key, &new.routes, new.priority, pending_seq);
+        }
+        Ok(())
+    }
+
+    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()> {
+        self.delete_rows(key)?;
+        let Lifecycle { status, pending_seq, .. } = before.lifecycle;
+        if status == Status::Pending {
+            self.board.remove_pending(queue, &before.routes, before.priority, pending_seq);
+        }
+        self.count(queue, &before.routes, status, -1);
+        Ok(())
+    }
+
+    fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
+        Ok(self.board.run_use(run_id))
+    }
+
+    fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
+        Ok(self.board.first_pending(queue, route.as_str()))
+    }
+
+    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
+        Ok(self.board.running_until(until))
+    }
+
+    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
+        Ok(self.board.last_scan_at)
+    }
+
+    /// On file only while runs are active: without any, no outage can hurt, and an idle server leaves the disk alone.
+    fn save_scan(&mut self) -> Loaded<()> {
+        self.board.last_scan_at = Some(self.now);
+        if self.board.has_active_runs() {
+            self.run(sql::SAVE_SCAN, [self.now.as_micros()], "remembering the scan")?;
+        }
+        Ok(())
+    }
+
+    fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
+        let values = params![queue.key.0, id.as_str()];
+        self.one(sql::LOAD_OBSERVATION, values, "loading an observation", |row| rows::observation(row, queue.name))
+    }
+
+    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
+        let report = &observation.report;
+        let values = params![
+            queue.0,
+            observation.id.as_str(),
+            report.route.as_str(),
+            report.status.as_str(),
+            report.task_id.as_ref().map(TaskId::as_str),
+            observation.last_seen_at.as_micros(),
+            observation.expires_at.as_micros(),
+        ];
+        self.run(sql::SAVE_OBSERVATION, values, "saving an observation").map(drop)
+    }
+
+    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
+        self.run(sql::DELETE_OBSERVATION, params![queue.0, id.as_str()], "deleting an observation").map(drop)
+    }
+
+    fn delete_expired_observations(&mut self) -> Loaded<u64> {
+        let now = self.now.as_micros();
+        let deleted = self.run(sql::DELETE_EXPIRED_OBSERVATIONS, [now], "deleting expired observations")?;
+        Ok(deleted as u64)
+    }
+}

@@ -1,0 +1,280 @@
+//! The writer: one thread owns the write connection and the board. It takes the first queued command and everything
+//! queued behind it, runs them in one transaction, commits once, then releases every answer. There is no timer: the next
+//! batch forms while the last one is being synced.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use taskqueue_store::StoreError;
+use taskqueue_store::clock::Clock;
+use taskqueue_store::command::{Answer, Command, Scanned};
+use taskqueue_store::execute::{credit_after_outage, execute};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::oneshot;
+
+use crate::board::Board;
+use crate::checkpoint::Checkpointer;
+use crate::failure::{Doing, failed};
+use crate::open;
+use crate::ownership::Ownership;
+use crate::transaction::SqliteTransaction;
+
+/// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
+/// by so many already that its part of each command is below a microsecond.
+const BATCH: usize = 256;
+/// Tasks of a deleted queue that are removed in one transaction while nothing else waits: some milliseconds.
+const PURGE: u32 = 500;
+/// Pause between two attempts to open a failed database again.
+const REOPEN_PAUSE: Duration = Duration::from_millis(500);
+
+type Outcome = Result<Answer, StoreError>;
+
+/// A command and where its answer goes.
+pub(crate) struct Request {
+    pub(crate) command: Command,
+    pub(crate) answer: oneshot::Sender<Outcome>,
+}
+
+/// The thread's state.
+pub(crate) struct Writer {
+    connection: Connection,
+    board: Board,
+    ownership: Arc<Ownership>,
+    clock: Arc<dyn Clock>,
+    credit_seconds: i64,
+    checkpointer: Checkpointer,
+    /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
+    failed_at: Option<Instant>,
+    /// The same, for the health check.
+    failed: Arc<AtomicBool>,
+    purging: bool,
+}
+
+impl Writer {
+    /// A writer over an opened and migrated file.
+    pub(crate) fn new(
+        connection: Connection,
+        board: Board,
+        ownership: Arc<Ownership>,
+        clock: Arc<dyn Clock>,
+        credit_seconds: i64,
+        checkpointer: Checkpointer,
+        failed: Arc<AtomicBool>,
+    ) -> Self {
+        clock.not_before(board.latest_at);
+        let (failed_at, purging) = (None, true);
+        Self { connection, board, ownership, clock, credit_seconds, checkpointer, failed_at, failed, purging }
+    }
+
+    /// Runs until every sender is gone, then moves the whole log into the file.
+    pub(crate) fn run(mut self, mut requests: Receiver<Request>) {
+        while let Some(batch) = self.next_batch(&mut requests) {
+            self.serve(batch);
+        }
+        let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::warn!(%error, "the log could not be moved into the database; the next start does it");
+        }
+    }
+
+    /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues meanwhile.
+    fn next_batch(&mut self, requests: &mut Receiver<Request>) -> Option<Vec<Request>> {
+        let mut batch = Vec::new();
+        loop {
+            match requests.try_recv() {
+                Ok(request) => batch.push(request),
+                Err(TryRecvError::Empty) if !batch.is_empty() => return Some(batch),
+                Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => self.purge(),
+                Err(TryRecvError::Empty) => batch.push(requests.blocking_recv()?),
+                Err(TryRecvError::Disconnected) if batch.is_empty() => return None,
+                Err(TryRecvError::Disconnected) => return Some(batch),
+            }
+            if batch.len() >= BATCH {
+                return Some(batch);
+            }
+        }
+    }
+
+    /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
+    /// last and find what the others created; long commands get a transaction of their own.
+    fn serve(&mut self, mut batch: Vec<Request>) {
+        // Whoever went away before their command began gets none.
+        batch.retain(|request| !request.answer.is_closed());
+        if !self.ready() {
+            return batch.into_iter().for_each(|request| release(request, Err(StoreError::Unavailable)));
+        }
+        batch.sort_by_key(|request| turn(&request.command));
+        let first_alone = batch.partition_point(|request| turn(&request.command) < Turn::Alone);
+        let alone = batch.split_off(first_alone);
+        self.serve_together(batch);
+        for request in alone {
+            self.serve_together(vec![request]);
+        }
+    }
+
+    /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
+    fn serve_together(&mut self, batch: Vec<Request>) {
+        if batch.is_empty() {
+            return;
+        }
+        let commands: Vec<&Command> = batch.iter().map(|request| &request.command).collect();
+        match self.transact(&commands) {
+            Ok(answers) => batch.into_iter().zip(answers).for_each(|(request, answer)| release(request, answer)),
+            Err(StoreError::Unavailable) if batch.len() > 1 => self.serve_one_by_one(batch),
+            Err(error) => batch.into_iter().for_each(|request| release(request, Err(error.clone()))),
+        }
+    }
+
+    /// A second failure shows that the storage is to blame and not a command; then the rest is not tried.
+    fn serve_one_by_one(&mut self, batch: Vec<Request>) {
+        let mut failures = 0;
+        for request in batch {
+            let answer = match failures {
+                0 | 1 => self.transact(&[&request.command]),
+                _ => Err(StoreError::Unavailable),
+            };
+            failures += u32::from(answer.is_err());
+            let answer = answer.and_then(|mut answers| answers.pop().unwrap_or(Err(StoreError::Unavailable)));
+            release(request, answer);
+        }
+    }
+
+    /// Runs commands in one transaction. An error means that nothing of it was kept.
+    fn transact(&mut self, commands: &[&Command]) -> Result<Vec<Outcome>, StoreError> {
+        if !self.ready() {
+            return Err(StoreError::Unavailable);
+        }
+        self.connection.execute_batch("BEGIN IMMEDIATE").doing("beginning a transaction")?;
+        let done = self.execute_all(commands).and_then(|answers| {
+            self.connection.execute_batch("COMMIT").doing("committing")?;
+            Ok(answers)
+        });
+        match done {
+            Ok(answers) => {
+                self.purging |= commands.iter().any(|command| matches!(command, Command::DeleteQueue { .. }));
+                self.checkpointer.committed(&self.connection);
+                Ok(answers)
+            }
+            Err(error) => {
+                self.recover();
+                Err(error)
+            }
+        }
+    }
+
+    fn execute_all(&mut self, commands: &[&Command]) -> Result<Vec<Outcome>, StoreError> {
+        let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, self.clock.now());
+        let credited_runs = credit_after_outage(&mut tx, self.credit_seconds)?;
+        let mut answers = Vec::with_capacity(commands.len());
+        for command in commands {
+            match execute(&mut tx, command, self.credit_seconds) {
+                Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
+                // The credit was granted before the scan could do it; the scan tells it all the same.
+                Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),
+                answer => answers.push(answer),
+            }
+        }
+        tx.finish()?;
+        Ok(answers)
+    }
+
+    fn purge(&mut self) {
+        let purge = |writer: &mut Self| -> Result<bool, StoreError> {
+            writer.connection.execute_batch("BEGIN IMMEDIATE").doing("beginning a purge")?;
+            let mut tx = SqliteTransaction::new(&writer.connection, &mut writer.board, writer.clock.now());
+            let more = tx.purge(PURGE)?;
+            tx.finish()?;
+            writer.connection.execute_batch("COMMIT").doing("committing a purge")?;
+            Ok(more)
+        };
+        match purge(self) {
+            Ok(more) => {
+                self.purging = more;
+                self.checkpointer.committed(&self.connection);
+            }
+            Err(_) => {
+                self.purging = false;
+                self.recover();
+            }
+        }
+    }
+
+    /// After a failed transaction: what the file holds is the truth, so the board is read again. If that fails too, the
+    /// writer takes nothing until a reopen succeeds.
+    fn recover(&mut self) {
+        if !self.connection.is_autocommit() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        self.fail();
+        self.reopen();
+    }
+
+    fn fail(&mut self) {
+        self.failed_at = Some(Instant::now());
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether writes can be taken: the path leads to our file, and after a failure the file was opened again.
+    fn ready(&mut self) -> bool {
+        if !self.ownership.still_holds() {
+            if self.failed_at.is_none() {
+                tracing::error!("the database file was moved or removed; no write is taken until it is back");
+            }
+            self.fail();
+            return false;
+        }
+        if self.failed_at.is_some_and(|at| at.elapsed() >= REOPEN_PAUSE) {
+            self.fail();
+            self.reopen();
+        }
+        self.failed_at.is_none()
+    }
+
+    /// Opens the file anew and reads everything that is kept in memory; only then are writes taken again.
+    fn reopen(&mut self) {
+        if !self.ownership.still_holds() {
+            return;
+        }
+        let opened = open::writer(self.ownership.path()).and_then(|connection| {
+            connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?;
+            Board::load(&connection).map(|board| (connection, board))
+        });
+        match opened {
+            Ok((connection, board)) => {
+                self.connection = connection;
+                // The time of the last scan is kept in memory too, and there it is the newer one.
+                let last_scan_at = board.last_scan_at.max(self.board.last_scan_at);
+                self.board = board;
+                self.board.last_scan_at = last_scan_at;
+                self.failed_at = None;
+                self.failed.store(false, Ordering::Relaxed);
+                tracing::info!("the database was opened again after a failure");
+            }
+            Err(error) => drop(failed("opening the database again", &error)),
+        }
+    }
+}
+
+fn release(request: Request, answer: Outcome) {
+    // A caller that has gone away does not want its answer.
+    let _ = request.answer.send(answer);
+}
+
+/// In which order the commands of one batch run.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Early,
+    Claim,
+    Alone,
+}
+
+fn turn(command: &Command) -> Turn {
+    match command {
+        Command::Claim { .. } => Turn::Claim,
+        Command::UpdateTasks { .. } | Command::DeleteQueue { .. } => Turn::Alone,
+        _ => Turn::Early,
+    }
+}

@@ -1,0 +1,145 @@
+//! Cancel, requeue and delete in every state (I24).
+#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{FinishedRun, Lifecycle, RunEnd, Status, Task};
+
+use super::Storage;
+use super::bench::{Bench, without_seq};
+use super::commands::*;
+use crate::command::{Answer, Command};
+
+/// Brings a task of `q` into a state, by a run of the same number where one is needed, with a failure behind it.
+pub(super) async fn bring_to(bench: &Bench, id: u32, status: Status) -> Task {
+    let budget = if status == Status::Failed { 2 } else { 3 };
+    bench.create(id, Definition { priority: i64::from(id), ..with_budget(budget) }).await;
+    bench.claim(format!("f{id}")).await;
+    bench.ok(fail("q", id, format!("f{id}"))).await;
+    match status {
+        Status::Pending => {}
+        Status::Running => drop(bench.claim(id).await),
+        Status::Succeeded => {
+            bench.claim(id).await;
+            bench.ok(complete("q", id, id, object(r#"{"done":1}"#))).await;
+        }
+        Status::Failed => {
+            bench.claim(id).await;
+            bench.ok(fail("q", id, id)).await;
+        }
+        Status::Cancelled => drop(bench.ok(cancel("q", id)).await),
+    }
+    let task = bench.get(id).await;
+    assert_eq!(task.lifecycle.status, status);
+    bench.clock.advance_seconds(1);
+    task
+}
+
+/// Lets `command` act on a task in each state and compares with what is expected of the task before.
+async fn in_every_state(
+    storage: &impl Storage,
+    command: fn(u32) -> Command,
+    expected: impl Fn(&Task, &Bench) -> Result<Task, Refusal>,
+) {
+    let bench = Bench::with_queue(storage).await;
+    // Highest priority last, so that each claim of `bring_to` gets the task that it is about.
+    for (id, status) in (1..).zip(Status::ALL) {
+        let before = bring_to(&bench, id, status).await;
+        match expected(&before, &bench) {
+            Ok(task) => {
+                let answered = bench.task_of(command(id)).await;
+                assert_eq!(bench.get(id).await, answered, "{status:?}");
+                assert_eq!(without_seq(answered), without_seq(task), "{status:?}");
+            }
+            Err(refusal) => {
+                assert_eq!(bench.refused(command(id)).await, refusal, "{status:?}");
+                assert_eq!(bench.get(id).await, before, "{status:?}");
+            }
+        }
+        // Out of the way of the next one.
+        if bench.status(id).await == Status::Pending {
+            bench.ok(delete("q", id)).await;
+        }
+    }
+}
+
+fn conflict(task: &Task) -> Refusal {
+    Refusal::TaskStateConflict { task_id: task.id, status: task.lifecycle.status }
+}
+
+pub async fn cancel_in_every_state(storage: &impl Storage) {
+    in_every_state(
+        storage,
+        |id| cancel("q", id),
+        |task, bench| {
+            let now = bench.now();
+            let was = task.lifecycle.clone();
+            let cancelled = Lifecycle { status: Status::Cancelled, updated_at: now, ..was.clone() };
+            let lifecycle = match was.status {
+                Status::Pending => cancelled,
+                Status::Running => {
+                    let finished_run = was.run.map(|run| FinishedRun { run_id: run.run_id, end: RunEnd::Cancel });
+                    Lifecycle { finished_at: Some(now), run: None, finished_run, ..cancelled }
+                }
+                Status::Cancelled => was,
+                Status::Succeeded | Status::Failed => return Err(conflict(task)),
+            };
+            Ok(Task { lifecycle, ..task.clone() })
+        },
+    )
+    .await;
+}
+
+pub async fn requeue_in_every_state(storage: &impl Storage) {
+    in_every_state(
+        storage,
+        |id| requeue("q", id),
+        |task, bench| match task.lifecycle.status {
+            Status::Running | Status::Succeeded => Err(conflict(task)),
+            Status::Pending | Status::Failed | Status::Cancelled => {
+                let was = task.lifecycle.clone();
+                let lifecycle = Lifecycle { status: Status::Pending, attempt: 0, updated_at: bench.now(), ..was };
+                let mut task = Task { lifecycle, ..task.clone() };
+                task.outcome.last_error = None;
+                Ok(task)
+            }
+        },
+    )
+    .await;
+}
+
+pub async fn delete_in_every_state(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for (id, status) in (1..).zip(Status::ALL) {
+        let before = bring_to(&bench, id, status).await;
+        if status == Status::Running {
+            assert_eq!(bench.refused(delete("q", id)).await, Refusal::TaskRunning { task_id: task_id(id) });
+            assert_eq!(bench.get(id).await, before);
+        } else {
+            assert_eq!(bench.ok(delete("q", id)).await, Answer::Done);
+            assert!(bench.store.get_task(&queue("q"), task_id(id)).await.is_err());
+        }
+    }
+    assert_eq!(bench.count(all()).await, 1);
+}
+
+pub async fn deleting_a_missing_task_is_done_already(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    assert_eq!(bench.ok(delete("q", 1)).await, Answer::Done);
+    bench.create(1, Definition::default()).await;
+    for _ in 0..2 {
+        assert_eq!(bench.ok(delete("q", 1)).await, Answer::Done);
+    }
+    assert_eq!(bench.claimed(claim("q", "default", 1)).await, None);
+}
+
+pub async fn a_cancelled_task_is_not_claimed_until_it_is_requeued(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.create(1, Definition::default()).await;
+    bench.ok(cancel("q", 1)).await;
+    assert_eq!(bench.claimed(claim("q", "default", 1)).await, None);
+    bench.ok(requeue("q", 1)).await;
+    assert_eq!(bench.claim(1).await.task.lifecycle.attempt, 1);
+    bench.ok(cancel("q", 1)).await;
+    assert_eq!(bench.claimed(claim("q", "default", 2)).await, None);
+}

@@ -1,0 +1,204 @@
+//! Agreement: the same random history on the model and on a backend gives the same answers, and afterwards the same
+//! lists, counts and groups (I32). What a store may number as it likes (places in the pending order, keys of queues in
+//! cursors) is left out of the comparison; what those numbers are for is compared through claims and pages.
+
+use std::sync::Arc;
+
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+
+use super::Storage;
+use super::bench::{Bench, without_seq};
+use super::commands::{create_queue, queue};
+use super::counts::{DIMENSIONS, assert_kept_counts_are_right};
+use super::filters;
+use super::generate::{Generator, QUEUES, Step};
+use super::random::Random;
+use crate::command::{Answer, Command};
+use crate::model::ModelStore;
+use crate::{Store, StoreError};
+
+/// An answer without what stores number as they like.
+pub fn comparable(answer: Result<Answer, StoreError>) -> Result<Answer, StoreError> {
+    answer.map(|answer| match answer {
+        Answer::Task { created, task } => Answer::Task { created, task: Box::new(without_seq(*task)) },
+        Answer::Claimed(Some(mut claimed)) => {
+            claimed.task = without_seq(claimed.task);
+            Answer::Claimed(Some(claimed))
+        }
+        other => other,
+    })
+}
+
+/// Which of several tasks refuses a bulk update first is left to the store.
+fn comparable_to(command: &Command, answer: Result<Answer, StoreError>) -> Result<Answer, StoreError> {
+    match (command, answer) {
+        (Command::UpdateTasks { .. }, Err(StoreError::Refused(refusal))) => {
+            let any_row = matches!(refusal, Refusal::UpdateConflict { .. } | Refusal::TaskDataTooLarge);
+            Err(StoreError::Refused(if any_row { Refusal::TaskDataTooLarge } else { refusal }))
+        }
+        (_, answer) => comparable(answer),
+    }
+}
+
+/// The model and a backend at the same clock.
+pub struct Pair<'a, S> {
+    storage: &'a S,
+    /// The backend.
+    pub bench: Bench,
+    model: Bench,
+}
+
+impl<'a, S: Storage> Pair<'a, S> {
+    /// Fresh stores.
+    pub async fn open(storage: &'a S) -> Self {
+        let bench = Bench::open(storage).await;
+        let clock = bench.clock.clone();
+        let model = Bench { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
+        Self { storage, bench, model }
+    }
+
+    /// Writes to both and compares the answers.
+    pub async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        let expected = self.model.write(command.clone()).await;
+        let answer = self.bench.write(command.clone()).await;
+        let compared = comparable_to(&command, answer.clone());
+        assert_eq!(compared, comparable_to(&command, expected), "{command:?}");
+        answer
+    }
+
+    /// Closes and opens the backend. A scan on either side makes both count outages from the same moment.
+    pub async fn reopen(self) -> Self {
+        self.write(Command::Scan).await.unwrap();
+        let Self { storage, bench, model } = self;
+        let pair = Self { storage, bench: bench.reopen(storage).await, model };
+        pair.write(Command::Scan).await.unwrap();
+        pair
+    }
+
+    /// Compares random reads, several times.
+    pub async fn compare_reads(&self, random: &mut Random, times: usize) {
+        let (model, store) = (&*self.model.store, &*self.bench.store);
+        assert_eq!(store.list_queues().await, model.list_queues().await);
+        for name in QUEUES.map(queue) {
+            if store.count_tasks(&name, TaskSelection::default()).await.is_ok() {
+                assert_kept_counts_are_right(store, name.as_str()).await;
+            }
+            for _ in 0..times {
+                compare_tasks(model, store, &name, random).await;
+                compare_workers(model, store, &name, random).await;
+            }
+        }
+    }
+}
+
+async fn pages(
+    store: &dyn Store,
+    name: &QueueName,
+    (selection, order, limit): (&TaskSelection, TaskOrder, u16),
+) -> Result<Vec<Vec<Task>>, StoreError> {
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let query = TaskQuery { selection: selection.clone(), order, limit, after };
+        let Page { items, next } = store.list_tasks(name, query).await?;
+        pages.push(items.into_iter().map(without_seq).collect());
+        match next {
+            Some(next) => after = Some(next),
+            None => return Ok(pages),
+        }
+    }
+}
+
+async fn compare_tasks(model: &dyn Store, store: &dyn Store, name: &QueueName, random: &mut Random) {
+    let (selection, order) = (filters::selection(random), filters::order(random));
+    let limit = random.pick(&[1, 2, 3, 5, 100]);
+    let wanted = (&selection, order, limit);
+    assert_eq!(pages(store, name, wanted).await, pages(model, name, wanted).await, "{wanted:?}");
+    let counted = store.count_tasks(name, selection.clone()).await;
+    assert_eq!(counted, model.count_tasks(name, selection.clone()).await, "{selection:?}");
+    let dimensions = random.pick(&DIMENSIONS).to_vec();
+    let query = TaskGroupQuery { selection, dimensions, limit: 1000, after: None };
+    let grouped = store.group_tasks(name, query.clone()).await;
+    assert_eq!(grouped, model.group_tasks(name, query.clone()).await, "{query:?}");
+}
+
+async fn compare_workers(model: &dyn Store, store: &dyn Store, name: &QueueName, random: &mut Random) {
+    let filter = filters::workers(random);
+    let query = ObservationQuery { filter: filter.clone(), limit: random.pick(&[1, 2, 100]), after: None };
+    let items = |page: Result<Page<_>, StoreError>| page.map(|page| (page.items, page.next.is_some()));
+    let listed = items(store.list_workers(name, query.clone()).await);
+    assert_eq!(listed, items(model.list_workers(name, query.clone()).await), "{query:?}");
+    assert_eq!(store.count_workers(name, filter.clone()).await, model.count_workers(name, filter.clone()).await);
+    let dimensions =
+        random.pick(&[vec![WorkerDimension::Route], vec![WorkerDimension::Status, WorkerDimension::Route]]);
+    let query = ObservationGroupQuery { selection: filter, dimensions, limit: random.pick(&[1, 100]), after: None };
+    let groups = |page: Result<GroupPage, StoreError>| page.map(|page| (page.count, page.groups, page.next.is_some()));
+    let grouped = groups(store.group_workers(name, query.clone()).await);
+    assert_eq!(grouped, groups(model.group_workers(name, query.clone()).await), "{query:?}");
+}
+
+/// Names the seed of a history that fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    #[allow(clippy::print_stderr, reason = "the only way to say which history failed, and only when one does")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the history of seed {} failed", self.0);
+        }
+    }
+}
+
+/// Lets a random history happen to both stores, comparing every answer, and compares reads now and then and at the end.
+/// `reopens` says whether the storage can be opened again. Gives the backend back, still open.
+pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bool) -> Bench {
+    let _seed = Seed(seed);
+    let mut generator = Generator::new(seed);
+    let mut pair = Pair::open(storage).await;
+    pair.write(create_queue(QUEUES[0])).await.unwrap();
+    pair.write(create_queue(QUEUES[1])).await.unwrap();
+    for step in 0..steps {
+        match generator.step() {
+            Step::Write(command) => {
+                let answer = pair.write(command.clone()).await;
+                generator.learn(&command, &answer);
+            }
+            Step::Pass(micros) => pair.bench.clock.advance_micros(micros),
+            Step::Live(seconds) => {
+                for passed in (0..seconds).step_by(5) {
+                    pair.bench.clock.advance_seconds((seconds - passed).min(5));
+                    pair.write(Command::Scan).await.unwrap();
+                }
+            }
+            Step::Reopen if reopens => pair = pair.reopen().await,
+            Step::Reopen => {}
+        }
+        if step % 50 == 49 {
+            pair.compare_reads(generator.random(), 1).await;
+        }
+    }
+    pair.compare_reads(generator.random(), 20).await;
+    pair.bench
+}
+
+/// Random tasks with random documents, then many random filters over them: the same tasks everywhere.
+pub async fn agree_on_filters<S: Storage>(storage: &S, seed: u64, filters: usize) {
+    let _seed = Seed(seed);
+    let pair = Pair::open(storage).await;
+    pair.write(create_queue(QUEUES[0])).await.unwrap();
+    let mut generator = Generator::new(seed);
+    for _ in 0..150 {
+        let Step::Write(command) = generator.step() else { continue };
+        if !matches!(command, Command::DeleteQueue { .. } | Command::CreateQueue(_)) {
+            let answer = pair.write(command.clone()).await;
+            generator.learn(&command, &answer);
+        }
+    }
+    let (model, store, name) = (&*pair.model.store, &*pair.bench.store, queue(QUEUES[0]));
+    for _ in 0..filters {
+        compare_tasks(model, store, &name, generator.random()).await;
+    }
+}

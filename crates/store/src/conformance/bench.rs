@@ -1,0 +1,203 @@
+//! What a test stands at: an open store, its clock, and the few things that nearly every test does with them.
+
+use std::sync::Arc;
+
+use taskqueue_core::cursor::Position;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::grouping::{GroupPage, TaskDimension, TaskGroupQuery};
+use taskqueue_core::limits::LEASE_SCAN_SECONDS;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{Page, TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::task::{Lifecycle, Status, Task};
+use taskqueue_core::time::Timestamp;
+
+use super::Storage;
+use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue, task_id};
+use crate::clock::{Clock, ManualClock};
+use crate::command::{Answer, Claimed, Command, Scanned};
+use crate::{Store, StoreError};
+
+/// An open store and its clock.
+pub struct Bench {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The time, which only tests pass.
+    pub clock: ManualClock,
+}
+
+/// When every test begins: 2026-01-01T00:00:00Z.
+const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+impl Bench {
+    /// Opens fresh storage.
+    pub async fn open(storage: &impl Storage) -> Self {
+        let clock = ManualClock::new(START);
+        Self { store: storage.open(clock.clone()).await, clock }
+    }
+
+    /// Opens fresh storage and creates the queue `q`.
+    pub async fn with_queue(storage: &impl Storage) -> Self {
+        let bench = Self::open(storage).await;
+        bench.ok(create_queue("q")).await;
+        bench
+    }
+
+    /// Closes the store and opens its storage again, at the same time.
+    pub async fn reopen(self, storage: &impl Storage) -> Self {
+        let Self { store, clock } = self;
+        store.close().await;
+        drop(store);
+        Self { store: storage.open(clock.clone()).await, clock }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Writes, whatever comes of it.
+    pub async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        self.store.write(command).await
+    }
+
+    /// Writes what must succeed.
+    pub async fn ok(&self, command: Command) -> Answer {
+        let said = format!("{command:?}");
+        self.write(command).await.unwrap_or_else(|error| panic!("{said}: {error}"))
+    }
+
+    /// Writes what must be refused.
+    pub async fn refused(&self, command: Command) -> Refusal {
+        let said = format!("{command:?}");
+        match self.write(command).await {
+            Err(StoreError::Refused(refusal)) => refusal,
+            other => panic!("{said} gave {other:?}"),
+        }
+    }
+
+    /// Creates a task in `q`.
+    pub async fn create(&self, id: impl std::fmt::Display, definition: Definition) -> Task {
+        match self.ok(create("q", id, definition)).await {
+            Answer::Task { created: true, task } => *task,
+            other => panic!("not created: {other:?}"),
+        }
+    }
+
+    /// Writes what answers with a task.
+    pub async fn task_of(&self, command: Command) -> Task {
+        match self.ok(command).await {
+            Answer::Task { task, .. } => *task,
+            other => panic!("no task: {other:?}"),
+        }
+    }
+
+    /// Claims in `q` for the default route what must be there.
+    pub async fn claim(&self, run: impl std::fmt::Display) -> Claimed {
+        self.claimed(claim("q", "default", run)).await.unwrap_or_else(|| panic!("there was nothing to claim"))
+    }
+
+    /// What a claim gets, if anything.
+    pub async fn claimed(&self, command: Command) -> Option<Claimed> {
+        match self.ok(command).await {
+            Answer::Claimed(claimed) => claimed.map(|claimed| *claimed),
+            other => panic!("no claim: {other:?}"),
+        }
+    }
+
+    /// A task of `q` as it is now.
+    pub async fn get(&self, id: impl std::fmt::Display) -> Task {
+        self.store.get_task(&queue("q"), task_id(id)).await.unwrap()
+    }
+
+    /// The status of a task of `q`.
+    pub async fn status(&self, id: impl std::fmt::Display) -> Status {
+        self.get(id).await.lifecycle.status
+    }
+
+    /// Scans the leases.
+    pub async fn scan(&self) -> Scanned {
+        match self.ok(Command::Scan).await {
+            Answer::Scanned(scanned) => scanned,
+            other => panic!("no scan: {other:?}"),
+        }
+    }
+
+    /// Passes time as a living server does, with a scan every five seconds. What the scans did, in all.
+    pub async fn pass(&self, seconds: i64) -> Scanned {
+        let (mut left, mut sum) = (seconds, Scanned::default());
+        while left > 0 {
+            let step = left.min(LEASE_SCAN_SECONDS);
+            self.clock.advance_seconds(step);
+            left -= step;
+            let scanned = self.scan().await;
+            sum.expired_runs += scanned.expired_runs;
+            sum.credited_runs += scanned.credited_runs;
+            sum.expired_observations += scanned.expired_observations;
+        }
+        sum
+    }
+
+    /// One page.
+    pub async fn page(
+        &self,
+        in_queue: &str,
+        selection: &TaskSelection,
+        order: TaskOrder,
+        limit: u16,
+        after: Option<Position>,
+    ) -> Page<Task> {
+        let query = TaskQuery { selection: selection.clone(), order, limit, after };
+        self.store.list_tasks(&queue(in_queue), query).await.unwrap()
+    }
+
+    /// All pages, one after the other.
+    pub async fn walk(&self, in_queue: &str, selection: &TaskSelection, order: TaskOrder, limit: u16) -> Vec<Task> {
+        let (mut tasks, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.page(in_queue, selection, order, limit, after).await;
+            assert!(page.items.len() <= usize::from(limit));
+            assert!(page.next.is_none() || !page.items.is_empty(), "an empty page cannot be followed by another");
+            tasks.extend(page.items);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return tasks,
+            }
+        }
+    }
+
+    /// All tasks of a queue by id, without their places in the pending order: stores number those as they like.
+    pub async fn tasks(&self, in_queue: &str) -> Vec<Task> {
+        self.walk(in_queue, &all(), BY_ID, 1000).await.into_iter().map(without_seq).collect()
+    }
+
+    /// How many tasks of `q` are selected.
+    pub async fn count(&self, selection: TaskSelection) -> u64 {
+        self.store.count_tasks(&queue("q"), selection).await.unwrap()
+    }
+
+    /// How many tasks of `q` have each status, in the order of [`Status::ALL`].
+    pub async fn count_by_status(&self) -> [u64; 5] {
+        let mut counts = [0; 5];
+        for (count, status) in counts.iter_mut().zip(Status::ALL) {
+            *count = self.count(of_status(status)).await;
+        }
+        counts
+    }
+
+    /// One page of groups of `q`.
+    pub async fn groups(&self, selection: TaskSelection, dimensions: &[TaskDimension], limit: u16) -> GroupPage {
+        let query = TaskGroupQuery { selection, dimensions: dimensions.to_vec(), limit, after: None };
+        self.store.group_tasks(&queue("q"), query).await.unwrap()
+    }
+}
+
+/// The task without its place in the pending order.
+pub fn without_seq(task: Task) -> Task {
+    Task { lifecycle: Lifecycle { pending_seq: 0, ..task.lifecycle }, ..task }
+}
+
+/// What a client can see of a task: not its run, not its place.
+pub fn visible(task: &Task) -> Task {
+    let lifecycle = Lifecycle { pending_seq: 0, run: None, finished_run: None, ..task.lifecycle.clone() };
+    Task { lifecycle, ..task.clone() }
+}

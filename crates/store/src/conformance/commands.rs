@@ -1,0 +1,228 @@
+//! Short ways to say what the tests say a thousand times: identifiers, definitions and commands from plain text.
+
+use taskqueue_core::definition::{Definition, Routes};
+use taskqueue_core::filter::{ObservationFilter, TaskFilter};
+use taskqueue_core::fuzzy::FuzzyName;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::json::{self, JsonObject};
+use taskqueue_core::lifecycle::Action;
+use taskqueue_core::limits::TASK_DATA_BYTES;
+use taskqueue_core::observation::{Report, WorkerStatus};
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
+use taskqueue_core::task::{Failure, Status};
+use taskqueue_core::update::Update;
+
+use crate::command::Command;
+
+/// The queue of this name.
+pub fn queue(name: &str) -> QueueName {
+    QueueName::parse(name).unwrap()
+}
+
+/// The route of this name.
+pub fn route(name: &str) -> Route {
+    Route::parse(name).unwrap()
+}
+
+/// A task id that ends in `name`; ids sort like names of equal length.
+pub fn task_id(name: impl std::fmt::Display) -> TaskId {
+    TaskId::parse(&format!("t_{:0>12}", name.to_string())).unwrap()
+}
+
+/// A run id that ends in `name`.
+pub fn run_id(name: impl std::fmt::Display) -> RunId {
+    RunId::parse(&format!("r_{:0>12}", name.to_string())).unwrap()
+}
+
+/// A worker id that ends in `name`.
+pub fn worker_id(name: impl std::fmt::Display) -> WorkerId {
+    WorkerId::parse(&format!("w_{:0>12}", name.to_string())).unwrap()
+}
+
+/// A JSON object.
+pub fn object(text: &str) -> JsonObject {
+    JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+}
+
+/// An object of exactly that many canonical bytes.
+pub fn object_of_bytes(bytes: usize) -> JsonObject {
+    object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - r#"{"a":""}"#.len())))
+}
+
+/// Args that make the stored data of an otherwise default task exactly as large as allowed, plus `more` bytes.
+pub fn args_beyond_the_limit(more: usize) -> JsonObject {
+    // The empty args that are counted here make room for the empty result that is not.
+    object_of_bytes(TASK_DATA_BYTES - Definition::default().stored_bytes() + more)
+}
+
+/// A set of routes.
+pub fn routes(names: &[&str]) -> Routes {
+    Routes::new(names.iter().copied().map(route).collect()).unwrap()
+}
+
+/// A definition with this priority.
+pub fn with_priority(priority: i64) -> Definition {
+    Definition { priority, ..Definition::default() }
+}
+
+/// A definition with this budget.
+pub fn with_budget(max_attempts: i64) -> Definition {
+    Definition { max_attempts, ..Definition::default() }
+}
+
+/// A definition with these routes.
+pub fn with_routes(names: &[&str]) -> Definition {
+    Definition { routes: routes(names), ..Definition::default() }
+}
+
+/// A definition with this name.
+pub fn named(name: &str) -> Definition {
+    Definition { name: Some(name.into()), ..Definition::default() }
+}
+
+/// Creates a queue.
+pub fn create_queue(name: &str) -> Command {
+    Command::CreateQueue(queue(name))
+}
+
+/// Deletes a queue.
+pub fn delete_queue(name: &str, cascade: bool) -> Command {
+    Command::DeleteQueue { queue: queue(name), cascade }
+}
+
+/// Creates a task.
+pub fn create(in_queue: &str, id: impl std::fmt::Display, definition: Definition) -> Command {
+    Command::CreateTask { queue: queue(in_queue), id: task_id(id), new: Box::new(definition.into()) }
+}
+
+/// Claims for a route.
+pub fn claim(in_queue: &str, for_route: &str, run: impl std::fmt::Display) -> Command {
+    Command::Claim { queue: queue(in_queue), route: route(for_route), run_id: run_id(run) }
+}
+
+fn report(in_queue: &str, id: impl std::fmt::Display, action: Action) -> Command {
+    Command::ReportRun { queue: queue(in_queue), id: task_id(id), action }
+}
+
+/// The owner is alive.
+pub fn heartbeat(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Command {
+    report(in_queue, id, Action::Heartbeat { run_id: run_id(run) })
+}
+
+/// The owner is done, with this result.
+pub fn complete(
+    in_queue: &str,
+    id: impl std::fmt::Display,
+    run: impl std::fmt::Display,
+    result: JsonObject,
+) -> Command {
+    report(in_queue, id, Action::Complete { run_id: run_id(run), result })
+}
+
+/// The owner failed.
+pub fn fail(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Command {
+    fail_with(in_queue, id, run, failure("no"))
+}
+
+/// The owner failed in this way.
+pub fn fail_with(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display, failure: Failure) -> Command {
+    report(in_queue, id, Action::Fail { run_id: run_id(run), failure })
+}
+
+/// A failure with this message.
+pub fn failure(message: &str) -> Failure {
+    Failure { kind: "ValueError".into(), message: message.into(), traceback: None }
+}
+
+/// The owner gives the task back.
+pub fn unclaim(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Command {
+    report(in_queue, id, Action::Unclaim { run_id: run_id(run) })
+}
+
+fn act(in_queue: &str, id: impl std::fmt::Display, action: Action) -> Command {
+    Command::Act { queue: queue(in_queue), id: task_id(id), action }
+}
+
+/// Takes a task out.
+pub fn cancel(in_queue: &str, id: impl std::fmt::Display) -> Command {
+    act(in_queue, id, Action::Cancel)
+}
+
+/// Starts a task over.
+pub fn requeue(in_queue: &str, id: impl std::fmt::Display) -> Command {
+    act(in_queue, id, Action::Requeue)
+}
+
+/// Deletes a task.
+pub fn delete(in_queue: &str, id: impl std::fmt::Display) -> Command {
+    act(in_queue, id, Action::Delete)
+}
+
+/// Updates one task.
+pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> Command {
+    Command::UpdateTask { queue: queue(in_queue), id: task_id(id), update: Box::new(update) }
+}
+
+/// Updates many tasks.
+pub fn update_all(in_queue: &str, which: &str, update: Update) -> Command {
+    Command::UpdateTasks { queue: queue(in_queue), filter: Box::new(task_filter(which)), update: Box::new(update) }
+}
+
+/// An update of the priority.
+pub fn to_priority(priority: i64) -> Update {
+    Update { priority: Some(priority), ..Update::default() }
+}
+
+/// An update of the budget.
+pub fn to_budget(max_attempts: i64) -> Update {
+    Update { max_attempts: Some(max_attempts), ..Update::default() }
+}
+
+/// An update of the routes.
+pub fn to_routes(names: &[&str]) -> Update {
+    Update { routes: Some(routes(names)), ..Update::default() }
+}
+
+/// A worker reports itself.
+pub fn observe(in_queue: &str, id: impl std::fmt::Display, for_route: &str, status: WorkerStatus) -> Command {
+    let report = Report { route: route(for_route), status, task_id: None };
+    Command::ReportWorker { queue: queue(in_queue), id: worker_id(id), report }
+}
+
+/// A worker goes away.
+pub fn withdraw(in_queue: &str, id: impl std::fmt::Display) -> Command {
+    Command::WithdrawWorker { queue: queue(in_queue), id: worker_id(id) }
+}
+
+/// A filter over tasks.
+pub fn task_filter(text: &str) -> TaskFilter {
+    TaskFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// A filter over observations.
+pub fn observation_filter(text: &str) -> ObservationFilter {
+    ObservationFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Everything.
+pub fn all() -> TaskSelection {
+    TaskSelection::default()
+}
+
+/// Tasks of one status.
+pub fn of_status(status: Status) -> TaskSelection {
+    TaskSelection { status: Some(status), ..TaskSelection::default() }
+}
+
+/// Tasks that a filter matches.
+pub fn filtered(text: &str) -> TaskSelection {
+    TaskSelection { filter: Some(task_filter(text)), ..TaskSelection::default() }
+}
+
+/// Tasks whose name a fuzzy search finds.
+pub fn fuzzy(text: &str) -> TaskSelection {
+    TaskSelection { name_fuzzy: Some((text.to_owned(), FuzzyName::parse(text))), ..TaskSelection::default() }
+}
+
+/// The order by id.
+pub const BY_ID: TaskOrder = TaskOrder { field: OrderField::Id, descending: false };

@@ -1,0 +1,280 @@
+//! Many callers at once: writes behave as if they happened one after the other, however a store batches them
+//! (I1, I2, I15, I16, I19).
+#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{Lifecycle, Status, Task};
+use taskqueue_core::update::Update;
+use tokio::task::JoinSet;
+
+use super::Storage;
+use super::bench::Bench;
+use super::commands::*;
+use super::counts::assert_kept_counts_are_right;
+use super::generate::{Generator, QUEUES, Step};
+use crate::StoreError;
+use crate::command::{Answer, Command};
+use crate::model::ModelStore;
+
+/// Writes everything at once. The answers come in the order of the commands.
+async fn together(bench: &Bench, commands: Vec<Command>) -> Vec<Result<Answer, StoreError>> {
+    let mut writes = JoinSet::new();
+    for (index, command) in commands.into_iter().enumerate() {
+        let store = Arc::clone(&bench.store);
+        writes.spawn(async move { (index, store.write(command).await) });
+    }
+    let mut answers = writes.join_all().await;
+    answers.sort_by_key(|(index, _)| *index);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+fn claimed_id(answer: &Result<Answer, StoreError>) -> Option<String> {
+    match answer {
+        Ok(Answer::Claimed(claimed)) => claimed.as_ref().map(|claimed| claimed.task.id.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub async fn concurrent_claims_get_distinct_tasks(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for id in 0..50 {
+        bench.create(id, Definition::default()).await;
+    }
+    let claims = (0..64).map(|run| claim("q", "default", run)).collect();
+    let ids: Vec<_> = together(&bench, claims).await.iter().filter_map(claimed_id).collect();
+    assert_eq!(ids.len(), 50, "nobody went away empty-handed while something was pending");
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 50);
+    assert_eq!(bench.count_by_status().await, [0, 50, 0, 0, 0]);
+    let runs: BTreeSet<_> = bench.tasks("q").await.into_iter().map(|task| task.lifecycle.run.unwrap().run_id).collect();
+    assert_eq!(runs.len(), 50);
+}
+
+pub async fn concurrent_claims_with_one_run_id_take_one_task(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.ok(create_queue("other")).await;
+    for id in 0..10 {
+        bench.create(id, with_routes(&["a", "b"])).await;
+        bench.ok(create("other", id, with_routes(&["a"]))).await;
+    }
+    let claims = (0..48).map(|n| claim(if n % 3 == 0 { "other" } else { "q" }, ["a", "b"][n % 2], 1)).collect();
+    let mut taken = BTreeSet::new();
+    for answer in together(&bench, claims).await {
+        match answer {
+            Err(StoreError::Refused(Refusal::RunIdConflict { .. })) => {}
+            // A claim for `other` and `b` finds nothing as long as nobody has taken the run id.
+            Ok(Answer::Claimed(None)) => {}
+            Ok(Answer::Claimed(Some(claimed))) => {
+                taken.insert((claimed.task.queue.clone(), claimed.task.id));
+                assert_eq!(claimed.task.lifecycle.attempt, 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(taken.len(), 1);
+    let running = async |name| bench.store.count_tasks(&queue(name), of_status(Status::Running)).await.unwrap();
+    assert_eq!(running("q").await + running("other").await, 1);
+}
+
+pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    let creations = (0..64).map(|n| create("q", 1, with_priority(n % 2))).collect();
+    let (mut created, mut replayed, mut refused) = (0, 0, 0);
+    for answer in together(&bench, creations).await {
+        match answer {
+            Ok(Answer::Task { created: true, .. }) => created += 1,
+            Ok(Answer::Task { created: false, .. }) => replayed += 1,
+            Err(StoreError::Refused(Refusal::TaskIdConflict { .. })) => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((created, replayed, refused), (1, 31, 32));
+    assert_eq!(bench.count(all()).await, 1);
+    let queues = together(&bench, (0..16).map(|_| create_queue("new")).collect()).await;
+    assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(true))).count(), 1);
+}
+
+pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.create(1, Definition::default()).await;
+    bench.claim(1).await;
+    let mut commands = Vec::new();
+    for n in 0..8 {
+        commands.push(complete("q", 1, 1, object(&format!(r#"{{"n":{n}}}"#))));
+        commands.push(fail_with("q", 1, 1, failure(&n.to_string())));
+        commands.push(unclaim("q", 1, 1));
+    }
+    let accepted: Vec<usize> = together(&bench, commands)
+        .await
+        .iter()
+        .enumerate()
+        .filter_map(|(index, answer)| match answer {
+            Ok(Answer::Done) => Some(index % 3),
+            Err(StoreError::Refused(Refusal::RunFinalized { .. })) => None,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(accepted.len(), 8, "the end and its repetitions");
+    assert_eq!(accepted.iter().collect::<BTreeSet<_>>().len(), 1, "one kind of end");
+    let task = bench.get(1).await;
+    let expected = [(Status::Succeeded, 1), (Status::Pending, 1), (Status::Pending, 0)][accepted[0]];
+    assert_eq!((task.lifecycle.status, task.lifecycle.attempt), expected);
+}
+
+/// Rounds of commands that commute within a round: each is about another task, worker or queue.
+fn rounds() -> Vec<Vec<Command>> {
+    let ids = || 0..30_i64;
+    vec![
+        ids().map(|id| create("q", id, Definition { priority: -id, ..with_budget(id % 3 + 1) })).collect(),
+        ids().filter(|id| id % 7 == 0).map(|id| update("q", id, to_routes(&["x", "y"]))).collect(),
+        // Each claim has a route of its own, so which task it gets does not depend on the order.
+        ids().map(|id| update("q", id, to_routes(&[&format!("only{id}")]))).collect(),
+        ids().filter(|id| id % 5 != 0).map(|id| claim("q", &format!("only{id}"), id)).collect(),
+        ids()
+            .map(|id| match id % 5 {
+                0 => cancel("q", id),
+                1 => complete("q", id, id, object(&format!(r#"{{"n":{id}}}"#))),
+                2 => fail("q", id, id),
+                3 => unclaim("q", id, id),
+                _ => heartbeat("q", id, id),
+            })
+            .collect(),
+        ids()
+            .map(|id| match id % 4 {
+                0 => requeue("q", id),
+                1 => delete("q", id),
+                2 => create("q", id, Definition { priority: -id, ..with_budget(id % 3 + 1) }),
+                _ => heartbeat("q", id, "nobody"),
+            })
+            .collect(),
+    ]
+}
+
+pub async fn commuting_commands_together_equal_the_same_one_by_one(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    let clock = bench.clock.clone();
+    let single = Bench { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
+    single.ok(create_queue("q")).await;
+    for round in rounds() {
+        bench.clock.advance_seconds(1);
+        let answers = together(&bench, round.clone()).await;
+        for (command, answer) in round.into_iter().zip(answers) {
+            let said = format!("{command:?}");
+            let expected = single.write(command).await;
+            assert_eq!(super::agreement::comparable(answer), super::agreement::comparable(expected), "{said}");
+        }
+        assert_eq!(bench.tasks("q").await, single.tasks("q").await);
+        assert_kept_counts_are_right(&*bench.store, "q").await;
+    }
+}
+
+pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for id in 0..60 {
+        bench.create(id, Definition::default()).await;
+    }
+    for round in 1..6_i64 {
+        let change = || Update { metadata: Some(object(&format!(r#"{{"p":{round}}}"#))), ..to_priority(round) };
+        let mut commands = vec![update_all("q", "exists(id)", change())];
+        commands.extend((0..10).map(|n| claim("q", "default", format!("{round}x{n}"))));
+        let answers = together(&bench, commands).await;
+        let Ok(Answer::Updated { matched, updated }) = answers[0] else { panic!("{:?}", answers[0]) };
+        let consistent = |task: &Task| {
+            let priority = task.definition.priority;
+            let metadata = if priority == 0 { "{}".to_owned() } else { format!(r#"{{"p":{priority}}}"#) };
+            task.definition.metadata.as_str() == metadata
+        };
+        for answer in &answers[1..] {
+            let Ok(Answer::Claimed(Some(claimed))) = answer else { panic!("{answer:?}") };
+            assert!(consistent(&claimed.task), "half an update: {claimed:?}");
+        }
+        let tasks = bench.tasks("q").await;
+        let new = tasks.iter().filter(|task| task.definition.priority == round).count() as u64;
+        assert_eq!((matched, updated), (new, new), "updated and counted, or running and left out");
+        assert!(tasks.iter().all(consistent));
+    }
+}
+
+pub async fn a_busy_queue_loses_nothing(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    let mut workers = JoinSet::new();
+    for worker in 0..8 {
+        let store = Arc::clone(&bench.store);
+        workers.spawn(async move {
+            let mut done = 0;
+            for n in 0..12 {
+                let name = format!("{worker}x{n}");
+                store.write(create("q", &name, Definition::default())).await.unwrap();
+                let Answer::Claimed(claimed) = store.write(claim("q", "default", &name)).await.unwrap() else {
+                    panic!("no answer to a claim");
+                };
+                // Everyone creates one before claiming one, so there is always one left.
+                let id = claimed.unwrap().task.id;
+                let end = if n % 3 == 0 {
+                    unclaim("q", &id.as_str()[2..], &name)
+                } else {
+                    complete("q", &id.as_str()[2..], &name, object("{}"))
+                };
+                store.write(end).await.unwrap();
+                done += u64::from(n % 3 != 0);
+            }
+            done
+        });
+    }
+    let done: u64 = workers.join_all().await.into_iter().sum();
+    assert_eq!(done, 64);
+    assert_eq!(bench.count_by_status().await, [96 - done, 0, done, 0, 0]);
+    assert_kept_counts_are_right(&*bench.store, "q").await;
+    let attempts: i64 = bench.tasks("q").await.iter().map(|task| task.lifecycle.attempt).sum();
+    assert_eq!(attempts, 64, "attempts are claims minus unclaims");
+}
+
+pub async fn a_storm_of_random_commands_keeps_every_invariant(storage: &impl Storage) {
+    let bench = Bench::open(storage).await;
+    for name in QUEUES {
+        bench.ok(create_queue(name)).await;
+    }
+    let mut generator = Generator::new(7);
+    for _ in 0..25 {
+        let mut commands = Vec::new();
+        while commands.len() < 40 {
+            match generator.step() {
+                Step::Write(command) => commands.push(command),
+                Step::Pass(micros) => bench.clock.advance_micros(micros),
+                Step::Live(_) | Step::Reopen => {}
+            }
+        }
+        let answers = together(&bench, commands.clone()).await;
+        for (command, answer) in commands.iter().zip(&answers) {
+            assert!(matches!(answer, Ok(_) | Err(StoreError::Refused(_))), "{command:?} gave {answer:?}");
+            generator.learn(command, answer);
+        }
+        let mut runs = BTreeSet::new();
+        for name in bench.store.list_queues().await.unwrap() {
+            assert_kept_counts_are_right(&*bench.store, name.as_str()).await;
+            for task in bench.tasks(name.as_str()).await {
+                assert_invariants(&task, &bench);
+                let run = task.lifecycle.run.map(|run| run.run_id);
+                assert!(run.is_none_or(|run| runs.insert(run)), "one run owns two tasks: {run:?}");
+            }
+        }
+    }
+}
+
+/// What holds for every task at any moment.
+fn assert_invariants(task: &Task, bench: &Bench) {
+    let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = &task.lifecycle;
+    let max_attempts = task.definition.max_attempts;
+    assert_eq!(run.is_some(), *status == Status::Running, "{task:?}");
+    assert!(*status != Status::Pending || *attempt < max_attempts, "{task:?}");
+    assert!(*status != Status::Running || (1..=max_attempts).contains(attempt), "{task:?}");
+    assert!(created_at <= updated_at && *updated_at <= bench.now(), "{task:?}");
+    assert!(started_at.is_none_or(|at| *created_at <= at && at <= *updated_at), "{task:?}");
+    assert!(
+        finished_at.is_none_or(|at| started_at.is_none_or(|started| started <= at) && at <= *updated_at),
+        "{task:?}"
+    );
+}

@@ -1,0 +1,171 @@
+//! Counts and groups: those that are kept must equal those that are counted, whatever happened before (I9, I31).
+#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
+
+use taskqueue_core::cursor::InvalidCursor;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::grouping::{Group, TaskDimension, TaskGroupQuery};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::task::Status;
+
+use super::Storage;
+use super::bench::Bench;
+use super::commands::*;
+use crate::command::Command;
+use crate::{Store, StoreError};
+
+/// The four ways to group tasks.
+pub const DIMENSIONS: [&[TaskDimension]; 4] = [
+    &[TaskDimension::Routes],
+    &[TaskDimension::Status],
+    &[TaskDimension::Routes, TaskDimension::Status],
+    &[TaskDimension::Status, TaskDimension::Routes],
+];
+
+/// Counts and groups that may come from kept numbers against those that look at every task.
+pub async fn assert_kept_counts_are_right(store: &dyn Store, in_queue: &str) {
+    let in_queue = queue(in_queue);
+    let counted = |status| TaskSelection { filter: Some(task_filter("exists(id)")), status, ..all() };
+    for status in Status::ALL.map(Some).into_iter().chain([None]) {
+        let kept = TaskSelection { status, ..all() };
+        let by_name = TaskSelection { status, ..fuzzy(" ") };
+        let expected = store.count_tasks(&in_queue, counted(status)).await.unwrap();
+        assert_eq!(store.count_tasks(&in_queue, kept.clone()).await.unwrap(), expected, "{status:?}");
+        assert_eq!(store.count_tasks(&in_queue, by_name).await.unwrap(), expected, "{status:?}");
+        for dimensions in DIMENSIONS {
+            let query =
+                |selection| TaskGroupQuery { selection, dimensions: dimensions.to_vec(), limit: 1000, after: None };
+            let kept = store.group_tasks(&in_queue, query(kept.clone())).await.unwrap();
+            assert_eq!(kept, store.group_tasks(&in_queue, query(counted(status))).await.unwrap());
+            assert_eq!(kept.count, expected);
+        }
+    }
+}
+
+pub async fn kept_counts_stay_right_after_every_kind_of_action(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    let commands: Vec<Command> = vec![
+        create("q", 1, with_routes(&["a"])),
+        create("q", 1, with_routes(&["a"])),
+        create("q", 2, with_routes(&["a", "b"])),
+        create("q", 3, with_budget(1)),
+        create("q", 4, with_routes(&["b"])),
+        claim("q", "a", 1),
+        claim("q", "a", 1),
+        claim("q", "a", 2),
+        claim("q", "default", 3),
+        heartbeat("q", 1, 1),
+        complete("q", 1, 1, object("{}")),
+        complete("q", 1, 1, object("{}")),
+        fail("q", 2, 2),
+        fail("q", 3, 3),
+        requeue("q", 3),
+        requeue("q", 3),
+        claim("q", "default", 4),
+        unclaim("q", 3, 4),
+        cancel("q", 3),
+        cancel("q", 3),
+        update("q", 3, to_routes(&["b", "c"])),
+        update("q", 2, to_routes(&["c"])),
+        update("q", 4, to_priority(3)),
+        update_all("q", "exists(id)", to_routes(&["z"])),
+        update_all("q", "status == 'pending'", to_routes(&["a"])),
+        claim("q", "a", 5),
+        cancel("q", 4),
+        delete("q", 4),
+        delete("q", 4),
+        delete("q", 1),
+        requeue("q", 3),
+    ];
+    for command in commands {
+        bench.ok(command.clone()).await;
+        assert_kept_counts_are_right(&*bench.store, "q").await;
+    }
+    bench.claimed(claim("q", "a", 6)).await.unwrap();
+    bench.pass(300).await;
+    assert_kept_counts_are_right(&*bench.store, "q").await;
+    assert_eq!(bench.count_by_status().await, [2, 0, 0, 0, 0]);
+}
+
+async fn populate(bench: &Bench) {
+    for id in 0..12 {
+        let routes: &[&str] = [&["a"][..], &["a", "b"], &["B", "a", "c"]][id % 3];
+        bench.create(id, with_routes(routes)).await;
+    }
+    for run in 0..3 {
+        bench.claimed(claim("q", "b", run)).await.unwrap();
+    }
+    bench.ok(cancel("q", 0)).await;
+}
+
+pub async fn groups_are_sorted_and_counted_in_every_dimension(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    populate(&bench).await;
+    let expected: [&[(&[&str], u64)]; 4] = [
+        &[(&["B"], 4), (&["a"], 12), (&["b"], 4), (&["c"], 4)],
+        &[(&["cancelled"], 1), (&["pending"], 8), (&["running"], 3)],
+        &[
+            (&["B", "pending"], 4),
+            (&["a", "cancelled"], 1),
+            (&["a", "pending"], 8),
+            (&["a", "running"], 3),
+            (&["b", "pending"], 1),
+            (&["b", "running"], 3),
+            (&["c", "pending"], 4),
+        ],
+        &[
+            (&["cancelled", "a"], 1),
+            (&["pending", "B"], 4),
+            (&["pending", "a"], 8),
+            (&["pending", "b"], 1),
+            (&["pending", "c"], 4),
+            (&["running", "a"], 3),
+            (&["running", "b"], 3),
+        ],
+    ];
+    for (dimensions, expected) in DIMENSIONS.into_iter().zip(expected) {
+        let group =
+            |(key, count): &(&[&str], u64)| Group { key: key.iter().map(|v| (*v).to_owned()).collect(), count: *count };
+        let expected: Vec<Group> = expected.iter().map(group).collect();
+        for selection in [all(), filtered("exists(id)")] {
+            let page = bench.groups(selection, dimensions, 1000).await;
+            assert_eq!((page.count, &page.groups, page.next), (12, &expected, None));
+        }
+    }
+}
+
+pub async fn pages_of_groups_join_without_gap(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    populate(&bench).await;
+    for dimensions in DIMENSIONS {
+        for selection in [all(), of_status(Status::Pending), filtered("'a' in routes")] {
+            let whole = bench.groups(selection.clone(), dimensions, 1000).await;
+            for limit in [1, 2, 3, 4, 7] {
+                let (mut groups, mut after) = (Vec::new(), None);
+                loop {
+                    let dimensions = dimensions.to_vec();
+                    let query = TaskGroupQuery { selection: selection.clone(), dimensions, limit, after };
+                    let page = bench.store.group_tasks(&queue("q"), query).await.unwrap();
+                    assert_eq!(page.count, whole.count, "the total is on every page");
+                    assert!(page.groups.len() <= usize::from(limit));
+                    groups.extend(page.groups);
+                    match page.next {
+                        Some(next) => after = Some(Ok(next)),
+                        None => break,
+                    }
+                }
+                assert_eq!(groups, whole.groups);
+            }
+        }
+    }
+}
+
+pub async fn an_invalid_group_cursor_is_noticed_after_the_queue(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.create(1, Definition::default()).await;
+    let dimensions = vec![TaskDimension::Status];
+    let query = TaskGroupQuery { selection: all(), dimensions, limit: 1, after: Some(Err(InvalidCursor)) };
+    let refused = async |in_queue: &str| bench.store.group_tasks(&queue(in_queue), query.clone()).await.unwrap_err();
+    assert_eq!(refused("q").await, StoreError::Refused(Refusal::InvalidCursor));
+    assert!(matches!(refused("no").await, StoreError::Refused(Refusal::QueueNotFound { .. })));
+}

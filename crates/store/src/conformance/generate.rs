@@ -1,0 +1,211 @@
+//! Random commands over small pools of queues, tasks, runs and workers, so that replays, conflicts, stale runs and empty
+//! claims happen all the time; and random time, with and without scans.
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::lifecycle::Action;
+use taskqueue_core::observation::{Report, WorkerStatus};
+use taskqueue_core::task::Failure;
+use taskqueue_core::update::Update;
+
+use super::commands::{queue, route, routes, run_id, task_filter, task_id, worker_id};
+use super::filters::{filter_text, json, name};
+use super::random::Random;
+use crate::StoreError;
+use crate::command::{Answer, Command};
+
+/// The queues that commands are about; the last one is seldom there.
+pub const QUEUES: [&str; 3] = ["q", "r", "s"];
+const ROUTES: [&[&str]; 5] = [&["default"], &["a"], &["a", "b"], &["B", "default"], &["b"]];
+const TASKS: usize = 8;
+const WORKERS: usize = 4;
+
+/// What happens next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A write.
+    Write(Command),
+    /// Time passes, in microseconds, without a scan.
+    Pass(i64),
+    /// Seconds pass, with a scan every five.
+    Live(i64),
+    /// The store is closed and opened again, if its storage can.
+    Reopen,
+}
+
+/// The generator. It learns from the answers which runs there are, because a random run id would meet nothing.
+pub struct Generator {
+    random: Random,
+    runs: Vec<(QueueName, TaskId, usize)>,
+    last_run: usize,
+}
+
+impl Generator {
+    /// The steps of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { random: Random::new(seed), runs: Vec::new(), last_run: 0 }
+    }
+
+    /// The source of randomness, for what is asked between the steps.
+    pub fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    /// The next step.
+    pub fn step(&mut self) -> Step {
+        match self.random.below(100) {
+            0..=5 => Step::Pass(self.random.pick(&[1, 1_000, 1_000_000])),
+            6..=8 => Step::Live(self.random.pick(&[1, 5, 60, 290, 310])),
+            9 => Step::Pass(self.random.pick(&[16_000_000, 299_000_000, 400_000_000])),
+            10 => Step::Reopen,
+            _ => Step::Write(self.command()),
+        }
+    }
+
+    fn queue(&mut self) -> QueueName {
+        let name = if self.random.percent(85) { QUEUES[0] } else { self.random.pick(&QUEUES) };
+        queue(name)
+    }
+
+    fn task(&mut self) -> TaskId {
+        task_id(self.random.below(TASKS))
+    }
+
+    fn command(&mut self) -> Command {
+        let queue = self.queue();
+        match self.random.below(100) {
+            0..=2 => Command::CreateQueue(queue),
+            3 => Command::DeleteQueue { queue, cascade: self.random.percent(60) },
+            4..=22 => {
+                let (id, definition) = (self.task(), self.definition());
+                Command::CreateTask { queue, id, new: Box::new(definition.into()) }
+            }
+            23..=32 => Command::UpdateTask { queue, id: self.task(), update: Box::new(self.update()) },
+            33..=37 => {
+                let filter = Box::new(task_filter(&filter_text(&mut self.random, 1)));
+                Command::UpdateTasks { queue, filter, update: Box::new(self.update()) }
+            }
+            38..=49 => {
+                let action = match self.random.below(8) {
+                    0..=2 => Action::Cancel,
+                    3..=6 => Action::Requeue,
+                    _ => Action::Delete,
+                };
+                Command::Act { queue, id: self.task(), action }
+            }
+            50..=69 => {
+                let run = self.run_to_claim();
+                let route = route(self.random.pick(&["default", "a", "b", "B"]));
+                Command::Claim { queue, route, run_id: run_id(run) }
+            }
+            70..=91 => self.report(queue),
+            92..=95 => {
+                let report = Report {
+                    route: route(self.random.pick(&["a", "B"])),
+                    status: self.random.pick(&WorkerStatus::ALL),
+                    task_id: self.random.percent(50).then(|| self.task()),
+                };
+                Command::ReportWorker { queue, id: worker_id(self.random.below(WORKERS)), report }
+            }
+            96 => Command::WithdrawWorker { queue, id: worker_id(self.random.below(WORKERS)) },
+            _ => Command::Scan,
+        }
+    }
+
+    /// Few different definitions for each id, so that creations replay and conflict.
+    fn definition(&mut self) -> Definition {
+        if self.random.percent(30) {
+            return Definition::default();
+        }
+        Definition {
+            name: name(&mut self.random).map(Into::into),
+            args: json(&mut self.random),
+            metadata: json(&mut self.random),
+            priority: self.random.pick(&[0, 0, 1, -1, i64::MAX, i64::MIN]),
+            max_attempts: self.random.pick(&[1, 2, 3]),
+            routes: routes(self.random.pick(&ROUTES)),
+        }
+    }
+
+    fn update(&mut self) -> Update {
+        let mut update = Update::default();
+        if self.random.percent(30) {
+            update.name = Some(name(&mut self.random).map(Into::into));
+        }
+        if self.random.percent(30) {
+            update.args = Some(json(&mut self.random));
+        }
+        if self.random.percent(20) {
+            update.metadata = Some(json(&mut self.random));
+        }
+        if self.random.percent(40) {
+            update.priority = Some(self.random.pick(&[0, 1, -1, i64::MAX]));
+        }
+        if self.random.percent(20) {
+            update.max_attempts = Some(self.random.pick(&[1, 2, 3, i64::MAX]));
+        }
+        if self.random.percent(40) {
+            update.routes = Some(routes(self.random.pick(&ROUTES)));
+        }
+        if self.random.percent(20) {
+            update.result = Some(json(&mut self.random));
+        }
+        update
+    }
+
+    fn run_to_claim(&mut self) -> usize {
+        match self.recent_run() {
+            Some((.., run)) if self.random.percent(25) => run,
+            _ => {
+                self.last_run += 1;
+                self.last_run
+            }
+        }
+    }
+
+    /// A run of the recent past, more likely a younger one.
+    fn recent_run(&mut self) -> Option<(QueueName, TaskId, usize)> {
+        let back = self.random.below(6).min(self.random.below(6));
+        self.runs.iter().rev().nth(back).cloned()
+    }
+
+    fn report(&mut self, other_queue: QueueName) -> Command {
+        let (mut queue, mut id, run) = self.recent_run().unwrap_or_else(|| (other_queue.clone(), task_id(0), 0));
+        if self.random.percent(5) {
+            (queue, id) = (other_queue, self.task());
+        }
+        let run_id = run_id(run);
+        let action = match self.random.below(9) {
+            0 | 1 => Action::Heartbeat { run_id },
+            2 | 3 => Action::Complete { run_id, result: json(&mut self.random) },
+            4..=6 => Action::Fail { run_id, failure: self.failure() },
+            _ => Action::Unclaim { run_id },
+        };
+        Command::ReportRun { queue, id, action }
+    }
+
+    fn failure(&mut self) -> Failure {
+        let texts = ["", "a", "b", "é", "a\0b"];
+        Failure {
+            kind: self.random.pick(&texts).into(),
+            message: self.random.pick(&texts).into(),
+            traceback: self.random.percent(50).then(|| self.random.pick(&texts).into()),
+        }
+    }
+
+    /// Learns from an answer. Runs of deleted tasks are not used again: a store may forget them now, later or never.
+    pub fn learn(&mut self, command: &Command, answer: &Result<Answer, StoreError>) {
+        match (command, answer) {
+            (Command::Claim { .. }, Ok(Answer::Claimed(Some(claimed)))) => {
+                let run = claimed.run_id.as_str()[2..].parse().unwrap();
+                self.runs.retain(|(.., known)| *known != run);
+                self.runs.push((claimed.task.queue.clone(), claimed.task.id, run));
+            }
+            (Command::Act { queue, id, action: Action::Delete }, Ok(_)) => {
+                self.runs.retain(|(owner, task, _)| (owner, task) != (queue, id));
+            }
+            (Command::DeleteQueue { queue, .. }, Ok(_)) => self.runs.retain(|(owner, ..)| owner != queue),
+            _ => {}
+        }
+    }
+}

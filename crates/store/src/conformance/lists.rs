@@ -1,0 +1,171 @@
+//! Lists: eleven orders in two directions, pages, selections and cursors, against a plain sort of everything (I20, I21).
+#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
+
+use taskqueue_core::cursor::{Place, Position};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::task::{Status, Task};
+
+use super::Storage;
+use super::bench::Bench;
+use super::commands::*;
+use crate::StoreError;
+
+/// Tasks with nulls and ties in every field, created in an order that is no other order.
+async fn populate(bench: &Bench) {
+    let names = [None, Some(""), Some("b"), Some("B"), Some("é"), Some("e\u{301}"), Some("b"), Some("😀"), None];
+    for number in 0..45_i64 {
+        if number % 3 == 0 {
+            bench.clock.advance_micros(1);
+        }
+        let name = names[usize::try_from(number).unwrap() % names.len()];
+        let definition = Definition {
+            name: name.map(Into::into),
+            priority: number % 4 - 2,
+            max_attempts: number % 3 + 1,
+            routes: if number % 2 == 0 { routes(&["a"]) } else { routes(&["B", "a"]) },
+            args: object(&format!(r#"{{"n":{number}}}"#)),
+            ..Definition::default()
+        };
+        bench.create(format!("x{:02}", number * 17 % 45), definition).await;
+    }
+    for run in 0..20 {
+        bench.clock.advance_micros(run % 2);
+        let route = if run % 3 == 0 { "B" } else { "a" };
+        let task = bench.claimed(claim("q", route, run)).await.unwrap().task;
+        let id = &task.id.as_str()[2..];
+        match run % 5 {
+            0 => drop(bench.ok(complete("q", id, run, object(r#"{"done":true}"#))).await),
+            1 => drop(bench.ok(fail("q", id, run)).await),
+            2 => drop(bench.ok(unclaim("q", id, run)).await),
+            3 => drop(bench.ok(cancel("q", id)).await),
+            _ => {}
+        }
+    }
+}
+
+fn sorted(mut tasks: Vec<Task>, order: TaskOrder) -> Vec<Task> {
+    let place = |task: &Task| order.field.value_of(task).into_owned();
+    tasks.sort_by(|a, b| order.compare((&place(a), a.id.as_str()), (&place(b), b.id.as_str())));
+    tasks
+}
+
+pub async fn every_order_and_direction_equals_a_plain_sort_at_every_limit(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    populate(&bench).await;
+    let everything = bench.walk("q", &all(), BY_ID, 1000).await;
+    assert_eq!(everything.len(), 45);
+    for field in OrderField::ALL {
+        for descending in [false, true] {
+            let order = TaskOrder { field, descending };
+            let expected = sorted(everything.clone(), order);
+            for limit in [1, 2, 7, 44, 45, 46, 1000] {
+                assert_eq!(bench.walk("q", &all(), order, limit).await, expected, "{order:?} {limit}");
+            }
+            let page = bench.page("q", &all(), order, 45, None).await;
+            assert_eq!(page.next, None, "a page that ends exactly at the last task is the last one");
+        }
+    }
+}
+
+pub async fn selections_select_what_they_say(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    populate(&bench).await;
+    let everything = bench.walk("q", &all(), BY_ID, 1000).await;
+    let name = |name: &str| TaskSelection { name: Some(name.to_owned()), ..TaskSelection::default() };
+    let mut selections: Vec<TaskSelection> = Status::ALL.map(of_status).to_vec();
+    selections.extend([name(""), name("b"), name("é"), name("nobody"), fuzzy(""), fuzzy(" "), fuzzy("B"), fuzzy("é")]);
+    selections.extend([
+        filtered("priority >= 0 and 'B' in routes"),
+        filtered("args.n < 10 or result.done == true"),
+        filtered("last_error.attempt == 1"),
+        filtered("name == None"),
+        filtered("missing(id)"),
+        TaskSelection { status: Some(Status::Pending), ..name("b") },
+        TaskSelection { filter: Some(task_filter("priority != 0")), ..fuzzy("b") },
+        TaskSelection { name: Some("B".to_owned()), status: Some(Status::Cancelled), ..fuzzy("b") },
+    ]);
+    for selection in selections {
+        for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Name, OrderField::FinishedAt] {
+            let order = TaskOrder { field, descending: true };
+            let matching = everything.iter().filter(|task| selection.matches(*task)).cloned().collect();
+            let expected = sorted(matching, order);
+            for limit in [1, 3, 100] {
+                assert_eq!(bench.walk("q", &selection, order, limit).await, expected, "{selection:?} {order:?}");
+            }
+            assert_eq!(bench.count(selection.clone()).await, expected.len() as u64, "{selection:?}");
+        }
+    }
+}
+
+pub async fn a_page_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for id in 0..18 {
+        let args = object_of_bytes(if id == 4 { 100 } else { 1_000_000 });
+        bench.create(format!("{id:02}"), Definition { args, ..Definition::default() }).await;
+    }
+    for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
+        let order = TaskOrder { field, descending: false };
+        let first = bench.page("q", &all(), order, 1000, None).await;
+        let bytes: usize = first.items.iter().map(Task::resource_bytes).sum();
+        assert!(bytes <= PAGE_BYTES && bytes > PAGE_BYTES - 1_100_000, "{bytes}");
+        assert_eq!(first.items.len(), 17);
+        let second = bench.page("q", &all(), order, 1000, first.next).await;
+        assert_eq!((second.items.len(), second.next), (1, None));
+    }
+}
+
+pub async fn a_cursor_is_a_position_and_not_a_row(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for id in 0..6 {
+        bench.clock.advance_seconds(1);
+        bench.create(id, with_priority(id)).await;
+    }
+    let ids = |tasks: Vec<Task>| tasks.into_iter().map(|task| task.definition.priority).collect::<Vec<_>>();
+    for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
+        let order = TaskOrder { field, descending: false };
+        let first = bench.page("q", &all(), order, 2, None).await;
+        let after = first.next.clone();
+        let again = bench.page("q", &all(), order, 2, after.clone()).await;
+        assert_eq!(ids(again.items), [2, 3]);
+        let longer = bench.page("q", &all(), order, 9, after).await;
+        assert_eq!(ids(longer.items), [2, 3, 4, 5], "a cursor is not bound to the limit");
+    }
+    let order = TaskOrder { field: OrderField::CreatedAt, descending: false };
+    let first = bench.page("q", &all(), order, 3, None).await;
+    bench.ok(delete("q", 2)).await;
+    bench.ok(delete("q", 4)).await;
+    bench.create("new", with_priority(9)).await;
+    let rest = bench.page("q", &all(), order, 9, first.next).await;
+    assert_eq!((ids(rest.items), rest.next), (vec![3, 5, 9], None));
+}
+
+pub async fn positions_of_other_queues_and_shapes_are_refused(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.ok(create_queue("other")).await;
+    for id in 0..3 {
+        bench.create(id, Definition::default()).await;
+        bench.ok(create("other", id, Definition::default())).await;
+    }
+    let order = TaskOrder::default();
+    let good = bench.page("q", &all(), order, 1, None).await.next.unwrap();
+    let ask = async |in_queue: &str, after: Position| {
+        let query = TaskQuery { selection: all(), order, limit: 1, after: Some(after) };
+        bench.store.list_tasks(&queue(in_queue), query).await
+    };
+    let invalid = StoreError::Refused(Refusal::InvalidCursor);
+    assert!(ask("q", good.clone()).await.is_ok());
+    assert_eq!(ask("other", good.clone()).await.unwrap_err(), invalid);
+    let text = |text: &str| Place::Text(text.to_owned().into());
+    for places in [
+        vec![],
+        vec![Place::Int(1)],
+        vec![Place::Int(1), Place::Int(1)],
+        vec![Place::Int(1), text("no id")],
+        vec![Place::Int(1), text("t_000000000001"), Place::Null],
+    ] {
+        assert_eq!(ask("q", Position { places, ..good.clone() }).await.unwrap_err(), invalid);
+    }
+}

@@ -1,0 +1,199 @@
+//! The conformance suite: every promise of [`Store`](crate::Store) as a named test, the same for every backend, and the
+//! generators of the agreement tests. Compiled only for tests (feature `conformance`); no product contains it.
+//!
+//! A backend says where its stores live ([`Storage`]) and expands [`conformance_suite!`](crate::conformance_suite); one
+//! whose storage outlives a store also expands [`durability_suite!`](crate::durability_suite).
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use crate::Store;
+use crate::clock::ManualClock;
+
+pub mod actions;
+pub mod agreement;
+pub mod bench;
+pub mod claims;
+pub mod commands;
+pub mod concurrency;
+pub mod counts;
+pub mod creation;
+pub mod durability;
+pub mod filters;
+pub mod generate;
+pub mod leases;
+pub mod lists;
+pub mod observations;
+pub mod queues;
+pub mod random;
+pub mod runs;
+pub mod updates;
+
+/// A place where a store can be opened. Each test gets a fresh one; it is dropped when the test ends.
+pub trait Storage {
+    /// Opens the storage. Called again only after the store before has been closed and dropped.
+    fn open(&self, clock: ManualClock) -> impl Future<Output = Arc<dyn Store>>;
+}
+
+/// Expands to one test for each name in each module of the suite.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($fresh:ident; $($module:ident { $($name:ident)* })*) => {
+        $(
+            mod $module {
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $name() {
+                        let storage = super::$fresh();
+                        $crate::conformance::$module::$name(&storage).await;
+                    }
+                )*
+            }
+        )*
+    };
+}
+
+/// The tests that every backend passes: `conformance_suite!(fresh)`, where `fn fresh() -> impl Storage`.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($fresh:ident) => {
+        $crate::conformance_tests! { $fresh;
+            queues {
+                a_fresh_store_has_no_queue
+                a_queue_is_created_once
+                queues_are_listed_by_code_point
+                deleting_a_missing_queue_is_refused
+                a_queue_with_tasks_is_deleted_only_with_cascade
+                running_tasks_block_the_deletion_of_their_queue
+                a_recreated_queue_is_empty
+                cursors_of_an_earlier_queue_of_the_same_name_are_refused
+                runs_of_an_earlier_queue_of_the_same_name_are_refused
+                every_command_and_read_of_a_missing_queue_is_refused
+                equal_ids_in_two_queues_do_not_touch_each_other
+            }
+            creation {
+                a_new_task_is_pending_and_empty_with_equal_timestamps
+                a_replay_returns_the_current_task_and_changes_nothing
+                another_definition_is_a_conflict
+                the_identity_is_that_of_the_creation_for_the_life_of_the_task
+                the_id_of_a_deleted_task_is_free_again
+                stored_data_of_exactly_the_limit_is_accepted_and_one_byte_more_refused
+                an_oversized_creation_of_an_existing_id_is_a_conflict
+                values_at_their_bounds_read_back
+                a_missing_task_is_not_found
+            }
+            claims {
+                highest_priority_first_then_first_in_first_out
+                first_in_first_out_holds_inside_one_microsecond
+                routes_match_exactly
+                a_task_with_several_routes_is_claimed_once
+                a_claim_sets_owner_attempt_and_times
+                fail_unclaim_requeue_and_expiry_go_behind_every_task_of_their_priority
+                only_pending_tasks_are_claimed
+                a_replayed_claim_returns_the_same_task_and_the_unchanged_lease
+                an_active_run_id_conflicts_with_another_queue_or_route
+                a_used_run_id_never_claims_again
+                run_ids_of_a_deleted_task_may_be_forgotten
+            }
+            runs {
+                complete_stores_the_result_and_keeps_the_last_error
+                fail_retries_below_the_budget_and_ends_at_it
+                unclaim_gives_the_attempt_back
+                a_heartbeat_renews_the_lease_and_nothing_else
+                a_repeated_end_changes_nothing
+                a_contradictory_report_is_refused_with_what_ended_the_run
+                stale_run_cannot_touch_a_newer_claim
+                an_older_run_is_stale_once_the_newer_one_has_finished
+                the_finished_run_is_known_after_requeue
+                an_oversized_completion_is_refused_and_leaves_the_run_active
+                error_texts_read_back
+                reports_of_missing_tasks_and_other_queues_are_refused
+            }
+            actions {
+                cancel_in_every_state
+                requeue_in_every_state
+                delete_in_every_state
+                deleting_a_missing_task_is_done_already
+                a_cancelled_task_is_not_claimed_until_it_is_requeued
+            }
+            updates {
+                every_field_is_replaced
+                an_update_that_changes_nothing_leaves_updated_at_alone
+                a_running_task_takes_no_update
+                a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only
+                the_size_is_checked_with_the_resulting_values
+                a_new_priority_moves_a_task_without_changing_its_place
+                new_routes_move_a_task_without_changing_its_place
+                bulk_updates_count_matches_and_changes_and_leave_running_tasks_out
+                one_refusal_in_a_bulk_update_leaves_every_task_untouched
+                bulk_updates_move_tasks_in_the_pending_order
+            }
+            lists {
+                every_order_and_direction_equals_a_plain_sort_at_every_limit
+                selections_select_what_they_say
+                a_page_ends_before_it_exceeds_its_bytes
+                a_cursor_is_a_position_and_not_a_row
+                positions_of_other_queues_and_shapes_are_refused
+            }
+            counts {
+                kept_counts_stay_right_after_every_kind_of_action
+                groups_are_sorted_and_counted_in_every_dimension
+                pages_of_groups_join_without_gap
+                an_invalid_group_cursor_is_noticed_after_the_queue
+            }
+            observations {
+                a_report_is_seen_until_it_expires
+                the_route_of_a_current_observation_cannot_change
+                observations_are_per_queue_and_withdrawn_by_id
+                observations_are_listed_filtered_counted_and_grouped
+                pages_of_observations_join_without_gap
+                the_scan_drops_expired_observations
+                observations_never_touch_tasks
+            }
+            leases {
+                a_lease_ends_at_the_scan_after_its_end
+                a_heartbeat_keeps_a_run_alive
+                the_last_attempt_fails_when_its_lease_ends
+                a_report_of_an_expired_run_performs_the_expiry
+                replaying_the_claim_of_an_expired_run_is_stale
+                reads_and_actions_do_not_expire_a_lease
+                after_an_outage_every_lease_is_good_for_the_credit
+                a_heartbeat_before_the_scan_is_heard_after_an_outage
+                a_credit_never_shortens_a_lease
+                a_scan_reports_what_it_did
+            }
+            concurrency {
+                concurrent_claims_get_distinct_tasks
+                concurrent_claims_with_one_run_id_take_one_task
+                concurrent_creations_of_one_id_create_one_task
+                concurrent_reports_end_a_run_once
+                commuting_commands_together_equal_the_same_one_by_one
+                claims_and_bulk_updates_never_mix
+                a_busy_queue_loses_nothing
+                a_storm_of_random_commands_keeps_every_invariant
+            }
+        }
+    };
+}
+
+/// The tests of storage that outlives a store: `durability_suite!(fresh)`, where `fn fresh() -> impl Storage`.
+#[macro_export]
+macro_rules! durability_suite {
+    ($fresh:ident) => {
+        $crate::conformance_tests! { $fresh;
+            durability {
+                queues_tasks_and_identities_survive
+                active_runs_and_their_leases_survive
+                finished_and_past_runs_survive
+                the_pending_order_survives
+                observations_survive
+                cursors_survive
+                counts_survive
+                an_outage_between_two_opens_grants_the_credit
+                a_deleted_queue_stays_deleted
+                time_never_goes_back_over_a_restart
+            }
+        }
+    };
+}

@@ -1,0 +1,151 @@
+//! Worker observations: seen until they expire, bound to a route, apart from all tasks (I33).
+#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::grouping::{ObservationGroupQuery, WorkerDimension};
+use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::ObservationQuery;
+
+use super::Storage;
+use super::bench::Bench;
+use super::commands::*;
+use crate::command::{Answer, Command};
+
+async fn workers(bench: &Bench, in_queue: &str, filter: Option<&str>) -> Vec<Observation> {
+    let query = ObservationQuery { filter: filter.map(observation_filter), limit: 1000, after: None };
+    let page = bench.store.list_workers(&queue(in_queue), query).await.unwrap();
+    let count = bench.store.count_workers(&queue(in_queue), filter.map(observation_filter)).await.unwrap();
+    assert_eq!((page.items.len() as u64, page.next), (count, None));
+    page.items
+}
+
+pub async fn a_report_is_seen_until_it_expires(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    let report = Report { route: route("a"), status: WorkerStatus::Idle, task_id: Some(task_id(7)) };
+    let command = Command::ReportWorker { queue: queue("q"), id: worker_id(1), report: report.clone() };
+    assert_eq!(bench.ok(command).await, Answer::Done);
+    let (last_seen_at, expires_at) = (bench.now(), bench.now().plus_seconds(300));
+    let expected = Observation { id: worker_id(1), queue: queue("q"), report, last_seen_at, expires_at };
+    assert_eq!(workers(&bench, "q", None).await, [expected]);
+    bench.clock.advance_micros(299_999_999);
+    assert_eq!(workers(&bench, "q", None).await.len(), 1);
+    bench.clock.advance_micros(1);
+    assert_eq!(workers(&bench, "q", None).await, [], "also before a scan removes it");
+    bench.ok(observe("q", 1, "b", WorkerStatus::Busy)).await;
+    assert_eq!(workers(&bench, "q", None).await[0].last_seen_at, bench.now());
+}
+
+pub async fn the_route_of_a_current_observation_cannot_change(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    let before = workers(&bench, "q", None).await;
+    let conflict = Refusal::WorkerRouteConflict { worker_id: worker_id(1) };
+    bench.clock.advance_micros(299_999_999);
+    assert_eq!(bench.refused(observe("q", 1, "A", WorkerStatus::Idle)).await, conflict);
+    assert_eq!(workers(&bench, "q", None).await, before);
+    bench.clock.advance_micros(1);
+    bench.ok(observe("q", 1, "b", WorkerStatus::Idle)).await;
+    assert_eq!(bench.refused(observe("q", 1, "a", WorkerStatus::Idle)).await, conflict);
+    bench.ok(withdraw("q", 1)).await;
+    bench.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
+    assert_eq!(workers(&bench, "q", None).await[0].report.status, WorkerStatus::Busy);
+}
+
+pub async fn observations_are_per_queue_and_withdrawn_by_id(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.ok(create_queue("other")).await;
+    bench.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    bench.ok(observe("other", 1, "b", WorkerStatus::Idle)).await;
+    assert_eq!(bench.ok(withdraw("q", 1)).await, Answer::Done);
+    assert_eq!(bench.ok(withdraw("q", 1)).await, Answer::Done, "withdrawing nobody is done already");
+    assert_eq!(workers(&bench, "q", None).await, []);
+    assert_eq!(workers(&bench, "other", None).await.len(), 1);
+}
+
+async fn populate(bench: &Bench) {
+    for id in [5, 1, 9, 3, 7, 2, 8, 4, 6, 0] {
+        let status = if id % 3 == 0 { WorkerStatus::Busy } else { WorkerStatus::Idle };
+        let for_route = ["a", "b", "C"][id % 2 + id / 9];
+        bench.ok(observe("q", id, for_route, status)).await;
+    }
+}
+
+pub async fn observations_are_listed_filtered_counted_and_grouped(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    populate(&bench).await;
+    let ids = |found: Vec<Observation>| found.into_iter().map(|one| one.id).collect::<Vec<_>>();
+    let expected = |ids: &[u32]| ids.iter().map(worker_id).collect::<Vec<_>>();
+    let cases: [(Option<&str>, &[u32]); 5] = [
+        (None, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (Some("status == 'busy'"), &[0, 3, 6, 9]),
+        (Some("route == 'C' or id < 'w_000000000002'"), &[0, 1, 9]),
+        (Some("task_id == None and queue == 'q' and route != 'a'"), &[1, 3, 5, 7, 9]),
+        (Some("missing(id)"), &[]),
+    ];
+    for (filter, found) in cases {
+        assert_eq!(ids(workers(&bench, "q", filter).await), expected(found), "{filter:?}");
+    }
+    let (by_route, by_status) = (WorkerDimension::Route, WorkerDimension::Status);
+    let grouped = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>| {
+        let selection = filter.map(observation_filter);
+        let query = ObservationGroupQuery { selection, dimensions, limit: 100, after: None };
+        let page = bench.store.group_workers(&queue("q"), query).await.unwrap();
+        (page.count, page.groups.into_iter().map(|group| (group.key.join(" "), group.count)).collect::<Vec<_>>())
+    };
+    let groups = |groups: &[(&str, u64)]| groups.iter().map(|(key, n)| ((*key).to_owned(), *n)).collect::<Vec<_>>();
+    assert_eq!(grouped(vec![by_route], None).await, (10, groups(&[("C", 1), ("a", 5), ("b", 4)])));
+    assert_eq!(grouped(vec![by_status], None).await, (10, groups(&[("busy", 4), ("idle", 6)])));
+    let both = groups(&[("C busy", 1), ("a busy", 2), ("b busy", 1)]);
+    assert_eq!(grouped(vec![by_route, by_status], Some("status == 'busy'")).await, (4, both));
+    let both = groups(&[("busy C", 1), ("busy a", 2), ("busy b", 1)]);
+    assert_eq!(grouped(vec![by_status, by_route], Some("status == 'busy'")).await, (4, both));
+    bench.clock.advance_seconds(300);
+    assert_eq!(grouped(vec![by_route], None).await, (0, vec![]));
+}
+
+pub async fn pages_of_observations_join_without_gap(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    populate(&bench).await;
+    let whole = workers(&bench, "q", None).await;
+    for limit in [1, 3, 9, 10, 11] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let query = ObservationQuery { filter: None, limit, after };
+            let page = bench.store.list_workers(&queue("q"), query).await.unwrap();
+            assert!(page.items.len() <= usize::from(limit));
+            found.extend(page.items);
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(found, whole);
+    }
+}
+
+pub async fn the_scan_drops_expired_observations(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.ok(create_queue("other")).await;
+    bench.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    bench.ok(observe("other", 1, "a", WorkerStatus::Idle)).await;
+    bench.clock.advance_seconds(1);
+    bench.ok(observe("q", 2, "a", WorkerStatus::Idle)).await;
+    bench.clock.advance_seconds(299);
+    assert_eq!(bench.scan().await.expired_observations, 2);
+    assert_eq!(bench.scan().await.expired_observations, 0);
+    assert_eq!(workers(&bench, "q", None).await.len(), 1);
+    bench.clock.advance_seconds(1);
+    assert_eq!(bench.scan().await.expired_observations, 1);
+}
+
+pub async fn observations_never_touch_tasks(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.create(1, Definition::default()).await;
+    bench.claim(1).await;
+    let before = bench.get(1).await;
+    let report = Report { route: route("default"), status: WorkerStatus::Busy, task_id: Some(task_id(1)) };
+    bench.ok(Command::ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;
+    bench.ok(withdraw("q", 1)).await;
+    assert_eq!(bench.get(1).await, before);
+}

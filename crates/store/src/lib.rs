@@ -1,0 +1,17 @@
+//! The seam to storage: the [`Store`] trait that the server uses, the commands it writes with, the steps
+//! load-decide-save that every backend shares ([`execute`]), the clock, and the in-memory model.
+//! No SQL and no driver lives here.
+
+pub mod clock;
+pub mod command;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+pub mod execute;
+pub mod model;
+pub mod page;
+mod store;
+pub mod transaction;
+
+pub use error::StoreError;
+pub use store::Store;

@@ -1,0 +1,340 @@
+//! The model: a store in plain maps, as simple as it can be. It is the oracle that the real backends are compared with,
+//! and a store for tests of the server. It keeps nothing when the process ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use taskqueue_core::definition::Identity;
+use taskqueue_core::filter::{ObservationFilter, TaskFilter};
+use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
+use taskqueue_core::observation::Observation;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::{Status, Task, TaskHead};
+use taskqueue_core::time::Timestamp;
+
+use crate::clock::Clock;
+use crate::command::{Answer, Command};
+use crate::execute::{credit_after_outage, execute};
+use crate::page::{group_position, observation_position, page_of_observations, page_of_tasks, task_position};
+use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+use crate::{Store, StoreError};
+
+/// The store in maps.
+pub struct ModelStore {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    queues: BTreeMap<QueueName, QueueKey>,
+    tasks: BTreeMap<TaskKey, Row>,
+    runs: BTreeMap<RunId, TaskKey>,
+    observations: BTreeMap<(QueueKey, WorkerId), Observation>,
+    last_key: i64,
+    last_pending_seq: i64,
+    last_scan_at: Option<Timestamp>,
+}
+
+struct Row {
+    queue: QueueKey,
+    task: Task,
+    identity: Identity,
+}
+
+impl ModelStore {
+    /// An empty store.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
+        self.queues.get(name).copied().ok_or_else(|| Refusal::QueueNotFound { queue: name.clone() }.into())
+    }
+
+    fn tasks_of(&self, queue: QueueKey) -> impl Iterator<Item = (TaskKey, &Task)> {
+        self.tasks.iter().filter(move |(_, row)| row.queue == queue).map(|(key, row)| (*key, &row.task))
+    }
+
+    fn observations_of<'a>(
+        &'a self,
+        queue: QueueKey,
+        filter: Option<&'a ObservationFilter>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &'a Observation> {
+        let current = self.observations.iter().filter(move |((owner, _), _)| *owner == queue);
+        current
+            .map(|(_, observation)| observation)
+            .filter(move |one| one.is_current(now) && filter.is_none_or(|filter| filter.matches(*one)))
+    }
+
+    fn task(&self, key: TaskKey) -> Loaded<&Task> {
+        self.tasks.get(&key).map(|row| &row.task).ok_or(StoreError::Unavailable)
+    }
+
+    fn task_mut(&mut self, key: TaskKey) -> Loaded<&mut Task> {
+        self.tasks.get_mut(&key).map(|row| &mut row.task).ok_or(StoreError::Unavailable)
+    }
+
+    fn forget_runs(&mut self, gone: &BTreeSet<TaskKey>) {
+        self.runs.retain(|_, key| !gone.contains(key));
+    }
+
+    fn next_key(&mut self) -> i64 {
+        self.last_key += 1;
+        self.last_key
+    }
+}
+
+struct ModelTransaction<'a> {
+    state: &'a mut State,
+    now: Timestamp,
+}
+
+impl Transaction for ModelTransaction<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn next_pending_seq(&mut self) -> i64 {
+        self.state.last_pending_seq += 1;
+        self.state.last_pending_seq
+    }
+
+    fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
+        Ok(self.state.queues.get(name).copied())
+    }
+
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
+        let key = QueueKey(self.state.next_key());
+        self.state.queues.insert(name.clone(), key);
+        Ok(())
+    }
+
+    fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
+        let running = |task: &Task| task.lifecycle.status == Status::Running;
+        Ok(self.state.tasks_of(queue).fold(QueueTally::default(), |tally, (_, task)| QueueTally {
+            tasks: tally.tasks + 1,
+            running: tally.running + u64::from(running(task)),
+        }))
+    }
+
+    fn delete_queue(&mut self, Queue { key: queue, name }: Queue<'_>) -> Loaded<()> {
+        let gone: BTreeSet<TaskKey> = self.state.tasks_of(queue).map(|(key, _)| key).collect();
+        self.state.forget_runs(&gone);
+        self.state.tasks.retain(|key, _| !gone.contains(key));
+        self.state.observations.retain(|(owner, _), _| *owner != queue);
+        self.state.queues.remove(name);
+        Ok(())
+    }
+
+    fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
+        Ok(self.state.tasks_of(queue).find(|(_, task)| task.id == id).map(|(key, _)| key))
+    }
+
+    fn load_task(&mut self, _: Queue<'_>, key: TaskKey) -> Loaded<Task> {
+        self.state.task(key).cloned()
+    }
+
+    fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
+        self.state.task(key).map(Task::head)
+    }
+
+    fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
+        self.state.tasks.get(&key).map(|row| row.identity).ok_or(StoreError::Unavailable)
+    }
+
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        filter: &TaskFilter,
+        each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
+    ) -> Loaded<()> {
+        let idle = |task: &Task| task.lifecycle.status != Status::Running && filter.matches(task);
+        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| idle(task)) {
+            if each(key, task.clone()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
+        let key = TaskKey(self.state.next_key());
+        self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity });
+        Ok(())
+    }
+
+    fn save_change(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead, change: &Change) -> Loaded<()> {
+        if let Some(run) = change.lifecycle.run {
+            self.state.runs.insert(run.run_id, key);
+        }
+        let task = self.state.task_mut(key)?;
+        task.lifecycle = change.lifecycle.clone();
+        if let Some(result) = &change.result {
+            task.outcome.result = result.clone();
+        }
+        match &change.last_error {
+            ErrorChange::Keep => {}
+            ErrorChange::Clear => task.outcome.last_error = None,
+            ErrorChange::Set(error) => task.outcome.last_error = Some(error.clone()),
+        }
+        Ok(())
+    }
+
+    fn save_update(&mut self, _: QueueKey, key: TaskKey, _: &Task, after: &Task) -> Loaded<()> {
+        *self.state.task_mut(key)? = after.clone();
+        Ok(())
+    }
+
+    fn delete_task(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead) -> Loaded<()> {
+        self.state.tasks.remove(&key);
+        self.state.forget_runs(&BTreeSet::from([key]));
+        Ok(())
+    }
+
+    fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
+        let Some(key) = self.state.runs.get(&run_id).copied() else { return Ok(RunUse::New) };
+        let row = self.state.tasks.get(&key).ok_or(StoreError::Unavailable)?;
+        let active = row.task.lifecycle.run.is_some_and(|run| run.run_id == run_id);
+        Ok(if active { RunUse::Active(row.queue, key) } else { RunUse::Past })
+    }
+
+    fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
+        let claimable = |task: &Task| {
+            task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str())
+        };
+        let pending = self.state.tasks_of(queue).filter(|(_, task)| claimable(task));
+        let place = |task: &Task| (std::cmp::Reverse(task.definition.priority), task.lifecycle.pending_seq);
+        Ok(pending.min_by_key(|(_, task)| place(task)).map(|(key, _)| key))
+    }
+
+    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
+        let ends = |task: &Task| task.lifecycle.run.is_some_and(|run| run.lease_expires_at <= until);
+        let rows = self.state.tasks.iter().filter(|(_, row)| ends(&row.task));
+        Ok(rows.map(|(key, row)| (row.queue, *key)).collect())
+    }
+
+    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
+        Ok(self.state.last_scan_at)
+    }
+
+    fn save_scan(&mut self) -> Loaded<()> {
+        self.state.last_scan_at = Some(self.now);
+        Ok(())
+    }
+
+    fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
+        Ok(self.state.observations.get(&(queue.key, id)).cloned())
+    }
+
+    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
+        self.state.observations.insert((queue, observation.id), observation.clone());
+        Ok(())
+    }
+
+    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
+        self.state.observations.remove(&(queue, id));
+        Ok(())
+    }
+
+    fn delete_expired_observations(&mut self) -> Loaded<u64> {
+        let before = self.state.observations.len();
+        let now = self.now;
+        self.state.observations.retain(|_, observation| observation.is_current(now));
+        Ok((before - self.state.observations.len()) as u64)
+    }
+}
+
+#[async_trait]
+impl Store for ModelStore {
+    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        let mut state = self.state();
+        let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
+        if !matches!(command, Command::Scan) {
+            credit_after_outage(&mut tx, OUTAGE_CREDIT_SECONDS)?;
+        }
+        execute(&mut tx, &command, OUTAGE_CREDIT_SECONDS)
+    }
+
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        Ok(self.state().queues.keys().cloned().collect())
+    }
+
+    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        let task = state.tasks_of(key).find(|(_, task)| task.id == id).map(|(_, task)| task.clone());
+        task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id }.into())
+    }
+
+    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        let after = query.after.map(|position| task_position(position, key)).transpose()?;
+        let mut rows = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
+        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(*task)) {
+            rows.offer(task, task.id, task.clone());
+        }
+        Ok(page_of_tasks(rows.into_sorted().into_iter(), query.order, query.limit, key))
+    }
+
+    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        Ok(state.tasks_of(key).filter(|(_, task)| selection.matches(*task)).count() as u64)
+    }
+
+    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        let mut groups = Groups::new(query.limit, group_position(&query, key)?);
+        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(*task)) {
+            groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
+        }
+        Ok(groups.into_page(key.0))
+    }
+
+    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        let after = query.after.map(|position| observation_position(&position, key)).transpose()?;
+        let rows = state.observations_of(key, query.filter.as_ref(), self.clock.now());
+        let behind = rows.filter(|one| after.is_none_or(|after| one.id > after)).cloned();
+        Ok(page_of_observations(behind, query.limit, key))
+    }
+
+    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        Ok(state.observations_of(key, filter.as_ref(), self.clock.now()).count() as u64)
+    }
+
+    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        let mut groups = Groups::new(query.limit, group_position(&query, key)?);
+        for observation in state.observations_of(key, query.selection.as_ref(), self.clock.now()) {
+            groups.add_observation(&query.dimensions, observation);
+        }
+        Ok(groups.into_page(key.0))
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) {}
+}

@@ -1,0 +1,52 @@
+//! The trait that the server sees: one way to write, a handful of reads, a check and an orderly end.
+
+use async_trait::async_trait;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+
+use crate::StoreError;
+use crate::command::{Answer, Command};
+
+/// A place where queues, tasks and observations live.
+///
+/// Promises of every implementation, held by the conformance suite: an answer is given only when what it says is
+/// durable; writes behave as if they happened one after the other; a refused command has changed nothing.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Does one write and answers when it is durable. A caller that goes away does not interrupt it.
+    async fn write(&self, command: Command) -> Result<Answer, StoreError>;
+
+    /// All queues, sorted by name.
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError>;
+
+    /// One task.
+    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError>;
+
+    /// One page of the selected tasks.
+    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError>;
+
+    /// How many tasks are selected.
+    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError>;
+
+    /// One page of groups of the selected tasks; the count and the groups are of one moment.
+    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError>;
+
+    /// One page of the current observations.
+    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError>;
+
+    /// How many current observations are selected.
+    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError>;
+
+    /// One page of groups of the current observations.
+    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
+
+    /// Whether the storage works, by really asking it.
+    async fn check(&self) -> Result<(), StoreError>;
+
+    /// Takes no more writes, finishes those under way and lets go of the storage.
+    async fn close(&self);
+}

@@ -1,0 +1,113 @@
+//! What a backend offers inside one write transaction: loading and saving, nothing that decides. The rules that use it
+//! are in `execute.rs` and in `core`.
+
+use taskqueue_core::definition::Identity;
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::lifecycle::Change;
+use taskqueue_core::observation::Observation;
+use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::time::Timestamp;
+
+use crate::StoreError;
+
+/// The storage's own number of a queue; a queue that is deleted and made again gets another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueKey(pub i64);
+
+/// A queue that exists.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue<'a> {
+    /// The storage's own number.
+    pub key: QueueKey,
+    /// Its name.
+    pub name: &'a QueueName,
+}
+
+/// The storage's own number of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey(pub i64);
+
+/// What is known of a run id, over all queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunUse {
+    /// No task that exists ever had it.
+    New,
+    /// It owns this task now.
+    Active(QueueKey, TaskKey),
+    /// A task that exists had it earlier.
+    Past,
+}
+
+/// How many tasks a queue has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTally {
+    /// In any state.
+    pub tasks: u64,
+    /// Running ones.
+    pub running: u64,
+}
+
+/// What storage does with a failure: either everything of the transaction is kept or nothing.
+pub type Loaded<T> = Result<T, StoreError>;
+
+/// One write transaction. Every method sees what the earlier ones of the same transaction did.
+pub trait Transaction {
+    /// The time of this transaction, the same for every command in it.
+    fn now(&self) -> Timestamp;
+    /// The next place in the pending order. Gaps are fine.
+    fn next_pending_seq(&mut self) -> i64;
+
+    /// The key of a queue, if it exists.
+    fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>>;
+    /// Adds a queue that does not exist.
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
+    /// Counts the tasks of a queue.
+    fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
+    /// Removes a queue with all its tasks and observations.
+    fn delete_queue(&mut self, queue: Queue<'_>) -> Loaded<()>;
+
+    /// The key of a task, if it exists.
+    fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
+    /// A task that exists.
+    fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;
+    /// A task that exists, without its heavy JSON.
+    fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
+    /// The identity that a task was created with.
+    fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity>;
+    /// The tasks of a queue that match and are not running, one after the other, until `each` says stop.
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        filter: &TaskFilter,
+        each: &mut dyn FnMut(TaskKey, Task) -> std::ops::ControlFlow<()>,
+    ) -> Loaded<()>;
+    /// Adds a task that does not exist.
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()>;
+    /// Saves what an action changes.
+    fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
+    /// Saves what an update changes.
+    fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
+    /// Removes a task that is not running.
+    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()>;
+
+    /// What is known of a run id.
+    fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse>;
+    /// The first pending task of a route: highest priority, then pending order.
+    fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>>;
+    /// All running tasks whose lease ends at or before `until`.
+    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>>;
+    /// When the leases were last scanned; nothing if never.
+    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>>;
+    /// Remembers that the leases were scanned now.
+    fn save_scan(&mut self) -> Loaded<()>;
+
+    /// An observation, expired or not.
+    fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>>;
+    /// Adds or replaces an observation.
+    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()>;
+    /// Removes an observation if it is there.
+    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()>;
+    /// Removes the observations of all queues that have expired, and says how many.
+    fn delete_expired_observations(&mut self) -> Loaded<u64>;
+}
