@@ -1,0 +1,174 @@
+//! What is wrong with a request: a list of places with what to do there, and the code that stands for all of them.
+
+use std::borrow::Cow;
+
+use taskqueue_core::json::{write_integer, write_string};
+use taskqueue_core::limits::JSON_DEPTH;
+
+use crate::ErrorCode;
+use crate::details::Details;
+
+/// Errors that one answer names at most; a body may hold thousands.
+const ERRORS_SHOWN: usize = 20;
+/// Characters of a key that a location shows at most; a key may be as long as the body.
+const KEY_CHARS_SHOWN: usize = 128;
+
+/// A step of a location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Into a part of the request or a member of an object.
+    Key(String),
+    /// Into an item of a list, counted from 0.
+    Index(usize),
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestError {
+    /// Where, such as `["body", "routes", 0]`.
+    pub location: Vec<Step>,
+    /// What to do.
+    pub message: Cow<'static, str>,
+}
+
+impl RequestError {
+    /// An error at a named part of the request, such as `["query", "limit"]`.
+    pub fn at(part: &str, name: &str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { location: vec![Step::Key(part.to_owned()), Step::Key(name.to_owned())], message: message.into() }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"location\":[");
+        for (index, step) in self.location.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            match step {
+                Step::Key(key) => write_string(out, key),
+                Step::Index(index) => write_integer(out, i64::try_from(*index).unwrap_or(i64::MAX)),
+            }
+        }
+        out.extend_from_slice(b"],\"message\":");
+        write_string(out, &self.message);
+        out.push(b'}');
+    }
+}
+
+/// A request that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The code of the answer.
+    pub code: ErrorCode,
+    /// Everything that is wrong, up to a limit.
+    pub errors: Vec<RequestError>,
+}
+
+impl Invalid {
+    /// An error of the body as a whole.
+    pub fn body(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::one(code, &At::Root("body"), message)
+    }
+
+    pub(super) fn one(code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, errors: vec![RequestError { location: at.to_location(), message: message.into() }] }
+    }
+
+    /// What to do, in one sentence.
+    pub fn message(&self) -> Cow<'static, str> {
+        match (self.code, self.errors.as_slice()) {
+            (ErrorCode::InvalidTaskName, _) => {
+                "use a task name of at most 256 characters without control characters".into()
+            }
+            (ErrorCode::JsonTooDeep, _) => format!("nest JSON at most {JSON_DEPTH} levels deep").into(),
+            (_, [only]) => only.message.clone(),
+            _ => "correct the fields listed in details.errors".into(),
+        }
+    }
+
+    /// What `error.details` says.
+    pub fn details(&self) -> Details {
+        match self.code {
+            ErrorCode::InvalidTaskName => Details::none(),
+            ErrorCode::JsonTooDeep => Details::none().integer("max_depth", JSON_DEPTH),
+            _ => Details::none().member("errors", |out| {
+                out.push(b'[');
+                for (index, error) in self.errors.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    error.write(out);
+                }
+                out.push(b']');
+            }),
+        }
+    }
+}
+
+/// A place in the body while it is read. Nothing is allocated until there is an error to report.
+#[derive(Clone, Copy)]
+pub(super) enum At<'p> {
+    /// The part of the request.
+    Root(&'static str),
+    /// A member of an object.
+    Key(&'p At<'p>, &'p str),
+    /// An item of a list.
+    Index(&'p At<'p>, usize),
+}
+
+impl At<'_> {
+    fn to_location(self) -> Vec<Step> {
+        let (mut location, step) = match self {
+            At::Root(part) => (Vec::new(), Step::Key(part.to_owned())),
+            At::Key(parent, key) => (parent.to_location(), Step::Key(key.chars().take(KEY_CHARS_SHOWN).collect())),
+            At::Index(parent, index) => (parent.to_location(), Step::Index(index)),
+        };
+        location.push(step);
+        location
+    }
+}
+
+/// Collects what is wrong with a body, and the code that wins (decisions.md section 4): the task name over the depth,
+/// the depth over the filter of a bulk update, that over everything else.
+pub struct Findings {
+    errors: Vec<RequestError>,
+    code: ErrorCode,
+    any: bool,
+}
+
+impl Findings {
+    pub(super) fn new(code: ErrorCode) -> Self {
+        Self { errors: Vec::new(), code, any: false }
+    }
+
+    /// Notes an error of no special code.
+    pub(super) fn add(&mut self, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
+        self.any = true;
+        if self.errors.len() < ERRORS_SHOWN {
+            self.errors.push(RequestError { location: at.to_location(), message: message.into() });
+        }
+    }
+
+    /// Notes an error that gives the answer its code unless a stronger one does.
+    pub(super) fn add_special(&mut self, code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
+        if strength(code) > strength(self.code) {
+            self.code = code;
+        }
+        self.add(at, message);
+    }
+
+    pub(super) fn into_result<T>(self, read: Option<T>) -> Result<T, Invalid> {
+        match read {
+            Some(read) if !self.any => Ok(read),
+            _ => Err(Invalid { code: self.code, errors: self.errors }),
+        }
+    }
+}
+
+fn strength(code: ErrorCode) -> u8 {
+    match code {
+        ErrorCode::InvalidTaskName => 3,
+        ErrorCode::JsonTooDeep => 2,
+        ErrorCode::InvalidFilter => 1,
+        _ => 0,
+    }
+}

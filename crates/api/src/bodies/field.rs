@@ -1,0 +1,147 @@
+//! How each kind of field is read (decisions.md sections 1 to 3). A field that is wrong leaves a finding and no value.
+
+use std::sync::Arc;
+
+use taskqueue_core::definition::{Routes, task_name};
+use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
+use taskqueue_core::limits::JSON_DEPTH;
+use taskqueue_core::observation::WorkerStatus;
+
+use super::error::{At, Findings};
+use crate::ErrorCode;
+
+const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
+
+fn none<T>(findings: &mut Findings, at: &At<'_>, message: &'static str) -> Option<T> {
+    findings.add(at, message);
+    None
+}
+
+/// A task name or null.
+pub(super) fn name(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
+    match value {
+        Value::Null => Some(None),
+        Value::Str(text) => match task_name(text) {
+            Ok(name) => Some(Some(name)),
+            Err(_) => {
+                let message = "use at most 256 characters and no control characters";
+                findings.add_special(ErrorCode::InvalidTaskName, at, message);
+                None
+            }
+        },
+        _ => none(findings, at, "use a string or null"),
+    }
+}
+
+/// Args, metadata or result.
+pub(super) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
+    match JsonObject::from_value(value) {
+        Ok(object) => return Some(object),
+        Err(ObjectError::NotAnObject) => findings.add(at, "use a JSON object"),
+        Err(ObjectError::TooDeep) => {
+            findings.add_special(ErrorCode::JsonTooDeep, at, format!("nest at most {JSON_DEPTH} levels deep"));
+        }
+        Err(ObjectError::Unusable { path, what }) => add_inside(at, &path, findings, unusable(what)),
+    }
+    None
+}
+
+/// Notes an error at the end of a path inside an object.
+fn add_inside(at: &At<'_>, path: &[PathStep], findings: &mut Findings, message: &'static str) {
+    match path.split_first() {
+        None => findings.add(at, message),
+        Some((PathStep::Key(key), rest)) => add_inside(&At::Key(at, key), rest, findings, message),
+        Some((PathStep::Index(index), rest)) => add_inside(&At::Index(at, *index), rest, findings, message),
+    }
+}
+
+fn unusable(what: Unusable) -> &'static str {
+    match what {
+        Unusable::IntegerRange => "use an integer of 64 bits signed, or write a float",
+        Unusable::FloatRange => "use a finite number",
+        Unusable::LoneSurrogate => "use a string without half a surrogate pair",
+        Unusable::LoneSurrogateKey => "use keys without half a surrogate pair",
+    }
+}
+
+/// A signed 64-bit integer.
+pub(super) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
+    match value {
+        Value::Int(integer) => Some(*integer),
+        Value::Unusable(what @ Unusable::IntegerRange) => none(findings, at, unusable(*what)),
+        _ => none(findings, at, "use an integer"),
+    }
+}
+
+/// An integer from 1.
+pub(super) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
+    match integer(value, at, findings)? {
+        count @ 1.. => Some(count),
+        _ => none(findings, at, "use an integer from 1"),
+    }
+}
+
+/// A non-empty list of distinct routes.
+pub(super) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Routes> {
+    let Value::Array(items) = value else { return none(findings, at, "use a list of routes") };
+    let read = |(index, item)| route(item, &At::Index(at, index), findings);
+    // Every item is looked at, so that every wrong one is reported.
+    let routes: Vec<Option<Route>> = items.iter().enumerate().map(read).collect();
+    let routes = Routes::new(routes.into_iter().collect::<Option<_>>()?);
+    if routes.is_none() {
+        findings.add(at, "name at least one route and each only once");
+    }
+    routes
+}
+
+/// A route.
+pub(super) fn route(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Route> {
+    parsed(value, at, findings, Route::parse, NAME_RULE)
+}
+
+/// A run id.
+pub(super) fn run_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<RunId> {
+    parsed(value, at, findings, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
+}
+
+/// A task id or null.
+pub(super) fn task_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<TaskId>> {
+    match value {
+        Value::Null => Some(None),
+        _ => parsed(value, at, findings, TaskId::parse, "use null, or t_ and exactly 12 of A-Z a-z 0-9 _ -").map(Some),
+    }
+}
+
+/// The status of a worker.
+pub(super) fn worker_status(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<WorkerStatus> {
+    parsed(value, at, findings, WorkerStatus::parse, "use \"idle\" or \"busy\"")
+}
+
+/// Any string.
+pub(super) fn text(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    match value {
+        Value::Str(text) => Some(text.as_ref().into()),
+        Value::Unusable(what @ Unusable::LoneSurrogate) => none(findings, at, unusable(*what)),
+        _ => none(findings, at, "use a string"),
+    }
+}
+
+/// Any string, or null.
+pub(super) fn text_or_null(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
+    if *value == Value::Null { Some(None) } else { text(value, at, findings).map(Some) }
+}
+
+fn parsed<T>(
+    value: &Value<'_>,
+    at: &At<'_>,
+    findings: &mut Findings,
+    parse: fn(&str) -> Option<T>,
+    rule: &'static str,
+) -> Option<T> {
+    let parsed = if let Value::Str(text) = value { parse(text) } else { None };
+    if parsed.is_none() {
+        findings.add(at, rule);
+    }
+    parsed
+}

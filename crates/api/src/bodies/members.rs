@@ -1,0 +1,67 @@
+//! The members of a JSON object in a body: known fields only, each read by its own rule.
+
+use std::borrow::Cow;
+
+use taskqueue_core::json::{Unusable, Value};
+
+use super::error::{At, Findings};
+
+/// The members of an object that has no unknown ones.
+pub(super) struct Members<'m, 'v> {
+    members: &'m [(Cow<'v, str>, Value<'v>)],
+    at: At<'m>,
+    findings: &'m mut Findings,
+}
+
+/// How a field is read: its value or a finding.
+pub(super) type Read<T> = fn(&Value<'_>, &At<'_>, &mut Findings) -> Option<T>;
+
+impl<'m, 'v> Members<'m, 'v> {
+    /// The members of `value`. Unknown ones are findings, but do not keep the others from being looked at.
+    pub(super) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], findings: &'m mut Findings) -> Option<Self> {
+        let members = match value {
+            Value::Object(members) => members,
+            Value::Unusable(Unusable::LoneSurrogateKey) => {
+                findings.add(&at, "a key has half a surrogate pair");
+                return None;
+            }
+            _ => {
+                findings.add(&at, format!("send a JSON object with the fields {}", known.join(", ")));
+                return None;
+            }
+        };
+        for (key, _) in members {
+            if !known.contains(&key.as_ref()) {
+                findings.add(&At::Key(&at, key), format!("remove this field; known are {}", known.join(", ")));
+            }
+        }
+        Some(Self { members, at, findings })
+    }
+
+    /// A field that may be left out.
+    pub(super) fn optional<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
+        let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
+        read(value, &At::Key(&self.at, name), self.findings)
+    }
+
+    /// A field that must be there.
+    pub(super) fn required<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
+        if !self.has(name) {
+            self.findings.add(&At::Key(&self.at, name), "this field is required");
+            return None;
+        }
+        self.optional(name, read)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|(key, _)| key == name)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub(super) fn findings(&mut self) -> (&At<'m>, &mut Findings) {
+        (&self.at, self.findings)
+    }
+}

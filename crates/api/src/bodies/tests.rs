@@ -1,0 +1,260 @@
+//! Every rule of decisions.md sections 3 and 4 about bodies, one line each.
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::JSON_DEPTH;
+use taskqueue_core::observation::{Report, WorkerStatus};
+use taskqueue_core::update::Update;
+
+use super::*;
+
+/// The code of a body that is refused, or `ok`.
+fn code<B: Body>(body: &str) -> &'static str {
+    decode::<B>(body.as_bytes()).map_or_else(|invalid| invalid.code.as_str(), |_| "ok")
+}
+
+/// The locations of what is wrong, as JSON.
+fn locations<B: Body>(body: &str) -> String {
+    let Err(invalid) = decode::<B>(body.as_bytes()) else { return "ok".into() };
+    let mut out = Vec::new();
+    invalid.details().write(&mut out);
+    let details: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    let errors = details["errors"].as_array().unwrap().iter();
+    errors.map(|error| error["location"].to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn nested(levels: usize) -> String {
+    format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels))
+}
+
+fn check_all<B: Body>(cases: &[(&str, &str)]) {
+    for (body, expected) in cases {
+        assert_eq!(code::<B>(body), *expected, "{body}");
+    }
+}
+
+#[test]
+fn a_creation_fills_in_defaults_and_last_duplicates_win() {
+    assert_eq!(decode::<Definition>(b" {} "), Ok(Definition::default()));
+    let explicit = r#"{"name":null,"args":{},"metadata":{},"priority":0,"max_attempts":3,"routes":["default"]}"#;
+    assert_eq!(decode::<Definition>(explicit.as_bytes()), Ok(Definition::default()));
+    let duplicate = decode::<Definition>(br#"{"priority":"x","priority":2,"args":{"a":1},"args":{"b":-0}}"#).unwrap();
+    assert_eq!((duplicate.priority, duplicate.args.as_str()), (2, r#"{"b":0}"#));
+}
+
+#[test]
+fn a_creation_refuses_what_is_no_task() {
+    check_all::<Definition>(&[
+        ("", "invalid_task"),
+        ("null", "invalid_task"),
+        ("[]", "invalid_task"),
+        ("\"x\"", "invalid_task"),
+        ("1", "invalid_task"),
+        ("{", "invalid_request"),
+        ("{}x", "invalid_request"),
+        (" ", "invalid_request"),
+        ("\u{feff}{}", "invalid_request"),
+        (r#"{"args":{"a":NaN}}"#, "invalid_request"),
+        (r#"{"unknown":1}"#, "invalid_task"),
+        (r#"{"status":"pending"}"#, "invalid_task"),
+        (r#"{"result":{}}"#, "invalid_task"),
+        (r#"{"\ud800":1}"#, "invalid_task"),
+        (r#"{"name":1}"#, "invalid_task"),
+        (r#"{"name":"\ud800"}"#, "invalid_task"),
+        (r#"{"name":""}"#, "ok"),
+        (r#"{"name":"\u0000"}"#, "invalid_task_name"),
+        (r#"{"name":"\n"}"#, "invalid_task_name"),
+        (r#"{"args":null}"#, "invalid_task"),
+        (r#"{"args":[]}"#, "invalid_task"),
+        (r#"{"args":{"a":9223372036854775808}}"#, "invalid_task"),
+        (r#"{"args":{"a":9223372036854775808.0}}"#, "ok"),
+        (r#"{"metadata":{"a":[{"b":1e400}]}}"#, "invalid_task"),
+        (r#"{"metadata":{"a":1e-400,"":"\u0000"}}"#, "ok"),
+        (r#"{"args":{"\udc00":1}}"#, "invalid_task"),
+        (r#"{"args":{"a":"\ud800"}}"#, "invalid_task"),
+        (r#"{"args":{"a":"\ud83d\ude00"}}"#, "ok"),
+    ]);
+}
+
+#[test]
+fn integer_fields_take_json_integers_only() {
+    for value in ["true", "1.0", "1e3", "-0.0", "\"1\"", "null", "9223372036854775808", "-9223372036854775809", "[]"] {
+        assert_eq!(code::<Definition>(&format!("{{\"priority\":{value}}}")), "invalid_task", "{value}");
+        assert_eq!(code::<Update>(&format!("{{\"max_attempts\":{value}}}")), "invalid_update", "{value}");
+    }
+    for value in ["-0", "0", "9223372036854775807", "-9223372036854775808"] {
+        assert_eq!(code::<Definition>(&format!("{{\"priority\":{value}}}")), "ok", "{value}");
+    }
+    check_all::<Definition>(&[
+        (r#"{"max_attempts":1}"#, "ok"),
+        (r#"{"max_attempts":0}"#, "invalid_task"),
+        (r#"{"max_attempts":-1}"#, "invalid_task"),
+    ]);
+}
+
+#[test]
+fn routes_are_a_non_empty_list_of_distinct_routes() {
+    check_all::<Definition>(&[
+        (r#"{"routes":["b","a"]}"#, "ok"),
+        (r#"{"routes":[]}"#, "invalid_task"),
+        (r#"{"routes":["a","a"]}"#, "invalid_task"),
+        (r#"{"routes":["a",1]}"#, "invalid_task"),
+        (r#"{"routes":["-a"]}"#, "invalid_task"),
+        (r#"{"routes":"a"}"#, "invalid_task"),
+        (r#"{"routes":null}"#, "invalid_task"),
+        (r#"{"routes":{"0":"a"}}"#, "invalid_task"),
+    ]);
+}
+
+#[test]
+fn every_error_is_reported_where_it_is() {
+    let cases = [
+        (r#"{"routes":["ok","-",1],"priority":1.5}"#, r#"["body","priority"] ["body","routes",1] ["body","routes",2]"#),
+        (r#"{"x":1,"args":{"a":[0,{"b":1e999}]}}"#, r#"["body","x"] ["body","args","a",1,"b"]"#),
+        ("[]", r#"["body"]"#),
+        ("{", r#"["body"]"#),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(locations::<Definition>(body), expected, "{body}");
+    }
+    let bulk = r#"{"changes":{"routes":["-"]},"filter":"x"}"#;
+    assert_eq!(locations::<BulkUpdate>(bulk), r#"["body","changes","routes",0]"#);
+}
+
+#[test]
+fn an_answer_to_a_body_full_of_errors_stays_small() {
+    let members: Vec<String> = (0..10_000).map(|n| format!("\"{}{n}\":1", "k".repeat(80))).collect();
+    let long_key = "k".repeat(500_000);
+    for body in [format!("{{{}}}", members.join(",")), format!("{{\"{long_key}\":1}}")] {
+        let invalid = decode::<Definition>(body.as_bytes()).unwrap_err();
+        let mut out = Vec::new();
+        invalid.details().write(&mut out);
+        assert!(out.len() < 10_000, "{}", out.len());
+    }
+}
+
+#[test]
+fn the_name_wins_over_the_depth_and_both_over_everything_else() {
+    let (deep, fine) = (nested(JSON_DEPTH + 1), nested(JSON_DEPTH));
+    let cases = [
+        (format!("{{\"args\":{fine}}}"), "ok"),
+        (format!("{{\"args\":{deep}}}"), "json_too_deep"),
+        (format!("{{\"metadata\":{deep},\"x\":1}}"), "json_too_deep"),
+        (format!("{{\"args\":{deep},\"name\":\"\\n\",\"x\":1}}"), "invalid_task_name"),
+        (format!("{{\"x\":{deep}}}"), "invalid_task"),
+        (nested(1000), "json_too_deep"),
+        ("[".repeat(500_000), "json_too_deep"),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(code::<Definition>(&body), expected, "{}", &body[..body.len().min(80)]);
+    }
+    assert_eq!(code::<Update>(&format!("{{\"result\":{deep}}}")), "json_too_deep");
+    let complete = format!("{{\"run_id\":\"r_abcdefghijkl\",\"result\":{deep}}}");
+    assert_eq!(code::<Complete>(&complete), "json_too_deep");
+    let bulk = format!("{{\"changes\":{{\"args\":{deep}}}}}");
+    assert_eq!(code::<BulkUpdate>(&bulk), "json_too_deep", "also over a missing filter");
+}
+
+#[test]
+fn an_update_names_at_least_one_field_and_only_the_name_may_be_null() {
+    check_all::<Update>(&[
+        ("", "invalid_update"),
+        ("{}", "invalid_update"),
+        ("null", "invalid_update"),
+        (r#"{"name":null}"#, "ok"),
+        (r#"{"args":null}"#, "invalid_update"),
+        (r#"{"priority":null}"#, "invalid_update"),
+        (r#"{"routes":null}"#, "invalid_update"),
+        (r#"{"result":null}"#, "invalid_update"),
+        (r#"{"result":{"a":1}}"#, "ok"),
+        (r#"{"attempt":1}"#, "invalid_update"),
+        (r#"{"name":"\ud800"}"#, "invalid_update"),
+        (r#"{"name":"\t"}"#, "invalid_task_name"),
+        ("{", "invalid_request"),
+    ]);
+    assert_eq!(decode::<Update>(br#"{"name":null}"#), Ok(Update { name: Some(None), ..Update::default() }));
+}
+
+#[test]
+fn in_a_bulk_update_errors_of_the_filter_win_over_those_of_the_changes() {
+    check_all::<BulkUpdate>(&[
+        (r#"{"filter":"x","changes":{"priority":1}}"#, "ok"),
+        (r#"{"filter":"","changes":{"priority":1}}"#, "ok"),
+        (r#"{"filter":")(","changes":{"priority":"1"}}"#, "invalid_update"),
+        (r#"{"changes":{"priority":1}}"#, "invalid_filter"),
+        (r#"{"filter":null,"changes":{"priority":1}}"#, "invalid_filter"),
+        (r#"{"filter":1,"changes":{}}"#, "invalid_filter"),
+        (r#"{"filter":"\ud800","changes":{"priority":1}}"#, "invalid_filter"),
+        (r#"{"filter":1,"changes":{"name":"\n"}}"#, "invalid_task_name"),
+        (r#"{"filter":"x"}"#, "invalid_update"),
+        (r#"{"filter":"x","changes":null}"#, "invalid_update"),
+        (r#"{"filter":"x","changes":{}}"#, "invalid_update"),
+        (r#"{"filter":"x","changes":{"priority":1},"limit":1}"#, "invalid_update"),
+        ("{}", "invalid_filter"),
+        ("", "invalid_update"),
+        ("[]", "invalid_update"),
+    ]);
+}
+
+#[test]
+fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
+    const RUN: &str = r#""run_id":"r_abcdefghijkl""#;
+    check_all::<Claim>(&[
+        (&format!("{{{RUN},\"route\":\"gpu\"}}"), "ok"),
+        (&format!("{{{RUN}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"route\":null}}"), "invalid_request"),
+        (&format!("{{{RUN},\"route\":\"a b\"}}"), "invalid_request"),
+        (r#"{"run_id":"x","route":"gpu"}"#, "invalid_request"),
+        (r#"{"run_id":"r_abcdefghijkl\n","route":"gpu"}"#, "invalid_request"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"x\":1}}"), "invalid_request"),
+        ("", "invalid_request"),
+    ]);
+    check_all::<RunReference>(&[
+        (&format!("{{{RUN}}}"), "ok"),
+        (&format!("{{{RUN},\"result\":{{}}}}"), "invalid_request"),
+        ("{}", "invalid_request"),
+    ]);
+    check_all::<Complete>(&[
+        (&format!("{{{RUN},\"result\":{{}}}}"), "ok"),
+        (&format!("{{{RUN}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"result\":null}}"), "invalid_request"),
+        (&format!("{{{RUN},\"result\":{{\"a\":1e400}}}}"), "invalid_request"),
+    ]);
+    check_all::<Fail>(&[
+        (&format!("{{{RUN},\"error\":{{\"type\":\"\",\"message\":\"\"}}}}"), "ok"),
+        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":null}}}}"), "ok"),
+        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":\"t\"}}}}"), "ok"),
+        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":1}}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"\\ud800\"}}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"error\":{{\"type\":\"E\"}}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"error\":{{\"message\":\"m\"}}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"x\":1}}}}"), "invalid_request"),
+        (&format!("{{{RUN},\"error\":null}}"), "invalid_request"),
+        (&format!("{{{RUN}}}"), "invalid_request"),
+    ]);
+}
+
+#[test]
+fn a_worker_report_needs_all_three_fields() {
+    check_all::<Report>(&[
+        (r#"{"route":"gpu","status":"idle","task_id":null}"#, "ok"),
+        (r#"{"route":"gpu","status":"busy","task_id":"t_abcdefghijkl"}"#, "ok"),
+        (r#"{"route":"gpu","status":"idle","task_id":"t_abcdefghijkl"}"#, "ok"),
+        (r#"{"route":"gpu","status":"idle"}"#, "invalid_request"),
+        (r#"{"route":"gpu","task_id":null}"#, "invalid_request"),
+        (r#"{"status":"idle","task_id":null}"#, "invalid_request"),
+        (r#"{"route":"gpu","status":"Idle","task_id":null}"#, "invalid_request"),
+        (r#"{"route":"gpu","status":"idle","task_id":"t_x"}"#, "invalid_request"),
+        (r#"{"route":"gpu","status":"idle","task_id":null,"id":"w_abcdefghijkl"}"#, "invalid_request"),
+    ]);
+    let report = decode::<Report>(br#"{"route":"gpu","status":"busy","task_id":null}"#).unwrap();
+    assert_eq!((report.status, report.task_id), (WorkerStatus::Busy, None));
+}
+
+#[test]
+fn messages_say_what_to_do() {
+    let message = |invalid: Invalid| invalid.message().into_owned();
+    assert_eq!(message(not_json::<Definition>()), "send Content-Type: application/json");
+    assert!(message(decode::<Claim>(b"").unwrap_err()).contains("route, run_id"));
+    assert!(message(decode::<Claim>(b"{").unwrap_err()).contains("well-formed JSON"));
+    assert_eq!(message(decode::<Claim>(b"{}").unwrap_err()), "correct the fields listed in details.errors");
+}

@@ -1,0 +1,10 @@
+//! Names and values of headers that the contract gives a meaning, all lower case as HTTP libraries want them.
+
+/// The version of the server's package; on answers under `/api/` to authorised callers (api-v2.md section 9).
+pub const SERVER_VERSION: &str = "taskqueue-server-version";
+
+/// The media type of every body.
+pub const JSON: &str = "application/json";
+
+/// The authentication scheme, as `WWW-Authenticate` names it.
+pub const BEARER: &str = "Bearer";

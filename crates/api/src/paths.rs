@@ -1,0 +1,101 @@
+//! Every path of the API as a template, in the contract's order; a more special template stands before the general one.
+//! Which methods a path takes is the route table's business.
+
+/// Liveness with a real check of the database.
+pub const HEALTH: &str = "/health";
+/// The generated schema.
+pub const OPENAPI: &str = "/openapi.json";
+/// All queues.
+pub const QUEUES: &str = "/api/v2/queues";
+/// One queue.
+pub const QUEUE: &str = "/api/v2/queues/{queue}";
+/// The tasks of a queue.
+pub const TASKS: &str = "/api/v2/queues/{queue}/tasks";
+/// How many tasks, perhaps by group.
+pub const TASK_COUNT: &str = "/api/v2/queues/{queue}/tasks/count";
+/// Takes the next task.
+pub const CLAIM: &str = "/api/v2/queues/{queue}/tasks/claim";
+/// One task.
+pub const TASK: &str = "/api/v2/queues/{queue}/tasks/{task_id}";
+/// Takes a task out.
+pub const CANCEL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/cancel";
+/// Starts a task over.
+pub const REQUEUE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/requeue";
+/// Renews a lease.
+pub const HEARTBEAT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat";
+/// Ends a run with a result.
+pub const COMPLETE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/complete";
+/// Ends a run with an error.
+pub const FAIL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/fail";
+/// Gives a task back.
+pub const UNCLAIM: &str = "/api/v2/queues/{queue}/tasks/{task_id}/unclaim";
+/// The observations of a queue.
+pub const WORKERS: &str = "/api/v2/queues/{queue}/workers";
+/// How many observations, perhaps by group.
+pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
+/// One observation.
+pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
+
+/// All of them.
+pub const ALL: [&str; 17] = [
+    HEALTH,
+    OPENAPI,
+    QUEUES,
+    QUEUE,
+    TASKS,
+    TASK_COUNT,
+    CLAIM,
+    TASK,
+    CANCEL,
+    REQUEUE,
+    HEARTBEAT,
+    COMPLETE,
+    FAIL,
+    UNCLAIM,
+    WORKERS,
+    WORKER_COUNT,
+    WORKER,
+];
+
+/// The template that a path fits, whatever stands in its parameters.
+pub fn template_of(path: &str) -> Option<&'static str> {
+    ALL.into_iter().find(|template| fits(template, path))
+}
+
+fn fits(template: &str, path: &str) -> bool {
+    let (mut wanted, mut given) = (template.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted.starts_with('{') => {
+                if given.is_empty() {
+                    return false;
+                }
+            }
+            (Some(wanted), Some(given)) if wanted == given => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_fits_its_own_paths_and_the_special_one_comes_first() {
+        for template in ALL {
+            let path = template.replace("{queue}", "tasks").replace("{task_id}", "t_x").replace("{id}", "w_x");
+            assert_eq!(template_of(&path), Some(template), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_fit_none() {
+        for path in ["", "/", "/health/", "//health", "/api/v2/queues/", "/api/v2/queues/q/", "/api/v2/queues//tasks"] {
+            assert_eq!(template_of(path), None, "{path}");
+        }
+        assert_eq!(template_of("/api/v2/queues/q/tasks/t/cancel/x"), None);
+        assert_eq!(template_of("/api/v1/queues"), None);
+    }
+}

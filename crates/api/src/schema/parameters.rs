@@ -1,0 +1,194 @@
+//! Path and query parameters. How a query is read is decided in the `server` crate; unknown parameters are ignored.
+
+use utoipa::IntoParams;
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+
+use super::scalars::{QueueName, TaskId, WorkerId};
+use super::tasks::TaskStatus;
+
+/// A queue.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct QueuePath {
+    /// The name of the queue.
+    #[param(value_type = QueueName)]
+    pub queue: QueueName,
+}
+
+/// A task.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct TaskPath {
+    /// The name of the queue.
+    #[param(value_type = QueueName)]
+    pub queue: QueueName,
+    /// The id of the task.
+    #[param(value_type = TaskId)]
+    pub task_id: TaskId,
+}
+
+/// A worker.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub struct WorkerPath {
+    /// The name of the queue.
+    #[param(value_type = QueueName)]
+    pub queue: QueueName,
+    /// The id of the worker.
+    #[param(value_type = WorkerId)]
+    pub id: WorkerId,
+}
+
+/// How a queue is deleted.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteQueueQuery {
+    /// Whether its tasks go with it.
+    #[param(schema_with = false_by_default, required = false)]
+    pub cascade: Option<bool>,
+}
+
+/// Which tasks to list, in which order.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListTasksQuery {
+    /// Exactly this status.
+    #[param(inline, nullable = false)]
+    pub status: Option<TaskStatus>,
+    /// Exactly this name.
+    #[param(nullable = false)]
+    pub name: Option<String>,
+    /// Words that occur in the name as subsequences, in any letter case.
+    #[param(nullable = false)]
+    pub name_fuzzy: Option<String>,
+    /// A filter expression, at most 8192 bytes.
+    #[param(nullable = false, min_length = 1, max_length = 8192)]
+    pub filter: Option<String>,
+    /// The field to order by; ties are broken by id, nulls come last.
+    #[param(schema_with = order_by, required = false)]
+    pub order_by: Option<String>,
+    /// The direction.
+    #[param(schema_with = true_by_default, required = false)]
+    pub descending: Option<bool>,
+    /// How many tasks at most.
+    #[param(schema_with = limit, required = false)]
+    pub limit: Option<u16>,
+    /// The `next_cursor` of the page before, with everything but `limit` the same.
+    #[param(nullable = false, min_length = 1, max_length = 16384)]
+    pub cursor: Option<String>,
+}
+
+/// Which tasks to count, and by what.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CountTasksQuery {
+    /// Exactly this status.
+    #[param(inline, nullable = false)]
+    pub status: Option<TaskStatus>,
+    /// Exactly this name.
+    #[param(nullable = false)]
+    pub name: Option<String>,
+    /// Words that occur in the name as subsequences, in any letter case.
+    #[param(nullable = false)]
+    pub name_fuzzy: Option<String>,
+    /// A filter expression, at most 8192 bytes.
+    #[param(nullable = false, min_length = 1, max_length = 8192)]
+    pub filter: Option<String>,
+    /// The dimensions, separated by a comma; given once.
+    #[param(schema_with = task_dimensions, required = false)]
+    pub group_by: Option<String>,
+    /// How many groups at most; only with `group_by`.
+    #[param(schema_with = limit, required = false)]
+    pub limit: Option<u16>,
+    /// The `next_cursor` of the page before; only with `group_by`.
+    #[param(nullable = false, min_length = 1, max_length = 16384)]
+    pub cursor: Option<String>,
+}
+
+/// Which observations to list.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ListWorkersQuery {
+    /// A filter expression over observations, at most 8192 bytes.
+    #[param(nullable = false, min_length = 1, max_length = 8192)]
+    pub filter: Option<String>,
+    /// How many observations at most.
+    #[param(schema_with = limit, required = false)]
+    pub limit: Option<u16>,
+    /// The `next_cursor` of the page before, with the same filter.
+    #[param(nullable = false, min_length = 1, max_length = 16384)]
+    pub cursor: Option<String>,
+}
+
+/// Which observations to count, and by what.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CountWorkersQuery {
+    /// A filter expression over observations, at most 8192 bytes.
+    #[param(nullable = false, min_length = 1, max_length = 8192)]
+    pub filter: Option<String>,
+    /// The dimensions, separated by a comma; given once.
+    #[param(schema_with = worker_dimensions, required = false)]
+    pub group_by: Option<String>,
+    /// How many groups at most; only with `group_by`.
+    #[param(schema_with = limit, required = false)]
+    pub limit: Option<u16>,
+    /// The `next_cursor` of the page before; only with `group_by`.
+    #[param(nullable = false, min_length = 1, max_length = 16384)]
+    pub cursor: Option<String>,
+}
+
+// The derive does not take over the comment of a parameter that has its own schema, so these describe themselves.
+
+fn limit() -> RefOr<Schema> {
+    use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(PAGE_LIMIT_MIN))
+        .maximum(Some(PAGE_LIMIT_MAX))
+        .default(Some(PAGE_LIMIT_DEFAULT.into()))
+        .description(Some("How many items or groups at most."))
+        .into()
+}
+
+fn order_by() -> RefOr<Schema> {
+    use taskqueue_core::selection::{OrderField, TaskOrder};
+    words(OrderField::ALL.map(OrderField::as_str), "The field to order by; ties are broken by id, nulls come last.")
+        .default(Some(TaskOrder::default().field.as_str().into()))
+        .into()
+}
+
+fn task_dimensions() -> RefOr<Schema> {
+    words(["routes", "status", "routes,status", "status,routes"], DIMENSIONS).into()
+}
+
+fn worker_dimensions() -> RefOr<Schema> {
+    words(["route", "status", "route,status", "status,route"], DIMENSIONS).into()
+}
+
+const DIMENSIONS: &str = "The dimensions, separated by a comma; given once.";
+
+fn words<const N: usize>(words: [&'static str; N], description: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).description(Some(description))
+}
+
+fn false_by_default() -> RefOr<Schema> {
+    boolean(false, "Whether the tasks of the queue go with it.")
+}
+
+fn true_by_default() -> RefOr<Schema> {
+    boolean(true, "The direction of the order.")
+}
+
+/// Booleans have more spellings than `true` and `false` (decisions.md section 12).
+fn boolean(default: bool, description: &str) -> RefOr<Schema> {
+    let spelling =
+        "^([tT]([rR][uU][eE])?|[yY]([eE][sS])?|[oO][nN]|1|[fF]([aA][lL][sS][eE])?|[nN][oO]?|[oO][fF][fF]|0)$";
+    AnyOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::Boolean))
+        .item(ObjectBuilder::new().schema_type(Type::String).pattern(Some(spelling)))
+        .default(Some(default.into()))
+        .description(Some(description))
+        .into()
+}

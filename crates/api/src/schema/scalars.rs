@@ -1,0 +1,54 @@
+//! Names, identifiers and instants as schemas with the patterns of decisions.md section 1. The patterns are what
+//! clients read; what the server accepts is decided in `core`, and a test holds that both agree.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The name of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", min_length = 1, max_length = 128, example = "training")]
+pub struct QueueName(pub String);
+
+/// What a worker claims for and a task lists; case-sensitive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", min_length = 1, max_length = 128, example = "default")]
+pub struct Route(pub String);
+
+/// The identity of a task within its queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(pattern = "^t_[A-Za-z0-9_-]{12}$", min_length = 14, max_length = 14, example = "t_0123456789ab")]
+pub struct TaskId(pub String);
+
+/// The identity of a worker loop within its queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(pattern = "^w_[A-Za-z0-9_-]{12}$", min_length = 14, max_length = 14, example = "w_0123456789ab")]
+pub struct WorkerId(pub String);
+
+/// The private token of one claim, chosen by the claimant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(pattern = "^r_[A-Za-z0-9_-]{12}$", min_length = 14, max_length = 14, example = "r_0123456789ab")]
+pub struct RunId(pub String);
+
+/// A label of a task for people: no control characters. The empty name differs from null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$", max_length = 256, example = "train")]
+pub struct TaskName(pub String);
+
+/// An instant in UTC with six fractional digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(
+    format = DateTime,
+    pattern = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$",
+    example = "2026-01-31T12:00:00.000000Z"
+)]
+pub struct Timestamp(pub String);
+
+/// A JSON object, nested at most 64 levels deep; integers have 64 bits signed.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -1,0 +1,237 @@
+//! Writes answers as compact JSON, straight into bytes: this is the hot path, and args, metadata, result and routes are
+//! already JSON text. The fields come in the order of the contract's tables; the schemas say the same in `schema`.
+
+use taskqueue_core::grouping::GroupPage;
+use taskqueue_core::ids::{QueueName, RunId};
+use taskqueue_core::json::{write_integer, write_string};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::task::{LastError, Task};
+use taskqueue_core::time::Timestamp;
+
+use crate::details::Details;
+use crate::error_code::ErrorCode;
+
+/// Bytes of a task resource without its JSON texts, roughly: enough to seldom grow the buffer.
+const TASK_FRAME_BYTES: usize = 640;
+
+/// About how many bytes a task will take.
+pub fn task_bytes(task: &Task) -> usize {
+    let definition = &task.definition;
+    TASK_FRAME_BYTES
+        + definition.args.as_str().len()
+        + definition.metadata.as_str().len()
+        + definition.routes.as_json().len()
+        + task.outcome.result.as_str().len()
+}
+
+/// Appends the task resource: exactly the 17 fields of the contract.
+pub fn task(out: &mut Vec<u8>, task: &Task) {
+    let (definition, lifecycle, outcome) = (&task.definition, &task.lifecycle, &task.outcome);
+    raw(out, "{\"id\":");
+    plain(out, task.id.as_str());
+    raw(out, ",\"queue\":");
+    plain(out, task.queue.as_str());
+    raw(out, ",\"status\":");
+    plain(out, lifecycle.status.as_str());
+    raw(out, ",\"name\":");
+    optional(out, definition.name.as_deref(), write_string);
+    raw(out, ",\"args\":");
+    raw(out, definition.args.as_str());
+    raw(out, ",\"metadata\":");
+    raw(out, definition.metadata.as_str());
+    raw(out, ",\"priority\":");
+    write_integer(out, definition.priority);
+    raw(out, ",\"attempt\":");
+    write_integer(out, lifecycle.attempt);
+    raw(out, ",\"max_attempts\":");
+    write_integer(out, definition.max_attempts);
+    raw(out, ",\"routes\":");
+    raw(out, definition.routes.as_json());
+    raw(out, ",\"result\":");
+    raw(out, outcome.result.as_str());
+    raw(out, ",\"last_error\":");
+    optional(out, outcome.last_error.as_ref(), last_error);
+    raw(out, ",\"last_route\":");
+    optional(out, lifecycle.last_route.as_ref(), |out, route| plain(out, route.as_str()));
+    raw(out, ",\"created_at\":");
+    time(out, lifecycle.created_at);
+    raw(out, ",\"updated_at\":");
+    time(out, lifecycle.updated_at);
+    raw(out, ",\"started_at\":");
+    optional(out, lifecycle.started_at, time);
+    raw(out, ",\"finished_at\":");
+    optional(out, lifecycle.finished_at, time);
+    out.push(b'}');
+}
+
+fn last_error(out: &mut Vec<u8>, error: &LastError) {
+    raw(out, "{\"type\":");
+    write_string(out, &error.failure.kind);
+    raw(out, ",\"message\":");
+    write_string(out, &error.failure.message);
+    raw(out, ",\"traceback\":");
+    optional(out, error.failure.traceback.as_deref(), write_string);
+    raw(out, ",\"occurred_at\":");
+    time(out, error.occurred_at);
+    raw(out, ",\"attempt\":");
+    write_integer(out, error.attempt);
+    raw(out, ",\"run_id\":");
+    plain(out, error.run_id.as_str());
+    out.push(b'}');
+}
+
+/// Appends the answer to a claim.
+pub fn claimed(out: &mut Vec<u8>, claimed: &Task, run_id: RunId, lease_expires_at: Timestamp) {
+    raw(out, "{\"task\":");
+    task(out, claimed);
+    raw(out, ",\"run_id\":");
+    plain(out, run_id.as_str());
+    raw(out, ",\"lease_expires_at\":");
+    time(out, lease_expires_at);
+    out.push(b'}');
+}
+
+/// Appends the answer to a heartbeat.
+pub fn lease(out: &mut Vec<u8>, lease_expires_at: Timestamp) {
+    raw(out, "{\"lease_expires_at\":");
+    time(out, lease_expires_at);
+    out.push(b'}');
+}
+
+/// Appends a page of a list; `item` appends one of its items.
+pub fn page<T>(out: &mut Vec<u8>, items: &[T], next_cursor: Option<&str>, item: impl Fn(&mut Vec<u8>, &T)) {
+    raw(out, "{\"items\":");
+    list(out, items, item);
+    end_of_page(out, next_cursor);
+}
+
+/// Appends a count.
+pub fn count(out: &mut Vec<u8>, count: u64) {
+    raw(out, "{\"count\":");
+    unsigned(out, count);
+    out.push(b'}');
+}
+
+/// Appends a page of groups; `dimensions` are the words of `group_by` in the order asked for.
+pub fn groups(out: &mut Vec<u8>, dimensions: &[&str], page: &GroupPage, next_cursor: Option<&str>) {
+    raw(out, "{\"group_by\":");
+    list(out, dimensions, |out, dimension| plain(out, dimension));
+    raw(out, ",\"count\":");
+    unsigned(out, page.count);
+    raw(out, ",\"items\":");
+    list(out, &page.groups, |out, group| {
+        raw(out, "{\"key\":{");
+        for (index, (dimension, value)) in dimensions.iter().zip(&group.key).enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            plain(out, dimension);
+            out.push(b':');
+            write_string(out, value);
+        }
+        raw(out, "},\"count\":");
+        unsigned(out, group.count);
+        out.push(b'}');
+    });
+    end_of_page(out, next_cursor);
+}
+
+/// Appends what a bulk update did.
+pub fn updated(out: &mut Vec<u8>, matched: u64, updated: u64) {
+    raw(out, "{\"matched\":");
+    unsigned(out, matched);
+    raw(out, ",\"updated\":");
+    unsigned(out, updated);
+    out.push(b'}');
+}
+
+/// Appends a worker observation.
+pub fn observation(out: &mut Vec<u8>, observation: &Observation) {
+    raw(out, "{\"id\":");
+    plain(out, observation.id.as_str());
+    raw(out, ",\"queue\":");
+    plain(out, observation.queue.as_str());
+    raw(out, ",\"route\":");
+    plain(out, observation.report.route.as_str());
+    raw(out, ",\"status\":");
+    plain(out, observation.report.status.as_str());
+    raw(out, ",\"task_id\":");
+    optional(out, observation.report.task_id, |out, id| plain(out, id.as_str()));
+    raw(out, ",\"last_seen_at\":");
+    time(out, observation.last_seen_at);
+    raw(out, ",\"expires_at\":");
+    time(out, observation.expires_at);
+    out.push(b'}');
+}
+
+/// Appends a queue.
+pub fn queue(out: &mut Vec<u8>, queue: &QueueName) {
+    raw(out, "{\"name\":");
+    plain(out, queue.as_str());
+    out.push(b'}');
+}
+
+/// Appends all queues.
+pub fn queues(out: &mut Vec<u8>, queues: &[QueueName]) {
+    list(out, queues, queue);
+}
+
+/// Appends the error envelope.
+pub fn error(out: &mut Vec<u8>, code: ErrorCode, message: &str, details: &Details) {
+    raw(out, "{\"error\":{\"code\":");
+    plain(out, code.as_str());
+    raw(out, ",\"message\":");
+    write_string(out, message);
+    raw(out, ",\"details\":");
+    details.write(out);
+    raw(out, "}}");
+}
+
+fn end_of_page(out: &mut Vec<u8>, next_cursor: Option<&str>) {
+    raw(out, ",\"next_cursor\":");
+    optional(out, next_cursor, write_string);
+    out.push(b'}');
+}
+
+fn list<T>(out: &mut Vec<u8>, items: &[T], item: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (index, each) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        item(out, each);
+    }
+    out.push(b']');
+}
+
+fn optional<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
+    match value {
+        Some(value) => write(out, value),
+        None => raw(out, "null"),
+    }
+}
+
+fn raw(out: &mut Vec<u8>, json: &str) {
+    out.extend_from_slice(json.as_bytes());
+}
+
+/// A string that is known to hold nothing that JSON escapes: names, identifiers and words of the contract.
+fn plain(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    raw(out, text);
+    out.push(b'"');
+}
+
+fn time(out: &mut Vec<u8>, at: Timestamp) {
+    out.push(b'"');
+    at.write(out);
+    out.push(b'"');
+}
+
+fn unsigned(out: &mut Vec<u8>, value: u64) {
+    write_integer(out, i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

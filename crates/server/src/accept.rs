@@ -1,0 +1,138 @@
+//! The accept loop: takes connections up to the cap, survives what the system throws at it, and ends them all.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::warn;
+
+use crate::config::{Config, Timeouts};
+use crate::connection::{self, Handler, Stop};
+use crate::listener::{Listener, Stream};
+
+/// Rest after an accept that failed for want of something (descriptors, memory), so that others can let go of it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The same complaint is not repeated before this time is over.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// So many connections may keep their buffers for a moment after each request (20 MiB in all), which saves the next
+/// request 2 µs of work. The ones above let go at once, so that a burst of 10,000 requests stays below 150 MiB.
+const PATIENT_CONNECTIONS: usize = 1024;
+
+/// Where connections come from.
+pub(crate) trait Accept {
+    /// Waits for the next connection. May be dropped without losing one.
+    fn accept(&self) -> impl Future<Output = io::Result<Stream>> + Send;
+}
+
+impl Accept for Listener {
+    async fn accept(&self) -> io::Result<Stream> {
+        Listener::accept(self).await
+    }
+}
+
+/// All connections of a server.
+pub(crate) struct Connections {
+    /// One permit per connection; all of them are back when none is left.
+    slots: Arc<Semaphore>,
+    cap: u32,
+    timeouts: Timeouts,
+    stop: watch::Sender<Stop>,
+}
+
+impl Connections {
+    pub(crate) fn new(config: &Config) -> Self {
+        let cap = u32::try_from(config.connection_cap.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        let slots = Arc::new(Semaphore::new(cap as usize));
+        Self { slots, cap, timeouts: config.timeouts, stop: watch::Sender::new(Stop::Run) }
+    }
+
+    /// Takes and serves connections for ever. May be dropped at any moment; the connections live on.
+    pub(crate) async fn accept(&self, source: &impl Accept, handler: impl Handler) -> Infallible {
+        let (mut full, mut failing) = (Complaint::default(), Complaint::default());
+        loop {
+            let slot = self.slot(&mut full).await;
+            match source.accept().await {
+                Ok(stream) => self.spawn(stream, slot, handler.clone()),
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    if failing.is_due(Instant::now()) {
+                        warn!(%error, "cannot accept connections; trying on");
+                    }
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// A place for one more connection. While there is none, new ones wait in the backlog of the listener.
+    async fn slot(&self, full: &mut Complaint) -> OwnedSemaphorePermit {
+        loop {
+            if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+                return slot;
+            }
+            if full.is_due(Instant::now()) {
+                warn!(connections = self.cap, "the connection cap is reached; new connections wait");
+            }
+            // The semaphore is never closed, so this loop is left at its first turn.
+            if let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await {
+                return slot;
+            }
+        }
+    }
+
+    fn spawn(&self, stream: Stream, slot: OwnedSemaphorePermit, handler: impl Handler) {
+        let (mut timeouts, stop) = (self.timeouts, self.stop.subscribe());
+        if self.open() > PATIENT_CONNECTIONS {
+            timeouts.park = Duration::ZERO;
+        }
+        tokio::spawn(async move {
+            connection::serve(stream, handler, timeouts, stop).await;
+            drop(slot);
+        });
+    }
+
+    /// Connections that are open now.
+    fn open(&self) -> usize {
+        self.cap as usize - self.slots.available_permits()
+    }
+
+    /// Ends all connections: idle ones at once, the others after their request, or when patience is over.
+    pub(crate) async fn drain(&self) {
+        self.stop.send_replace(Stop::Drain);
+        if timeout(self.timeouts.stop, self.slots.acquire_many(self.cap)).await.is_err() {
+            warn!(connections = self.open(), "requests under way were cut off because they did not end in time");
+            self.stop.send_replace(Stop::Abort);
+            // They need a moment to let go of what they hold, not more.
+            drop(timeout(PAUSE, self.slots.acquire_many(self.cap)).await);
+        }
+    }
+}
+
+/// Something worth one line in the log, but not one for every connection.
+#[derive(Default)]
+struct Complaint(Option<Instant>);
+
+impl Complaint {
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.0.is_none_or(|last| now.duration_since(last) >= COMPLAINT_INTERVAL);
+        if due {
+            self.0 = Some(now);
+        }
+        due
+    }
+}
+
+/// Whether an accept failed because of the connection that was to be accepted. Others can follow at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+#[cfg(test)]
+mod tests;

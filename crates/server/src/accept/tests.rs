@@ -1,0 +1,315 @@
+//! The accept loop and its connections over real sockets. Timeouts are parameters, so a test waits for what it expects
+//! to happen (an answer, a close) and for nothing else; the timeouts as such are told by the table in `activity.rs`.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const HELLO: &[u8] = b"GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
+/// Far beyond what a test should take: whatever has this as its timeout does not happen.
+const NEVER: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_millis(50);
+
+const TIMEOUTS: Timeouts = Timeouts {
+    head: NEVER,
+    idle: NEVER,
+    write: NEVER,
+    park: Duration::from_millis(1),
+    linger: Duration::from_secs(2),
+    stop: NEVER,
+};
+
+impl<F, A> Handler for F
+where
+    F: Fn(Request<Body>) -> A + Clone + Send + Sync + Unpin + 'static,
+    A: Future<Output = Response<Body>> + Send,
+{
+    fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send {
+        self(request)
+    }
+}
+
+/// Answers with the path of the request.
+async fn echo_path(request: Request<Body>) -> Response<Body> {
+    Response::new(Body::from(request.uri().path().to_owned()))
+}
+
+struct Server {
+    connections: Arc<Connections>,
+    accepting: JoinHandle<()>,
+    address: String,
+}
+
+impl Server {
+    async fn start(cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+        let address = listener.base_url().trim_start_matches("http://").to_owned();
+        let connections = Arc::new(Connections::new(&Config { token: None, connection_cap: cap, timeouts }));
+        let accepting = tokio::spawn({
+            let connections = Arc::clone(&connections);
+            async move { match connections.accept(&listener, handler).await {} }
+        });
+        Self { connections, accepting, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(&self.address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client
+    }
+
+    /// Stops like `run` does.
+    async fn stop(self) {
+        self.accepting.abort();
+        drop(self.accepting.await);
+        self.connections.drain().await;
+    }
+
+    /// Waits until no connection is left. The accept loop holds one slot for the next.
+    async fn all_closed(&self) {
+        drop(self.connections.slots.acquire_many(self.connections.cap - 1).await.unwrap());
+    }
+}
+
+/// Reads one answer with a `content-length`: its status line and its body.
+fn read_answer(client: &mut TcpStream) -> (String, String) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    client.read_exact(&mut body).unwrap();
+    (head.lines().next().unwrap().to_owned(), String::from_utf8(body).unwrap())
+}
+
+/// Waits for the end of the connection; whether it came without another byte.
+fn is_closed(client: &mut TcpStream) -> bool {
+    match client.read(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_kept_for_further_requests() {
+    let server = Server::start(8, TIMEOUTS, echo_path).await;
+    let mut client = server.connect();
+    for _ in 0..100 {
+        client.write_all(HELLO).unwrap();
+        assert_eq!(read_answer(&mut client), ("http/1.1 200 ok".into(), "/hello".into()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pipelined_requests_are_answered_in_order_even_when_one_arrives_in_pieces() {
+    let server = Server::start(8, TIMEOUTS, echo_path).await;
+    let mut client = server.connect();
+    for _ in 0..20 {
+        client.write_all(b"GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\n\r\nGET /3 HT").unwrap();
+        assert_eq!(read_answer(&mut client).1, "/1");
+        assert_eq!(read_answer(&mut client).1, "/2");
+        client.write_all(b"TP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        assert_eq!(read_answer(&mut client).1, "/3");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_head_is_closed_although_idle_connections_may_stay() {
+    let server = Server::start(8, Timeouts { head: SOON, ..TIMEOUTS }, echo_path).await;
+    let mut client = server.connect();
+    client.write_all(b"GET /hello HT").unwrap();
+    assert!(is_closed(&mut client));
+
+    let mut second_head = server.connect();
+    second_head.write_all(HELLO).unwrap();
+    read_answer(&mut second_head);
+    second_head.write_all(b"G").unwrap();
+    assert!(is_closed(&mut second_head));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_and_idle_connections_are_closed_after_the_idle_timeout() {
+    let server = Server::start(8, Timeouts { idle: SOON, ..TIMEOUTS }, echo_path).await;
+    assert!(is_closed(&mut server.connect()));
+
+    let mut idle = server.connect();
+    idle.write_all(HELLO).unwrap();
+    read_answer(&mut idle);
+    assert!(is_closed(&mut idle));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_take_its_answer_is_cut_off() {
+    let large = |_| async { Response::new(Body::from(vec![b'x'; 64 << 20])) };
+    let server = Server::start(8, Timeouts { write: SOON, ..TIMEOUTS }, large).await;
+    let mut client = server.connect();
+    client.write_all(HELLO).unwrap();
+    server.all_closed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_http_gets_the_error_envelope() {
+    let server = Server::start(8, TIMEOUTS, echo_path).await;
+    let huge = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "a".repeat(200_000));
+    let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(70_000));
+    let cases = [
+        ("nonsense\r\n\r\n", "http/1.1 400 bad request"),
+        ("GET / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n", "http/1.1 400 bad request"),
+        ("GET / HTTP/1.1\r\nbad header: x\r\n\r\n", "http/1.1 400 bad request"),
+        (&huge, "http/1.1 431 request header fields too large"),
+        (&long, "http/1.1 414 uri too long"),
+    ];
+    for (request, expected) in cases {
+        let mut client = server.connect();
+        client.write_all(request.as_bytes()).unwrap();
+        let (status, body) = read_answer(&mut client);
+        assert_eq!(status, expected);
+        assert!(body.starts_with(r#"{"error":{"code":"invalid_request","message":"#), "{body}");
+        assert!(is_closed(&mut client), "{expected}");
+    }
+    let mut after_an_answer = server.connect();
+    after_an_answer.write_all(&[HELLO, b"nonsense\r\n\r\n"].concat()).unwrap();
+    assert_eq!(read_answer(&mut after_an_answer).1, "/hello");
+    assert_eq!(read_answer(&mut after_an_answer).0, "http/1.1 400 bad request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_an_unread_body_arrives_although_the_client_is_still_sending() {
+    let server = Server::start(8, TIMEOUTS, echo_path).await;
+    for _ in 0..10 {
+        let mut client = server.connect();
+        let size = 8 << 20;
+        client.write_all(format!("PUT /big HTTP/1.1\r\nhost: x\r\ncontent-length: {size}\r\n\r\n").as_bytes()).unwrap();
+        client.write_all(&vec![b'x'; size]).unwrap();
+        assert_eq!(read_answer(&mut client).1, "/big");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn above_the_cap_connections_wait_until_one_is_free() {
+    let server = Server::start(1, TIMEOUTS, echo_path).await;
+    let mut first = server.connect();
+    first.write_all(HELLO).unwrap();
+    read_answer(&mut first);
+
+    let mut second = server.connect();
+    second.write_all(HELLO).unwrap();
+    second.set_read_timeout(Some(SOON)).unwrap();
+    let early = second.read(&mut [0]).unwrap_err().kind();
+    assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early:?}");
+
+    drop(first);
+    second.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(read_answer(&mut second).1, "/hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_answers_the_request_under_way_and_closes_idle_connections() {
+    let (entered, mut entries) = mpsc::unbounded_channel();
+    let leave = Arc::new(Notify::new());
+    let handler = {
+        let leave = Arc::clone(&leave);
+        move |request: Request<Body>| {
+            let (entered, leave) = (entered.clone(), Arc::clone(&leave));
+            async move {
+                entered.send(()).unwrap();
+                leave.notified().await;
+                echo_path(request).await
+            }
+        }
+    };
+    let server = Server::start(8, TIMEOUTS, handler).await;
+    let (mut silent, mut idle, mut busy) = (server.connect(), server.connect(), server.connect());
+    idle.write_all(HELLO).unwrap();
+    entries.recv().await;
+    leave.notify_one();
+    read_answer(&mut idle);
+    busy.write_all(HELLO).unwrap();
+    entries.recv().await;
+
+    let address = server.address.clone();
+    let stopping = tokio::spawn(server.stop());
+    assert!(is_closed(&mut silent));
+    assert!(is_closed(&mut idle));
+    assert_eq!(TcpStream::connect(address).map_err(|error| error.kind()).err(), Some(ErrorKind::ConnectionRefused));
+    leave.notify_one();
+    assert_eq!(read_answer(&mut busy).1, "/hello");
+    assert!(is_closed(&mut busy));
+    stopping.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_cuts_off_requests_that_do_not_end() {
+    let (entered, mut entries) = mpsc::unbounded_channel();
+    let handler = move |_| {
+        entered.send(()).unwrap();
+        std::future::pending()
+    };
+    let server = Server::start(8, Timeouts { stop: SOON, ..TIMEOUTS }, handler).await;
+    let mut client = server.connect();
+    client.write_all(HELLO).unwrap();
+    entries.recv().await;
+    server.stop().await;
+    assert!(is_closed(&mut client));
+}
+
+/// A listener that fails as scripted and then never gives a connection again.
+struct Scripted {
+    outcomes: Mutex<Vec<io::Result<Stream>>>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Accept for Scripted {
+    async fn accept(&self) -> io::Result<Stream> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let next = self.outcomes.lock().unwrap().pop();
+        match next {
+            Some(outcome) => outcome,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() {
+    const EMFILE: i32 = 24;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let outcomes = vec![
+        Ok(Stream::Tcp(stream)),
+        Err(io::Error::from_raw_os_error(EMFILE)),
+        Err(ErrorKind::ConnectionAborted.into()),
+        Err(io::Error::from_raw_os_error(EMFILE)),
+    ];
+    let calls = Arc::new(AtomicUsize::new(0));
+    let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
+    let connections = Connections::new(&Config { token: None, connection_cap: 8, timeouts: TIMEOUTS });
+    let started = std::time::Instant::now();
+    tokio::spawn(async move { match connections.accept(&source, echo_path).await {} });
+
+    client.write_all(HELLO).unwrap();
+    assert_eq!(read_answer(&mut client).1, "/hello");
+    assert!(started.elapsed() >= 2 * PAUSE);
+    assert!(calls.load(Ordering::SeqCst) <= 5);
+}
+
+#[test]
+fn a_complaint_is_not_repeated_within_its_interval() {
+    let start = Instant::now();
+    let mut complaint = Complaint::default();
+    let due = [0, 1, 59, 60, 61, 119, 121].map(|second| complaint.is_due(start + Duration::from_secs(second)));
+    assert_eq!(due, [true, false, false, true, false, false, true]);
+}

@@ -1,0 +1,122 @@
+//! Authentication: one server-wide bearer token (decisions.md section 15). Only its digest is kept, so that nothing can
+//! show it and the comparison takes the same time whatever was sent.
+
+use std::fmt;
+
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderValue};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use taskqueue_api::headers::BEARER;
+
+/// The token that callers must present.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    /// The token in `text`: non-empty visible ASCII, or nothing.
+    pub fn parse(text: &str) -> Option<Self> {
+        let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        valid.then(|| Self::of(text.as_bytes()))
+    }
+
+    fn of(credentials: &[u8]) -> Self {
+        Self(Sha256::digest(credentials).into())
+    }
+
+    /// Whether a request with these headers carries this token: in exactly one `Authorization` header.
+    pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        match (values.next().and_then(credentials), values.next()) {
+            (Some(credentials), None) => Self::of(credentials).0.ct_eq(&self.0).into(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// What stands behind `Bearer` and one blank, further blanks around it ignored.
+fn credentials(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, credentials) = value.as_bytes().split_at_checked(BEARER.len())?;
+    let credentials = credentials.strip_prefix(b" ")?;
+    scheme.eq_ignore_ascii_case(BEARER.as_bytes()).then(|| trim_blanks(credentials))
+}
+
+fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_non_empty_visible_ascii_and_never_shown() {
+        for text in ["x", "!~", "secret-token"] {
+            assert!(Token::parse(text).is_some(), "{text}");
+            assert_eq!(format!("{:?}", Token::parse(text).unwrap()), "Token(..)");
+        }
+        for text in ["", " ", "a b", "a\t", "a\n", "\u{7f}", "é", "\0"] {
+            assert!(Token::parse(text).is_none(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_forms_of_the_contract_authenticate() {
+        let token = Token::parse("s3cret").unwrap();
+        let cases = [
+            ("Bearer s3cret", true),
+            ("bearer s3cret", true),
+            ("BEARER s3cret", true),
+            ("Bearer    s3cret", true),
+            ("Bearer s3cret  ", true),
+            ("", false),
+            ("Bearer", false),
+            ("Bearer ", false),
+            ("s3cret", false),
+            ("Bearer\ts3cret", false),
+            ("Bearer \ts3cret", false),
+            ("Bearer \"s3cret\"", false),
+            ("Bearer s3cret x", false),
+            ("Bearer s3cret,", false),
+            ("Bearer S3CRET", false),
+            ("Bearer s3cre", false),
+            ("Bearer s3crett", false),
+            ("Bearers3cret", false),
+            ("Bearer=s3cret", false),
+            ("Basic s3cret", false),
+            ("Token s3cret", false),
+        ];
+        for (value, accepted) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            assert_eq!(token.is_in(&headers), accepted, "{value:?}");
+        }
+        assert!(!token.is_in(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn two_authorization_headers_are_refused() {
+        let token = Token::parse("s3cret").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"));
+        headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"));
+        assert!(!token.is_in(&headers));
+    }
+
+    #[test]
+    fn credentials_of_any_bytes_are_compared_and_refused() {
+        let token = Token::parse("s3cret").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap());
+        assert!(!token.is_in(&headers));
+    }
+}

@@ -1,0 +1,141 @@
+//! One connection from its first byte to its end: timeouts, parking, orderly stop. What a request means is the
+//! handler's business. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
+
+mod activity;
+mod farewell;
+mod io;
+mod service;
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::select;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+
+use self::activity::Verdict;
+use self::io::Io;
+pub(crate) use self::service::Handler;
+use self::service::Observed;
+use crate::config::Timeouts;
+use crate::listener::Stream;
+
+/// Largest request head, and how much of a body is read at once. The longest URI of the contract (a filter and a
+/// cursor, percent-encoded) takes 72 KiB.
+const READ_BUFFER_BYTES: usize = 128 * 1024;
+
+/// What the server wants of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Go on.
+    Run,
+    /// Finish the request under way, then close.
+    Drain,
+    /// Close at once.
+    Abort,
+}
+
+/// Why hyper's part of a connection is over.
+enum End {
+    /// It is idle and can wait without buffers.
+    Parked,
+    /// Its last answer is out, or the client is gone.
+    Finished,
+    /// It was too slow, or the server stops: close it without ado.
+    Abandoned,
+}
+
+/// Serves one connection until it ends.
+///
+/// While a connection waits for a request it holds no buffers and nothing of hyper (16 KiB and more): the next
+/// bytes build that anew. Ten thousand idle workers cost little more than their sockets. For the same reason
+/// the two large futures live on the heap, and only while they run.
+pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeouts, mut stop: watch::Receiver<Stop>) {
+    let mut io = Io::new(stream);
+    loop {
+        if !io.has_unread() {
+            match request_arrives(&io, &timeouts, &mut stop).await {
+                Some(bytes) => io.unread(bytes),
+                None => return,
+            }
+        }
+        let (end, socket) = Box::pin(exchange(io, handler.clone(), &timeouts, &mut stop)).await;
+        match end {
+            End::Parked => io = socket,
+            End::Finished => return Box::pin(farewell::say(socket, &timeouts, &mut stop)).await,
+            End::Abandoned => return,
+        }
+    }
+}
+
+/// Waits for the first bytes of a request; none when the connection is to be closed instead.
+async fn request_arrives(io: &Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) -> Option<Bytes> {
+    let deadline = io.activity.get().idle_deadline(timeouts);
+    select! {
+        // A request that is already here when the server stops is still answered.
+        biased;
+        bytes = io.stream.next_bytes() => bytes.ok().filter(|bytes| !bytes.is_empty()),
+        _ = stop.wait_for(|stop| *stop != Stop::Run) => None,
+        () = sleep_until(deadline) => {
+            debug!("closed a connection that was idle for too long");
+            None
+        }
+    }
+}
+
+/// Lets hyper read and answer requests until the connection is idle or over, and gives the socket back.
+async fn exchange<H: Handler>(io: Io, handler: H, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) -> (End, Io) {
+    let activity = io.activity.clone();
+    let service = Observed { handler, activity: activity.clone() };
+    let draining = *stop.borrow_and_update() != Stop::Run;
+    let mut connection = http1::Builder::new()
+        .max_buf_size(READ_BUFFER_BYTES)
+        .keep_alive(!draining)
+        .serve_connection(TokioIo::new(io), service);
+    let mut timer = Box::pin(sleep_until(Instant::now() + timeouts.park));
+    let end = loop {
+        let rings_at = timer.deadline();
+        // Requests move the deadline all the time. The timer follows only when it would ring too late; when it
+        // rings too early it is set again. A busy connection hardly ever touches it.
+        let progress = poll_fn(|cx| match connection.poll_without_shutdown(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if activity.get().deadline(timeouts).is_some_and(|at| at < rings_at) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        let over = select! {
+            biased;
+            result = progress => result,
+            changed = stop.changed() => {
+                if changed.is_err() || *stop.borrow_and_update() == Stop::Abort {
+                    break End::Abandoned;
+                }
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+                None
+            }
+            () = timer.as_mut() => None,
+        };
+        if let Some(result) = over {
+            if let Err(error) = result {
+                debug!(%error, "a connection ended early");
+            }
+            break End::Finished;
+        }
+        let verdict = activity.get().verdict(Instant::now(), timeouts);
+        match verdict {
+            Verdict::Wait(until) => timer.as_mut().reset(until),
+            Verdict::Park => break End::Parked,
+            Verdict::Close(slow) => {
+                debug!("closed a connection that was too slow {slow}");
+                break End::Abandoned;
+            }
+        }
+    };
+    let parts = connection.into_parts();
+    let mut io = parts.io.into_inner();
+    io.unread(parts.read_buf);
+    (end, io)
+}

@@ -1,0 +1,241 @@
+//! What a connection is doing and how long it may go on doing so. Nothing here waits or looks at a clock:
+//! `now` is an argument, so every timeout can be told from a table.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::config::Timeouts;
+
+/// How soon to look again at a connection that waits for nothing but us.
+const RECHECK: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Where a connection stands between two requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing of a request is here.
+    Idle,
+    /// Some bytes of a request head are here.
+    Head,
+    /// A request is being answered.
+    Request,
+    /// The answer is complete, but its last bytes may not have left yet.
+    Flushing,
+}
+
+/// What is to be done about a connection when its timer rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing before that instant.
+    Wait(Instant),
+    /// It is idle: let go of its buffers.
+    Park,
+    /// It has been too slow; the text says with what.
+    Close(&'static str),
+}
+
+/// What a connection is doing.
+#[derive(Debug)]
+pub(super) struct Activity {
+    phase: Phase,
+    /// When the phase began.
+    since: Instant,
+    /// Since when the client has taken nothing of an answer.
+    write_blocked_since: Option<Instant>,
+    /// The status of an answer that hyper wrote on its own account.
+    refused_status: Option<u16>,
+}
+
+impl Activity {
+    fn new(now: Instant) -> Self {
+        Self { phase: Phase::Idle, since: now, write_blocked_since: None, refused_status: None }
+    }
+
+    fn enter(&mut self, phase: Phase, now: Instant) {
+        self.phase = phase;
+        self.since = now;
+    }
+
+    /// Bytes arrived. Between requests they are the beginning of a head; otherwise they belong to a body.
+    pub(super) fn bytes_arrived(&mut self, now: Instant) {
+        if self.phase == Phase::Idle {
+            self.enter(Phase::Head, now);
+        }
+    }
+
+    /// A head is complete.
+    pub(super) fn request_begins(&mut self, now: Instant) {
+        self.enter(Phase::Request, now);
+    }
+
+    /// The last byte of an answer is on its way.
+    pub(super) fn response_ends(&mut self, now: Instant) {
+        self.enter(Phase::Flushing, now);
+    }
+
+    /// Everything written so far has left.
+    pub(super) fn flushed(&mut self, now: Instant) {
+        if self.phase == Phase::Flushing {
+            self.enter(Phase::Idle, now);
+        }
+    }
+
+    /// The client took some bytes, or did not.
+    pub(super) fn wrote(&mut self, progress: bool, now: Instant) {
+        self.write_blocked_since = if progress { None } else { self.write_blocked_since.or(Some(now)) };
+    }
+
+    /// Whether an answer is being written. If not, bytes to be written are an answer of hyper's own.
+    pub(super) fn is_answering(&self) -> bool {
+        matches!(self.phase, Phase::Request | Phase::Flushing)
+    }
+
+    /// Hyper refuses what it read, in these words.
+    pub(super) fn refused(&mut self, answer: &[u8]) {
+        let status = answer.strip_prefix(b"HTTP/1.1 ").or_else(|| answer.strip_prefix(b"HTTP/1.0 "));
+        let status = status.and_then(|rest| std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok());
+        self.refused_status = self.refused_status.or(status);
+    }
+
+    /// The status with which hyper refused what it read, if it did.
+    pub(super) fn refused_status(&self) -> Option<u16> {
+        self.refused_status
+    }
+
+    /// When somebody should look at this connection, if it is the client's turn.
+    pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Instant> {
+        match (self.write_blocked_since, self.phase) {
+            (Some(since), _) => Some(since + timeouts.write),
+            (None, Phase::Idle) => Some(self.since + timeouts.park),
+            (None, Phase::Head) => Some(self.since + timeouts.head),
+            (None, Phase::Request | Phase::Flushing) => None,
+        }
+    }
+
+    /// What is to be done about this connection now.
+    pub(super) fn verdict(&self, now: Instant, timeouts: &Timeouts) -> Verdict {
+        match self.deadline(timeouts) {
+            None => Verdict::Wait(now + RECHECK),
+            Some(deadline) if deadline > now => Verdict::Wait(deadline),
+            Some(_) if self.write_blocked_since.is_some() => Verdict::Close("taking the answer"),
+            Some(_) if self.phase == Phase::Head => Verdict::Close("sending the request head"),
+            Some(_) => Verdict::Park,
+        }
+    }
+
+    /// When a connection that stays idle is closed.
+    pub(super) fn idle_deadline(&self, timeouts: &Timeouts) -> Instant {
+        self.since + timeouts.idle
+    }
+}
+
+/// The activity of one connection, seen by all parts of it. They run in one task, so nobody ever waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Shared(Arc<Mutex<Activity>>);
+
+impl Shared {
+    pub(super) fn new(now: Instant) -> Self {
+        Self(Arc::new(Mutex::new(Activity::new(now))))
+    }
+
+    /// A look at it, or a change.
+    pub(super) fn get(&self) -> MutexGuard<'_, Activity> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const TIMEOUTS: Timeouts = Timeouts {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        write: Duration::from_secs(30),
+        park: Duration::from_secs(1),
+        linger: Duration::from_secs(2),
+        stop: Duration::from_secs(8),
+    };
+
+    /// What happens to a connection that did `steps` (each at its second) when its timer rings at `second`.
+    fn verdict_at(second: u64, steps: &[(u64, fn(&mut Activity, Instant))]) -> Verdict {
+        let start = Instant::now();
+        let mut activity = Activity::new(start);
+        for (at, step) in steps {
+            step(&mut activity, start + Duration::from_secs(*at));
+        }
+        match activity.verdict(start + Duration::from_secs(second), &TIMEOUTS) {
+            // Seconds after the start are easier to read in a table than instants.
+            Verdict::Wait(until) => Verdict::Wait(Instant::from_std(epoch() + (until - start))),
+            other => other,
+        }
+    }
+
+    fn epoch() -> std::time::Instant {
+        static EPOCH: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        *EPOCH.get_or_init(std::time::Instant::now)
+    }
+
+    fn wait_until(second: u64) -> Verdict {
+        Verdict::Wait(Instant::from_std(epoch() + Duration::from_secs(second)))
+    }
+
+    fn blocked(activity: &mut Activity, now: Instant) {
+        activity.wrote(false, now);
+    }
+
+    fn progressed(activity: &mut Activity, now: Instant) {
+        activity.wrote(true, now);
+    }
+
+    #[test]
+    fn each_phase_has_its_own_timeout() {
+        let bytes = Activity::bytes_arrived;
+        let (request, ends, flushed) = (Activity::request_begins, Activity::response_ends, Activity::flushed);
+        type Case<'a> = (&'a str, u64, &'a [(u64, fn(&mut Activity, Instant))], Verdict);
+        let cases: &[Case<'_>] = &[
+            ("fresh", 0, &[], wait_until(1)),
+            ("still idle", 1, &[], Verdict::Park),
+            ("a head that trickles counts from its first byte", 9, &[(0, bytes), (5, bytes)], wait_until(10)),
+            ("a slow head", 10, &[(0, bytes), (9, bytes)], Verdict::Close("sending the request head")),
+            ("a request under way may take its time", 100, &[(0, bytes), (1, request)], wait_until(101)),
+            ("body bytes are no head", 100, &[(1, request), (2, bytes)], wait_until(101)),
+            ("an answer not yet flushed", 50, &[(1, request), (2, ends)], wait_until(51)),
+            ("idle again", 50, &[(1, request), (2, ends), (50, flushed)], wait_until(51)),
+            ("a second head", 59, &[(1, request), (2, ends), (2, flushed), (50, bytes)], wait_until(60)),
+            ("flushing inside an answer is not its end", 50, &[(1, request), (2, flushed)], wait_until(51)),
+            (
+                "a client that takes nothing",
+                31,
+                &[(0, request), (1, blocked), (20, blocked)],
+                Verdict::Close("taking the answer"),
+            ),
+            (
+                "a client that takes a little",
+                31,
+                &[(0, request), (1, blocked), (20, progressed), (21, blocked)],
+                wait_until(51),
+            ),
+        ];
+        for (name, second, steps, expected) in cases {
+            assert_eq!(verdict_at(*second, steps), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_status_of_a_refusal_of_the_http_layer_is_remembered() {
+        let cases: [(&[u8], Option<u16>); 4] = [
+            (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n", Some(400)),
+            (b"HTTP/1.0 431 Request Header Fields Too Large\r\n", Some(431)),
+            (b"HTTP/1.1 4", None),
+            (b"", None),
+        ];
+        for (answer, status) in cases {
+            let mut activity = Activity::new(Instant::now());
+            activity.refused(answer);
+            assert_eq!(activity.refused_status(), status);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The end of a connection: the envelope for what was not HTTP, and a close that does not destroy the last answer.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::select;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::Stop;
+use super::io::Io;
+use crate::config::Timeouts;
+use crate::listener::Stream;
+
+/// Bytes that a client may still send behind its last answer: a body of the size that gets 413, a few times over.
+const LINGER_BYTES: usize = 16 * 1_048_576;
+
+/// Ends a connection whose last answer is out.
+///
+/// A socket that is closed while the client still sends resets the connection, and the reset may overtake the
+/// answer (a 413, say). So: no more from our side, then read and forget until the client is done too.
+pub(super) async fn say(mut io: Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) {
+    let refused = io.activity.get().refused_status();
+    let goodbye = async {
+        if let Some(status) = refused {
+            write_all(&mut io.stream, refusal(status).as_bytes()).await?;
+        }
+        poll_fn(|cx| Pin::new(&mut io.stream).poll_shutdown(cx)).await?;
+        let mut forgotten = 0;
+        while forgotten < LINGER_BYTES {
+            match timeout(timeouts.linger, read_some(&mut io.stream)).await {
+                Ok(Ok(count @ 1..)) => forgotten += count,
+                _ => break,
+            }
+        }
+        Ok::<(), io::Error>(())
+    };
+    // However slowly a client may trickle, it does not hold its place longer than one that is slow in taking answers.
+    select! {
+        _ = goodbye => {}
+        _ = stop.wait_for(|stop| *stop != Stop::Run) => {}
+        () = sleep(timeouts.write) => {}
+    }
+}
+
+/// The whole answer to something that is not HTTP, in the error envelope of the contract.
+fn refusal(status: u16) -> String {
+    let (reason, message) = match status {
+        414 => ("URI Too Long", "the request target is too long"),
+        431 => ("Request Header Fields Too Large", "the request head is too large"),
+        _ => ("Bad Request", "the request is not valid HTTP/1.1"),
+    };
+    let body = format!(r#"{{"error":{{"code":"invalid_request","message":"{message}","details":{{}}}}}}"#);
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
+    )
+}
+
+async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => bytes = &bytes[count..],
+        }
+    }
+    Ok(())
+}
+
+/// Reads some bytes and forgets them; 0 at the end.
+async fn read_some(stream: &mut Stream) -> io::Result<usize> {
+    let mut space = [0; 4096];
+    let mut buffer = ReadBuf::new(&mut space);
+    poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buffer)).await?;
+    Ok(buffer.filled().len())
+}

@@ -1,0 +1,113 @@
+//! The thin layer between hyper and the socket that notes what the connection is doing.
+//! It also keeps back the bare answers that hyper writes by itself to what is not HTTP; ours replace them.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::activity::Shared;
+use crate::listener::Stream;
+
+/// A socket under observation.
+pub(super) struct Io {
+    pub(super) stream: Stream,
+    pub(super) activity: Shared,
+    /// Bytes that were read from the socket before and have yet to be looked at.
+    unread: Bytes,
+}
+
+impl Io {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, activity: Shared::new(Instant::now()), unread: Bytes::new() }
+    }
+
+    /// Gives back bytes that were read too early. They are the beginning of a request head.
+    pub(super) fn unread(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.activity.get().bytes_arrived(Instant::now());
+            self.unread = bytes;
+        }
+    }
+
+    /// Whether bytes wait that the socket no longer has.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Whether what is to be written is a refusal of hyper's own; it is noted instead of written.
+    fn keeps_back(&self, answer: &[u8]) -> bool {
+        let mut activity = self.activity.get();
+        if activity.is_answering() {
+            return false;
+        }
+        activity.refused(answer);
+        true
+    }
+
+    fn note_write(&self, written: &Poll<io::Result<usize>>) {
+        let progress = matches!(written, Poll::Ready(Ok(1..)));
+        self.activity.get().wrote(progress, Instant::now());
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.has_unread() {
+            let count = self.unread.len().min(buffer.remaining());
+            buffer.put_slice(&self.unread[..count]);
+            self.unread.advance(count);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.activity.get().bytes_arrived(Instant::now());
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.keeps_back(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note_write(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.keeps_back(slices.first().map_or(&[], |slice| slice)) {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.note_write(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Hyper flushes the socket only when it has handed over everything it had.
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = flushed {
+            self.activity.get().flushed(Instant::now());
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

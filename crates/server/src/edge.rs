@@ -1,0 +1,115 @@
+//! The way of every request: request id, authentication, the route table, and what every answer gets on its way out.
+//! One function instead of a stack of layers, so that the order of section 5 of decisions.md can be read here.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue};
+use hyper::{Request, StatusCode};
+use taskqueue_api::headers::SERVER_VERSION;
+use tower::Service;
+
+use crate::auth::Token;
+use crate::error::ApiError;
+use crate::extract::{discard, is_unroutable, normalised};
+use crate::request_log::{Record, RequestId, RequestIds};
+use crate::state::AppState;
+use crate::{openapi, router};
+
+/// Where everything begins that needs authentication and carries the version.
+const API_PREFIX: &str = "/api/";
+
+/// Answers requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Edge(Arc<Inner>);
+
+struct Inner {
+    router: Router,
+    state: AppState,
+    request_ids: RequestIds,
+}
+
+/// The service that a connection hands its requests to.
+pub fn service(state: AppState) -> Edge {
+    openapi::document();
+    let router = router::router(state.clone());
+    Edge(Arc::new(Inner { router, state, request_ids: RequestIds::new() }))
+}
+
+impl Edge {
+    /// Answers one request; every failure is an answer, too.
+    pub async fn call(&self, mut request: Request<Body>) -> Response {
+        let id = self.0.request_ids.next();
+        if let Some(uri) = normalised(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        let record = Record::begin(&request);
+        let is_api = request.uri().path().starts_with(API_PREFIX);
+        let token = self.0.state.token().filter(|_| is_api);
+        let authorised = token.is_none_or(|token: &Token| token.is_in(request.headers()));
+
+        let mut response = if authorised {
+            finished(self.route(request, id).await, id)
+        } else {
+            discard(request.into_body());
+            ApiError::unauthorized().into_response()
+        };
+        if is_api && authorised {
+            let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+            response.headers_mut().insert(HeaderName::from_static(SERVER_VERSION), version);
+        }
+        record.end(response.status(), id);
+        response
+    }
+
+    async fn route(&self, request: Request<Body>, id: RequestId) -> Response {
+        if is_unroutable(request.uri().path()) {
+            let answer = ApiError::unknown_path(request.uri().path());
+            discard(request.into_body());
+            return answer.into_response();
+        }
+        let mut answer = pin!(self.0.router.clone().call(request));
+        // A panic is a bug of ours, but it must not take the connection with it.
+        let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(response))) => Poll::Ready(Ok(response)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        });
+        caught.await.unwrap_or_else(|panic| {
+            tracing::error!(request_id = %id, panic = panic_text(&*panic), "a handler panicked");
+            ApiError::internal(&id.to_string()).into_response()
+        })
+    }
+}
+
+/// What the route table could not know when it answered.
+fn finished(mut response: Response, id: RequestId) -> Response {
+    match response.status() {
+        // axum counts the bytes of an empty body; 204 has none to count.
+        StatusCode::NO_CONTENT => {
+            response.headers_mut().remove(CONTENT_LENGTH);
+            response
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let allow = response.headers_mut().remove(ALLOW).unwrap_or(HeaderValue::from_static(""));
+            ApiError::method_not_allowed(allow).into_response()
+        }
+        StatusCode::INTERNAL_SERVER_ERROR => ApiError::internal(&id.to_string()).into_response(),
+        _ => response,
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("of another type than text")
+}

@@ -1,0 +1,226 @@
+//! The one mapping from everything that can go wrong to the error envelope (decisions.md section 4). A new refusal does
+//! not compile until it has a code here.
+
+use std::borrow::Cow;
+
+use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use taskqueue_api::ErrorCode;
+use taskqueue_api::bodies::Invalid;
+use taskqueue_api::details::Details;
+use taskqueue_api::headers::BEARER;
+use taskqueue_api::write;
+use taskqueue_core::cursor::InvalidCursor;
+use taskqueue_core::filter::FilterError;
+use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_store::StoreError;
+
+use crate::respond;
+
+/// After how many seconds a caller should try again when the storage is busy: a batch of writes takes far less.
+const RETRY_BUSY_SECONDS: &str = "1";
+/// The same when the storage failed: it needs a person or a reopen, which takes longer.
+const RETRY_UNAVAILABLE_SECONDS: &str = "5";
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    code: ErrorCode,
+    message: Cow<'static, str>,
+    details: Details,
+    /// Boxed, because few errors have one and every result of a handler has room for an error.
+    header: Option<Box<(HeaderName, HeaderValue)>>,
+}
+
+impl ApiError {
+    /// An error with its code, what to do, and what else there is to tell.
+    pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>, details: Details) -> Self {
+        let header = match code {
+            ErrorCode::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static(BEARER))),
+            ErrorCode::DatabaseBusy => Some((RETRY_AFTER, HeaderValue::from_static(RETRY_BUSY_SECONDS))),
+            ErrorCode::DatabaseUnavailable => Some((RETRY_AFTER, HeaderValue::from_static(RETRY_UNAVAILABLE_SECONDS))),
+            _ => None,
+        };
+        Self { code, message: message.into(), details, header: header.map(Box::new) }
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(ErrorCode::Unauthorized, "send the header Authorization: Bearer <token>", Details::none())
+    }
+
+    pub(crate) fn unknown_path(path: &str) -> Self {
+        let details = Details::none().text("path", path);
+        Self::new(ErrorCode::NotFound, "no such path; GET /openapi.json lists all", details)
+    }
+
+    /// `allow` is the value of the `Allow` header.
+    pub(crate) fn method_not_allowed(allow: HeaderValue) -> Self {
+        let methods = allow.to_str().unwrap_or_default().split(',').map(str::trim);
+        let details = Details::none().texts("allow", methods.filter(|method| !method.is_empty()));
+        let message = "this path takes other methods, listed in details.allow";
+        Self { header: Some(Box::new((ALLOW, allow))), ..Self::new(ErrorCode::MethodNotAllowed, message, details) }
+    }
+
+    pub(crate) fn request_too_large() -> Self {
+        let details = Details::none().integer("max_bytes", REQUEST_BODY_BYTES);
+        Self::new(ErrorCode::RequestTooLarge, "send a body of at most 1 MiB", details)
+    }
+
+    /// The body did not come, or not in time; the connection is of no use any more.
+    pub(crate) fn incomplete_body(message: &'static str) -> Self {
+        let header = Some(Box::new((CONNECTION, HeaderValue::from_static("close"))));
+        Self { header, ..Invalid::body(ErrorCode::InvalidRequest, message).into() }
+    }
+
+    pub(crate) fn invalid_task_id(text: &str) -> Self {
+        let message = "use a task id of t_ and exactly 12 of A-Z a-z 0-9 _ -";
+        Self::new(ErrorCode::InvalidTaskId, message, Details::none().text("task_id", text))
+    }
+
+    pub(crate) fn internal(request_id: &str) -> Self {
+        let message = "the server made a mistake; report it with details.request_id";
+        Self::new(ErrorCode::InternalError, message, Details::none().text("request_id", request_id))
+    }
+
+    /// The store answered something that does not belong to the command: a bug. The edge adds the request id.
+    pub(crate) fn unexpected_answer() -> Self {
+        tracing::error!("the store answered a command with an answer of another command");
+        Self::internal("")
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut body = Vec::with_capacity(256);
+        write::error(&mut body, self.code, &self.message, &self.details);
+        let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = respond::json(status, body);
+        if let Some((name, value)) = self.header.map(|header| *header) {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> Self {
+        Self::new(invalid.code, invalid.message(), invalid.details())
+    }
+}
+
+impl From<FilterError> for ApiError {
+    fn from(error: FilterError) -> Self {
+        match error {
+            FilterError::TooLarge => {
+                let message = format!("use a filter of at most {FILTER_BYTES} bytes");
+                Self::new(ErrorCode::FilterTooLarge, message, Details::none().integer("max_bytes", FILTER_BYTES))
+            }
+            FilterError::Invalid { column, message } => {
+                Self::new(ErrorCode::InvalidFilter, message, Details::none().integer("column", column))
+            }
+        }
+    }
+}
+
+impl From<InvalidCursor> for ApiError {
+    fn from(InvalidCursor: InvalidCursor) -> Self {
+        let message = "use next_cursor of the page before, with the same queue, selection and order; or begin anew";
+        Self::new(ErrorCode::InvalidCursor, message, Details::none())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(refusal) => refusal.into(),
+            StoreError::Busy => Self::new(
+                ErrorCode::DatabaseBusy,
+                "the storage is busy; try again after the time in Retry-After",
+                Details::none(),
+            ),
+            StoreError::Unavailable => Self::new(
+                ErrorCode::DatabaseUnavailable,
+                "the storage does not work now; try again after the time in Retry-After",
+                Details::none(),
+            ),
+        }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        use ErrorCode as Code;
+        let none = Details::none;
+        let (code, message, details): (_, Cow<'static, str>, _) = match refusal {
+            Refusal::QueueNotFound { queue } => (
+                Code::QueueNotFound,
+                format!("there is no queue {queue}; create it with PUT").into(),
+                none().text("queue", queue.as_str()),
+            ),
+            Refusal::QueueNotEmpty { queue, tasks } => (
+                Code::QueueNotEmpty,
+                "the queue has tasks; delete them with it by cascade=true".into(),
+                none().text("queue", queue.as_str()).integer("tasks", tasks),
+            ),
+            Refusal::QueueHasRunningTasks { queue, running } => (
+                Code::QueueHasRunningTasks,
+                "the queue has running tasks; wait for them or cancel them first".into(),
+                none().text("queue", queue.as_str()).integer("running", running),
+            ),
+            Refusal::TaskNotFound { queue, task_id } => (
+                Code::TaskNotFound,
+                format!("there is no task {task_id} in the queue {queue}").into(),
+                none().text("queue", queue.as_str()).text("task_id", task_id.as_str()),
+            ),
+            Refusal::TaskIdConflict { queue, task_id } => (
+                Code::TaskIdConflict,
+                "the id is taken by a task with another definition; choose another id".into(),
+                none().text("task_id", task_id.as_str()).text("queue", queue.as_str()),
+            ),
+            Refusal::TaskRunning { task_id } => (
+                Code::TaskRunning,
+                "the task is running; wait for it or cancel it first".into(),
+                none().text("task_id", task_id.as_str()),
+            ),
+            Refusal::TaskStateConflict { task_id, status } => (
+                Code::TaskStateConflict,
+                format!("a task that is {} does not take this action", status.as_str()).into(),
+                none().text("task_id", task_id.as_str()).text("status", status.as_str()),
+            ),
+            Refusal::UpdateConflict { task_id, field, attempt } => (
+                Code::UpdateConflict,
+                format!("task {task_id} is pending and has used {attempt} attempts; use a larger {field}").into(),
+                none().text("task_id", task_id.as_str()).text("field", field).integer("attempt", attempt),
+            ),
+            Refusal::TaskDataTooLarge => (
+                Code::TaskDataTooLarge,
+                "the stored data of the task would exceed 1 MiB; keep large data elsewhere".into(),
+                none().integer("max_bytes", TASK_DATA_BYTES),
+            ),
+            Refusal::StaleRun { run_id } => (
+                Code::StaleRun,
+                "this run does not own the task; stop working on it and claim with a new run_id".into(),
+                none().text("run_id", run_id.as_str()),
+            ),
+            Refusal::RunFinalized { end } => (
+                Code::RunFinalized,
+                format!("the run has already ended by {}; stop working on it", end.as_str()).into(),
+                none().text("action", end.as_str()),
+            ),
+            Refusal::RunIdConflict { run_id } => (
+                Code::RunIdConflict,
+                "the run_id is active for another queue or route; choose a new one".into(),
+                none().text("run_id", run_id.as_str()),
+            ),
+            Refusal::WorkerRouteConflict { worker_id } => (
+                Code::WorkerRouteConflict,
+                "the worker is known with another route; withdraw it first or use a new id".into(),
+                none().text("worker_id", worker_id.as_str()),
+            ),
+            Refusal::InvalidCursor => return InvalidCursor.into(),
+        };
+        Self::new(code, message, details)
+    }
+}

@@ -1,0 +1,131 @@
+//! What a handler gets of a request, and in which order it is checked (decisions.md section 5): the body was read within
+//! its limits before the handler begins; the handler asks for body and query, then for identifiers of the path.
+
+mod body;
+mod path;
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, EXPECT};
+use hyper::{HeaderMap, Uri};
+use taskqueue_api::ErrorCode;
+use taskqueue_api::bodies::{self, Body, Invalid, RequestError};
+use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
+
+use crate::error::ApiError;
+use crate::query::Query;
+use crate::state::AppState;
+
+pub(crate) use body::discard;
+pub(crate) use path::{is_unroutable, normalised, percent_decoded};
+
+/// A request that was routed and whose body has arrived.
+pub(crate) struct Call {
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl FromRequest<AppState> for Call {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, ApiError> {
+        let (head, body) = request.into_parts();
+        let body = body::read(body, head.headers.contains_key(EXPECT)).await?;
+        Ok(Self { uri: head.uri, headers: head.headers, body })
+    }
+}
+
+impl Call {
+    /// The body of an endpoint that takes one.
+    pub(crate) fn body<B: Body>(&self) -> Result<B, ApiError> {
+        if !self.body.is_empty() && !is_json(&self.headers) {
+            return Err(bodies::not_json::<B>().into());
+        }
+        Ok(bodies::decode(&self.body)?)
+    }
+
+    /// The query.
+    pub(crate) fn query(&self) -> Query<'_> {
+        Query::new(self.uri.query())
+    }
+
+    /// The queue in the path.
+    pub(crate) fn queue(&self) -> Result<QueueName, ApiError> {
+        let name = path::component(self.uri.path(), path::QUEUE);
+        name.as_deref().and_then(QueueName::parse).ok_or_else(|| {
+            invalid_path(
+                "queue",
+                "use a queue name of 1 to 128 of A-Z a-z 0-9 . _ - that begins with a letter or digit",
+            )
+        })
+    }
+
+    /// The queue and the task in the path.
+    pub(crate) fn task(&self) -> Result<(QueueName, TaskId), ApiError> {
+        let queue = self.queue()?;
+        let text = path::component(self.uri.path(), path::MEMBER);
+        match text.as_deref().and_then(TaskId::parse) {
+            Some(id) => Ok((queue, id)),
+            None => Err(ApiError::invalid_task_id(text.as_deref().unwrap_or("\u{fffd}"))),
+        }
+    }
+
+    /// The queue and the worker in the path.
+    pub(crate) fn worker(&self) -> Result<(QueueName, WorkerId), ApiError> {
+        let queue = self.queue()?;
+        let id = path::component(self.uri.path(), path::MEMBER);
+        match id.as_deref().and_then(WorkerId::parse) {
+            Some(id) => Ok((queue, id)),
+            None => Err(invalid_path("id", "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -")),
+        }
+    }
+}
+
+fn invalid_path(name: &str, message: &'static str) -> ApiError {
+    Invalid { code: ErrorCode::InvalidRequest, errors: vec![RequestError::at("path", name, message)] }.into()
+}
+
+/// Whether the media type is `application/json` or `application/*+json`, whatever its parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let media_type = value.split(';').next().unwrap_or_default().trim();
+    let Some((kind, subtype)) = media_type.split_once('/') else { return false };
+    let ends_in_json =
+        subtype.get(subtype.len().saturating_sub(5)..).is_some_and(|end| end.eq_ignore_ascii_case("+json"));
+    kind.eq_ignore_ascii_case("application") && (subtype.eq_ignore_ascii_case("json") || ends_in_json)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn json_is_application_json_or_anything_that_ends_in_json() {
+        let cases = [
+            ("application/json", true),
+            ("Application/JSON", true),
+            ("application/json; charset=latin-1", true),
+            ("application/json;", true),
+            ("application/problem+json", true),
+            ("application/vnd.x+JSON;v=1", true),
+            ("application/+json", true),
+            ("text/json", false),
+            ("text/plain", false),
+            ("application/jsonl", false),
+            ("application/x-json", false),
+            ("application", false),
+            ("json", false),
+            ("", false),
+            ("application/x-www-form-urlencoded", false),
+        ];
+        for (value, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_str(value).unwrap());
+            assert_eq!(is_json(&headers), expected, "{value:?}");
+        }
+        assert!(!is_json(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,137 @@
+//! Reading bodies within their limits of size and time, and getting rid of bodies that nobody wants.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use taskqueue_core::limits::REQUEST_BODY_BYTES;
+use tokio::time::timeout;
+
+use crate::error::ApiError;
+
+/// How long a body may take to arrive (invariants.md, hostile input).
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// What is still taken of a body after the answer, so that a client that only reads when it has sent everything gets to
+/// see the answer instead of a reset connection.
+const DISCARD_BYTES: usize = 8 * REQUEST_BODY_BYTES;
+/// How long that may take.
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+
+/// The whole body. One that announces too many bytes is refused without reading it, and a client that waits to be asked
+/// for it (`expects_continue`) is not asked.
+pub(super) async fn read(mut body: Body, expects_continue: bool) -> Result<Bytes, ApiError> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if body.size_hint().lower() > REQUEST_BODY_BYTES as u64 {
+        if !expects_continue {
+            discard(body);
+        }
+        return Err(ApiError::request_too_large());
+    }
+    match timeout(BODY_TIME, collect(&mut body)).await {
+        Ok(Ok(Some(bytes))) => Ok(bytes),
+        Ok(Ok(None)) => {
+            discard(body);
+            Err(ApiError::request_too_large())
+        }
+        Ok(Err(_)) => Err(ApiError::incomplete_body("send the whole body: it broke off or its framing is wrong")),
+        Err(_) => Err(ApiError::incomplete_body("send the body within 30 seconds")),
+    }
+}
+
+/// Everything that comes; nothing when it is too much. Most bodies come in one piece, which is not copied.
+async fn collect(body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
+    let mut first = Bytes::new();
+    let mut more = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if first.len() + more.len() + data.len() > REQUEST_BODY_BYTES {
+            return Ok(None);
+        }
+        if first.is_empty() && more.is_empty() {
+            first = data;
+            continue;
+        }
+        more.extend_from_slice(&std::mem::take(&mut first));
+        more.extend_from_slice(&data);
+    }
+    Ok(Some(if more.is_empty() { first } else { more.freeze() }))
+}
+
+/// Reads what is still being sent and drops it, in the background and within limits.
+pub(crate) fn discard(mut body: Body) {
+    if body.is_end_stream() {
+        return;
+    }
+    tokio::spawn(timeout(DISCARD_TIME, async move {
+        let mut discarded = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            discarded += frame.data_ref().map_or(0, Bytes::len);
+            if discarded > DISCARD_BYTES {
+                break;
+            }
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use axum::response::IntoResponse;
+    use hyper::StatusCode;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// Pieces of a body whose length nobody announced; then silence, or the end.
+    struct Pieces {
+        sizes: Vec<usize>,
+        ends: bool,
+    }
+
+    impl HttpBody for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.sizes.pop() {
+                Some(size) => Poll::Ready(Some(Ok(Frame::data(vec![b'x'; size].into())))),
+                None if self.ends => Poll::Ready(None),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    async fn outcome(body: Body) -> Result<usize, StatusCode> {
+        read(body, false).await.map(|bytes| bytes.len()).map_err(|error| error.into_response().status())
+    }
+
+    #[tokio::test]
+    async fn a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not() {
+        let pieces = |sizes: &[usize]| Body::new(Pieces { sizes: sizes.to_vec(), ends: true });
+        let cases = [
+            (Body::empty(), Ok(0)),
+            (Body::from(vec![0; REQUEST_BODY_BYTES]), Ok(REQUEST_BODY_BYTES)),
+            (Body::from(vec![0; REQUEST_BODY_BYTES + 1]), Err(StatusCode::PAYLOAD_TOO_LARGE)),
+            (pieces(&[1, 0, 2, 3]), Ok(6)),
+            (pieces(&[REQUEST_BODY_BYTES - 1, 1]), Ok(REQUEST_BODY_BYTES)),
+            (pieces(&[REQUEST_BODY_BYTES, 1]), Err(StatusCode::PAYLOAD_TOO_LARGE)),
+        ];
+        for (body, expected) in cases {
+            assert_eq!(outcome(body).await, expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_is_given_up_after_30_seconds() {
+        let begun = tokio::time::Instant::now();
+        let body = Body::new(Pieces { sizes: vec![1], ends: false });
+        assert_eq!(outcome(body).await, Err(StatusCode::UNPROCESSABLE_ENTITY));
+        assert_eq!(begun.elapsed().as_secs(), 30);
+    }
+}

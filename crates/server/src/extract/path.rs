@@ -1,0 +1,137 @@
+//! Paths: percent-decoding, the components that hold identifiers, and the one spelling under which a path is routed.
+
+use std::borrow::Cow;
+
+use hyper::Uri;
+use hyper::http::uri::PathAndQuery;
+
+/// The component that holds the queue in `/api/v2/queues/{queue}/...`, counted from the empty one before the first slash.
+pub(super) const QUEUE: usize = 4;
+/// The component that holds the task or the worker in `/api/v2/queues/{queue}/tasks/{task_id}`.
+pub(super) const MEMBER: usize = 6;
+
+/// A component of the path, decoded; nothing when it is not UTF-8. A `+` is a plus sign.
+pub(super) fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
+    let raw = path.split('/').nth(index).unwrap_or_default();
+    if !raw.contains('%') {
+        return Some(Cow::Borrowed(raw));
+    }
+    String::from_utf8(percent_decoded(raw, b'+')).ok().map(Cow::Owned)
+}
+
+/// Resolves `%XX`; broken sequences stay as they are. A `+` becomes `plus`.
+pub(crate) fn percent_decoded(text: &str, plus: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let escaped = match after {
+            [high, low, ..] if byte == b'%' => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        if let Some((high, low)) = escaped {
+            out.push(high << 4 | low);
+            rest = &after[2..];
+        } else {
+            out.push(if byte == b'+' { plus } else { byte });
+        }
+    }
+    out
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// Whether no route can mean this path: a component is empty, or a slash hides in one. (The router would take both.)
+pub(crate) fn is_unroutable(path: &str) -> bool {
+    let hidden_slash = |path: &str| path.as_bytes().windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
+    path.contains("//") || (path.contains('%') && hidden_slash(path))
+}
+
+/// The same path with every needless escape resolved (RFC 3986, section 6.2.2.2), so that `%63laim` is routed like
+/// `claim` and `%61pi` does not get around authentication; nothing when the path has none.
+pub(crate) fn normalised(uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    if !path.contains('%') {
+        return None;
+    }
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find('%') {
+        plain.push_str(&rest[..at]);
+        let escape = rest.get(at..at + 3).unwrap_or("%");
+        match unreserved(escape) {
+            Some(character) => plain.push(character),
+            None => plain.push_str(escape),
+        }
+        rest = &rest[at + escape.len()..];
+    }
+    plain.push_str(rest);
+    if let Some(query) = uri.query() {
+        plain.push('?');
+        plain.push_str(query);
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(plain).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+fn unreserved(escape: &str) -> Option<char> {
+    let [b'%', high, low] = escape.as_bytes() else { return None };
+    let character = char::from(hex_digit(*high)? << 4 | hex_digit(*low)?);
+    (character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_' | '~')).then_some(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_are_percent_decoded_and_a_plus_stays_one() {
+        let cases = [
+            ("/api/v2/queues/abc", Some("abc")),
+            ("/api/v2/queues/%61bc", Some("abc")),
+            ("/api/v2/queues/a+b", Some("a+b")),
+            ("/api/v2/queues/a%20b", Some("a b")),
+            ("/api/v2/queues/%C3%A9", Some("é")),
+            ("/api/v2/queues/a%00", Some("a\0")),
+            ("/api/v2/queues/%2561", Some("%61")),
+            ("/api/v2/queues/%", Some("%")),
+            ("/api/v2/queues/%4", Some("%4")),
+            ("/api/v2/queues/%zz", Some("%zz")),
+            ("/api/v2/queues/%+1", Some("%+1")),
+            ("/api/v2/queues/%FF", None),
+            ("/api/v2/queues", Some("")),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(component(path, QUEUE).as_deref(), expected, "{path}");
+        }
+        assert_eq!(component("/api/v2/queues/q/tasks/t_%41/cancel", MEMBER).as_deref(), Some("t_A"));
+    }
+
+    #[test]
+    fn needless_escapes_are_resolved_before_routing_and_needed_ones_stay() {
+        let cases = [
+            ("/api/v2", None),
+            ("/%61pi/v2?x=%61", Some("/api/v2?x=%61")),
+            ("/a/%2e%2E/%7e", Some("/a/../~")),
+            ("/a%2Fb%20%zz%4", Some("/a%2Fb%20%zz%4")),
+            ("/%C3%A9%2561", Some("/%C3%A9%2561")),
+        ];
+        for (uri, expected) in cases {
+            let normalised = normalised(&uri.parse().unwrap()).map(|uri| uri.to_string());
+            assert_eq!(normalised.as_deref(), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn empty_components_and_hidden_slashes_are_unroutable() {
+        for path in ["/a%2fb", "/a%2F", "//a", "/a//b"] {
+            assert!(is_unroutable(path), "{path}");
+        }
+        for path in ["/", "/a/2f%20", "/a/b"] {
+            assert!(!is_unroutable(path), "{path}");
+        }
+    }
+}

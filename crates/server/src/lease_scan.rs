@@ -1,0 +1,87 @@
+//! The lease scan: at start, then at a steady pace. What a scan does is the store's business.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::limits::LEASE_SCAN_SECONDS;
+use taskqueue_store::command::{Answer, Command, Scanned};
+use taskqueue_store::{Store, StoreError};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tracing::{debug, info, warn};
+
+/// The longest pause between two scans.
+const INTERVAL: Duration = Duration::from_secs(LEASE_SCAN_SECONDS.unsigned_abs());
+
+/// Scans once.
+pub(crate) async fn once(store: &dyn Store) -> Result<(), StoreError> {
+    if let Answer::Scanned(scanned) = store.write(Command::Scan).await? {
+        log(scanned);
+    }
+    Ok(())
+}
+
+/// Scans for ever. A storage that does not work is reported when it fails and when it works again, not in between.
+pub(crate) async fn keep(store: Arc<dyn Store>) {
+    let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
+    // After a suspension one scan is enough.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut outage = Outage::default();
+    loop {
+        ticks.tick().await;
+        match outage.note(once(&*store).await) {
+            Some(Change::Began(error)) => warn!(%error, "the lease scan failed; trying on"),
+            Some(Change::Ended) => info!("the lease scan works again"),
+            None => {}
+        }
+    }
+}
+
+fn log(scanned: Scanned) {
+    let Scanned { expired_runs, credited_runs, expired_observations } = scanned;
+    if credited_runs > 0 {
+        info!(credited_runs, "the service was out: running leases were made good for the outage credit");
+    }
+    if expired_runs > 0 {
+        info!(expired_runs, "runs ended because their lease expired without a heartbeat");
+    }
+    if expired_observations > 0 {
+        debug!(expired_observations, "expired worker observations were dropped");
+    }
+}
+
+/// Whether the last scan failed.
+#[derive(Default)]
+struct Outage {
+    failing: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Change {
+    Began(StoreError),
+    Ended,
+}
+
+impl Outage {
+    /// What the outcome of a scan changes.
+    fn note(&mut self, outcome: Result<(), StoreError>) -> Option<Change> {
+        let was_failing = std::mem::replace(&mut self.failing, outcome.is_err());
+        match outcome {
+            Err(error) if !was_failing => Some(Change::Began(error)),
+            Ok(()) if was_failing => Some(Change::Ended),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once_at_its_beginning_and_once_at_its_end() {
+        let mut outage = Outage::default();
+        let outcomes = [Ok(()), Err(StoreError::Unavailable), Err(StoreError::Busy), Ok(()), Ok(())];
+        let changes: Vec<_> = outcomes.into_iter().map(|outcome| outage.note(outcome)).collect();
+        assert_eq!(changes, [None, Some(Change::Began(StoreError::Unavailable)), None, Some(Change::Ended), None]);
+    }
+}

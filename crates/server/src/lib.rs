@@ -1,0 +1,24 @@
+//! The HTTP edge: the route table and what surrounds it, and the shell that serves it ([`run`]): listener, accept
+//! loop, connections, lease scan. No backend, no SQL and no command line lives here.
+
+mod accept;
+pub mod auth;
+pub mod config;
+mod connection;
+pub mod edge;
+mod error;
+mod extract;
+mod lease_scan;
+pub mod listener;
+pub mod openapi;
+mod query;
+mod request_log;
+mod respond;
+mod router;
+mod routes;
+mod run;
+pub mod state;
+
+pub use config::{Config, Timeouts};
+pub use listener::{ListenAddress, ListenError, Listener};
+pub use run::run;

@@ -1,0 +1,136 @@
+//! Listening: from an address to connected streams, over TCP or a Unix socket.
+//! An address that other machines can reach needs a token; that is decided here, before anything is bound.
+
+mod address;
+mod socket_file;
+mod stream;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tokio::net::{TcpListener, TcpSocket, UnixListener, lookup_host};
+use tracing::debug;
+
+pub use self::address::ListenAddress;
+use self::socket_file::SocketFile;
+pub use self::stream::Stream;
+
+/// Connections that may wait to be accepted. The system caps this at its own limit (4096 on today's Linux).
+const BACKLOG: u32 = 4096;
+
+/// Why there is no listening at an address. The text says what is wrong; what to do about it depends on the caller.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Other machines can reach this address, and there is no token.
+    NeedsToken(String),
+    /// Somebody else listens there.
+    InUse(String),
+    /// There is something else at the path of the socket.
+    NotASocket(PathBuf),
+    /// Anything else: what was tried and what the system said.
+    Failed(String, String),
+}
+
+impl ListenError {
+    fn from_io(address: &str, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            return Self::InUse(address.into());
+        }
+        Self::Failed(address.into(), error.to_string())
+    }
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeedsToken(address) => {
+                write!(f, "{address} can be reached from other machines and no token is configured")
+            }
+            Self::InUse(address) => write!(f, "{address} is in use by another process"),
+            Self::NotASocket(path) => write!(f, "{} exists and is not a socket", path.display()),
+            Self::Failed(address, reason) => write!(f, "cannot listen on {address}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// A bound listener.
+#[derive(Debug)]
+pub struct Listener(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener, SocketAddr),
+    Unix(UnixListener, SocketFile),
+}
+
+impl Listener {
+    /// Listens at `address`. Without a token only this machine may be able to reach it.
+    pub async fn bind(address: &ListenAddress, has_token: bool) -> Result<Self, ListenError> {
+        match address {
+            ListenAddress::Unix(path) => {
+                let (listener, file) = socket_file::bind(path).await?;
+                Ok(Self(Kind::Unix(listener, file)))
+            }
+            ListenAddress::Tcp { host, port } => {
+                let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
+                let found: Vec<SocketAddr> = lookup_host((host.as_str(), *port)).await.map_err(failed)?.collect();
+                if !has_token && let Some(open) = found.iter().find(|found| !found.ip().to_canonical().is_loopback()) {
+                    return Err(ListenError::NeedsToken(open.to_string()));
+                }
+                let listener = bind_first(&found).map_err(failed)?;
+                let local = listener.local_addr().map_err(failed)?;
+                Ok(Self(Kind::Tcp(listener, local)))
+            }
+        }
+    }
+
+    /// What clients call this server: `http://ADDRESS:PORT` or `unix:PATH`.
+    pub fn base_url(&self) -> String {
+        match &self.0 {
+            Kind::Tcp(_, address) => format!("http://{address}"),
+            Kind::Unix(_, file) => format!("unix:{}", file.path.display()),
+        }
+    }
+
+    /// Takes the next connection.
+    pub(crate) async fn accept(&self) -> io::Result<Stream> {
+        match &self.0 {
+            Kind::Tcp(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                // An answer leaves in one or two writes; waiting for more to send with it only delays it.
+                if let Err(error) = stream.set_nodelay(true) {
+                    debug!(%error, "a connection stays without TCP_NODELAY");
+                }
+                Ok(Stream::Tcp(stream))
+            }
+            Kind::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
+/// Listens at the first address that lets us: a host name may stand for several.
+fn bind_first(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    for address in addresses {
+        match bind_tcp(*address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Old connections of a server that just ended must not keep its successor from starting.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+#[cfg(test)]
+mod tests;

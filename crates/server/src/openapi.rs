@@ -1,0 +1,84 @@
+//! The document at `/openapi.json`: what the route table says, and what holds for every operation alike. Rendered once.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use taskqueue_api::headers::{JSON, SERVER_VERSION};
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Components, ContentBuilder, Header, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response,
+    ResponseBuilder, Type,
+};
+
+use crate::router;
+
+const BEARER: &str = "bearer";
+
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+    let document = describe(router::table().1);
+    // Plain data with text keys always serialises.
+    serde_json::to_vec(&document).unwrap_or_default().into()
+});
+
+/// The document as JSON.
+pub fn document() -> Bytes {
+    DOCUMENT.clone()
+}
+
+fn describe(mut document: OpenApi) -> OpenApi {
+    document.info = InfoBuilder::new()
+        .title("taskqueue")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("A task queue: clients create tasks, workers claim and finish them under leases."))
+        .build();
+    let components = document.components.get_or_insert_with(Components::new);
+    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    components.security_schemes.insert(BEARER.to_owned(), RefOr::T(scheme));
+    for (path, item) in &mut document.paths.paths {
+        let is_api = path.starts_with("/api/");
+        for operation in operations(item) {
+            add_error(operation, "413", "`request_too_large`: the body exceeds 1 MiB");
+            add_error(operation, "500", "`internal_error`: a bug of the server");
+            if is_api {
+                describe_api(operation);
+            }
+        }
+    }
+    document
+}
+
+fn describe_api(operation: &mut Operation) {
+    operation.security = Some(vec![SecurityRequirement::new(BEARER, Vec::<String>::new())]);
+    add_error(operation, "503", "`database_busy` or `database_unavailable`: try again after `Retry-After` seconds");
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        response.headers.insert(SERVER_VERSION.to_owned(), text_header("The version of the server's package."));
+        if status == "503" {
+            response.headers.insert("retry-after".to_owned(), text_header("Seconds."));
+        }
+    }
+    // The answers under /api/ without the version: to callers without the token, and to heads that are never routed.
+    add_error(operation, "414", "`invalid_request`: the path with its query is too long");
+    add_error(operation, "431", "`invalid_request`: the request head is too large");
+    add_error(operation, "401", "`unauthorized`: the token is missing or wrong");
+    if let Some(RefOr::T(response)) = operation.responses.responses.get_mut("401") {
+        response.headers.insert("www-authenticate".to_owned(), text_header("`Bearer`"));
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    [get, put, post, delete, patch].into_iter().flatten()
+}
+
+fn add_error(operation: &mut Operation, status: &str, description: &str) {
+    let envelope = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorEnvelope"))).build();
+    let response: Response = ResponseBuilder::new().description(description).content(JSON, envelope).build();
+    operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
+}
+
+fn text_header(description: &str) -> RefOr<Header> {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    RefOr::T(HeaderBuilder::new().schema(Some(text)).description(Some(description)).build())
+}

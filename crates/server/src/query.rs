@@ -1,0 +1,232 @@
+//! Query parameters: reading raw pairs by the rules of decisions.md section 12, and what each endpoint takes. All errors
+//! of a query are collected. The syntax of filters and the truth of cursors are looked at later.
+
+use std::borrow::Cow;
+
+use taskqueue_api::ErrorCode;
+use taskqueue_api::bodies::{Invalid, RequestError};
+use taskqueue_core::filter::{FilterError, TaskFilter};
+use taskqueue_core::fuzzy::FuzzyName;
+use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
+use taskqueue_core::task::Status;
+
+use crate::extract::percent_decoded;
+
+/// A query string under examination.
+pub(crate) struct Query<'q> {
+    raw: &'q str,
+    errors: Vec<RequestError>,
+}
+
+impl<'q> Query<'q> {
+    /// The query behind the `?`, or none.
+    pub(crate) fn new(raw: Option<&'q str>) -> Self {
+        Self { raw: raw.unwrap_or_default(), errors: Vec::new() }
+    }
+
+    /// `cascade` of a queue's deletion.
+    pub(crate) fn delete_queue(mut self) -> Result<bool, Invalid> {
+        let cascade = self.boolean("cascade", false);
+        self.finish(cascade)
+    }
+
+    /// What a list of tasks takes.
+    pub(crate) fn list_tasks(mut self) -> Result<ListTasks, Invalid> {
+        let list = ListTasks {
+            selectors: self.selectors(),
+            order: self.order(),
+            limit: self.limit(),
+            cursor: self.text("cursor"),
+        };
+        self.finish(list)
+    }
+
+    /// What a count of tasks takes.
+    pub(crate) fn count_tasks(mut self) -> Result<(Selectors, Option<Grouping<TaskDimension>>), Invalid> {
+        let selectors = self.selectors();
+        let expected = "use routes, status, or both separated by a comma";
+        let grouping = self.grouping(TaskDimension::parse_list, expected);
+        self.finish((selectors, grouping))
+    }
+
+    /// What a list of observations takes.
+    pub(crate) fn list_workers(mut self) -> Result<ListWorkers, Invalid> {
+        let list = ListWorkers { filter: self.text("filter"), limit: self.limit(), cursor: self.text("cursor") };
+        self.finish(list)
+    }
+
+    /// What a count of observations takes: the text of the filter and the grouping.
+    pub(crate) fn count_workers(mut self) -> Result<(Option<String>, Option<Grouping<WorkerDimension>>), Invalid> {
+        let filter = self.text("filter");
+        let expected = "use route, status, or both separated by a comma";
+        let grouping = self.grouping(WorkerDimension::parse_list, expected);
+        self.finish((filter, grouping))
+    }
+
+    fn finish<T>(self, read: T) -> Result<T, Invalid> {
+        if self.errors.is_empty() {
+            return Ok(read);
+        }
+        Err(Invalid { code: ErrorCode::InvalidRequest, errors: self.errors })
+    }
+
+    /// Every value of a parameter, the last one first.
+    fn values(&self, name: &'static str) -> impl Iterator<Item = Cow<'q, str>> + use<'q> {
+        self.raw.rsplit('&').filter_map(move |pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(key) == name).then(|| decoded(value))
+        })
+    }
+
+    /// The value that counts: the last one.
+    fn value(&self, name: &'static str) -> Option<Cow<'q, str>> {
+        self.values(name).next()
+    }
+
+    fn text(&self, name: &'static str) -> Option<String> {
+        self.value(name).map(Cow::into_owned)
+    }
+
+    fn refuse(&mut self, name: &str, message: &'static str) {
+        self.errors.push(RequestError::at("query", name, message));
+    }
+
+    fn selectors(&mut self) -> Selectors {
+        let status = self.value("status").and_then(|word| {
+            let status = Status::parse(&word);
+            if status.is_none() {
+                self.refuse("status", "use pending, running, succeeded, failed or cancelled");
+            }
+            status
+        });
+        Selectors { status, name: self.text("name"), name_fuzzy: self.text("name_fuzzy"), filter: self.text("filter") }
+    }
+
+    fn order(&mut self) -> TaskOrder {
+        let mut order = TaskOrder::default();
+        if let Some(word) = self.value("order_by") {
+            match OrderField::parse(&word) {
+                Some(field) => order.field = field,
+                None => self.refuse(
+                    "order_by",
+                    "use id, name, status, priority, attempt, max_attempts, last_route, created_at, updated_at, \
+                     started_at or finished_at",
+                ),
+            }
+        }
+        order.descending = self.boolean("descending", order.descending);
+        order
+    }
+
+    fn boolean(&mut self, name: &'static str, default: bool) -> bool {
+        let Some(word) = self.value(name) else { return default };
+        let is = |words: [&str; 6]| words.into_iter().any(|each| each.eq_ignore_ascii_case(&word));
+        let (yes, no) = (is(["true", "t", "yes", "y", "on", "1"]), is(["false", "f", "no", "n", "off", "0"]));
+        if !yes && !no {
+            self.refuse(name, "use true or false");
+        }
+        yes
+    }
+
+    fn limit(&mut self) -> u16 {
+        let Some(word) = self.value("limit") else { return PAGE_LIMIT_DEFAULT };
+        let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        // Leading zeros are fine, however many.
+        let limit = digits.then(|| word.trim_start_matches('0').parse().ok()).flatten();
+        match limit {
+            Some(limit @ PAGE_LIMIT_MIN..=PAGE_LIMIT_MAX) => limit,
+            _ => {
+                self.refuse("limit", "use an integer from 1 to 1000");
+                PAGE_LIMIT_DEFAULT
+            }
+        }
+    }
+
+    fn grouping<D>(&mut self, parse: fn(&str) -> Option<Vec<D>>, expected: &'static str) -> Option<Grouping<D>> {
+        let mut given = self.values("group_by");
+        let (text, again) = (given.next(), given.next());
+        let Some(text) = text else {
+            for name in ["limit", "cursor"] {
+                if self.value(name).is_some() {
+                    self.refuse(name, "use this only with group_by");
+                }
+            }
+            return None;
+        };
+        if again.is_some() {
+            self.refuse("group_by", "give group_by only once");
+        }
+        let dimensions = parse(&text);
+        if dimensions.is_none() {
+            self.refuse("group_by", expected);
+        }
+        let (limit, cursor) = (self.limit(), self.text("cursor"));
+        Some(Grouping { dimensions: dimensions?, shape: text.into_owned(), limit, cursor })
+    }
+}
+
+/// What selects tasks, the filter still as text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selectors {
+    pub(crate) status: Option<Status>,
+    pub(crate) name: Option<String>,
+    pub(crate) name_fuzzy: Option<String>,
+    pub(crate) filter: Option<String>,
+}
+
+impl Selectors {
+    /// The selection, if its filter is one.
+    pub(crate) fn selection(self) -> Result<TaskSelection, FilterError> {
+        let fuzzy = |text: String| {
+            let search = FuzzyName::parse(&text);
+            (text, search)
+        };
+        Ok(TaskSelection {
+            status: self.status,
+            name: self.name,
+            name_fuzzy: self.name_fuzzy.map(fuzzy),
+            filter: self.filter.as_deref().map(TaskFilter::parse).transpose()?,
+        })
+    }
+}
+
+/// A list of tasks.
+#[derive(Debug)]
+pub(crate) struct ListTasks {
+    pub(crate) selectors: Selectors,
+    pub(crate) order: TaskOrder,
+    pub(crate) limit: u16,
+    pub(crate) cursor: Option<String>,
+}
+
+/// A list of observations.
+#[derive(Debug)]
+pub(crate) struct ListWorkers {
+    pub(crate) filter: Option<String>,
+    pub(crate) limit: u16,
+    pub(crate) cursor: Option<String>,
+}
+
+/// Grouped counts.
+#[derive(Debug)]
+pub(crate) struct Grouping<D> {
+    pub(crate) dimensions: Vec<D>,
+    /// The dimensions as they were asked for, which cursors are bound to.
+    pub(crate) shape: String,
+    pub(crate) limit: u16,
+    pub(crate) cursor: Option<String>,
+}
+
+/// Decodes a name or value: `+` is a blank, broken percent sequences stay as they are, invalid UTF-8 becomes U+FFFD.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(String::from_utf8_lossy(&percent_decoded(text, b' ')).into_owned())
+}
+
+#[cfg(test)]
+#[path = "query_tests.rs"]
+mod tests;

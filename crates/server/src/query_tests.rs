@@ -1,0 +1,150 @@
+//! Every rule of decisions.md sections 10 to 12 about queries, one line each.
+
+use super::*;
+
+fn list(raw: &str) -> Result<ListTasks, Invalid> {
+    Query::new(Some(raw)).list_tasks()
+}
+
+fn valid(raw: &str) -> bool {
+    list(raw).is_ok()
+}
+
+#[test]
+fn values_are_decoded_and_the_last_one_counts() {
+    let cases = [
+        ("", None),
+        ("name=a", Some("a")),
+        ("name=", Some("")),
+        ("name", Some("")),
+        ("name=a&name=b", Some("b")),
+        ("name=a&name", Some("")),
+        ("Name=a", None),
+        ("name=a;name=b", Some("a;name=b")),
+        ("name=a=b", Some("a=b")),
+        ("&&name=a&", Some("a")),
+        ("name=a+b%2Bc%20d", Some("a b+c d")),
+        ("n%61me=a", Some("a")),
+        ("name=%C3%A9%00", Some("é\0")),
+        ("name=%FFx", Some("\u{fffd}x")),
+        ("name=%zz%4", Some("%zz%4")),
+        ("name=100%", Some("100%")),
+        ("name=%2541", Some("%41")),
+    ];
+    for (raw, expected) in cases {
+        assert_eq!(list(raw).unwrap().selectors.name.as_deref(), expected, "{raw}");
+    }
+    assert_eq!(Query::new(None).list_tasks().unwrap().selectors, Selectors::default());
+}
+
+#[test]
+fn a_limit_is_decimal_digits_from_1_to_1000() {
+    let cases = [
+        ("", Some(100)),
+        ("limit=1", Some(1)),
+        ("limit=1000", Some(1000)),
+        ("limit=007", Some(7)),
+        ("limit=00000000000000000000000000000000001", Some(1)),
+        ("limit=x&limit=5", Some(5)),
+        ("Limit=x", Some(100)),
+        ("limit=0", None),
+        ("limit=1001", None),
+        ("limit=65541", None),
+        ("limit=99999999999999999999999999", None),
+        ("limit=", None),
+        ("limit", None),
+        ("limit=-1", None),
+        ("limit=+5", None),
+        ("limit=%2B5", None),
+        ("limit=1.5", None),
+        ("limit=5.0", None),
+        ("limit=1e2", None),
+        ("limit=0x10", None),
+        ("limit=1_0", None),
+        ("limit=%205", None),
+        ("limit=５", None),
+        ("limit=5&limit=x", None),
+    ];
+    for (raw, expected) in cases {
+        assert_eq!(list(raw).ok().map(|list| list.limit), expected, "{raw}");
+    }
+}
+
+#[test]
+fn a_boolean_is_one_of_twelve_words_in_any_letter_case() {
+    let cascade = |word: &str| Query::new(Some(&format!("cascade={word}"))).delete_queue().ok();
+    for word in ["true", "TRUE", "t", "Yes", "y", "oN", "1"] {
+        assert_eq!(cascade(word), Some(true), "{word}");
+    }
+    for word in ["false", "F", "no", "N", "OFF", "0"] {
+        assert_eq!(cascade(word), Some(false), "{word}");
+    }
+    for word in ["", "2", "null", "1.0", "%20true", "true+", "tru", "wahr", "yess"] {
+        assert_eq!(cascade(word), None, "{word}");
+    }
+    assert_eq!(Query::new(None).delete_queue(), Ok(false));
+    assert!(list("").unwrap().order.descending);
+    assert!(!list("descending=off").unwrap().order.descending);
+}
+
+#[test]
+fn selectors_and_order_take_the_words_of_the_contract_only() {
+    let cases = [
+        ("status=pending", true),
+        ("status=Pending", false),
+        ("status=", false),
+        ("status=pending,running", false),
+        ("order_by=finished_at", true),
+        ("order_by=", false),
+        ("order_by=queue", false),
+        ("order_by=ID", false),
+        ("unknown=1", true),
+        ("filter=((&cursor=", true),
+    ];
+    for (raw, expected) in cases {
+        assert_eq!(valid(raw), expected, "{raw}");
+    }
+}
+
+#[test]
+fn all_errors_of_a_query_are_reported_with_their_places() {
+    let invalid = list("status=x&limit=0&descending=2&order_by=y").unwrap_err();
+    assert_eq!(invalid.code, ErrorCode::InvalidRequest);
+    let mut details = Vec::new();
+    invalid.details().write(&mut details);
+    let details: serde_json::Value = serde_json::from_slice(&details).unwrap();
+    let places: Vec<String> = details["errors"].as_array().unwrap().iter().map(|e| e["location"].to_string()).collect();
+    let expected = ["status", "order_by", "descending", "limit"].map(|name| format!("[\"query\",\"{name}\"]"));
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn grouping_is_given_once_in_a_documented_spelling_and_pages_only_groups() {
+    let tasks = |raw: &str| {
+        let counted = Query::new(Some(raw)).count_tasks().ok();
+        counted.map(|(_, grouping)| grouping.map(|grouping| grouping.shape))
+    };
+    let shape = |text: &str| Some(Some(text.to_owned()));
+    let cases = [
+        ("", Some(None)),
+        ("group_by=routes", shape("routes")),
+        ("group_by=status%2Croutes", shape("status,routes")),
+        ("group_by=routes&limit=5&cursor=", shape("routes")),
+        ("group_by=", None),
+        ("group_by=route", None),
+        ("group_by=routes,+status", None),
+        ("group_by=routes&group_by=routes", None),
+        ("group_by=&group_by=routes", None),
+        ("group_by=routes&group_by", None),
+        ("group_by=routes&limit=0", None),
+        ("limit=5", None),
+        ("limit=", None),
+        ("cursor=", None),
+        ("order_by=nonsense&descending=maybe", Some(None)),
+    ];
+    for (raw, expected) in cases {
+        assert_eq!(tasks(raw), expected, "{raw}");
+    }
+    assert!(Query::new(Some("group_by=route,status")).count_workers().is_ok());
+    assert!(Query::new(Some("group_by=routes")).count_workers().is_err());
+}

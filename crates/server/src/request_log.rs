@@ -1,0 +1,59 @@
+//! One line per request: method, path template, status, duration, request id. Never query strings, tokens or bodies.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use axum::extract::Request;
+use hyper::{Method, StatusCode};
+use taskqueue_api::paths;
+use tracing::Level;
+
+/// What a person names when something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestId(u64);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Gives ids: a random beginning, so that those of two processes differ, then one after the other.
+pub(crate) struct RequestIds(AtomicU64);
+
+impl RequestIds {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(RandomState::new().hash_one(std::process::id())))
+    }
+
+    pub(crate) fn next(&self) -> RequestId {
+        RequestId(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A request under way, if anybody wants to read about it.
+pub(crate) struct Record(Option<Begun>);
+
+struct Begun {
+    method: Method,
+    path: &'static str,
+    at: Instant,
+}
+
+impl Record {
+    pub(crate) fn begin(request: &Request) -> Self {
+        Self(tracing::enabled!(Level::INFO).then(|| Begun {
+            method: request.method().clone(),
+            path: paths::template_of(request.uri().path()).unwrap_or("unmatched"),
+            at: Instant::now(),
+        }))
+    }
+
+    pub(crate) fn end(self, status: StatusCode, id: RequestId) {
+        let Some(Begun { method, path, at }) = self.0 else { return };
+        let micros = u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX);
+        tracing::info!(%method, path, status = status.as_u16(), micros, request_id = %id, "answered");
+    }
+}

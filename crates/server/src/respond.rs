@@ -1,0 +1,38 @@
+//! How answers are put together: JSON or nothing.
+
+use axum::body::Body;
+use axum::response::Response;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use taskqueue_api::headers::JSON;
+use taskqueue_api::write;
+use taskqueue_core::task::Task;
+
+/// An answer with a body that is already JSON.
+pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
+}
+
+/// An answer whose body `write` appends.
+pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
+    let mut body = Vec::with_capacity(128);
+    write(&mut body);
+    json(StatusCode::OK, body)
+}
+
+/// An answer with a task.
+pub(crate) fn task(status: StatusCode, task: &Task) -> Response {
+    let mut body = Vec::with_capacity(write::task_bytes(task));
+    write::task(&mut body, task);
+    json(status, body)
+}
+
+/// 204: done, and nothing to tell.
+pub(crate) fn no_content() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}

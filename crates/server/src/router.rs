@@ -1,0 +1,55 @@
+//! The route table, in the contract's order. Each line registers handlers together with their schema, so the table and
+//! `/openapi.json` cannot drift apart; what a path takes stands above its handler in `routes`.
+
+use axum::Router;
+use axum::routing::{get, put};
+use taskqueue_api::paths;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::routes::{counts, discovery, fallback, lists, queues, runs, tasks, workers};
+use crate::state::AppState;
+
+/// Every route, and the document that describes them.
+pub(crate) fn table() -> (Router<AppState>, OpenApi) {
+    OpenApiRouter::new()
+        // Discovery
+        .routes(routes!(discovery::health))
+        .routes(routes!(discovery::openapi_document))
+        // Queues
+        .routes(routes!(queues::create_queue, queues::delete_queue))
+        .routes(routes!(queues::list_queues))
+        // Tasks
+        .routes(routes!(tasks::create_task, tasks::get_task, tasks::update_task, tasks::delete_task))
+        .routes(routes!(lists::list_tasks, tasks::update_tasks))
+        .routes(routes!(counts::count_tasks))
+        .routes(routes!(tasks::cancel_task))
+        .routes(routes!(tasks::requeue_task))
+        // Worker observations
+        .routes(routes!(lists::list_workers))
+        .routes(routes!(counts::count_workers))
+        .routes(routes!(workers::report_worker, workers::withdraw_worker))
+        // Worker protocol
+        .routes(routes!(runs::claim_task))
+        .routes(routes!(runs::heartbeat))
+        .routes(routes!(runs::complete_task))
+        .routes(routes!(runs::fail_task))
+        .routes(routes!(runs::unclaim_task))
+        .split_for_parts()
+}
+
+/// The route table in service. `count` and `claim` in the place of an identifier are identifiers, though invalid ones,
+/// for the methods that they are not endpoints for.
+pub(crate) fn router(state: AppState) -> Router {
+    let task = || put(tasks::create_task).patch(tasks::update_task).delete(tasks::delete_task);
+    let worker = put(workers::report_worker).delete(workers::withdraw_worker);
+    let (router, _) = table();
+    router
+        .route(paths::TASK_COUNT, task())
+        .route(paths::CLAIM, task().merge(get(tasks::get_task)))
+        .route(paths::WORKER_COUNT, worker)
+        .fallback(fallback::unknown_path)
+        .method_not_allowed_fallback(fallback::other_method)
+        .with_state(state)
+}

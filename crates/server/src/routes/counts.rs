@@ -1,0 +1,76 @@
+//! Counts of tasks and of observations, plain or grouped. The cursor of a grouped count is checked last of all, by the
+//! store, after the queue was found.
+
+use axum::extract::State;
+use taskqueue_api::schema::{CountAnswer, CountTasksQuery, CountWorkersQuery, ErrorEnvelope, QueuePath};
+use taskqueue_api::write;
+use taskqueue_core::cursor::{Binding, Resource};
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension, WorkerDimension};
+use taskqueue_core::selection::observation_binding;
+
+use super::Outcome;
+use crate::extract::Call;
+use crate::respond;
+use crate::state::AppState;
+
+/// Counts tasks, by group if `group_by` is given.
+#[utoipa::path(
+    get, path = "/api/v2/queues/{queue}/tasks/count", tag = "tasks", params(QueuePath, CountTasksQuery),
+    responses(
+        (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Outcome {
+    let (selectors, grouping) = call.query().count_tasks()?;
+    let queue = call.queue()?;
+    let selection = selectors.selection()?;
+    let Some(grouping) = grouping else {
+        let count = state.store().count_tasks(&queue, selection).await?;
+        return Ok(respond::written(|out| write::count(out, count)));
+    };
+    let binding = selection.binding(Resource::TaskGroups, &queue, &grouping.shape);
+    let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
+    let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
+    let query = GroupQuery { selection, dimensions: grouping.dimensions, limit: grouping.limit, after };
+    let page = state.store().group_tasks(&queue, query).await?;
+    Ok(grouped(&binding, &words, &page))
+}
+
+/// Counts worker observations, by group if `group_by` is given.
+#[utoipa::path(
+    get, path = "/api/v2/queues/{queue}/workers/count", tag = "workers", params(QueuePath, CountWorkersQuery),
+    responses(
+        (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `invalid_cursor`, `invalid_filter` or `filter_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> Outcome {
+    let (filter, grouping) = call.query().count_workers()?;
+    let queue = call.queue()?;
+    let filter = filter.as_deref().map(ObservationFilter::parse).transpose()?;
+    let Some(grouping) = grouping else {
+        let count = state.store().count_workers(&queue, filter).await?;
+        return Ok(respond::written(|out| write::count(out, count)));
+    };
+    let binding = observation_binding(filter.as_ref(), Resource::WorkerGroups, &queue, &grouping.shape);
+    let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
+    let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
+    let query = GroupQuery { selection: filter, dimensions: grouping.dimensions, limit: grouping.limit, after };
+    let page = state.store().group_workers(&queue, query).await?;
+    Ok(grouped(&binding, &words, &page))
+}
+
+fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage) -> axum::response::Response {
+    let next = page.next.as_ref().map(|next| binding.encode(next));
+    respond::written(|out| write::groups(out, dimensions, page, next.as_deref()))
+}

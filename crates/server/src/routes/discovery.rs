@@ -1,0 +1,35 @@
+//! `/health` and `/openapi.json`: open to everybody, without the version header.
+
+use axum::extract::State;
+use axum::response::Response;
+use hyper::StatusCode;
+use taskqueue_api::schema::{Health, Unhealthy};
+
+use super::Outcome;
+use crate::extract::Call;
+use crate::state::AppState;
+use crate::{openapi, respond};
+
+/// Whether the server and its database work.
+#[utoipa::path(
+    get, path = "/health", tag = "discovery",
+    responses(
+        (status = 200, description = "Both work.", body = Health),
+        (status = 503, description = "The database does not work.", body = Unhealthy),
+    ),
+)]
+pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
+    match state.store().check().await {
+        Ok(()) => respond::json(StatusCode::OK, Health::OK),
+        Err(_) => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::ERROR),
+    }
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "discovery",
+    responses((status = 200, description = "The OpenAPI document.", body = Object, content_type = "application/json")),
+)]
+pub(crate) async fn openapi_document(_: Call) -> Outcome {
+    Ok(respond::json(StatusCode::OK, openapi::document()))
+}

@@ -1,0 +1,21 @@
+//! Answers to what no route takes. Bodies are not looked at: an unknown path is 404 whatever is sent with it.
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+
+use crate::error::ApiError;
+use crate::extract::discard;
+
+/// No such path.
+pub(crate) async fn unknown_path(request: Request) -> Response {
+    let answer = ApiError::unknown_path(request.uri().path());
+    discard(request.into_body());
+    answer.into_response()
+}
+
+/// The path exists, but not for this method. The edge completes the answer: only there `Allow` is known.
+pub(crate) async fn other_method(request: Request) -> Response {
+    discard(request.into_body());
+    StatusCode::METHOD_NOT_ALLOWED.into_response()
+}

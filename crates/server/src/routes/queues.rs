@@ -1,0 +1,62 @@
+//! Queues: create, list, delete.
+
+use axum::extract::State;
+use hyper::StatusCode;
+use taskqueue_api::schema::{DeleteQueueQuery, ErrorEnvelope, Queue, QueuePath};
+use taskqueue_api::write;
+use taskqueue_store::command::{Answer, Command};
+
+use super::{Outcome, write_done};
+use crate::error::ApiError;
+use crate::extract::Call;
+use crate::respond;
+use crate::state::AppState;
+
+/// Makes sure that a queue exists.
+#[utoipa::path(
+    put, path = "/api/v2/queues/{queue}", tag = "queues", params(QueuePath),
+    responses(
+        (status = 200, description = "It was there already.", body = Queue),
+        (status = 201, description = "It was created.", body = Queue),
+        (status = 422, description = "`invalid_request`: the name", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> Outcome {
+    let queue = call.queue()?;
+    let Answer::Created(created) = state.store().write(Command::CreateQueue(queue.clone())).await? else {
+        return Err(ApiError::unexpected_answer());
+    };
+    let mut response = respond::written(|out| write::queue(out, &queue));
+    if created {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    Ok(response)
+}
+
+/// Lists all queues.
+#[utoipa::path(
+    get, path = "/api/v2/queues", tag = "queues",
+    responses((status = 200, description = "All queues, sorted by name.", body = Vec<Queue>)),
+)]
+pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outcome {
+    let queues = state.store().list_queues().await?;
+    Ok(respond::written(|out| write::queues(out, &queues)))
+}
+
+/// Deletes a queue.
+///
+/// A queue that has tasks needs `cascade`; a running task blocks the deletion in any case.
+#[utoipa::path(
+    delete, path = "/api/v2/queues/{queue}", tag = "queues", params(QueuePath, DeleteQueueQuery),
+    responses(
+        (status = 204, description = "It was deleted."),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`queue_not_empty` or `queue_has_running_tasks`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`: the name or `cascade`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> Outcome {
+    let cascade = call.query().delete_queue()?;
+    let queue = call.queue()?;
+    write_done(&state, Command::DeleteQueue { queue, cascade }).await
+}

@@ -1,0 +1,117 @@
+//! The worker protocol: claim, heartbeat, complete, fail, unclaim.
+
+use axum::extract::State;
+use hyper::StatusCode;
+use taskqueue_api::bodies::{Claim, Complete, Fail, RunReference};
+use taskqueue_api::schema::{
+    ClaimRequest, Claimed, CompleteRequest, ErrorEnvelope, FailRequest, Lease, QueuePath, RunRequest, TaskPath,
+};
+use taskqueue_api::write;
+use taskqueue_core::lifecycle::Action;
+use taskqueue_store::command::{Answer, Command};
+
+use super::{Outcome, write_done};
+use crate::error::ApiError;
+use crate::extract::Call;
+use crate::respond;
+use crate::state::AppState;
+
+/// Takes the first pending task of a route.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/claim", tag = "worker protocol",
+    params(QueuePath), request_body = ClaimRequest,
+    responses(
+        (status = 200, description = "The task and its lease.", body = Claimed),
+        (status = 204, description = "No pending task has this route."),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run` or `run_id_conflict`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let Claim { route, run_id } = call.body()?;
+    let queue = call.queue()?;
+    match state.store().write(Command::Claim { queue, route, run_id }).await? {
+        Answer::Claimed(Some(claimed)) => {
+            let mut body = Vec::with_capacity(write::task_bytes(&claimed.task) + 100);
+            write::claimed(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
+            Ok(respond::json(StatusCode::OK, body))
+        }
+        Answer::Claimed(None) => Ok(respond::no_content()),
+        _ => Err(ApiError::unexpected_answer()),
+    }
+}
+
+/// Renews the lease of a run.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat", tag = "worker protocol",
+    params(TaskPath), request_body = RunRequest,
+    responses(
+        (status = 200, description = "The renewed lease.", body = Lease),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outcome {
+    let RunReference { run_id } = call.body()?;
+    let (queue, id) = call.task()?;
+    match state.store().write(Command::ReportRun { queue, id, action: Action::Heartbeat { run_id } }).await? {
+        Answer::Lease(lease_expires_at) => Ok(respond::written(|out| write::lease(out, lease_expires_at))),
+        _ => Err(ApiError::unexpected_answer()),
+    }
+}
+
+/// Ends a run with a result.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/complete", tag = "worker protocol",
+    params(TaskPath), request_body = CompleteRequest,
+    responses(
+        (status = 204, description = "The task has succeeded."),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `json_too_deep`, `invalid_task_id` or `task_data_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let Complete { run_id, result } = call.body()?;
+    let (queue, id) = call.task()?;
+    write_done(&state, Command::ReportRun { queue, id, action: Action::Complete { run_id, result } }).await
+}
+
+/// Ends a run with an error; the task is tried again while its budget lasts.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/fail", tag = "worker protocol",
+    params(TaskPath), request_body = FailRequest,
+    responses(
+        (status = 204, description = "The failure was recorded."),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let Fail { run_id, failure } = call.body()?;
+    let (queue, id) = call.task()?;
+    write_done(&state, Command::ReportRun { queue, id, action: Action::Fail { run_id, failure } }).await
+}
+
+/// Gives a task back; the attempt is not charged.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/unclaim", tag = "worker protocol",
+    params(TaskPath), request_body = RunRequest,
+    responses(
+        (status = 204, description = "The task is pending again."),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let RunReference { run_id } = call.body()?;
+    let (queue, id) = call.task()?;
+    write_done(&state, Command::ReportRun { queue, id, action: Action::Unclaim { run_id } }).await
+}

@@ -1,0 +1,149 @@
+//! Single tasks and the bulk update.
+
+use axum::extract::State;
+use hyper::StatusCode;
+use taskqueue_api::bodies::BulkUpdate;
+use taskqueue_api::schema::{
+    BulkUpdateRequest, CreateTaskRequest, ErrorEnvelope, QueuePath, Task, TaskPath, UpdateTaskRequest, Updated,
+};
+use taskqueue_api::write;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::lifecycle::Action;
+use taskqueue_core::update::Update;
+use taskqueue_store::command::{Answer, Command};
+
+use super::{Outcome, write_done, write_task};
+use crate::error::ApiError;
+use crate::extract::Call;
+use crate::respond;
+use crate::state::AppState;
+
+/// Creates a task, or recognises the repetition of its creation.
+#[utoipa::path(
+    put, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks",
+    params(TaskPath), request_body = CreateTaskRequest,
+    responses(
+        (status = 200, description = "The task exists with this definition; as it is now.", body = Task),
+        (status = 201, description = "It was created.", body = Task),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`task_id_conflict`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_task`, `invalid_task_name`, `json_too_deep`, `invalid_request`, \
+                           `invalid_task_id` or `task_data_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let definition: Definition = call.body()?;
+    let (queue, id) = call.task()?;
+    write_task(&state, Command::CreateTask { queue, id, new: Box::new(definition.into()) }).await
+}
+
+/// Reads a task.
+#[utoipa::path(
+    get, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks", params(TaskPath),
+    responses(
+        (status = 200, description = "The task.", body = Task),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let (queue, id) = call.task()?;
+    let task = state.store().get_task(&queue, id).await?;
+    Ok(respond::task(StatusCode::OK, &task))
+}
+
+/// Replaces fields of a task that is not running.
+#[utoipa::path(
+    patch, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks",
+    params(TaskPath), request_body = UpdateTaskRequest,
+    responses(
+        (status = 200, description = "The task.", body = Task),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`task_running` or `update_conflict`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_update`, `invalid_task_name`, `json_too_deep`, `invalid_request`, \
+                           `invalid_task_id` or `task_data_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let update: Update = call.body()?;
+    let (queue, id) = call.task()?;
+    write_task(&state, Command::UpdateTask { queue, id, update: Box::new(update) }).await
+}
+
+/// Replaces fields of every task that matches and is not running, or of none.
+#[utoipa::path(
+    patch, path = "/api/v2/queues/{queue}/tasks", tag = "tasks",
+    params(QueuePath), request_body = BulkUpdateRequest,
+    responses(
+        (status = 200, description = "How many matched and how many changed.", body = Updated),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`update_conflict`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_update`, `invalid_filter`, `filter_too_large`, `invalid_task_name`, \
+                           `json_too_deep`, `invalid_request` or `task_data_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> Outcome {
+    let BulkUpdate { filter, changes } = call.body()?;
+    let queue = call.queue()?;
+    let filter = Box::new(TaskFilter::parse(&filter)?);
+    let command = Command::UpdateTasks { queue, filter, update: Box::new(changes) };
+    match state.store().write(command).await? {
+        Answer::Updated { matched, updated } => Ok(respond::written(|out| write::updated(out, matched, updated))),
+        _ => Err(ApiError::unexpected_answer()),
+    }
+}
+
+/// Takes a pending or running task out.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/cancel", tag = "tasks", params(TaskPath),
+    responses(
+        (status = 200, description = "The cancelled task.", body = Task),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`task_state_conflict`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let (queue, id) = call.task()?;
+    write_task(&state, Command::Act { queue, id, action: Action::Cancel }).await
+}
+
+/// Starts a pending, failed or cancelled task over.
+#[utoipa::path(
+    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/requeue", tag = "tasks", params(TaskPath),
+    responses(
+        (status = 200, description = "The pending task.", body = Task),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`task_state_conflict`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let (queue, id) = call.task()?;
+    write_task(&state, Command::Act { queue, id, action: Action::Requeue }).await
+}
+
+/// Deletes a task that is not running.
+#[utoipa::path(
+    delete, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks", params(TaskPath),
+    responses(
+        (status = 204, description = "It is not there any more."),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`task_running`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> Outcome {
+    let (queue, id) = call.task()?;
+    write_done(&state, Command::Act { queue, id, action: Action::Delete }).await
+}

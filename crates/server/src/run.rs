@@ -1,0 +1,63 @@
+//! The server as a function: serves a store at a listener until it is told to stop, then leaves in good order.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use taskqueue_store::{Store, StoreError};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::accept::Connections;
+use crate::config::Config;
+use crate::connection::Handler;
+use crate::edge::{self, Edge};
+use crate::lease_scan;
+use crate::listener::Listener;
+use crate::state::AppState;
+
+/// How long the store may take to close. With the time for requests under way it stays below the 10 s of a stop;
+/// what is acknowledged is durable anyway.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(1500);
+
+impl Handler for Edge {
+    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        self.call(request).await
+    }
+}
+
+/// Serves `store` at `listener` until `shutdown` is done, and returns when the store is closed.
+///
+/// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that nothing is
+/// answered from runs that ended long ago; if that fails there is no start.
+pub async fn run(
+    listener: Listener,
+    store: Arc<dyn Store>,
+    config: Config,
+    ready: impl FnOnce(),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), StoreError> {
+    lease_scan::once(&*store).await?;
+    let connections = Connections::new(&config);
+    let edge = edge::service(AppState::new(Arc::clone(&store), config.token.clone()));
+    let scan = tokio::spawn(lease_scan::keep(Arc::clone(&store)));
+
+    info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
+    ready();
+    tokio::select! {
+        never = connections.accept(&listener, edge) => match never {},
+        () = shutdown => {}
+    }
+
+    info!("stopping: no new connections, requests under way are finished");
+    drop(listener);
+    connections.drain().await;
+    scan.abort();
+    if timeout(CLOSE_PATIENCE, store.close()).await.is_err() {
+        warn!("the store did not close in time");
+    }
+    info!("stopped");
+    Ok(())
+}

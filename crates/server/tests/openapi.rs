@@ -1,0 +1,99 @@
+//! The document at `/openapi.json`: locked by a snapshot, and complete.
+
+#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use support::*;
+use taskqueue_api::paths;
+
+async fn document() -> Value {
+    let answered = call(&guarded_server(), "GET", "/openapi.json", "").await;
+    assert_eq!((answered.status, answered.header("content-type")), (200, Some("application/json")));
+    answered.json()
+}
+
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            operations.push((method.to_uppercase(), path.clone(), operation.clone()));
+        }
+    }
+    operations
+}
+
+#[tokio::test]
+async fn the_document_is_the_one_that_was_reviewed() {
+    insta::assert_json_snapshot!("openapi", document().await);
+}
+
+#[tokio::test]
+async fn the_document_has_every_path_and_no_other() {
+    let document = document().await;
+    let described: BTreeSet<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(described, paths::ALL.into_iter().collect());
+    assert_eq!(operations(&document).len(), 23);
+}
+
+#[tokio::test]
+async fn every_described_operation_is_routed() {
+    let edge = server();
+    for (method, path, _) in operations(&document().await) {
+        let path = path.replace("{queue}", "q").replace("{task_id}", TASK).replace("{id}", WORKER);
+        let answered = call(&edge, &method, &path, "").await;
+        assert_ne!(answered.status, 405, "{method} {path}");
+        assert!(answered.status != 404 || answered.code() != "not_found", "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn every_operation_declares_its_errors_and_those_under_api_their_security() {
+    for (method, path, operation) in operations(&document().await) {
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.contains_key("413"), "{method} {path}");
+        let is_api = path.starts_with("/api/");
+        assert_eq!(operation["security"].is_array(), is_api, "{method} {path}");
+        assert_eq!(responses.contains_key("401"), is_api, "{method} {path}");
+        for (status, response) in responses {
+            let versioned = response["headers"][VERSION].is_object();
+            assert_eq!(
+                versioned,
+                is_api && !["401", "414", "431"].contains(&status.as_str()),
+                "{method} {path} {status}"
+            );
+        }
+        if path.contains("{queue}") {
+            assert!(responses.contains_key("422") && responses.contains_key("503"), "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_reference_leads_somewhere() {
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => {
+                for (key, member) in members {
+                    match member.as_str() {
+                        Some(reference) if key == "$ref" => drop(found.insert(reference.to_owned())),
+                        _ => references(member, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+    let document = document().await;
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    assert!(!found.is_empty());
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}

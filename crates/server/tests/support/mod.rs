@@ -1,0 +1,143 @@
+//! A server without a network: requests go straight to the edge, over the model store or a stub.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use http_body_util::BodyExt;
+use hyper::{HeaderMap, Request, StatusCode};
+use serde_json::Value;
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
+use taskqueue_server::auth::Token;
+use taskqueue_server::edge::{Edge, service};
+use taskqueue_server::state::AppState;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::model::ModelStore;
+use taskqueue_store::{Store, StoreError};
+
+pub(crate) const TASK: &str = "t_abcdefghijkl";
+pub(crate) const RUN: &str = "r_abcdefghijkl";
+pub(crate) const WORKER: &str = "w_abcdefghijkl";
+pub(crate) const VERSION: &str = "taskqueue-server-version";
+
+/// A server over an empty model store, without a token.
+pub(crate) fn server() -> Edge {
+    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
+    service(AppState::new(Arc::new(ModelStore::new(Arc::new(clock))), None))
+}
+
+/// The same with the token `s3cret`.
+pub(crate) fn guarded_server() -> Edge {
+    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
+    service(AppState::new(Arc::new(ModelStore::new(Arc::new(clock))), Token::parse("s3cret")))
+}
+
+/// An answer, read to its end.
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answered {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    /// The error code, after a look at the form of the envelope.
+    pub(crate) fn code(&self) -> String {
+        let json = self.json();
+        let envelope = json.as_object().unwrap();
+        assert_eq!(envelope.len(), 1, "{json}");
+        let error = envelope["error"].as_object().unwrap();
+        assert_eq!(error.len(), 3, "{json}");
+        assert!(error["details"].is_object() && !error["message"].as_str().unwrap().is_empty(), "{json}");
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        error["code"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn details(&self) -> Value {
+        self.json()["error"]["details"].clone()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+pub(crate) async fn send(edge: &Edge, request: Request<Body>) -> Answered {
+    let (head, body) = edge.call(request).await.into_parts();
+    let body = body.collect().await.unwrap().to_bytes().to_vec();
+    Answered { status: head.status.as_u16(), headers: head.headers, body }
+}
+
+/// Sends JSON, or nothing when `body` is empty.
+pub(crate) async fn call(edge: &Edge, method: &str, path: &str, body: &str) -> Answered {
+    let mut request = Request::builder().method(method).uri(path);
+    if !body.is_empty() {
+        request = request.header("content-type", "application/json");
+    }
+    send(edge, request.body(Body::from(body.to_owned())).unwrap()).await
+}
+
+/// Sends JSON and expects a status.
+pub(crate) async fn expect(edge: &Edge, status: StatusCode, method: &str, path: &str, body: &str) -> Answered {
+    let answered = call(edge, method, path, body).await;
+    let text = String::from_utf8_lossy(&answered.body).into_owned();
+    assert_eq!(answered.status, status.as_u16(), "{method} {path} {body}: {text}");
+    answered
+}
+
+/// A store that fails every request in one way; `None` panics.
+pub(crate) struct FailingStore(pub(crate) Option<StoreError>);
+
+impl FailingStore {
+    fn fail<T>(&self) -> Result<T, StoreError> {
+        Err(self.0.clone().unwrap_or_else(|| panic!("secret of the panic")))
+    }
+}
+
+#[async_trait]
+impl Store for FailingStore {
+    async fn write(&self, _: Command) -> Result<Answer, StoreError> {
+        self.fail()
+    }
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        self.fail()
+    }
+    async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
+        self.fail()
+    }
+    async fn list_tasks(&self, _: &QueueName, _: TaskQuery) -> Result<Page<Task>, StoreError> {
+        self.fail()
+    }
+    async fn count_tasks(&self, _: &QueueName, _: TaskSelection) -> Result<u64, StoreError> {
+        self.fail()
+    }
+    async fn group_tasks(&self, _: &QueueName, _: TaskGroupQuery) -> Result<GroupPage, StoreError> {
+        self.fail()
+    }
+    async fn list_workers(&self, _: &QueueName, _: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+        self.fail()
+    }
+    async fn count_workers(&self, _: &QueueName, _: Option<ObservationFilter>) -> Result<u64, StoreError> {
+        self.fail()
+    }
+    async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
+        self.fail()
+    }
+    async fn check(&self) -> Result<(), StoreError> {
+        self.fail()
+    }
+    async fn close(&self) {}
+}
