@@ -161,6 +161,11 @@ pub fn observation(out: &mut Vec<u8>, observation: &Observation) {
     time(out, observation.last_seen_at);
     raw(out, ",\"expires_at\":");
     time(out, observation.expires_at);
+    // Beyond the contract: only workers that report metadata have the field.
+    if !observation.report.metadata.is_empty_object() {
+        raw(out, ",\"metadata\":");
+        raw(out, observation.report.metadata.as_str());
+    }
     out.push(b'}');
 }
 

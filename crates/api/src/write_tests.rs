@@ -95,7 +95,11 @@ fn the_schemas_read_every_answer_and_write_it_back_alike() {
     round_trip::<schema::Health>(schema::Health::OK);
     round_trip::<schema::Unhealthy>(schema::Unhealthy::ERROR);
     for task_id in [None, TaskId::parse("t_abcdefghijkl")] {
-        let report = Report { route: Route::parse("gpu").unwrap(), status: WorkerStatus::Busy, task_id };
+        let metadata = match task_id {
+            Some(_) => JsonObject::from_canonical(r#"{"gpu":1}"#),
+            None => JsonObject::empty(),
+        };
+        let report = Report { route: Route::parse("gpu").unwrap(), status: WorkerStatus::Busy, task_id, metadata };
         let id = WorkerId::parse("w_abcdefghijkl").unwrap();
         let one = Observation { id, queue: queue_name.clone(), report, last_seen_at: at, expires_at: at };
         round_trip::<schema::Observation>(&text(|out| observation(out, &one)));

@@ -138,8 +138,7 @@ impl Definition {
     /// The size of the stored data without the result itself: the canonical JSON of all seven members
     /// is this many bytes plus the canonical result.
     pub fn stored_bytes(&self) -> usize {
-        const FRAME: usize =
-            r#"{"args":,"max_attempts":,"metadata":,"name":,"priority":,"result":,"routes":}"#.len();
+        const FRAME: usize = r#"{"args":,"max_attempts":,"metadata":,"name":,"priority":,"result":,"routes":}"#.len();
         FRAME
             + self.args.as_str().len()
             + json::integer_len(self.max_attempts)

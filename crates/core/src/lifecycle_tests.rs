@@ -1,0 +1,448 @@
+//! The rule table of the state machine (every status x every action), then one test for each sentence of decisions.md
+//! section 8 that the state machine decides. Random sequences of actions are in `tests/lifecycle_properties.rs`.
+
+use super::*;
+use crate::definition::{Definition, Routes};
+use crate::ids::TaskId;
+use crate::json;
+use crate::limits::TASK_DATA_BYTES;
+
+/// The next place in the pending order.
+const NEXT: i64 = 99;
+/// When the actions of the table come: in the middle of the lease.
+const NOW: i64 = 200;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(0).plus_seconds(seconds)
+}
+
+fn run(name: &str) -> RunId {
+    RunId::parse(&format!("r_{name:_<12}")).unwrap()
+}
+
+fn route(name: &str) -> Route {
+    Route::parse(name).unwrap()
+}
+
+fn object(text: &str) -> JsonObject {
+    JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+}
+
+fn failure() -> Failure {
+    Failure { kind: "ValueError".into(), message: "no".into(), traceback: Some("line 1".into()) }
+}
+
+/// A task after some history, attempt 1 of 3 used up, ended by a run `before` in the way that its status implies. While
+/// it is running, attempt 2 is under way with the run `active`, claimed at 130 s.
+fn task(status: Status) -> TaskHead {
+    let end = match status {
+        Status::Pending | Status::Running => RunEnd::Fail,
+        Status::Succeeded => RunEnd::Complete,
+        Status::Failed => RunEnd::HeartbeatExpired,
+        Status::Cancelled => RunEnd::Cancel,
+    };
+    let lifecycle = Lifecycle {
+        status,
+        attempt: 1,
+        last_route: Some(route("old")),
+        started_at: Some(at(110)),
+        finished_at: Some(at(120)),
+        updated_at: at(120),
+        finished_run: Some(FinishedRun { run_id: run("before"), end }),
+        ..Lifecycle::created(at(100), 7)
+    };
+    let active = ActiveRun { run_id: run("active"), lease_expires_at: at(430) };
+    let claimed = Lifecycle {
+        attempt: 2,
+        started_at: Some(at(130)),
+        finished_at: None,
+        updated_at: at(130),
+        run: Some(active),
+        ..lifecycle.clone()
+    };
+    let definition = Definition { routes: Routes::new(vec![route("new")]).unwrap(), ..Definition::default() };
+    TaskHead {
+        id: TaskId::parse("t_abcdefghijkl").unwrap(),
+        priority: definition.priority,
+        max_attempts: 3,
+        routes: definition.routes.clone(),
+        definition_bytes: definition.stored_bytes(),
+        lifecycle: if status == Status::Running { claimed } else { lifecycle },
+    }
+}
+
+fn claim(by: &str) -> Action {
+    Action::Claim { route: route("new"), run_id: run(by) }
+}
+fn heartbeat(by: &str) -> Action {
+    Action::Heartbeat { run_id: run(by) }
+}
+fn complete(by: &str) -> Action {
+    Action::Complete { run_id: run(by), result: object(r#"{"a":1}"#) }
+}
+fn fail(by: &str) -> Action {
+    Action::Fail { run_id: run(by), failure: failure() }
+}
+fn unclaim(by: &str) -> Action {
+    Action::Unclaim { run_id: run(by) }
+}
+
+/// A decision in a few words: the new status and attempt, whether the task goes to the back of the pending order, what
+/// happens to result and error; or the refusal.
+fn words(decision: &Decision) -> String {
+    let change = |change: &Change| {
+        let back = if change.lifecycle.pending_seq == NEXT { ", back" } else { "" };
+        let result = if change.result.is_some() { ", result" } else { "" };
+        let error = match change.last_error {
+            ErrorChange::Keep => "",
+            ErrorChange::Clear => ", no error",
+            ErrorChange::Set(_) => ", error",
+        };
+        format!("{} {}{back}{result}{error}", change.lifecycle.status.as_str(), change.lifecycle.attempt)
+    };
+    let refusal = |refusal: &Refusal| match refusal {
+        Refusal::StaleRun { .. } => "stale".to_owned(),
+        Refusal::RunFinalized { end } => format!("finalized by {}", end.as_str()),
+        Refusal::TaskRunning { .. } => "task running".to_owned(),
+        Refusal::TaskStateConflict { status, .. } => format!("conflict with {}", status.as_str()),
+        other => format!("{other:?}"),
+    };
+    match decision {
+        Decision::Change(changed) => change(changed),
+        Decision::Unchanged => "unchanged".to_owned(),
+        Decision::Delete => "deleted".to_owned(),
+        Decision::Refuse(refused) => refusal(refused),
+        Decision::Expire(expired, refused) => format!("{}; {}", change(expired), refusal(refused)),
+    }
+}
+
+#[test]
+fn every_status_and_every_action() {
+    use Action::{Cancel, Delete, Expire, Requeue};
+    use Status::{Cancelled, Failed, Pending, Running, Succeeded};
+    let table = [
+        (Pending, claim("fresh"), "running 2"),
+        (Pending, heartbeat("before"), "finalized by fail"),
+        (Pending, heartbeat("other"), "stale"),
+        (Pending, complete("before"), "finalized by fail"),
+        (Pending, complete("other"), "stale"),
+        (Pending, fail("before"), "unchanged"),
+        (Pending, fail("other"), "stale"),
+        (Pending, unclaim("before"), "finalized by fail"),
+        (Pending, unclaim("other"), "stale"),
+        (Pending, Expire, "unchanged"),
+        (Pending, Cancel, "cancelled 1"),
+        (Pending, Requeue, "pending 0, back, no error"),
+        (Pending, Delete, "deleted"),
+        (Running, claim("fresh"), "conflict with running"),
+        (Running, heartbeat("active"), "running 2"),
+        (Running, heartbeat("before"), "finalized by fail"),
+        (Running, heartbeat("other"), "stale"),
+        (Running, complete("active"), "succeeded 2, result"),
+        (Running, complete("before"), "finalized by fail"),
+        (Running, complete("other"), "stale"),
+        (Running, fail("active"), "pending 2, back, error"),
+        (Running, fail("before"), "unchanged"),
+        (Running, fail("other"), "stale"),
+        (Running, unclaim("active"), "pending 1, back"),
+        (Running, unclaim("before"), "finalized by fail"),
+        (Running, unclaim("other"), "stale"),
+        (Running, Expire, "unchanged"),
+        (Running, Cancel, "cancelled 2"),
+        (Running, Requeue, "conflict with running"),
+        (Running, Delete, "task running"),
+        (Succeeded, claim("fresh"), "conflict with succeeded"),
+        (Succeeded, heartbeat("before"), "finalized by complete"),
+        (Succeeded, heartbeat("other"), "stale"),
+        (Succeeded, complete("before"), "unchanged"),
+        (Succeeded, complete("other"), "stale"),
+        (Succeeded, fail("before"), "finalized by complete"),
+        (Succeeded, fail("other"), "stale"),
+        (Succeeded, unclaim("before"), "finalized by complete"),
+        (Succeeded, unclaim("other"), "stale"),
+        (Succeeded, Expire, "unchanged"),
+        (Succeeded, Cancel, "conflict with succeeded"),
+        (Succeeded, Requeue, "conflict with succeeded"),
+        (Succeeded, Delete, "deleted"),
+        (Failed, claim("fresh"), "conflict with failed"),
+        (Failed, heartbeat("before"), "finalized by heartbeat_expired"),
+        (Failed, heartbeat("other"), "stale"),
+        (Failed, complete("before"), "finalized by heartbeat_expired"),
+        (Failed, complete("other"), "stale"),
+        (Failed, fail("before"), "finalized by heartbeat_expired"),
+        (Failed, fail("other"), "stale"),
+        (Failed, unclaim("before"), "finalized by heartbeat_expired"),
+        (Failed, unclaim("other"), "stale"),
+        (Failed, Expire, "unchanged"),
+        (Failed, Cancel, "conflict with failed"),
+        (Failed, Requeue, "pending 0, back, no error"),
+        (Failed, Delete, "deleted"),
+        (Cancelled, claim("fresh"), "conflict with cancelled"),
+        (Cancelled, heartbeat("before"), "finalized by cancel"),
+        (Cancelled, heartbeat("other"), "stale"),
+        (Cancelled, complete("before"), "finalized by cancel"),
+        (Cancelled, complete("other"), "stale"),
+        (Cancelled, fail("before"), "finalized by cancel"),
+        (Cancelled, fail("other"), "stale"),
+        (Cancelled, unclaim("before"), "finalized by cancel"),
+        (Cancelled, unclaim("other"), "stale"),
+        (Cancelled, Expire, "unchanged"),
+        (Cancelled, Cancel, "unchanged"),
+        (Cancelled, Requeue, "pending 0, back, no error"),
+        (Cancelled, Delete, "deleted"),
+    ];
+    for (status, action, expected) in table {
+        let decision = decide(&task(status), &action, at(NOW), NEXT);
+        assert_eq!(words(&decision), expected, "{status:?} {action:?}");
+    }
+}
+
+/// The change that `action` makes now.
+fn changed(task: &TaskHead, action: &Action) -> Change {
+    changed_at(task, action, NOW)
+}
+
+fn changed_at(task: &TaskHead, action: &Action, now: i64) -> Change {
+    match decide(task, action, at(now), NEXT) {
+        Decision::Change(change) => change,
+        other => panic!("{action:?} gave {other:?}"),
+    }
+}
+
+/// The task after `action`.
+fn after(task: &TaskHead, action: &Action, now: i64) -> TaskHead {
+    TaskHead { lifecycle: changed_at(task, action, now).lifecycle, ..task.clone() }
+}
+
+fn running() -> Lifecycle {
+    task(Status::Running).lifecycle
+}
+
+#[test]
+fn a_claim_charges_the_attempt_and_sets_owner_route_and_times() {
+    let before = task(Status::Pending);
+    let expected = Lifecycle {
+        status: Status::Running,
+        attempt: 2,
+        last_route: Some(route("new")),
+        started_at: Some(at(NOW)),
+        updated_at: at(NOW),
+        finished_at: None,
+        run: Some(ActiveRun { run_id: run("fresh"), lease_expires_at: at(NOW + 300) }),
+        ..before.lifecycle.clone()
+    };
+    let kept = Change { lifecycle: expected, result: None, last_error: ErrorChange::Keep };
+    assert_eq!(changed(&before, &claim("fresh")), kept);
+}
+
+#[test]
+fn a_heartbeat_renews_the_lease_and_changes_no_visible_field() {
+    let renewed = ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 300) };
+    let expected = Lifecycle { run: Some(renewed), ..running() };
+    let change = changed(&task(Status::Running), &heartbeat("active"));
+    assert_eq!(change, Change { lifecycle: expected, result: None, last_error: ErrorChange::Keep });
+}
+
+#[test]
+fn a_heartbeat_never_shortens_a_lease() {
+    let mut task = task(Status::Running);
+    task.lifecycle.run = Some(ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 400) });
+    let change = changed(&task, &heartbeat("active"));
+    assert_eq!(change.lifecycle.run.unwrap().lease_expires_at, at(NOW + 400));
+}
+
+/// What the end of the active run leaves behind in every case.
+fn ended(end: RunEnd) -> Lifecycle {
+    let finished_run = Some(FinishedRun { run_id: run("active"), end });
+    Lifecycle { run: None, finished_run, finished_at: Some(at(NOW)), updated_at: at(NOW), ..running() }
+}
+
+#[test]
+fn complete_replaces_the_result_and_keeps_the_last_error_and_the_attempt() {
+    let lifecycle = Lifecycle { status: Status::Succeeded, ..ended(RunEnd::Complete) };
+    let expected = Change { lifecycle, result: Some(object(r#"{"a":1}"#)), last_error: ErrorChange::Keep };
+    assert_eq!(changed(&task(Status::Running), &complete("active")), expected);
+}
+
+#[test]
+fn fail_below_the_budget_retries_at_the_back_and_at_the_budget_is_final() {
+    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: run("active") };
+    for (max_attempts, status, pending_seq) in
+        [(3, Status::Pending, NEXT), (2, Status::Failed, 7), (1, Status::Failed, 7), (i64::MAX, Status::Pending, NEXT)]
+    {
+        let task = TaskHead { max_attempts, ..task(Status::Running) };
+        let lifecycle = Lifecycle { status, pending_seq, ..ended(RunEnd::Fail) };
+        let expected = Change { lifecycle, result: None, last_error: ErrorChange::Set(error.clone()) };
+        assert_eq!(changed(&task, &fail("active")), expected, "{max_attempts}");
+    }
+}
+
+#[test]
+fn unclaim_gives_the_attempt_back_and_keeps_the_last_error() {
+    let lifecycle = Lifecycle { status: Status::Pending, attempt: 1, pending_seq: NEXT, ..ended(RunEnd::Unclaim) };
+    let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
+    assert_eq!(changed(&task(Status::Running), &unclaim("active")), expected);
+    let last_chance = TaskHead { max_attempts: 2, ..task(Status::Running) };
+    assert_eq!(changed(&last_chance, &unclaim("active")), expected, "also with the last attempt");
+}
+
+#[test]
+fn cancel_of_a_running_task_ends_the_run_and_keeps_the_attempt() {
+    let lifecycle = Lifecycle { status: Status::Cancelled, ..ended(RunEnd::Cancel) };
+    let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
+    assert_eq!(changed(&task(Status::Running), &Action::Cancel), expected);
+}
+
+#[test]
+fn cancel_of_a_pending_task_touches_only_status_and_updated_at() {
+    let before = task(Status::Pending);
+    let lifecycle = Lifecycle { status: Status::Cancelled, updated_at: at(NOW), ..before.lifecycle.clone() };
+    let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
+    assert_eq!(changed(&before, &Action::Cancel), expected);
+}
+
+#[test]
+fn requeue_starts_over_and_keeps_result_route_times_and_the_finished_run() {
+    for status in [Status::Pending, Status::Failed, Status::Cancelled] {
+        let before = task(status);
+        let lifecycle = Lifecycle {
+            status: Status::Pending,
+            attempt: 0,
+            pending_seq: NEXT,
+            updated_at: at(NOW),
+            ..before.lifecycle.clone()
+        };
+        let expected = Change { lifecycle, result: None, last_error: ErrorChange::Clear };
+        assert_eq!(changed(&before, &Action::Requeue), expected, "{status:?}");
+    }
+}
+
+#[test]
+fn repeating_the_end_of_the_latest_run_is_accepted_without_effect_even_if_oversized_or_different() {
+    let oversized = object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)));
+    let again = Action::Complete { run_id: run("before"), result: oversized };
+    assert_eq!(decide(&task(Status::Succeeded), &again, at(NOW), NEXT), Decision::Unchanged);
+    let other = Failure { kind: "Other".into(), message: "different".into(), traceback: None };
+    let again = Action::Fail { run_id: run("before"), failure: other };
+    for status in [Status::Pending, Status::Running] {
+        assert_eq!(decide(&task(status), &again, at(NOW), NEXT), Decision::Unchanged, "{status:?}");
+    }
+}
+
+#[test]
+fn an_older_run_is_stale_once_the_newer_one_has_finished() {
+    let retried = after(&task(Status::Running), &fail("active"), NOW);
+    assert_eq!(words(&decide(&retried, &fail("before"), at(NOW), NEXT)), "stale");
+    assert_eq!(words(&decide(&retried, &fail("active"), at(NOW), NEXT)), "unchanged");
+}
+
+#[test]
+fn the_finished_run_is_known_after_requeue_and_cancel_of_the_pending_task() {
+    let requeued = after(&task(Status::Pending), &Action::Requeue, NOW);
+    let cancelled = after(&requeued, &Action::Cancel, NOW);
+    for task in [&requeued, &cancelled] {
+        assert_eq!(words(&decide(task, &fail("before"), at(NOW), NEXT)), "unchanged");
+        assert_eq!(words(&decide(task, &complete("before"), at(NOW), NEXT)), "finalized by fail");
+    }
+}
+
+#[test]
+fn a_lease_is_over_exactly_at_its_end() {
+    let task = task(Status::Running);
+    let just_before = Timestamp::from_micros(at(430).as_micros() - 1);
+    assert_eq!(decide(&task, &Action::Expire, just_before, NEXT), Decision::Unchanged);
+    assert_eq!(words(&decide(&task, &complete("active"), just_before, NEXT)), "succeeded 2, result");
+    assert_eq!(words(&decide(&task, &Action::Expire, at(430), NEXT)), "pending 2, back, error");
+}
+
+#[test]
+fn expiry_by_scan_charges_the_attempt_records_the_timeout_and_is_final_at_the_budget() {
+    for (max_attempts, status, pending_seq) in [(3, Status::Pending, NEXT), (2, Status::Failed, 7)] {
+        let task = TaskHead { max_attempts, ..task(Status::Running) };
+        let change = changed_at(&task, &Action::Expire, 430);
+        let end = at(430);
+        let ended = ended(RunEnd::HeartbeatExpired);
+        let expected = Lifecycle { status, pending_seq, finished_at: Some(end), updated_at: end, ..ended };
+        assert_eq!(change.lifecycle, expected);
+        let ErrorChange::Set(error) = change.last_error else { panic!("no error was recorded") };
+        assert_eq!((&*error.failure.kind, &error.failure.traceback), ("HeartbeatTimeout", &None));
+        assert_eq!((error.occurred_at, error.attempt, error.run_id), (end, 2, run("active")));
+    }
+}
+
+#[test]
+fn a_report_of_an_expired_run_performs_the_expiry_that_a_scan_would_and_is_refused() {
+    let task = task(Status::Running);
+    let by_scan = changed_at(&task, &Action::Expire, 431);
+    let oversized = object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)));
+    let too_large = Action::Complete { run_id: run("active"), result: oversized };
+    for action in [heartbeat("active"), complete("active"), too_large, fail("active"), unclaim("active")] {
+        let refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
+        assert_eq!(decide(&task, &action, at(431), NEXT), Decision::Expire(by_scan.clone(), refusal));
+    }
+}
+
+#[test]
+fn a_report_of_another_run_does_not_expire_the_active_one() {
+    let task = task(Status::Running);
+    for (action, expected) in
+        [(fail("other"), "stale"), (fail("before"), "unchanged"), (heartbeat("before"), "finalized by fail")]
+    {
+        assert_eq!(words(&decide(&task, &action, at(500), NEXT)), expected);
+    }
+}
+
+#[test]
+fn requeue_deletion_and_cancel_do_not_expire_a_lease_that_is_over() {
+    let task = task(Status::Running);
+    for (action, expected) in
+        [(Action::Requeue, "conflict with running"), (Action::Delete, "task running"), (Action::Cancel, "cancelled 2")]
+    {
+        assert_eq!(words(&decide(&task, &action, at(500), NEXT)), expected);
+    }
+}
+
+#[test]
+fn an_oversized_completion_is_refused_after_the_run_was_checked() {
+    let room = TASK_DATA_BYTES - task(Status::Running).definition_bytes;
+    let sized = |bytes: usize| object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - r#"{"a":""}"#.len())));
+    let complete = |by, bytes| Action::Complete { run_id: run(by), result: sized(bytes) };
+    let decided = |action| words(&decide(&task(Status::Running), &action, at(NOW), NEXT));
+    assert_eq!(decided(complete("active", room)), "succeeded 2, result");
+    assert_eq!(decided(complete("active", room + 1)), "TaskDataTooLarge");
+    assert_eq!(decided(complete("other", room + 1)), "stale");
+    assert_eq!(decided(complete("before", room + 1)), "finalized by fail");
+}
+
+#[test]
+fn timestamps_never_decrease_when_the_clock_goes_back() {
+    // The last change of a running task was at 130 s, of the others at 120 s; the clock says 50 s.
+    let actions = [
+        (Status::Pending, claim("fresh"), 120),
+        (Status::Pending, Action::Cancel, 120),
+        (Status::Pending, Action::Requeue, 120),
+        (Status::Running, complete("active"), 130),
+        (Status::Running, fail("active"), 130),
+        (Status::Running, unclaim("active"), 130),
+        (Status::Running, Action::Cancel, 130),
+    ];
+    for (status, action, expected) in actions {
+        let change = changed_at(&task(status), &action, 50);
+        assert_eq!(change.lifecycle.updated_at, at(expected), "{action:?}");
+        assert!(change.lifecycle.started_at >= Some(change.lifecycle.created_at));
+        if let ErrorChange::Set(error) = change.last_error {
+            assert_eq!(error.occurred_at, at(expected));
+        }
+        if status == Status::Running {
+            assert_eq!(change.lifecycle.finished_at, Some(at(expected)));
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_neither_ends_nor_shortens_a_lease() {
+    let claimed = after(&task(Status::Pending), &claim("fresh"), 50);
+    assert_eq!(claimed.lifecycle.run.unwrap().lease_expires_at, at(120 + 300));
+    let renewed = after(&task(Status::Running), &heartbeat("active"), 50);
+    assert_eq!(renewed.lifecycle.run.unwrap().lease_expires_at, at(430));
+}

@@ -3,6 +3,7 @@
 
 use crate::filter::ObservationFields;
 use crate::ids::{QueueName, Route, TaskId, WorkerId};
+use crate::json::JsonObject;
 use crate::limits::OBSERVATION_SECONDS;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
@@ -43,6 +44,8 @@ pub struct Report {
     pub status: WorkerStatus,
     /// The task it works on; never looked up.
     pub task_id: Option<TaskId>,
+    /// What else it says of itself; beyond the contract, and `{}` for whoever does not use it.
+    pub metadata: JsonObject,
 }
 
 /// The latest accepted report of one worker.
@@ -112,7 +115,8 @@ mod tests {
     use super::*;
 
     fn report(route: &str) -> Report {
-        Report { route: Route::parse(route).unwrap(), status: WorkerStatus::Idle, task_id: None }
+        let route = Route::parse(route).unwrap();
+        Report { route, status: WorkerStatus::Idle, task_id: None, metadata: JsonObject::empty() }
     }
 
     #[test]

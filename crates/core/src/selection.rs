@@ -273,9 +273,8 @@ impl<K> FirstRows<K> {
     /// Offers a row; whether it would be taken is known before `key` is built.
     pub fn offer(&mut self, task: &impl TaskFields, id: TaskId, key: K) {
         let value = self.order.field.value_of(task);
-        let compare = |other: &TaskPosition| {
-            self.order.compare((&value, id.as_str()), (&other.value, other.id.as_str()))
-        };
+        let compare =
+            |other: &TaskPosition| self.order.compare((&value, id.as_str()), (&other.value, other.id.as_str()));
         let behind = self.after.as_ref().is_none_or(|after| compare(after) == Ordering::Greater);
         let wanted = self.worst.as_ref().is_none_or(|worst| compare(worst) == Ordering::Less);
         if behind && wanted {

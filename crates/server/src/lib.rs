@@ -1,4 +1,4 @@
-//! The HTTP edge: the route table and what surrounds it, and the shell that serves it ([`run`]): listener, accept
+//! The HTTP edge: the route table and what surrounds it, and the shell that serves it ([`run()`]): listener, accept
 //! loop, connections, lease scan. No backend, no SQL and no command line lives here.
 
 mod accept;

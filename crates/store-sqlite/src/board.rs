@@ -1,5 +1,5 @@
 //! What the writer keeps in memory so that a claim costs the same at a thousand and at a million pending tasks: the
-//! pending order of every route, the active runs with their leases, and the run ids that are used up.
+//! pending order of every route, the heads of the running tasks, and the run ids that are used up.
 //! Nothing here is the truth: it is rebuilt from the file at start and after every failure.
 
 use std::cmp::Reverse;
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rusqlite::Connection;
 use taskqueue_core::definition::{Routes, routes_of};
-use taskqueue_core::ids::{QueueName, RunId};
-use taskqueue_core::task::{ActiveRun, Lifecycle, Status, TaskHead};
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::task::{Lifecycle, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
@@ -18,14 +18,19 @@ use crate::statements;
 /// A task's place among the pending tasks of a route: highest priority first, then pending order.
 type PendingPlace = (Reverse<i64>, i64);
 type PendingOrder = BTreeMap<PendingPlace, TaskKey>;
+/// The same before it is sorted.
+type PendingList = Vec<(PendingPlace, TaskKey)>;
 
 /// The writer's memory.
 #[derive(Default)]
 pub(crate) struct Board {
     queues: HashMap<QueueName, QueueKey>,
     pending: HashMap<QueueKey, HashMap<Box<str>, PendingOrder>>,
-    active: HashMap<RunId, Active>,
-    past: HashSet<RunId>,
+    /// Heartbeats and terminal actions find here all that they need to be decided, without asking the file.
+    running: HashMap<TaskKey, Running>,
+    running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
+    active_runs: HashMap<RunId, TaskKey>,
+    past_runs: HashSet<RunId>,
     last_pending_seq: i64,
     /// When the leases were last scanned.
     pub(crate) last_scan_at: Option<Timestamp>,
@@ -33,11 +38,10 @@ pub(crate) struct Board {
     pub(crate) latest_at: Timestamp,
 }
 
-/// Where an active run works and until when.
-struct Active {
+/// A running task. Nothing but an action can change it, so what is kept here is what the file holds.
+struct Running {
     queue: QueueKey,
-    task: TaskKey,
-    lease_expires_at: Timestamp,
+    head: TaskHead,
 }
 
 impl Board {
@@ -55,7 +59,7 @@ impl Board {
         let mut runs = connection.prepare(statements::LOAD_PAST_RUNS)?;
         let mut rows = runs.query([])?;
         while let Some(row) = rows.next()? {
-            board.past.insert(rows::run_id(row)?);
+            board.past_runs.insert(rows::run_id(row)?);
         }
         // The last write is a sign of life too: a run that was claimed after the last scan on file counts from there.
         board.latest_at = board.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
@@ -66,7 +70,7 @@ impl Board {
     fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let living: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         // Sorted lists make compact trees: inserting a million places one by one would leave them half empty.
-        let mut pending: HashMap<i64, HashMap<Box<str>, Vec<(PendingPlace, TaskKey)>>> = HashMap::new();
+        let mut pending: HashMap<i64, HashMap<Box<str>, PendingList>> = HashMap::new();
         let mut tasks = connection.prepare(statements::LOAD_BOARD)?;
         let mut rows = tasks.query([])?;
         while let Some(row) = rows.next()? {
@@ -74,13 +78,14 @@ impl Board {
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
             self.latest_at = self.latest_at.max(task.updated_at);
             // Also of a deleted queue: the purge forgets the run with its task, and must not find it used anew by then.
-            self.past.extend(task.finished_run_id);
+            self.past_runs.extend(task.finished_run_id);
             if !living.contains(&task.queue_key) {
                 continue;
             }
             let queue = QueueKey(task.queue_key);
-            if let Some(run) = task.run {
-                self.activate(queue, task.key, run);
+            if task.status == Status::Running {
+                let head = connection.prepare_cached(statements::LOAD_HEAD)?.query_row([task.key.0], rows::head)?;
+                self.start(queue, task.key, head);
             }
             if task.status == Status::Pending {
                 let routes = pending.entry(task.queue_key).or_default();
@@ -129,24 +134,36 @@ impl Board {
 
     /// What is known of a run id.
     pub(crate) fn run_use(&self, run_id: RunId) -> RunUse {
-        match self.active.get(&run_id) {
-            Some(active) => RunUse::Active(active.queue, active.task),
-            None if self.past.contains(&run_id) => RunUse::Past,
+        let active = self.active_runs.get(&run_id).and_then(|task| Some((self.running.get(task)?.queue, *task)));
+        match active {
+            Some((queue, task)) => RunUse::Active(queue, task),
+            None if self.past_runs.contains(&run_id) => RunUse::Past,
             None => RunUse::New,
         }
     }
 
-    /// Runs whose lease ends at or before `until`. Looks at every active run: there are as many as busy workers.
+    /// The key of a running task.
+    pub(crate) fn running_task(&self, queue: QueueKey, id: TaskId) -> Option<TaskKey> {
+        self.running_ids.get(&(queue, id)).copied()
+    }
+
+    /// The head of a running task.
+    pub(crate) fn running_head(&self, task: TaskKey) -> Option<&TaskHead> {
+        self.running.get(&task).map(|running| &running.head)
+    }
+
+    /// Tasks whose lease ends at or before `until`. Looks at every running task: there are as many as busy workers.
     pub(crate) fn running_until(&self, until: Timestamp) -> Vec<(QueueKey, TaskKey)> {
-        let ending = self.active.values().filter(|active| active.lease_expires_at <= until);
-        let mut tasks: Vec<_> = ending.map(|active| (active.queue, active.task)).collect();
+        let ends = |running: &Running| running.head.lifecycle.run.is_some_and(|run| run.lease_expires_at <= until);
+        let ending = self.running.iter().filter(|(_, running)| ends(running));
+        let mut tasks: Vec<_> = ending.map(|(task, running)| (running.queue, *task)).collect();
         tasks.sort_unstable();
         tasks
     }
 
     /// Whether any run is active.
     pub(crate) fn has_active_runs(&self) -> bool {
-        !self.active.is_empty()
+        !self.active_runs.is_empty()
     }
 
     /// Makes a task claimable by each of its routes.
@@ -185,23 +202,27 @@ impl Board {
             self.add_pending(queue, task, &before.routes, before.priority, after.pending_seq);
         }
         match (was.run, after.run) {
-            (_, Some(run)) => self.activate(queue, task, run),
+            (_, Some(_)) => self.start(queue, task, TaskHead { lifecycle: after.clone(), ..before.clone() }),
             (Some(ended), None) => {
-                self.active.remove(&ended.run_id);
-                self.past.insert(ended.run_id);
+                self.running.remove(&task);
+                self.running_ids.remove(&(queue, before.id));
+                self.active_runs.remove(&ended.run_id);
+                self.past_runs.insert(ended.run_id);
             }
             (None, None) => {}
         }
     }
 
-    fn activate(&mut self, queue: QueueKey, task: TaskKey, run: ActiveRun) {
-        let lease_expires_at = run.lease_expires_at;
-        self.active.insert(run.run_id, Active { queue, task, lease_expires_at });
+    /// Notes a running task as it is now.
+    fn start(&mut self, queue: QueueKey, task: TaskKey, head: TaskHead) {
+        self.active_runs.extend(head.lifecycle.run.map(|run| (run.run_id, task)));
+        self.running_ids.insert((queue, head.id), task);
+        self.running.insert(task, Running { queue, head });
     }
 
     /// Forgets a run of a task that is being deleted.
     pub(crate) fn forget_run(&mut self, run_id: RunId) {
-        self.past.remove(&run_id);
+        self.past_runs.remove(&run_id);
     }
 }
 

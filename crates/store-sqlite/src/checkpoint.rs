@@ -2,15 +2,12 @@
 //! commit has to wait for it. It cannot quite catch up with a busy writer, and the log starts over only when all of it
 //! has been moved; so from time to time it asks the writer to move the small rest between two batches.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-
-use crate::open;
 
 /// Commits between two looks at the log. A batch writes some tens of pages, so the log stays at some MiB.
 const COMMITS: u32 = 32;
@@ -26,13 +23,14 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Starts the thread.
-    pub(crate) fn start(path: PathBuf) -> std::io::Result<Self> {
+    /// Starts the thread on its own connection. It is open already: a connection that is opened later could meet another
+    /// file under the same name, and SQLite deletes the log beside an empty one.
+    pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
         let (wake, woken) = sync_channel(1);
         let rest_wanted = Arc::new(AtomicBool::new(false));
         let wanted = Arc::clone(&rest_wanted);
         let thread =
-            std::thread::Builder::new().name("checkpointer".into()).spawn(move || run(&path, &woken, &wanted))?;
+            std::thread::Builder::new().name("checkpointer".into()).spawn(move || run(&connection, &woken, &wanted))?;
         Ok(Self { commits: 0, wake: Some(wake), rest_wanted, thread: Some(thread) })
     }
 
@@ -59,16 +57,9 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(path: &std::path::Path, woken: &Receiver<()>, rest_wanted: &AtomicBool) {
-    let connection = match open::checkpointer(path) {
-        Ok(connection) => connection,
-        Err(error) => {
-            tracing::error!(%error, "the checkpointer cannot open the database; the log grows until a restart");
-            return;
-        }
-    };
+fn run(connection: &Connection, woken: &Receiver<()>, rest_wanted: &AtomicBool) {
     while woken.recv().is_ok() {
-        if checkpoint(&connection).is_some_and(|pages| pages > LOG_PAGES) {
+        if checkpoint(connection).is_some_and(|pages| pages > LOG_PAGES) {
             rest_wanted.store(true, Ordering::Relaxed);
         }
     }

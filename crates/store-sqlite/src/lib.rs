@@ -12,6 +12,7 @@ mod readers;
 mod reads;
 mod rows;
 mod statements;
+mod threads;
 mod transaction;
 mod writer;
 
@@ -19,10 +20,8 @@ mod writer;
 mod statement_tests;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use taskqueue_core::filter::ObservationFilter;
@@ -35,21 +34,15 @@ use taskqueue_core::task::Task;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::{Store, StoreError};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::board::Board;
 use crate::checkpoint::Checkpointer;
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::readers::{Lane, Readers};
-use crate::writer::{Request, Writer};
-
-/// Commands waiting for the writer; more are refused as busy. At some 30,000 commands a second this is a wait of a tenth
-/// of a second, and some MiB of memory at most bodies' size.
-const WAITING: usize = 4_096;
-/// How long a command may wait for its turn (decisions.md section 4).
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::threads::Threads;
+use crate::writer::Writer;
 
 /// What can be chosen about a store.
 #[derive(Clone, Debug)]
@@ -68,10 +61,7 @@ impl Default for Options {
 pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     ownership: Arc<Ownership>,
-    readers: Readers,
-    /// Nothing once the store is closed.
-    writer: RwLock<Option<mpsc::Sender<Request>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Arc<Threads>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
 }
@@ -88,8 +78,7 @@ impl SqliteStore {
         let board = Board::load(&connection).map_err(failed)?;
         let readers = Readers::start(path).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
-        let checkpointer = Checkpointer::start(path.into()).map_err(unusable)?;
-        let (sender, requests) = mpsc::channel(WAITING);
+        let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
         let failed = Arc::new(AtomicBool::new(false));
         let writer = Writer::new(
             connection,
@@ -100,109 +89,88 @@ impl SqliteStore {
             checkpointer,
             Arc::clone(&failed),
         );
-        let thread = std::thread::Builder::new().name("writer".into()).spawn(move || writer.run(requests));
-        let thread = Mutex::new(Some(thread.map_err(unusable)?));
-        let writer = RwLock::new(Some(sender));
-        Ok(Self { clock, ownership, readers, writer, thread, failed })
-    }
-
-    fn sender(&self) -> Option<mpsc::Sender<Request>> {
-        self.writer.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Takes no more commands and waits for the writer to finish those it has.
-    fn finish(&self) {
-        drop(self.writer.write().unwrap_or_else(PoisonError::into_inner).take());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the writer ended by a panic");
-        }
+        let threads = Threads::start(readers, writer).map_err(unusable)?;
+        Ok(Self { clock, ownership, threads, failed })
     }
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.finish();
+        self.threads.finish();
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        let patience = patience(&command);
-        let (answer, answered) = oneshot::channel();
-        let sender = self.sender().ok_or(StoreError::Unavailable)?;
-        sender.try_send(Request { command, answer }).map_err(|error| match error {
-            TrySendError::Full(_) => StoreError::Busy,
-            TrySendError::Closed(_) => StoreError::Unavailable,
-        })?;
-        match tokio::time::timeout(patience, answered).await {
-            Ok(answer) => answer.unwrap_or(Err(StoreError::Unavailable)),
-            Err(_) => Err(StoreError::Busy),
-        }
+        self.threads.write(command).await
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
-        self.readers.read(Lane::Short, "listing queues", reads::list_queues).await
+        self.threads.readers.read(Lane::Short, "listing queues", reads::list_queues).await
     }
 
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
         let queue = queue.clone();
-        self.readers.read(Lane::Short, "getting a task", move |file| reads::get_task(file, &queue, id)).await
+        self.threads.readers.read(Lane::Short, "getting a task", move |file| reads::get_task(file, &queue, id)).await
     }
 
     async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
         let queue = queue.clone();
-        self.readers.read(Lane::Long, "listing tasks", move |file| reads::list_tasks(file, &queue, query)).await
+        self.threads.readers.read(Lane::Long, "listing tasks", move |file| reads::list_tasks(file, &queue, query)).await
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
         let queue = queue.clone();
         let lane = if selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        self.readers.read(lane, "counting tasks", move |file| reads::count_tasks(file, &queue, &selection)).await
+        self.threads
+            .readers
+            .read(lane, "counting tasks", move |file| reads::count_tasks(file, &queue, &selection))
+            .await
     }
 
     async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
         let queue = queue.clone();
         let lane = if query.selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        self.readers.read(lane, "grouping tasks", move |file| reads::group_tasks(file, &queue, &query)).await
+        self.threads.readers.read(lane, "grouping tasks", move |file| reads::group_tasks(file, &queue, &query)).await
     }
 
     async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
         let read = move |file: &_| reads::list_workers(file, &queue, &query, now);
-        self.readers.read(Lane::Long, "listing observations", read).await
+        self.threads.readers.read(Lane::Long, "listing observations", read).await
     }
 
     async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
         let read = move |file: &_| reads::count_workers(file, &queue, filter.as_ref(), now);
-        self.readers.read(Lane::Long, "counting observations", read).await
+        self.threads.readers.read(Lane::Long, "counting observations", read).await
     }
 
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
         let read = move |file: &_| reads::group_workers(file, &queue, &query, now);
-        self.readers.read(Lane::Long, "grouping observations", read).await
+        self.threads.readers.read(Lane::Long, "grouping observations", read).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {
         if self.failed.load(Ordering::Relaxed) || !self.ownership.still_holds() {
             return Err(StoreError::Unavailable);
         }
-        self.readers.read(Lane::Short, "checking the database", reads::check).await
+        self.threads.readers.read(Lane::Short, "checking the database", reads::check).await
     }
 
     async fn close(&self) {
-        // Waiting for a thread belongs off the async threads; the writer has a sync or two to go at most.
-        tokio::task::block_in_place(|| self.finish());
-    }
-}
-
-/// A bulk update may run longer than it may wait; no request takes more than 30 seconds in all.
-fn patience(command: &Command) -> Duration {
-    match command {
-        Command::UpdateTasks { .. } => PATIENCE * 5,
-        _ => PATIENCE,
+        // On a thread of its own: a caller that has no time to wait for it can leave.
+        let threads = Arc::clone(&self.threads);
+        let (done, finished) = oneshot::channel();
+        let closing = std::thread::Builder::new().name("closing".into()).spawn(move || {
+            threads.finish();
+            let _ = done.send(());
+        });
+        match closing {
+            Ok(_) => drop(finished.await),
+            Err(error) => tracing::error!(%error, "the store could not be closed in order"),
+        }
     }
 }

@@ -72,9 +72,7 @@ impl OpenError {
     /// From SQLite.
     pub(crate) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Self::Damaged(path.into(), error.to_string())
-            }
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(path.into(), error.to_string()),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Owned(path.into()),
             _ => Self::Unusable(path.into(), error.to_string()),
         }

@@ -1,11 +1,13 @@
 //! The readers: a few threads, each with a read-only connection, so that no query runs on an async thread. Short reads
 //! and long ones have lanes of their own: a scan over a million tasks never makes a `get` wait.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, InterruptHandle};
 use taskqueue_store::StoreError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -33,8 +35,14 @@ pub(crate) enum Lane {
     Long,
 }
 
-/// The handle to the reading threads; they end when it is dropped.
+/// The handle to the reading threads; they end when it is closed or dropped.
 pub(crate) struct Readers {
+    /// Nothing once closed.
+    lanes: RwLock<Option<Lanes>>,
+    threads: Mutex<Vec<(InterruptHandle, JoinHandle<()>)>>,
+}
+
+struct Lanes {
     short: Sender<Work>,
     long: Sender<Work>,
 }
@@ -44,16 +52,38 @@ impl Readers {
     pub(crate) fn start(path: &Path) -> rusqlite::Result<Self> {
         let (short, short_work) = channel(WAITING);
         let (long, long_work) = channel(WAITING);
+        let mut handles = Vec::new();
         for (work, threads, name) in [(short_work, SHORT_THREADS, "short-reader"), (long_work, LONG_THREADS, "reader")]
         {
             let work = Arc::new(Mutex::new(work));
             for _ in 0..threads {
                 let (connection, work) = (open::reader(path)?, Arc::clone(&work));
+                let interrupt = connection.get_interrupt_handle();
                 let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&connection, &work));
-                thread.map_err(|_| rusqlite::Error::UnwindingPanic)?;
+                handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
-        Ok(Self { short, long })
+        Ok(Self { lanes: RwLock::new(Some(Lanes { short, long })), threads: Mutex::new(handles) })
+    }
+
+    /// Takes no more reads, cuts off those under way and closes the connections.
+    pub(crate) fn close(&self) {
+        drop(self.lanes.write().unwrap_or_else(PoisonError::into_inner).take());
+        for (interrupt, thread) in std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)) {
+            interrupt.interrupt();
+            // A thread that ended by a panic is gone as well.
+            let _ = thread.join();
+        }
+    }
+
+    fn send(&self, lane: Lane, work: Work) -> Result<(), StoreError> {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        let lanes = lanes.as_ref().ok_or(StoreError::Unavailable)?;
+        let sender = match lane {
+            Lane::Short => &lanes.short,
+            Lane::Long => &lanes.long,
+        };
+        sender.try_send(work).map_err(|_| StoreError::Busy)
     }
 
     /// Runs a read on a thread of the lane, in one snapshot of the database.
@@ -69,11 +99,7 @@ impl Readers {
                 let _ = answer.send(in_snapshot(connection, read));
             }
         });
-        let sender = match lane {
-            Lane::Short => &self.short,
-            Lane::Long => &self.long,
-        };
-        sender.try_send(work).map_err(|_| StoreError::Busy)?;
+        self.send(lane, work)?;
         match tokio::time::timeout(patience(lane), answered).await {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err(ReadError::Refused(error)))) => Err(error),
@@ -127,7 +153,8 @@ fn run(connection: &Connection, work: &Mutex<Receiver<Work>>) {
         // One thread waits for work, the others for their turn to wait.
         let next = work.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match next {
-            Some(work) => work(connection),
+            // A panic costs its caller the answer, not the others their thread.
+            Some(work) => drop(catch_unwind(AssertUnwindSafe(|| work(connection)))),
             None => return,
         }
     }

@@ -9,7 +9,9 @@ use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGro
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::selection::{
+    FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection,
+};
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -97,7 +99,7 @@ fn list_by_index(
         if !query.selection.matches(&RowFields(row)) {
             return Ok(GO_ON);
         }
-        more = page.take(rows::task(row, queue)?).is_err();
+        more = !page.takes(rows::task(row, queue)?);
         Ok(if more { Go::Break(()) } else { GO_ON })
     };
     let (start, end) = (String::new(), BEHIND_EVERY_ID.to_owned());
@@ -141,7 +143,7 @@ fn list_by_looking_at_all(
     let mut statement = connection.prepare_cached(sql::LOAD_TASK)?;
     for task in first.into_sorted() {
         let task = statement.query_row([task.0], |row| rows::task(row, queue))?;
-        if page.take(task).is_err() {
+        if !page.takes(task) {
             return Ok(page.finish(true));
         }
     }

@@ -176,7 +176,12 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
     Ok(Observation {
         id: parsed(row, 0)?,
         queue: queue.clone(),
-        report: Report { route: parsed(row, 1)?, status: parsed(row, 2)?, task_id: parsed_or_null(row, 3)? },
+        report: Report {
+            route: parsed(row, 1)?,
+            status: parsed(row, 2)?,
+            task_id: parsed_or_null(row, 3)?,
+            metadata: JsonObject::from_canonical(row.get_ref(6)?.as_str()?),
+        },
         last_seen_at: time(row, 4)?,
         expires_at: time(row, 5)?,
     })
@@ -206,16 +211,11 @@ pub(crate) struct BoardRow {
     pub(crate) priority: i64,
     pub(crate) pending_seq: i64,
     pub(crate) updated_at: Timestamp,
-    pub(crate) run: Option<ActiveRun>,
     pub(crate) finished_run_id: Option<RunId>,
 }
 
 /// A line of `load_board.sql`; its routes are read with [`board_routes`], only where they are needed.
 pub(crate) fn board(row: &Row<'_>) -> Result<BoardRow> {
-    let run = match parsed_or_null(row, 7)? {
-        Some(run_id) => Some(ActiveRun { run_id, lease_expires_at: time(row, 8)? }),
-        None => None,
-    };
     Ok(BoardRow {
         key: key(row)?,
         queue_key: row.get(1)?,
@@ -223,8 +223,7 @@ pub(crate) fn board(row: &Row<'_>) -> Result<BoardRow> {
         priority: row.get(3)?,
         pending_seq: row.get(4)?,
         updated_at: time(row, 6)?,
-        run,
-        finished_run_id: parsed_or_null(row, 9)?,
+        finished_run_id: parsed_or_null(row, 7)?,
     })
 }
 

@@ -37,7 +37,7 @@ impl<'a> SqliteTransaction<'a> {
     }
 
     /// Writes what was put off. Must come before `COMMIT`.
-    pub(crate) fn finish(mut self) -> Loaded<()> {
+    pub(crate) fn finish(&mut self) -> Loaded<()> {
         self.flush_tally()
     }
 
@@ -214,6 +214,9 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
+        if let Some(key) = self.board.running_task(queue, id) {
+            return Ok(Some(key));
+        }
         self.one(sql::FIND_TASK, params![queue.0, id.as_str()], "finding a task", rows::key)
     }
 
@@ -223,6 +226,9 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
+        if let Some(head) = self.board.running_head(key) {
+            return Ok(head.clone());
+        }
         self.one(sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(StoreError::Unavailable)
     }
 
@@ -376,6 +382,7 @@ impl Transaction for SqliteTransaction<'_> {
             report.task_id.as_ref().map(TaskId::as_str),
             observation.last_seen_at.as_micros(),
             observation.expires_at.as_micros(),
+            report.metadata.as_str(),
         ];
         self.run(sql::SAVE_OBSERVATION, values, "saving an observation").map(drop)
     }

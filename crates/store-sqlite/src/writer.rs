@@ -2,6 +2,7 @@
 //! queued behind it, runs them in one transaction, commits once, then releases every answer. There is no timer: the next
 //! batch forms while the last one is being synced.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,8 +26,8 @@ use crate::transaction::SqliteTransaction;
 /// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
 /// by so many already that its part of each command is below a microsecond.
 const BATCH: usize = 256;
-/// Tasks of a deleted queue that are removed in one transaction while nothing else waits: some milliseconds.
-const PURGE: u32 = 500;
+/// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
+const PURGE: u32 = 100;
 /// Pause between two attempts to open a failed database again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
@@ -147,59 +148,39 @@ impl Writer {
         if !self.ready() {
             return Err(StoreError::Unavailable);
         }
-        self.connection.execute_batch("BEGIN IMMEDIATE").doing("beginning a transaction")?;
-        let done = self.execute_all(commands).and_then(|answers| {
-            self.connection.execute_batch("COMMIT").doing("committing")?;
-            Ok(answers)
-        });
-        match done {
-            Ok(answers) => {
-                self.purging |= commands.iter().any(|command| matches!(command, Command::DeleteQueue { .. }));
-                self.checkpointer.committed(&self.connection);
-                Ok(answers)
-            }
-            Err(error) => {
-                self.recover();
-                Err(error)
-            }
-        }
-    }
-
-    fn execute_all(&mut self, commands: &[&Command]) -> Result<Vec<Outcome>, StoreError> {
-        let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, self.clock.now());
-        let credited_runs = credit_after_outage(&mut tx, self.credit_seconds)?;
-        let mut answers = Vec::with_capacity(commands.len());
-        for command in commands {
-            match execute(&mut tx, command, self.credit_seconds) {
-                Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
-                // The credit was granted before the scan could do it; the scan tells it all the same.
-                Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),
-                answer => answers.push(answer),
-            }
-        }
-        tx.finish()?;
+        let credit_seconds = self.credit_seconds;
+        let answers = self.in_transaction(|tx| execute_all(tx, commands, credit_seconds))?;
+        // A purge that failed is taken up again with the next scan.
+        let purges = |command: &&Command| matches!(command, Command::DeleteQueue { .. } | Command::Scan);
+        self.purging |= commands.iter().any(purges);
         Ok(answers)
     }
 
     fn purge(&mut self) {
-        let purge = |writer: &mut Self| -> Result<bool, StoreError> {
-            writer.connection.execute_batch("BEGIN IMMEDIATE").doing("beginning a purge")?;
-            let mut tx = SqliteTransaction::new(&writer.connection, &mut writer.board, writer.clock.now());
-            let more = tx.purge(PURGE)?;
+        self.purging = self.in_transaction(|tx| tx.purge(PURGE)).unwrap_or(false);
+    }
+
+    /// Begins, works, commits. Whatever goes wrong, a panic included, leaves the file as it was, and the board is read anew.
+    fn in_transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.connection.execute_batch("BEGIN IMMEDIATE").doing("beginning a transaction")?;
+        let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, self.clock.now());
+        let worked = catch_unwind(AssertUnwindSafe(|| {
+            let value = work(&mut tx)?;
             tx.finish()?;
-            writer.connection.execute_batch("COMMIT").doing("committing a purge")?;
-            Ok(more)
-        };
-        match purge(self) {
-            Ok(more) => {
-                self.purging = more;
-                self.checkpointer.committed(&self.connection);
-            }
-            Err(_) => {
-                self.purging = false;
-                self.recover();
-            }
+            Ok(value)
+        }));
+        let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
+            self.connection.execute_batch("COMMIT").doing("committing")?;
+            Ok(value)
+        });
+        match done {
+            Ok(_) => self.checkpointer.committed(&self.connection),
+            Err(_) => self.recover(),
         }
+        done
     }
 
     /// After a failed transaction: what the file holds is the truth, so the board is read again. If that fails too, the
@@ -256,6 +237,25 @@ impl Writer {
             Err(error) => drop(failed("opening the database again", &error)),
         }
     }
+}
+
+/// Runs commands one after the other; a refusal is an answer, a failure of the storage ends it all.
+fn execute_all(
+    tx: &mut SqliteTransaction<'_>,
+    commands: &[&Command],
+    credit_seconds: i64,
+) -> Result<Vec<Outcome>, StoreError> {
+    let credited_runs = credit_after_outage(tx, credit_seconds)?;
+    let mut answers = Vec::with_capacity(commands.len());
+    for command in commands {
+        match execute(tx, command, credit_seconds) {
+            Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
+            // The credit was granted before the scan could do it; the scan tells it all the same.
+            Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),
+            answer => answers.push(answer),
+        }
+    }
+    Ok(answers)
 }
 
 fn release(request: Request, answer: Outcome) {

@@ -213,9 +213,8 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
-        let claimable = |task: &Task| {
-            task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str())
-        };
+        let claimable =
+            |task: &Task| task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str());
         let pending = self.state.tasks_of(queue).filter(|(_, task)| claimable(task));
         let place = |task: &Task| (std::cmp::Reverse(task.definition.priority), task.lifecycle.pending_seq);
         Ok(pending.min_by_key(|(_, task)| place(task)).map(|(key, _)| key))

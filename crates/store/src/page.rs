@@ -58,15 +58,15 @@ impl TaskPage {
         Self { order, limit: usize::from(limit), queue, bytes: 0, items: Vec::new() }
     }
 
-    /// Takes a task if the page has room for it; otherwise the page is full and another one follows.
-    pub fn take(&mut self, task: Task) -> Result<(), ()> {
+    /// Takes a task if the page has room for it and says so; otherwise the page is full and another one follows.
+    pub fn takes(&mut self, task: Task) -> bool {
         let bytes = task.resource_bytes();
-        if self.items.len() == self.limit || (!self.items.is_empty() && self.bytes + bytes > PAGE_BYTES) {
-            return Err(());
+        let full = self.items.len() == self.limit || (!self.items.is_empty() && self.bytes + bytes > PAGE_BYTES);
+        if !full {
+            self.bytes += bytes;
+            self.items.push(task);
         }
-        self.bytes += bytes;
-        self.items.push(task);
-        Ok(())
+        !full
     }
 
     /// The page; `more` says whether a task was left that did not fit.
@@ -81,7 +81,7 @@ impl TaskPage {
 pub fn page_of_tasks(tasks: impl Iterator<Item = Task>, order: TaskOrder, limit: u16, queue: QueueKey) -> Page<Task> {
     let mut page = TaskPage::new(order, limit, queue);
     for task in tasks {
-        if page.take(task).is_err() {
+        if !page.takes(task) {
             return page.finish(true);
         }
     }

@@ -1,8 +1,8 @@
 //! The trait that the server sees: one way to write, a handful of reads, a check and an orderly end.
 
 use async_trait::async_trait;
-use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Routes, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
-use taskqueue_core::limits::JSON_DEPTH;
+use taskqueue_core::limits::{JSON_DEPTH, REPORT_METADATA_BYTES};
 use taskqueue_core::observation::WorkerStatus;
 
 use super::error::{At, Findings};
@@ -45,6 +45,16 @@ pub(super) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) ->
         Err(ObjectError::Unusable { path, what }) => add_inside(at, &path, findings, unusable(what)),
     }
     None
+}
+
+/// What a worker says of itself beyond the contract.
+pub(super) fn report_metadata(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
+    let metadata = object(value, at, findings)?;
+    if metadata.as_str().len() > REPORT_METADATA_BYTES {
+        findings.add(at, format!("use at most {REPORT_METADATA_BYTES} bytes"));
+        return None;
+    }
+    Some(metadata)
 }
 
 /// Notes an error at the end of a path inside an object.

@@ -138,7 +138,7 @@ pub struct Failure {
     pub traceback: Option<String>,
 }
 
-/// What a worker reports of itself; all three fields are required.
+/// What a worker reports of itself; the first three fields are required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerReport {
@@ -149,6 +149,10 @@ pub struct WorkerReport {
     /// The task it works on; never looked up.
     #[schema(required = true)]
     pub task_id: Option<TaskId>,
+    /// What else it says of itself, at most 16 KiB; shown with the observation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 fn empty_args() -> Object {

@@ -65,7 +65,7 @@ fn every_decoder_reads_what_its_schema_writes() {
     reads::<Complete>(&CompleteRequest { run_id: run_id(), result: object() });
     let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     reads::<Fail>(&FailRequest { run_id: run_id(), error });
-    reads::<Report>(&WorkerReport { route: route(), status: WorkerStatus::Idle, task_id: None });
+    reads::<Report>(&WorkerReport { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: None });
 }
 
 #[test]

@@ -33,6 +33,10 @@ pub struct Observation {
     pub last_seen_at: Timestamp,
     /// When it stops counting: 300 seconds later.
     pub expires_at: Timestamp,
+    /// What else it says of itself; only there for workers that report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, nullable = false)]
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// One page of observations, ordered by id.

@@ -159,8 +159,11 @@ mod tests {
         stop: Duration::from_secs(8),
     };
 
+    /// A second, and what happens at it.
+    type Step = (u64, fn(&mut Activity, Instant));
+
     /// What happens to a connection that did `steps` (each at its second) when its timer rings at `second`.
-    fn verdict_at(second: u64, steps: &[(u64, fn(&mut Activity, Instant))]) -> Verdict {
+    fn verdict_at(second: u64, steps: &[Step]) -> Verdict {
         let start = Instant::now();
         let mut activity = Activity::new(start);
         for (at, step) in steps {
@@ -194,7 +197,7 @@ mod tests {
     fn each_phase_has_its_own_timeout() {
         let bytes = Activity::bytes_arrived;
         let (request, ends, flushed) = (Activity::request_begins, Activity::response_ends, Activity::flushed);
-        type Case<'a> = (&'a str, u64, &'a [(u64, fn(&mut Activity, Instant))], Verdict);
+        type Case<'a> = (&'a str, u64, &'a [Step], Verdict);
         let cases: &[Case<'_>] = &[
             ("fresh", 0, &[], wait_until(1)),
             ("still idle", 1, &[], Verdict::Park),

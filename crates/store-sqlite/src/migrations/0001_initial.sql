@@ -79,6 +79,7 @@ CREATE TABLE observations (
     task_id      TEXT,
     last_seen_at INTEGER NOT NULL,
     expires_at   INTEGER NOT NULL,
+    metadata     TEXT NOT NULL,
     PRIMARY KEY (queue_key, id)
 ) STRICT, WITHOUT ROWID;
 

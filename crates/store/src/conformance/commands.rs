@@ -185,8 +185,12 @@ pub fn to_routes(names: &[&str]) -> Update {
 
 /// A worker reports itself.
 pub fn observe(in_queue: &str, id: impl std::fmt::Display, for_route: &str, status: WorkerStatus) -> Command {
-    let report = Report { route: route(for_route), status, task_id: None };
-    Command::ReportWorker { queue: queue(in_queue), id: worker_id(id), report }
+    Command::ReportWorker { queue: queue(in_queue), id: worker_id(id), report: worker_report(for_route, status) }
+}
+
+/// What a worker without a task reports.
+pub fn worker_report(for_route: &str, status: WorkerStatus) -> Report {
+    Report { route: route(for_route), status, task_id: None, metadata: JsonObject::empty() }
 }
 
 /// A worker goes away.

@@ -3,12 +3,13 @@
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::Action;
 use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::task::Failure;
 use taskqueue_core::update::Update;
 
-use super::commands::{queue, route, routes, run_id, task_filter, task_id, worker_id};
+use super::commands::{object, queue, route, routes, run_id, task_filter, task_id, worker_id};
 use super::filters::{filter_text, json, name};
 use super::random::Random;
 use crate::StoreError;
@@ -88,7 +89,7 @@ impl Generator {
             38..=49 => {
                 let action = match self.random.below(8) {
                     0..=2 => Action::Cancel,
-                    3..=6 => Action::Requeue,
+                    3..=5 => Action::Requeue,
                     _ => Action::Delete,
                 };
                 Command::Act { queue, id: self.task(), action }
@@ -104,6 +105,7 @@ impl Generator {
                     route: route(self.random.pick(&["a", "B"])),
                     status: self.random.pick(&WorkerStatus::ALL),
                     task_id: self.random.percent(50).then(|| self.task()),
+                    metadata: self.random.pick(&[JsonObject::empty(), object(r#"{"gpu":1}"#)]),
                 };
                 Command::ReportWorker { queue, id: worker_id(self.random.below(WORKERS)), report }
             }
@@ -114,7 +116,7 @@ impl Generator {
 
     /// Few different definitions for each id, so that creations replay and conflict.
     fn definition(&mut self) -> Definition {
-        if self.random.percent(30) {
+        if self.random.percent(50) {
             return Definition::default();
         }
         Definition {

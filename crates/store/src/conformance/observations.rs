@@ -22,7 +22,11 @@ async fn workers(bench: &Bench, in_queue: &str, filter: Option<&str>) -> Vec<Obs
 
 pub async fn a_report_is_seen_until_it_expires(storage: &impl Storage) {
     let bench = Bench::with_queue(storage).await;
-    let report = Report { route: route("a"), status: WorkerStatus::Idle, task_id: Some(task_id(7)) };
+    let report = Report {
+        task_id: Some(task_id(7)),
+        metadata: object(r#"{"gpu":1}"#),
+        ..worker_report("a", WorkerStatus::Idle)
+    };
     let command = Command::ReportWorker { queue: queue("q"), id: worker_id(1), report: report.clone() };
     assert_eq!(bench.ok(command).await, Answer::Done);
     let (last_seen_at, expires_at) = (bench.now(), bench.now().plus_seconds(300));
@@ -144,7 +148,7 @@ pub async fn observations_never_touch_tasks(storage: &impl Storage) {
     bench.create(1, Definition::default()).await;
     bench.claim(1).await;
     let before = bench.get(1).await;
-    let report = Report { route: route("default"), status: WorkerStatus::Busy, task_id: Some(task_id(1)) };
+    let report = Report { task_id: Some(task_id(1)), ..worker_report("default", WorkerStatus::Busy) };
     bench.ok(Command::ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;
     bench.ok(withdraw("q", 1)).await;
     assert_eq!(bench.get(1).await, before);

@@ -1,0 +1,21 @@
+# What can be done with this repository. `make` alone prints this list.
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: ## Build and start the server on the embedded database (more flags: make serve ARGS="--queue default")
+	cargo run --release --package taskqueue -- serve $(ARGS)
+
+test: ## Install what the tests need where it is missing, then run all of them
+	scripts/install-test-needs
+	cargo test --workspace
+	scripts/interop-test
+
+check: ## Formatting, lints, documentation and the house rules, warnings denied
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
+	cargo test --package taskqueue --test tidy

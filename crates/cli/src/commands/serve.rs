@@ -1,0 +1,63 @@
+//! `taskqueue serve`: from arguments to a running server and back, in the order in which things can be refused.
+
+use std::future::Future;
+use std::io;
+
+use taskqueue_server::{Config, ListenAddress, ListenError, Listener};
+use taskqueue_store::StoreError;
+use taskqueue_store::command::Command;
+use tokio::select;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+use crate::{logging, open_files, open_store, output, token};
+
+/// Serves until a signal says stop.
+///
+/// The address is bound before the database is touched: a start that fails for want of the address leaves no file
+/// behind, and clients that come while a large database is opened wait instead of being refused.
+pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+    logging::start(args.log_format, args.log_level);
+    open_files::raise_limit();
+    let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
+    let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
+    let listener = bind(&args.listen, token.is_some()).await?;
+    let store = open_store::open(&args.database, args.outage_credit)?;
+    for queue in args.queues {
+        store.write(Command::CreateQueue(queue)).await.map_err(refused)?;
+    }
+    let base_url = listener.base_url();
+    let ready = || output::data(&base_url);
+    taskqueue_server::run(listener, store, Config::new(token), ready, stop).await.map_err(refused)
+}
+
+async fn bind(address: &ListenAddress, has_token: bool) -> Result<Listener, Failure> {
+    Listener::bind(address, has_token).await.map_err(|error| {
+        let advice = match error {
+            ListenError::NeedsToken(_) => "set TASKQUEUE_TOKEN or --token-file, or listen on 127.0.0.1",
+            ListenError::InUse(_) => "stop it or choose another --listen",
+            ListenError::NotASocket(_) | ListenError::Failed(..) => "choose another --listen",
+        };
+        Failure::Refused(format!("{error}; {advice}"))
+    })
+}
+
+/// The database was opened but could not be written. The store has logged why.
+fn refused(error: StoreError) -> Failure {
+    Failure::Refused(format!("the database cannot be written: {error}; see the log lines above"))
+}
+
+/// Ends when the process is asked to stop. Signals that come before it is awaited are not lost.
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        let name = select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        info!("received {name}");
+    })
+}

@@ -1,0 +1,110 @@
+//! Where the token comes from: a file or the environment, never the command line. No message ever shows it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use taskqueue_server::auth::Token;
+
+use crate::failure::Failure;
+
+/// The environment variable that holds the token.
+pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";
+
+/// The token, if there is one: from `file`, or else from `variable`, the value of [`VARIABLE`].
+pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Option<Token>, Failure> {
+    match (file, variable) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            Err(Failure::Usage(format!("both --token-file and {VARIABLE} give a token; use one of them")))
+        }
+        (Some(path), None) => from_file(path).map(Some),
+        (None, Some(value)) => checked(value.to_str(), VARIABLE).map(Some),
+    }
+}
+
+/// Editors and `echo` end a file with a line end, which is not part of the token.
+fn from_file(path: &Path) -> Result<Token, Failure> {
+    let name = path.display().to_string();
+    let bytes =
+        fs::read(path).map_err(|error| Failure::Refused(format!("cannot read the token file {name}: {error}")))?;
+    let text = std::str::from_utf8(&bytes).ok();
+    checked(
+        text.map(|text| text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line))),
+        &name,
+    )
+}
+
+fn checked(text: Option<&str>, source: &str) -> Result<Token, Failure> {
+    text.and_then(Token::parse).ok_or_else(|| {
+        let empty = text.is_some_and(str::is_empty);
+        let problem = if empty { "is empty" } else { "has characters other than visible ASCII" };
+        Failure::Refused(format!("the token in {source} {problem}; make one with: openssl rand -hex 32"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    fn outcome(loaded: Result<Option<Token>, Failure>) -> &'static str {
+        match loaded {
+            Ok(None) => "none",
+            Ok(Some(_)) => "token",
+            Err(Failure::Usage(_)) => "usage",
+            Err(Failure::Refused(_)) => "refused",
+        }
+    }
+
+    #[test]
+    fn a_token_file_holds_one_line_of_visible_ascii() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        let cases: [(&[u8], &str); 11] = [
+            (b"secret", "token"),
+            (b"secret\n", "token"),
+            (b"secret\r\n", "token"),
+            (b"!~", "token"),
+            (b"", "refused"),
+            (b"\n", "refused"),
+            (b"two words\n", "refused"),
+            (b"secret\n\n", "refused"),
+            (b"tab\there", "refused"),
+            ("schlüssel".as_bytes(), "refused"),
+            (b"\xff\xfe", "refused"),
+        ];
+        for (content, expected) in cases {
+            fs::write(&path, content).unwrap();
+            assert_eq!(outcome(load(Some(&path), None)), expected, "{content:?}");
+        }
+        assert_eq!(outcome(load(Some(&directory.path().join("missing")), None)), "refused");
+    }
+
+    #[test]
+    fn the_environment_is_the_other_source_and_both_together_are_a_mistake() {
+        let cases = [
+            (None, "none"),
+            (Some(OsString::from("secret")), "token"),
+            (Some(OsString::new()), "refused"),
+            (Some(OsString::from("secret\n")), "refused"),
+            (Some(OsString::from_vec(vec![0xff])), "refused"),
+        ];
+        for (variable, expected) in cases {
+            assert_eq!(outcome(load(None, variable.clone())), expected, "{variable:?}");
+        }
+        assert_eq!(outcome(load(Some(Path::new("missing")), Some("secret".into()))), "usage");
+    }
+
+    #[test]
+    fn no_message_shows_the_token() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        fs::write(&path, "hush hush").unwrap();
+        for loaded in [load(Some(&path), None), load(None, Some("hush hush".into()))] {
+            let failure = loaded.map(|_| ()).unwrap_err();
+            assert!(!failure.message().contains("hush"), "{}", failure.message());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `/health` and `/openapi.json` (api-v2.md section 4).
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// Every operation of the contract, with `{}` for each path parameter.
+const OPERATIONS: [(&str, &str); 22] = [
+    ("get", "/health"),
+    ("put", "/api/v2/queues/{}"),
+    ("get", "/api/v2/queues"),
+    ("delete", "/api/v2/queues/{}"),
+    ("put", "/api/v2/queues/{}/tasks/{}"),
+    ("get", "/api/v2/queues/{}/tasks/{}"),
+    ("get", "/api/v2/queues/{}/tasks"),
+    ("get", "/api/v2/queues/{}/tasks/count"),
+    ("patch", "/api/v2/queues/{}/tasks/{}"),
+    ("patch", "/api/v2/queues/{}/tasks"),
+    ("post", "/api/v2/queues/{}/tasks/{}/cancel"),
+    ("post", "/api/v2/queues/{}/tasks/{}/requeue"),
+    ("delete", "/api/v2/queues/{}/tasks/{}"),
+    ("get", "/api/v2/queues/{}/workers"),
+    ("get", "/api/v2/queues/{}/workers/count"),
+    ("put", "/api/v2/queues/{}/workers/{}"),
+    ("delete", "/api/v2/queues/{}/workers/{}"),
+    ("post", "/api/v2/queues/{}/tasks/claim"),
+    ("post", "/api/v2/queues/{}/tasks/{}/heartbeat"),
+    ("post", "/api/v2/queues/{}/tasks/{}/complete"),
+    ("post", "/api/v2/queues/{}/tasks/{}/fail"),
+    ("post", "/api/v2/queues/{}/tasks/{}/unclaim"),
+];
+
+/// A path of the schema without the names of its parameters.
+fn anonymous(path: &str) -> String {
+    let part = |part: &str| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+fn schema() -> Value {
+    Server::start().get("/openapi.json").expect(200).json()
+}
+
+#[test]
+fn health_tells_that_the_database_works() {
+    let server = Server::start();
+    let health = server.get("/health").expect(200).json();
+    for (member, value) in [("status", json!("ok")), ("database", json!("ok"))] {
+        assert_eq!(health[member], value, "{health}");
+    }
+    assert!(health["api_version"] == json!("2") || health["api_version"] == json!(2), "{health}");
+}
+
+#[test]
+fn the_schema_describes_every_operation() {
+    let schema = schema();
+    assert!(schema["openapi"].as_str().is_some_and(|version| version.starts_with("3.")), "{}", schema["openapi"]);
+    assert_eq!(schema["info"]["version"].as_str().map(str::is_empty), Some(false));
+    let paths = schema["paths"].as_object().unwrap();
+    for (method, path) in OPERATIONS {
+        let found = paths.iter().any(|(known, item)| anonymous(known) == path && item[method].is_object());
+        assert!(found, "{method} {path} is not described");
+    }
+}
+
+#[test]
+fn the_schema_describes_nothing_that_does_not_exist() {
+    let server = Server::start();
+    let schema = server.get("/openapi.json").expect(200).json();
+    for (path, item) in schema["paths"].as_object().unwrap() {
+        let concrete = anonymous(path).replace("{}", "x");
+        for method in ["get", "put", "post", "patch", "delete"].iter().filter(|&method| item[*method].is_object()) {
+            let response = server.call(&method.to_uppercase(), &concrete, ());
+            let known =
+                response.status < 400 || !matches!(response.code().as_str(), "not_found" | "method_not_allowed");
+            assert!(known, "{response:?}");
+        }
+    }
+}
+
+#[test]
+fn every_reference_of_the_schema_resolves() {
+    fn check(value: &Value, root: &Value) {
+        if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
+            let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+            assert!(target.is_some(), "{reference} leads nowhere");
+        }
+        match value {
+            Value::Object(members) => members.values().for_each(|member| check(member, root)),
+            Value::Array(elements) => elements.iter().for_each(|element| check(element, root)),
+            _ => {}
+        }
+    }
+    let schema = schema();
+    check(&schema, &schema);
+}
+
+#[test]
+fn every_operation_has_its_own_name() {
+    let schema = schema();
+    let items = schema["paths"].as_object().unwrap().values();
+    let operations = items
+        .flat_map(|item| item.as_object().unwrap().values())
+        .filter(|operation| operation["responses"].is_object());
+    let mut names: Vec<&str> = operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "{names:?}");
+}

@@ -1,0 +1,279 @@
+//! Shortcuts for the API: paths and identifiers by number, and the calls that most tests need in the queue `q`.
+//! A shortcut that returns a `Value` has checked the success already.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::{IntoBody, Request, Response, Server, assert_task};
+
+/// The five states of a task, in the order of the contract.
+pub(crate) const STATES: [&str; 5] = ["pending", "running", "succeeded", "failed", "cancelled"];
+
+/// The limit of a body and of stored data, in bytes.
+pub(crate) const MIB: usize = 1_048_576;
+
+/// An order in which the ids of a list are the order of their numbers.
+pub(crate) const BY_ID: &str = "order_by=id&descending=false&limit=1000";
+
+pub(crate) fn task_id(n: usize) -> String {
+    format!("t_{n:012}")
+}
+
+pub(crate) fn run_id(n: usize) -> String {
+    format!("r_{n:012}")
+}
+
+pub(crate) fn worker_id(n: usize) -> String {
+    format!("w_{n:012}")
+}
+
+/// A path in the queue `q`.
+pub(crate) fn in_queue(rest: &str) -> String {
+    format!("/api/v2/queues/q{rest}")
+}
+
+/// A path of task `n` in the queue `q`.
+pub(crate) fn of_task(n: usize, rest: &str) -> String {
+    in_queue(&format!("/tasks/{}{rest}", task_id(n)))
+}
+
+/// A path of worker `n` in the queue `q`.
+pub(crate) fn of_worker(n: usize) -> String {
+    in_queue(&format!("/workers/{}", worker_id(n)))
+}
+
+/// Percent-encodes everything but the characters that never need it.
+pub(crate) fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// The list of tasks of `q` with these query parameters, encoded.
+pub(crate) fn tasks_where(parameters: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+    in_queue(&format!("/tasks?{}", pairs.join("&")))
+}
+
+/// The smallest valid body of a worker-protocol action.
+pub(crate) fn action_body(action: &str, run: usize) -> Value {
+    match action {
+        "complete" => json!({"run_id": run_id(run), "result": {}}),
+        "fail" => json!({"run_id": run_id(run), "error": {"type": "E", "message": "m"}}),
+        _ => json!({"run_id": run_id(run)}),
+    }
+}
+
+/// A worker report for the route `default` without a task.
+pub(crate) fn idle() -> Value {
+    json!({"route": "default", "status": "idle", "task_id": null})
+}
+
+/// Nested arrays inside one object: `{"a":[[...]]}` with this many containers in all.
+pub(crate) fn nested(depth: usize) -> String {
+    format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1))
+}
+
+/// The numbers of the tasks in a list answer.
+pub(crate) fn numbers(page: &Value) -> Vec<usize> {
+    let items = page["items"].as_array().unwrap_or_else(|| panic!("no items in {page}"));
+    items.iter().map(|task| task["id"].as_str().unwrap()[2..].parse().unwrap()).collect()
+}
+
+/// Runs the closure in so many threads that begin together; gives the results in thread order.
+pub(crate) fn in_parallel<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let (barrier, work) = (&Barrier::new(threads), &work);
+    thread::scope(|scope| {
+        let start = |n| {
+            scope.spawn(move || {
+                barrier.wait();
+                work(n)
+            })
+        };
+        let handles: Vec<_> = (0..threads).map(start).collect();
+        handles.into_iter().map(|handle| handle.join().expect("no thread panics")).collect()
+    })
+}
+
+/// Runs the work while each of the others runs again and again beside it, with the number of the round, until the work
+/// has ended or panicked.
+pub(crate) fn meanwhile(others: &[&(dyn Fn(usize) + Sync)], work: impl FnOnce()) {
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let done = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for other in others {
+            scope.spawn(move || (0..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(other));
+        }
+        let _done = Done(done);
+        work();
+    });
+}
+
+#[track_caller]
+fn checked(task: Value) -> Value {
+    assert_task(&task);
+    task
+}
+
+impl Server {
+    #[track_caller]
+    pub(crate) fn call(&self, method: &str, path: &str, body: impl IntoBody) -> Response {
+        self.send(&Request::new(method, path).json(body))
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.call("GET", path, ())
+    }
+
+    #[track_caller]
+    pub(crate) fn put(&self, path: &str, body: impl IntoBody) -> Response {
+        self.call("PUT", path, body)
+    }
+
+    #[track_caller]
+    pub(crate) fn post(&self, path: &str, body: impl IntoBody) -> Response {
+        self.call("POST", path, body)
+    }
+
+    #[track_caller]
+    pub(crate) fn patch(&self, path: &str, body: impl IntoBody) -> Response {
+        self.call("PATCH", path, body)
+    }
+
+    #[track_caller]
+    pub(crate) fn delete(&self, path: &str) -> Response {
+        self.call("DELETE", path, ())
+    }
+
+    #[track_caller]
+    pub(crate) fn create_queue(&self, name: &str) {
+        let response = self.put(&format!("/api/v2/queues/{name}"), ()).expect(201);
+        assert_eq!(response.json(), json!({"name": name}));
+    }
+
+    /// Creates task `n`; gives the new task.
+    #[track_caller]
+    pub(crate) fn create(&self, n: usize, body: impl IntoBody) -> Value {
+        checked(self.put(&of_task(n, ""), body).expect(201).json())
+    }
+
+    /// Creates task `n` in another queue than `q`.
+    #[track_caller]
+    pub(crate) fn create_in(&self, queue: &str, n: usize, body: impl IntoBody) -> Value {
+        let path = format!("/api/v2/queues/{queue}/tasks/{}", task_id(n));
+        checked(self.put(&path, body).expect(201).json())
+    }
+
+    #[track_caller]
+    pub(crate) fn task(&self, n: usize) -> Value {
+        checked(self.get(&of_task(n, "")).expect(200).json())
+    }
+
+    /// Claims for any route and queue, with any outcome.
+    #[track_caller]
+    pub(crate) fn claim_for(&self, queue: &str, route: &str, run: usize) -> Response {
+        let body = json!({"route": route, "run_id": run_id(run)});
+        self.post(&format!("/api/v2/queues/{queue}/tasks/claim"), body)
+    }
+
+    /// Claims for the route `default`; gives the whole answer.
+    #[track_caller]
+    pub(crate) fn claim(&self, run: usize) -> Value {
+        let claim = self.claim_for("q", "default", run).expect(200).json();
+        assert_task(&claim["task"]);
+        claim
+    }
+
+    /// Claims for the route `default`; gives the number of the task.
+    #[track_caller]
+    pub(crate) fn claimed(&self, run: usize) -> usize {
+        self.claim(run)["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
+    }
+
+    /// A worker-protocol action with its smallest valid body.
+    #[track_caller]
+    pub(crate) fn act(&self, n: usize, action: &str, run: usize) -> Response {
+        self.post(&of_task(n, &format!("/{action}")), action_body(action, run))
+    }
+
+    #[track_caller]
+    pub(crate) fn cancel(&self, n: usize) -> Response {
+        self.post(&of_task(n, "/cancel"), ())
+    }
+
+    #[track_caller]
+    pub(crate) fn requeue(&self, n: usize) -> Response {
+        self.post(&of_task(n, "/requeue"), ())
+    }
+
+    /// Creates task `n` with the only route `only-n` and one attempt, and brings it into the state, with run `1000 + n`
+    /// where the state needs a run. Gives the task.
+    #[track_caller]
+    pub(crate) fn create_in_state(&self, n: usize, state: &str) -> Value {
+        let route = format!("only-{n}");
+        self.create(n, json!({"routes": [route], "max_attempts": 1}));
+        if matches!(state, "running" | "succeeded" | "failed") {
+            self.claim_for("q", &route, 1000 + n).expect(200);
+        }
+        match state {
+            "succeeded" => drop(self.act(n, "complete", 1000 + n).expect(204)),
+            "failed" => drop(self.act(n, "fail", 1000 + n).expect(204)),
+            "cancelled" => drop(self.cancel(n).expect(200)),
+            _ => {}
+        }
+        let task = self.task(n);
+        assert_eq!(task["status"], state);
+        task
+    }
+
+    /// One page of tasks of `q`, each of them checked.
+    #[track_caller]
+    pub(crate) fn list(&self, query: &str) -> Value {
+        let page = self.get(&in_queue(&format!("/tasks?{query}"))).expect(200).json();
+        page["items"].as_array().unwrap().iter().for_each(assert_task);
+        page
+    }
+
+    /// Everything that there is to see of the tasks in `q`.
+    #[track_caller]
+    pub(crate) fn snapshot(&self) -> Value {
+        self.list(BY_ID)
+    }
+
+    /// The numbers on one page of tasks of `q`.
+    #[track_caller]
+    pub(crate) fn ids(&self, query: &str) -> Vec<usize> {
+        numbers(&self.list(query))
+    }
+
+    /// The answer to a list of `q` by id with this filter.
+    #[track_caller]
+    pub(crate) fn filter(&self, filter: &str) -> Response {
+        self.get(&in_queue(&format!("/tasks?{BY_ID}&filter={}", encode(filter))))
+    }
+
+    /// Checks a table of filters and the numbers of the tasks that they select.
+    #[track_caller]
+    pub(crate) fn assert_selections(&self, table: &[(&str, &[usize])]) {
+        for (filter, expected) in table {
+            let selected = numbers(&self.filter(filter).expect(200).json());
+            assert_eq!(selected, *expected, "{filter}");
+        }
+    }
+
+    /// Checks that each of the filters is invalid.
+    #[track_caller]
+    pub(crate) fn assert_refused(&self, filters: &[&str]) {
+        for filter in filters {
+            self.filter(filter).assert_error(422, "invalid_filter");
+        }
+    }
+}

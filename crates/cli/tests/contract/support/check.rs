@@ -1,0 +1,141 @@
+//! What every answer must satisfy, the error envelope, and timestamps. `Server::send` applies the general rules by itself.
+
+use serde_json::{Value, json};
+
+use super::Response;
+
+/// The header with the version of the server package (api-v2.md section 9).
+pub(crate) const VERSION_HEADER: &str = "Taskqueue-Server-Version";
+
+/// Rules for every answer: no failure of ours, the version header exactly under `/api/`, JSON, the error envelope.
+#[track_caller]
+pub(crate) fn assert_general_rules(response: &Response, target: &str) {
+    assert!(response.status < 500, "a failure of the server: {response:?}");
+    let versioned = target.starts_with("/api/") && response.status != 401;
+    assert_eq!(response.header(VERSION_HEADER), versioned.then_some(env!("CARGO_PKG_VERSION")), "{response:?}");
+    if response.status == 204 {
+        assert_eq!(response.header("Content-Length"), None, "204 has no length: {response:?}");
+        assert!(response.body.is_empty(), "204 has no body: {response:?}");
+    } else {
+        assert_eq!(response.header("Content-Type"), Some("application/json"), "{response:?}");
+    }
+    if response.status >= 400 && !response.body.is_empty() {
+        assert_envelope(response);
+    }
+}
+
+/// The body is exactly `{error: {code, message, details}}` and shows nothing of our insides.
+#[track_caller]
+fn assert_envelope(response: &Response) {
+    let body = response.json();
+    let error = &body["error"];
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(!message.is_empty(), "the message says something: {response:?}");
+    assert!(error["code"].is_string() && error["details"].is_object(), "{response:?}");
+    let exact = json!({"error": {"code": error["code"], "message": message, "details": error["details"]}});
+    assert_eq!(body, exact, "{response:?}");
+    for inside in ["rusqlite", "panicked at", ".rs:", "SQLITE_", "/src/"] {
+        assert!(!response.text().contains(inside), "{inside:?} is nobody's business: {response:?}");
+    }
+}
+
+impl Response {
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "expected {status}: {self:?}");
+        self
+    }
+
+    /// A refusal with this status and code; gives its details.
+    #[track_caller]
+    pub(crate) fn assert_error(&self, status: u16, code: &str) -> Value {
+        assert_eq!((self.status, self.code().as_str()), (status, code), "expected {status} {code}: {self:?}");
+        self.json()["error"]["details"].clone()
+    }
+
+    /// A refusal whose details have at least these members.
+    #[track_caller]
+    pub(crate) fn assert_details(&self, status: u16, code: &str, members: &Value) {
+        let details = self.assert_error(status, code);
+        for (name, value) in members.as_object().unwrap() {
+            assert_eq!(&details[name], value, "details.{name}: {self:?}");
+        }
+    }
+
+    /// A refusal whose details list an error at this location.
+    #[track_caller]
+    pub(crate) fn assert_location(&self, code: &str, location: &Value) {
+        let details = self.assert_error(422, code);
+        let errors = details["errors"].as_array().unwrap_or_else(|| panic!("details.errors is a list: {self:?}"));
+        for error in errors {
+            assert!(error["location"].is_array() && error["message"].is_string(), "{error} in {self:?}");
+        }
+        assert!(errors.iter().any(|error| &error["location"] == location), "no error at {location}: {self:?}");
+    }
+}
+
+/// The members of a task that a list, a get or an action shows, and no others.
+#[track_caller]
+pub(crate) fn assert_task(task: &Value) {
+    const FIELDS: [&str; 17] = [
+        "args",
+        "attempt",
+        "created_at",
+        "finished_at",
+        "id",
+        "last_error",
+        "last_route",
+        "max_attempts",
+        "metadata",
+        "name",
+        "priority",
+        "queue",
+        "result",
+        "routes",
+        "started_at",
+        "status",
+        "updated_at",
+    ];
+    let mut names: Vec<&str> = task.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, FIELDS, "{task}");
+    let order = ["created_at", "started_at", "finished_at", "updated_at"];
+    let times: Vec<i64> = order.iter().map(|&name| &task[name]).filter(|time| !time.is_null()).map(micros).collect();
+    assert!(times.is_sorted(), "created <= started <= finished <= updated: {task}");
+}
+
+const DAY: i64 = 86_400_000_000;
+
+/// Microseconds since 1970 of a timestamp, which must have the one allowed form.
+#[track_caller]
+pub(crate) fn micros(timestamp: &Value) -> i64 {
+    let text = timestamp.as_str().unwrap_or_else(|| panic!("not a timestamp: {timestamp}"));
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(shape, "0000-00-00T00:00:00.000000Z", "{text}");
+    let number = |from: usize, to: usize| text[from..to].parse::<i64>().unwrap();
+    let days = days_before(number(0, 4), number(5, 7)) + number(8, 10) - 1;
+    let seconds = (number(11, 13) * 60 + number(14, 16)) * 60 + number(17, 19);
+    days * DAY + seconds * 1_000_000 + number(20, 26)
+}
+
+/// Days from 1970-01-01 to the first day of a month.
+fn days_before(year: i64, month: i64) -> i64 {
+    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let february = if leap(year) { 29 } else { 28 };
+    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let years: i64 = (1970..year).map(|year| if leap(year) { 366 } else { 365 }).sum();
+    years + lengths.iter().take(usize::try_from(month).unwrap() - 1).sum::<i64>()
+}
+
+/// The same instant as a timestamp of another zone, `+HH:00` or `-HH:00`.
+pub(crate) fn at_offset(micros_utc: i64, hours: i64) -> String {
+    let local = micros_utc + hours * 3_600_000_000;
+    let (days, rest) = (local.div_euclid(DAY), local.rem_euclid(DAY));
+    let year = (1970..).find(|&year| days_before(year + 1, 1) > days).unwrap();
+    let month = (1..=12).rev().find(|&month| days_before(year, month) <= days).unwrap();
+    let day = days - days_before(year, month) + 1;
+    let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let sign = if hours < 0 { '-' } else { '+' };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}{sign}{:02}:00", hours.abs())
+}

@@ -1,0 +1,12 @@
+//! The harness: the server process, a small HTTP/1.1 client, shortcuts for the API and the checks that every answer must pass.
+//! No rule of a single endpoint lives here.
+
+mod api;
+mod check;
+mod http;
+mod process;
+
+pub(crate) use api::*;
+pub(crate) use check::*;
+pub(crate) use http::*;
+pub(crate) use process::*;

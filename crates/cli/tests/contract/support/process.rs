@@ -1,0 +1,238 @@
+//! The real binary as a child process: started on a free port and an own database, stopped politely or not at all politely.
+//! One server per test; it dies with the value that owns it.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::{Connection, Request, Response, assert_general_rules};
+
+/// How long a child may take to say its address or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Connections are kept only after complete requests of this size: a server may close one whose body it did not read.
+const KEEPABLE_REQUEST_BYTES: usize = 8192;
+
+/// A child process whose standard output arrives line by line; its end is the end of the output.
+pub(crate) struct Process {
+    child: Child,
+    /// Locked only because a receiver cannot be shared, and servers are.
+    stdout: Mutex<Receiver<String>>,
+}
+
+impl Process {
+    fn spawn(mut command: Command, stderr: &Path) -> Self {
+        let stderr = File::options().append(true).create(true).open(stderr).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+        let mut child = command.spawn().expect("the binary starts");
+        let output = child.stdout.take().unwrap();
+        let (sender, stdout) = mpsc::channel();
+        thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, stdout: Mutex::new(stdout) }
+    }
+
+    /// Waits for the end of the process; gives its status and the lines of output that nobody took.
+    fn wait(&mut self) -> (ExitStatus, Vec<String>) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut lines = Vec::new();
+        loop {
+            match self.stdout.get_mut().unwrap().recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => lines.push(line),
+                Err(RecvTimeoutError::Disconnected) => return (self.child.wait().unwrap(), lines),
+                Err(RecvTimeoutError::Timeout) => panic!("the process does not end; its output: {lines:?}"),
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What a command of the binary left behind.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<String>,
+    pub(crate) stderr: String,
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Exit {
+    let directory = tempfile::tempdir().unwrap();
+    let stderr = directory.path().join("stderr");
+    let mut command = binary();
+    command.args(arguments).envs(environment.iter().copied());
+    let (status, stdout) = Process::spawn(command, &stderr).wait();
+    Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
+}
+
+/// The binary in an environment that configures nothing.
+fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("TASKQUEUE_") || text.starts_with("RUST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// A running server with its database directory and a pool of connections to it.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    pub(crate) token: Option<String>,
+    arguments: Vec<String>,
+    process: Process,
+    connections: Mutex<Vec<Connection>>,
+    directory: TempDir,
+}
+
+impl Server {
+    /// A server without queues and without a token.
+    pub(crate) fn start() -> Self {
+        Self::launch(None, &[])
+    }
+
+    /// A server with the empty queue `q`.
+    pub(crate) fn with_queue() -> Self {
+        let server = Self::start();
+        server.create_queue("q");
+        server
+    }
+
+    /// A server that wants the token; requests carry it unless they have an `Authorization` header of their own.
+    pub(crate) fn with_token(token: &str) -> Self {
+        Self::launch(Some(token), &[])
+    }
+
+    pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
+        Self::launch(None, arguments)
+    }
+
+    pub(crate) fn launch(token: Option<&str>, arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+        let process = Process::spawn(serve(directory.path(), token, &arguments), &directory.path().join("stderr"));
+        let connections = Mutex::default();
+        let token = token.map(str::to_owned);
+        let mut server = Self { address: String::new(), token, arguments, process, connections, directory };
+        server.read_address();
+        server
+    }
+
+    /// Takes the one line of output that says where the server listens.
+    fn read_address(&mut self) {
+        let line = self.process.stdout.get_mut().unwrap().recv_timeout(PATIENCE);
+        let line =
+            line.unwrap_or_else(|_| panic!("no base URL on standard output; standard error:\n{}", self.stderr()));
+        self.address = line.strip_prefix("http://").unwrap_or(&line).to_owned();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path("q.db")
+    }
+
+    /// Everything that the server wrote to standard error so far, earlier starts included.
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.path("stderr")).unwrap()).into_owned()
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Sends a signal by name and does not wait for its effect.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process_id().to_string()).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits until the process is gone; gives its status and further lines of output.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, Vec<String>) {
+        self.connections.lock().unwrap().clear();
+        self.process.wait()
+    }
+
+    /// Stops the server with SIGTERM.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.signal("TERM");
+        self.wait().0
+    }
+
+    /// Ends the server with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.signal("KILL");
+        self.wait();
+    }
+
+    /// Starts a stopped server again, on the same database and another port.
+    pub(crate) fn start_again(&mut self) {
+        let command = serve(self.directory.path(), self.token.as_deref(), &self.arguments);
+        self.process = Process::spawn(command, &self.path("stderr"));
+        self.read_address();
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.terminate();
+        self.start_again();
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::tcp(&self.address).expect("the server accepts connections")
+    }
+
+    /// Sends a request on a kept connection and checks what every answer must satisfy.
+    #[track_caller]
+    pub(crate) fn send(&self, request: &Request) -> Response {
+        self.try_send(request).unwrap_or_else(|error| panic!("{error} for {} {}", request.method, request.target))
+    }
+
+    /// Like `send`, for servers that may die meanwhile.
+    #[track_caller]
+    pub(crate) fn try_send(&self, request: &Request) -> io::Result<Response> {
+        let mut request = request.clone();
+        if let Some(token) = self.token.as_ref().filter(|_| !request.has_header("Authorization")) {
+            request = request.header("Authorization", &format!("Bearer {token}"));
+        }
+        let kept = self.connections.lock().unwrap().pop();
+        let mut connection = kept.map_or_else(|| Connection::tcp(&self.address), Ok)?;
+        let response = connection.exchange(&request)?;
+        assert_general_rules(&response, &request.target);
+        let closing = response.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let incomplete = request.has_header("Content-Length");
+        if !closing && !incomplete && request.to_bytes().len() <= KEEPABLE_REQUEST_BYTES {
+            self.connections.lock().unwrap().push(connection);
+        }
+        Ok(response)
+    }
+}
+
+/// The command line of a server; `--listen` among the arguments replaces the usual address.
+fn serve(directory: &Path, token: Option<&str>, arguments: &[String]) -> Command {
+    let mut command = binary();
+    command.arg("serve").args(["--log-level", "warn"]).args(arguments);
+    if !arguments.iter().any(|argument| argument == "--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
+    command.arg("--database").arg(directory.join("q.db"));
+    command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
+    command
+}

@@ -1,0 +1,303 @@
+//! Properties that hold after every step of every history: random actions at random times, also when the clock steps
+//! back, keep the invariants of a single task (I5, I6, I11, I24, I30). One action at a time is in `lifecycle_tests.rs`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::json::{self, JsonObject};
+use taskqueue_core::lease;
+use taskqueue_core::lifecycle::{Action, Change, Decision, ErrorChange, decide};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Update;
+
+/// What happens next, and how far the clock moves before it.
+#[derive(Clone, Debug)]
+struct Event {
+    what: What,
+    /// How many runs back the report comes from: 0 is the latest one.
+    back: usize,
+    seconds: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Claim,
+    Heartbeat,
+    Complete,
+    Fail,
+    Unclaim,
+    Expire,
+    Cancel,
+    Requeue,
+    Delete,
+    SetBudget(i64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    use What::{Cancel, Claim, Complete, Delete, Expire, Fail, Heartbeat, Requeue, Unclaim};
+    let action = prop_oneof![
+        6 => Just(Claim),
+        2 => Just(Heartbeat),
+        1 => Just(Complete),
+        3 => Just(Fail),
+        2 => Just(Unclaim),
+        2 => Just(Expire),
+        1 => Just(Cancel),
+        2 => Just(Requeue),
+        1 => Just(Delete),
+        1 => (1..5_i64).prop_map(What::SetBudget),
+    ];
+    let back = prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => 2..4_usize];
+    let seconds = prop_oneof![6 => 0..5_i64, 2 => 250..350_i64, 1 => -1000..0_i64];
+    (action, back, seconds).prop_map(|(what, back, seconds)| Event { what, back, seconds })
+}
+
+/// One task with everything that an observer knows about its past.
+struct History {
+    task: Task,
+    now: Timestamp,
+    runs: Vec<RunId>,
+    last_seq: i64,
+    /// Claims minus unclaims since creation or requeue.
+    charged: i64,
+}
+
+fn run_id(number: usize) -> RunId {
+    RunId::parse(&format!("r_{number:012}")).unwrap()
+}
+
+fn result(number: usize) -> JsonObject {
+    JsonObject::from_value(&json::parse(format!("{{\"n\":{number}}}").as_bytes()).unwrap()).unwrap()
+}
+
+impl History {
+    fn begin() -> Self {
+        let now = Timestamp::from_micros(0).plus_seconds(1_000_000);
+        let task = Task {
+            queue: QueueName::parse("q").unwrap(),
+            id: TaskId::parse("t_abcdefghijkl").unwrap(),
+            definition: Definition::default(),
+            lifecycle: Lifecycle::created(now, 1),
+            outcome: Outcome::empty(),
+        };
+        Self { task, now, runs: Vec::new(), last_seq: 1, charged: 0 }
+    }
+
+    /// The run that is `back` runs old, or one that never existed.
+    fn run(&self, back: usize) -> RunId {
+        self.runs.iter().rev().nth(back).copied().unwrap_or_else(|| run_id(999_999))
+    }
+
+    fn action(&self, event: &Event) -> Option<Action> {
+        let run_id_of = self.run(event.back);
+        let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
+        Some(match event.what {
+            What::Claim => Action::Claim { route: Route::parse("default").unwrap(), run_id: run_id(self.runs.len()) },
+            What::Heartbeat => Action::Heartbeat { run_id: run_id_of },
+            What::Complete => Action::Complete { run_id: run_id_of, result: result(self.runs.len()) },
+            What::Fail => Action::Fail { run_id: run_id_of, failure: failure() },
+            What::Unclaim => Action::Unclaim { run_id: run_id_of },
+            What::Expire => Action::Expire,
+            What::Cancel => Action::Cancel,
+            What::Requeue => Action::Requeue,
+            What::Delete => Action::Delete,
+            What::SetBudget(_) => return None,
+        })
+    }
+
+    fn write(&mut self, change: &Change) {
+        self.task.lifecycle = change.lifecycle.clone();
+        if let Some(result) = &change.result {
+            self.task.outcome.result = result.clone();
+        }
+        match &change.last_error {
+            ErrorChange::Keep => {}
+            ErrorChange::Clear => self.task.outcome.last_error = None,
+            ErrorChange::Set(error) => self.task.outcome.last_error = Some(error.clone()),
+        }
+    }
+
+    /// Lets the event happen and checks what only the step itself shows.
+    fn step(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        self.now = self.now.plus_seconds(event.seconds);
+        let before = self.task.clone();
+        let Some(action) = self.action(event) else { return self.set_budget(event, &before) };
+        let seq = self.last_seq + 1;
+        let decision = decide(&before.head(), &action, self.now, seq);
+        match &decision {
+            Decision::Change(change) | Decision::Expire(change, _) => self.write(change),
+            Decision::Unchanged | Decision::Refuse(_) | Decision::Delete => {}
+        }
+        if self.task.lifecycle.pending_seq != before.lifecycle.pending_seq {
+            prop_assert_eq!(self.task.lifecycle.pending_seq, seq);
+            prop_assert_eq!(self.task.lifecycle.status, Status::Pending, "only a pending task goes to the back");
+            self.last_seq = seq;
+        }
+        self.check_run_rule(&before, event, &action, &decision)?;
+        self.check_charge(&before, &action, &decision)?;
+        if before.lifecycle.status == Status::Running && matches!(action, Action::Delete) {
+            prop_assert!(matches!(decision, Decision::Refuse(Refusal::TaskRunning { .. })), "I24");
+        }
+        Ok(())
+    }
+
+    fn set_budget(&mut self, event: &Event, before: &Task) -> Result<(), TestCaseError> {
+        let What::SetBudget(max_attempts) = event.what else { return Ok(()) };
+        let update = Update { max_attempts: Some(max_attempts), ..Update::default() };
+        match update.apply(before, self.now) {
+            Ok(Some(after)) => self.task = after,
+            Ok(None) => {}
+            Err(Refusal::TaskRunning { .. }) => prop_assert_eq!(before.lifecycle.status, Status::Running),
+            Err(Refusal::UpdateConflict { .. }) => prop_assert!(max_attempts <= before.lifecycle.attempt),
+            Err(other) => prop_assert!(false, "{other:?}"),
+        }
+        prop_assert_eq!(self.task.lifecycle.pending_seq, before.lifecycle.pending_seq);
+        Ok(())
+    }
+
+    /// I5 and I6: only the active run acts, only the latest finished one may repeat itself.
+    fn check_run_rule(
+        &self,
+        before: &Task,
+        event: &Event,
+        action: &Action,
+        decision: &Decision,
+    ) -> Result<(), TestCaseError> {
+        let end = match event.what {
+            What::Heartbeat => None,
+            What::Complete => Some(RunEnd::Complete),
+            What::Fail => Some(RunEnd::Fail),
+            What::Unclaim => Some(RunEnd::Unclaim),
+            _ => return Ok(()),
+        };
+        let reporter = self.run(event.back);
+        let Lifecycle { run, finished_run, updated_at, .. } = &before.lifecycle;
+        if let Some(run) = run.filter(|run| run.run_id == reporter) {
+            let over = lease::is_over(run.lease_expires_at, self.now.max(*updated_at));
+            prop_assert_eq!(matches!(decision, Decision::Expire(..)), over);
+            prop_assert_eq!(matches!(decision, Decision::Change(_)), !over);
+            if end.is_none() && !over {
+                let visible =
+                    |task: &Task| Task { lifecycle: Lifecycle { run: None, ..task.lifecycle.clone() }, ..task.clone() };
+                prop_assert_eq!(visible(&self.task), visible(before), "a heartbeat is invisible");
+            }
+            return Ok(());
+        }
+        prop_assert_eq!(&self.task, before, "a stale report left a trace: {:?}", action);
+        match finished_run.filter(|run| run.run_id == reporter) {
+            Some(FinishedRun { end: ended, .. }) if Some(ended) == end => {
+                prop_assert_eq!(decision, &Decision::Unchanged);
+            }
+            Some(FinishedRun { end, .. }) => {
+                prop_assert_eq!(decision, &Decision::Refuse(Refusal::RunFinalized { end }));
+            }
+            None => prop_assert_eq!(decision, &Decision::Refuse(Refusal::StaleRun { run_id: reporter })),
+        }
+        Ok(())
+    }
+
+    /// I11: attempt = claims minus unclaims since creation or requeue.
+    fn check_charge(&mut self, before: &Task, action: &Action, decision: &Decision) -> Result<(), TestCaseError> {
+        if let (Action::Claim { run_id, .. }, Decision::Change(_)) = (action, decision) {
+            prop_assert_eq!(before.lifecycle.status, Status::Pending);
+            prop_assert!(before.lifecycle.attempt < before.definition.max_attempts, "claimed beyond the budget");
+            self.runs.push(*run_id);
+            self.charged += 1;
+        }
+        match (action, decision) {
+            (Action::Unclaim { .. }, Decision::Change(_)) => self.charged -= 1,
+            (Action::Requeue, Decision::Change(_)) => self.charged = 0,
+            _ => {}
+        }
+        prop_assert_eq!(self.task.lifecycle.attempt, self.charged);
+        Ok(())
+    }
+
+    /// What holds at any moment.
+    fn check_state(&self, before: &Task) -> Result<(), TestCaseError> {
+        let Task { lifecycle, definition, outcome, .. } = &self.task;
+        let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = lifecycle;
+        prop_assert_eq!(run.is_some(), *status == Status::Running, "a run exactly while running");
+        prop_assert!(*attempt >= 0);
+        match status {
+            Status::Pending => prop_assert!(*attempt < definition.max_attempts),
+            Status::Running => prop_assert!(1 <= *attempt && *attempt <= definition.max_attempts),
+            Status::Succeeded | Status::Failed | Status::Cancelled => {}
+        }
+        prop_assert!(*updated_at >= before.lifecycle.updated_at, "I30");
+        prop_assert_eq!(*created_at, before.lifecycle.created_at);
+        prop_assert!(started_at.is_none_or(|started| *created_at <= started && started <= *updated_at));
+        prop_assert!(finished_at.is_none_or(|finished| finished <= *updated_at));
+        if let (Some(started), Some(finished)) = (started_at, finished_at) {
+            prop_assert!(started <= finished);
+        }
+        prop_assert_eq!(started_at.is_some(), !self.runs.is_empty());
+        prop_assert_eq!(lifecycle.last_route.is_some(), !self.runs.is_empty());
+        prop_assert!(outcome.last_error.as_ref().is_none_or(|error| error.occurred_at <= *updated_at));
+        if let Some(run) = run {
+            prop_assert_eq!(Some(&run.run_id), self.runs.last());
+            prop_assert!(finished_at.is_none());
+            prop_assert!(run.lease_expires_at >= lease::from(started_at.unwrap()), "a promise was shortened");
+        }
+        let ended = self.runs.len() - usize::from(run.is_some());
+        let latest = ended.checked_sub(1).map(|index| self.runs[index]);
+        prop_assert_eq!(lifecycle.finished_run.map(|run| run.run_id), latest, "the latest finished run is remembered");
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn every_history_keeps_the_invariants(events in vec(event(), 1..60)) {
+        let mut history = History::begin();
+        for event in &events {
+            let before = history.task.clone();
+            history.step(event)?;
+            history.check_state(&before)?;
+        }
+        let distinct: HashSet<_> = history.runs.iter().collect();
+        prop_assert_eq!(distinct.len(), history.runs.len());
+    }
+
+    #[test]
+    fn a_run_ends_exactly_once(events in vec(event(), 1..60)) {
+        let mut history = History::begin();
+        let mut ends: Vec<FinishedRun> = Vec::new();
+        for event in &events {
+            let before = history.task.lifecycle.finished_run;
+            history.step(event)?;
+            let now = history.task.lifecycle.finished_run;
+            if now != before {
+                ends.extend(now);
+            }
+        }
+        let distinct: HashSet<_> = ends.iter().map(|end| end.run_id).collect();
+        prop_assert_eq!(distinct.len(), ends.len(), "{:?}", ends);
+    }
+
+    #[test]
+    fn scan_and_report_agree_about_expiry(events in vec(event(), 1..40), seconds in 0..1000_i64) {
+        let mut history = History::begin();
+        for event in &events {
+            history.step(event)?;
+        }
+        let (head, now) = (history.task.head(), history.now.plus_seconds(seconds));
+        if let Some(run) = head.lifecycle.run {
+            let scan = decide(&head, &Action::Expire, now, 999);
+            let report = decide(&head, &Action::Heartbeat { run_id: run.run_id }, now, 999);
+            match (scan, report) {
+                (Decision::Change(by_scan), Decision::Expire(by_report, _)) => prop_assert_eq!(by_scan, by_report),
+                (Decision::Unchanged, Decision::Change(_)) => {}
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+    }
+}

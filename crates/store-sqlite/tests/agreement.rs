@@ -1,0 +1,38 @@
+//! The model and the embedded backend agree about random histories, also when the file is closed and opened in between,
+//! and the file is consistent afterwards.
+
+mod storage;
+
+use storage::{assert_file_is_consistent, fresh};
+use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
+
+/// Histories for each test, each from a seed of its own; a failure names it.
+const SEEDS: std::ops::Range<u64> = 0..12;
+const STEPS: usize = 400;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_get_the_same_answers() {
+    for seed in SEEDS {
+        let folder = fresh();
+        let bench = agree(&folder, seed, STEPS, false).await;
+        bench.store.close().await;
+        assert_file_is_consistent(&folder.look());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_with_restarts_get_the_same_answers() {
+    for seed in SEEDS {
+        let folder = fresh();
+        let bench = agree(&folder, 1_000 + seed, STEPS, true).await;
+        bench.store.close().await;
+        assert_file_is_consistent(&folder.look());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_filters_select_the_same_tasks() {
+    for seed in SEEDS {
+        agree_on_filters(&fresh(), 2_000 + seed, 100).await;
+    }
+}

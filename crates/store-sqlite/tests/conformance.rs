@@ -1,0 +1,8 @@
+//! The embedded backend passes the suite that every backend passes.
+
+mod storage;
+
+use storage::fresh;
+
+taskqueue_store::conformance_suite!(fresh);
+taskqueue_store::durability_suite!(fresh);

@@ -1,0 +1,257 @@
+//! The file itself: what is refused at start, what happens when it is moved away or its disk is full, what a copy of it
+//! holds, and how a deleted queue is purged. What survives a restart in general is in the durability suite.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use storage::{Folder, assert_file_is_consistent, count, fresh};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::Answer;
+use taskqueue_store::conformance::bench::Bench;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::{Store, StoreError};
+use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
+use tokio::task::JoinSet;
+
+fn clock() -> ManualClock {
+    ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000))
+}
+
+fn refusal_to_open(folder: &Folder) -> OpenError {
+    match folder.try_open(&clock()) {
+        Ok(_) => panic!("the file was opened"),
+        Err(error) => error,
+    }
+}
+
+/// Asks again until it is so; a heal or a purge takes part of a second.
+async fn until<F: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> F) {
+    let begun = Instant::now();
+    while !so().await {
+        assert!(begun.elapsed() < Duration::from_secs(20), "still not so: {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_has_one_owner_however_its_path_is_spelled() {
+    let folder = fresh();
+    let store = folder.try_open(&clock()).unwrap();
+    assert!(matches!(refusal_to_open(&folder), OpenError::Owned(_)));
+    let link = folder.file().with_file_name("link.db");
+    std::os::unix::fs::symlink(folder.file(), &link).unwrap();
+    let through_link = SqliteStore::open(&link, Arc::new(clock()), &Options::default());
+    assert!(matches!(through_link.err(), Some(OpenError::Owned(_))));
+    store.write(create_queue("q")).await.unwrap();
+    drop(store);
+    let store = folder.try_open(&clock()).unwrap();
+    assert_eq!(store.list_queues().await.unwrap(), [queue("q")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_store_takes_no_write() {
+    let folder = fresh();
+    let store = folder.try_open(&clock()).unwrap();
+    store.close().await;
+    assert_eq!(store.write(create_queue("q")).await, Err(StoreError::Unavailable));
+    store.close().await;
+}
+
+#[test]
+fn a_foreign_database_is_refused_and_left_alone() {
+    let folder = fresh();
+    let foreign = Connection::open(folder.file()).unwrap();
+    foreign.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)").unwrap();
+    drop(foreign);
+    assert!(matches!(refusal_to_open(&folder), OpenError::Foreign(_)));
+    assert_eq!(count(&folder.look(), "SELECT count(*) FROM sqlite_schema"), 1);
+    assert_eq!(count(&folder.look(), "SELECT count(*) FROM theirs"), 1);
+
+    let folder = fresh();
+    Connection::open(folder.file()).unwrap().pragma_update(None, "application_id", 7).unwrap();
+    assert!(matches!(refusal_to_open(&folder), OpenError::Foreign(_)));
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_left_alone() {
+    let folder = fresh();
+    let garbage = b"this is no database, and it is longer than the header of one".repeat(100);
+    std::fs::write(folder.file(), &garbage).unwrap();
+    assert!(matches!(refusal_to_open(&folder), OpenError::Damaged(..)));
+    assert_eq!(std::fs::read(folder.file()).unwrap(), garbage);
+
+    let folder = fresh();
+    std::fs::create_dir(folder.file()).unwrap();
+    assert!(matches!(refusal_to_open(&folder), OpenError::NotAFile(_) | OpenError::Unusable(..)));
+
+    let folder = fresh();
+    std::fs::write(folder.file(), b"").unwrap();
+    assert!(folder.try_open(&clock()).is_ok(), "an empty file is a new database");
+}
+
+#[test]
+fn newer_and_changed_migrations_are_refused() {
+    let cases = [
+        ("INSERT INTO migrations VALUES (99, 'future', 'x')", "newer"),
+        ("UPDATE migrations SET checksum = 'x' WHERE version = 1", "changed"),
+        ("UPDATE migrations SET name = 'other' WHERE version = 1", "changed"),
+    ];
+    for (change, expected) in cases {
+        let folder = fresh();
+        drop(folder.try_open(&clock()).unwrap());
+        Connection::open(folder.file()).unwrap().execute_batch(change).unwrap();
+        let refused = refusal_to_open(&folder);
+        let kind = match &refused {
+            OpenError::Newer(..) => "newer",
+            OpenError::Changed(..) => "changed",
+            other => panic!("{other}"),
+        };
+        assert_eq!(kind, expected, "{change}");
+        assert!(refused.to_string().contains("tasks.db"), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
+    let folder = fresh();
+    let bench = Bench::with_queue(&folder).await;
+    bench.create(1, Definition::default()).await;
+    let away = folder.file().with_file_name("away.db");
+    std::fs::rename(folder.file(), &away).unwrap();
+    assert_eq!(bench.write(create("q", 2, Definition::default())).await, Err(StoreError::Unavailable));
+    assert_eq!(bench.store.check().await, Err(StoreError::Unavailable));
+
+    std::fs::write(folder.file(), b"").unwrap();
+    assert_eq!(bench.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable), "another file is not ours");
+    assert_eq!(bench.store.check().await, Err(StoreError::Unavailable));
+
+    std::fs::rename(&away, folder.file()).unwrap();
+    until("writes are taken again", async || bench.write(claim("q", "default", 1)).await.is_ok()).await;
+    assert_eq!(bench.store.check().await, Ok(()));
+    assert_eq!(bench.count_by_status().await, [0, 1, 0, 0, 0], "what was refused was not done");
+    let before = bench.tasks("q").await;
+    let bench = bench.reopen(&folder).await;
+    assert_eq!(bench.tasks("q").await, before);
+    assert_file_is_consistent(&folder.look());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_the_files_holds_whatever_was_answered_before() {
+    let (folder, copy) = (fresh(), fresh());
+    let bench = Bench::with_queue(&folder).await;
+    for id in 0..10 {
+        bench.create(id, Definition::default()).await;
+        if id % 2 == 0 {
+            bench.claim(id).await;
+        }
+    }
+    bench.ok(complete("q", 0, 0, object(r#"{"a":1}"#))).await;
+    // What a kill leaves behind: the file and its log, without an orderly end. Too few commits for a checkpoint.
+    for suffix in ["", "-wal"] {
+        let name = |folder: &Folder| format!("{}{suffix}", folder.file().display());
+        std::fs::copy(name(&folder), name(&copy)).unwrap();
+    }
+    let second = Bench { store: Arc::new(copy.try_open(&bench.clock).unwrap()), clock: bench.clock.clone() };
+    assert_eq!(second.tasks("q").await, bench.tasks("q").await);
+    assert_eq!(second.claim(2).await, bench.claim(2).await);
+    second.store.close().await;
+    assert_file_is_consistent(&copy.look());
+}
+
+/// Creates that many tasks at once.
+async fn create_many(bench: &Bench, in_queue: &'static str, tasks: usize) {
+    let mut writes = JoinSet::new();
+    for id in 0..tasks {
+        let store = Arc::clone(&bench.store);
+        writes.spawn(async move { store.write(create(in_queue, id, Definition::default())).await.unwrap() });
+    }
+    assert_eq!(writes.join_all().await.len(), tasks);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
+    let folder = fresh();
+    let bench = Bench::with_queue(&folder).await;
+    bench.ok(create_queue("big")).await;
+    create_many(&bench, "big", 3_000).await;
+    for run in 0..20 {
+        let claimed = bench.claimed(claim("big", "default", run)).await.unwrap();
+        bench.ok(fail("big", &claimed.task.id.as_str()[2..], run)).await;
+    }
+    assert_eq!(bench.ok(delete_queue("big", true)).await, Answer::Done);
+    let mut written = 0;
+    loop {
+        bench.create(written, Definition::default()).await;
+        written += 1;
+        if count(&folder.look(), "SELECT count(*) FROM purges") == 0 {
+            break;
+        }
+        assert!(written < 20_000, "the purge starves");
+    }
+    assert_eq!(count(&folder.look(), "SELECT count(*) FROM tasks"), written);
+    assert_eq!(bench.count(all()).await, u64::try_from(written).unwrap());
+    bench.store.close().await;
+    assert_file_is_consistent(&folder.look());
+    assert_eq!(count(&folder.look(), "SELECT count(*) FROM definitions"), written);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart() {
+    let folder = fresh();
+    let bench = Bench::with_queue(&folder).await;
+    bench.ok(create_queue("dead")).await;
+    create_many(&bench, "dead", 3_000).await;
+    // Purged last: the highest id, created last.
+    bench.ok(create("dead", "zzz", with_routes(&["only"]))).await;
+    bench.claimed(claim("dead", "only", 1)).await.unwrap();
+    bench.ok(fail("dead", "zzz", 1)).await;
+    bench.create(1, Definition::default()).await;
+    bench.create(2, Definition::default()).await;
+    let Bench { store, clock } = bench;
+    store.close().await;
+    drop(store);
+    // A stop right behind the deletion, before anything was purged.
+    let deleted = "INSERT INTO purges SELECT queue_key FROM queues WHERE name = 'dead';
+        DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges);
+        DELETE FROM queues WHERE name = 'dead';";
+    Connection::open(folder.file()).unwrap().execute_batch(deleted).unwrap();
+
+    let bench = Bench { store: Arc::new(folder.try_open(&clock).unwrap()), clock };
+    let claim_again = async || matches!(bench.write(claim("q", "default", 1)).await, Ok(Answer::Claimed(Some(_))));
+    until("the run id is forgotten with its task", claim_again).await;
+    bench.ok(complete("q", 1, 1, object("{}"))).await;
+    until("the purge is over", async || count(&folder.look(), "SELECT count(*) FROM purges") == 0).await;
+    assert_eq!(bench.refused(claim("q", "default", 1)).await, Refusal::StaleRun { run_id: run_id(1) });
+    assert_eq!(bench.status(2).await, Status::Pending);
+}
+
+/// One thread sends faster than the writer writes, so the waiting room fills up.
+#[tokio::test]
+async fn more_commands_than_may_wait_are_refused_as_busy_and_no_other_is_lost() {
+    let folder = fresh();
+    let bench = Bench::with_queue(&folder).await;
+    let mut writes = JoinSet::new();
+    for id in 0..20_000 {
+        let (store, command) = (Arc::clone(&bench.store), create("q", id, Definition::default()));
+        writes.spawn(async move { store.write(command).await });
+    }
+    let (mut done, mut busy) = (0, 0);
+    for answer in writes.join_all().await {
+        match answer {
+            Ok(Answer::Task { created: true, .. }) => done += 1,
+            Err(StoreError::Busy) => busy += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(done >= 4_096 && busy > 0, "{done} done, {busy} busy");
+    assert_eq!(bench.count(all()).await, done);
+    bench.create("afterwards", Definition::default()).await;
+}

@@ -1,0 +1,78 @@
+//! A full disk: writes are refused, nothing that was answered is lost, and it heals. In a file of its own, because it
+//! starts a process: between fork and exec that process holds the locks of every store that other tests have open.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use std::process::Command as Process;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use storage::{assert_file_is_consistent, fresh, look};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::Command;
+use taskqueue_store::conformance::bench::Bench;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store_sqlite::{Options, SqliteStore};
+
+const FULL_DISK: &str = "TASKQUEUE_TEST_FULL_DISK";
+
+/// A limit on the size of files stands in for a full disk; it applies to a whole process, so a child runs the part below.
+#[test]
+fn a_full_disk_refuses_writes_loses_nothing_and_heals() {
+    let folder = fresh();
+    // Signal 25 (SIGXFSZ) would end the process; ignored, a write beyond the limit fails. 4096 blocks are some MiB.
+    let script = r#"trap "" 25; ulimit -S -f 4096; exec "$0" --exact on_a_full_disk --nocapture"#;
+    let child = Process::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .env(FULL_DISK, folder.file())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    assert_file_is_consistent(&folder.look());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_full_disk() {
+    let Some(path) = std::env::var_os(FULL_DISK) else { return };
+    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    let store = SqliteStore::open(path.as_ref(), Arc::new(clock.clone()), &Options::default()).unwrap();
+    let bench = Bench { store: Arc::new(store), clock };
+    bench.ok(create_queue("q")).await;
+    let large = || Definition { args: object_of_bytes(50_000), ..Definition::default() };
+    let mut written = 0;
+    while bench.write(create("q", written, large())).await.is_ok() {
+        written += 1;
+        assert!(written < 1_000, "the disk never was full");
+    }
+    assert!(written > 10);
+    for attempt in 0..3 {
+        let refused = bench.write(create("q", written, large())).await;
+        assert_eq!(refused, Err(StoreError::Unavailable), "attempt {attempt}");
+        assert_eq!(bench.count(all()).await, written, "reads go on, and what failed is not there");
+    }
+    let before = bench.tasks("q").await;
+    assert_eq!(before.len() as u64, written);
+
+    let pid = std::process::id().to_string();
+    let lifted = Process::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
+    assert!(lifted.is_ok_and(|status| status.success()), "prlimit is missing; see scripts/install-test-needs");
+    let lifted = Instant::now();
+    while bench.write(create("q", written, large())).await.is_err() {
+        assert!(lifted.elapsed() < Duration::from_secs(5), "it does not heal");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(bench.store.check().await, Ok(()));
+    let after = bench.tasks("q").await;
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after.len() as u64, written + 1);
+    bench.claim(1).await;
+    bench.ok(Command::Scan).await;
+    bench.store.close().await;
+    assert_file_is_consistent(&look(path.as_ref()));
+}

@@ -1,0 +1,48 @@
+//! The model passes the suite that it is the oracle of, and the suite leaves none of its own tests out.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use taskqueue_store::Store;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::Storage;
+use taskqueue_store::model::ModelStore;
+
+struct Memory;
+
+impl Storage for Memory {
+    async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
+        Arc::new(ModelStore::new(Arc::new(clock)))
+    }
+}
+
+fn fresh() -> Memory {
+    Memory
+}
+
+taskqueue_store::conformance_suite!(fresh);
+
+#[tokio::test]
+async fn the_model_agrees_with_itself() {
+    for seed in 0..20 {
+        taskqueue_store::conformance::agreement::agree(&Memory, seed, 300, false).await;
+    }
+}
+
+#[test]
+fn every_test_of_the_suite_is_listed_in_its_macro() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/conformance");
+    let list = std::fs::read_to_string(format!("{folder}/mod.rs")).unwrap();
+    let listed: Vec<&str> = list.lines().map(str::trim).collect();
+    let mut tests = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for line in source.lines() {
+            let Some(name) = line.strip_prefix("pub async fn ") else { continue };
+            let Some(name) = name.strip_suffix("(storage: &impl Storage) {") else { continue };
+            assert!(listed.contains(&name), "{name} is not listed");
+            tests += 1;
+        }
+    }
+    assert!(tests > 80, "{tests}");
+}
