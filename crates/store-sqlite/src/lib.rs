@@ -1,5 +1,5 @@
-//! The embedded backend: one SQLite file, owned by this process. One thread writes ([`mod@writer`]), a few read
-//! ([`mod@readers`]); what claims need is kept in memory ([`mod@board`]). Rules live in `core`, the steps of a command
+//! The embedded backend: one SQLite file, owned by this process. One thread writes (`writer.rs`), a few read
+//! (`readers.rs`); what claims need is kept in memory (`board.rs`). Rules live in `core`, the steps of a command
 //! in `store`.
 
 mod board;
