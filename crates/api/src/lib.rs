@@ -1,5 +1,5 @@
 //! The wire of the v2 API, free of any web framework: what request bodies may hold ([`bodies`]), how answers are written
-//! ([`write`]), the same as schemas ([`schema`]), error codes, paths and header names.
+//! ([`mod@write`]), the same as schemas ([`schema`]), error codes, paths and header names.
 
 pub mod bodies;
 pub mod details;
