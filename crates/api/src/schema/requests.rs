@@ -152,7 +152,7 @@ pub struct WorkerReport {
     /// What else it says of itself, at most 16 KiB; shown with the observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
-    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    pub metadata: Option<JsonObject>,
 }
 
 fn empty_args() -> Object {

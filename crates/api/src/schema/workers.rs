@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::scalars::{QueueName, Route, TaskId, Timestamp, WorkerId};
+use super::scalars::{JsonObject, QueueName, Route, TaskId, Timestamp, WorkerId};
 
 /// What a worker says it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -36,7 +36,7 @@ pub struct Observation {
     /// What else it says of itself; only there for workers that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, nullable = false)]
-    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    pub metadata: Option<JsonObject>,
 }
 
 /// One page of observations, ordered by id.

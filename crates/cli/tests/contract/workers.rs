@@ -42,6 +42,26 @@ fn a_report_creates_an_observation_for_300_seconds() {
     assert_eq!(micros(&seen["expires_at"]) - micros(&seen["last_seen_at"]), 300_000_000);
 }
 
+/// Beyond the contract: the public Python client sends it in every report.
+#[test]
+fn metadata_of_a_worker_is_optional_and_shown_only_where_there_is_some() {
+    let server = Server::with_queue();
+    let reported = |metadata: Value| {
+        let mut body = report("a", "idle", json!(null));
+        body["metadata"] = metadata;
+        body
+    };
+    server.put(&of_worker(1), reported(json!({"gpu": [1, null]}))).expect(204);
+    server.put(&of_worker(2), reported(json!({}))).expect(204);
+    let page = observations(&server, "");
+    assert_eq!(page["items"][0]["metadata"], json!({"gpu": [1, null]}));
+    assert_eq!(page["items"][1].get("metadata"), None);
+    for refused in [json!(null), json!([]), json!("x"), json!({"a": "x".repeat(16_384)})] {
+        server.put(&of_worker(3), reported(refused)).assert_error(422, "invalid_request");
+    }
+    assert_eq!(ids(&server, ""), [1, 2]);
+}
+
 #[test]
 fn a_report_renews_its_observation() {
     let server = Server::with_queue();
