@@ -4,13 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 /// Marks a file as ours (`PRAGMA application_id`): "TskQ".
 pub(crate) const APPLICATION_ID: i32 = 0x5473_6b51;
 
-/// How long a statement waits for another process that holds the database (decisions.md section 4).
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a statement waits for another process that holds the database: less than the 5 s that a caller waits
+/// (decisions.md section 4), so that callers hear of it and are not left with a timeout.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Page cache of the writer. The narrow table and the upper levels of the indexes stay in it.
 const WRITER_CACHE_KIB: i64 = 16_384;
 /// Page cache of each reader.
@@ -25,6 +27,8 @@ pub enum OpenError {
     Owned(PathBuf),
     /// It is a directory or a device.
     NotAFile(PathBuf),
+    /// It has several names, under which several servers could find it.
+    HardLinked(PathBuf),
     /// It cannot be created, read or written.
     Unusable(PathBuf, String),
     /// It is a database of something else.
@@ -42,6 +46,9 @@ impl std::fmt::Display for OpenError {
         match self {
             Self::Owned(path) => {
                 write!(f, "{} is in use by another server; stop it or choose another --database", path.display())
+            }
+            Self::HardLinked(path) => {
+                write!(f, "{} has hard links, under which another server could open it; remove them", path.display())
             }
             Self::NotAFile(path) => write!(f, "{} is not a file; choose another --database", path.display()),
             Self::Unusable(path, why) => write!(f, "cannot open {}: {why}", path.display()),
@@ -96,6 +103,13 @@ pub(crate) fn writer(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// Proves that a commit reaches the disk, by making one. The version number that SQLite keeps for users of a file is
+/// counted up; nobody reads it.
+pub(crate) fn prove_writable(connection: &Connection) -> rusqlite::Result<()> {
+    let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    connection.pragma_update(None, "user_version", version.checked_add(1).unwrap_or(0))
+}
+
 /// A reader's connection.
 pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -114,6 +128,8 @@ fn connect(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Co
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans must not depend on bound values: otherwise SQLite prepares a join again each time that it is bound.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "cache_size", -cache_kib)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)

@@ -24,7 +24,10 @@ const LONG_THREADS: usize = 2;
 /// How long a read may wait for a thread (decisions.md section 4).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-type Work = Box<dyn FnOnce(&Connection) + Send>;
+/// Steps of SQLite's machine between two looks whether somebody still waits: a fraction of a millisecond.
+const WATCH_STEPS: i32 = 20_000;
+
+type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// How long a read takes.
 #[derive(Clone, Copy)]
@@ -59,7 +62,7 @@ impl Readers {
             for _ in 0..threads {
                 let (connection, work) = (open::reader(path)?, Arc::clone(&work));
                 let interrupt = connection.get_interrupt_handle();
-                let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&connection, &work));
+                let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(connection, &work));
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
@@ -94,13 +97,24 @@ impl Readers {
         read: impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
+        // Ends a read that nobody waits for any more: the timeout below, or a caller that went away.
+        let waiting = Arc::new(());
+        let abandoned = Arc::downgrade(&waiting);
         let work: Work = Box::new(move |connection| {
-            if !answer.is_closed() {
-                let _ = answer.send(in_snapshot(connection, read));
+            if answer.is_closed() {
+                return;
             }
+            let watched = match lane {
+                Lane::Short => Ok(()),
+                Lane::Long => connection.progress_handler(WATCH_STEPS, Some(move || abandoned.strong_count() == 0)),
+            };
+            let read = watched.map_err(ReadError::from).and_then(|()| in_snapshot(connection, read));
+            let _ = answer.send(read);
         });
         self.send(lane, work)?;
-        match tokio::time::timeout(patience(lane), answered).await {
+        let answered = tokio::time::timeout(patience(lane), answered).await;
+        drop(waiting);
+        match answered {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err(ReadError::Refused(error)))) => Err(error),
             Ok(Ok(Err(ReadError::Failed(error)))) => Err(failed(doing, &error)),
@@ -148,13 +162,13 @@ fn in_snapshot<T>(
     value
 }
 
-fn run(connection: &Connection, work: &Mutex<Receiver<Work>>) {
+fn run(mut connection: Connection, work: &Mutex<Receiver<Work>>) {
     loop {
         // One thread waits for work, the others for their turn to wait.
         let next = work.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match next {
             // A panic costs its caller the answer, not the others their thread.
-            Some(work) => drop(catch_unwind(AssertUnwindSafe(|| work(connection)))),
+            Some(work) => drop(catch_unwind(AssertUnwindSafe(|| work(&mut connection)))),
             None => return,
         }
     }

@@ -1,8 +1,8 @@
 //! Every statement prepares on a migrated database, and the hot ones neither scan nor sort.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 
-use crate::{migrate, statements};
+use crate::{migrate, open, statements};
 
 fn migrated() -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
@@ -22,6 +22,23 @@ fn every_statement_prepares() {
     let connection = migrated();
     for (file, sql) in statements::ALL {
         assert!(connection.prepare(sql).is_ok(), "{file}: {:?}", connection.prepare(sql).err());
+    }
+}
+
+#[test]
+fn a_bound_value_never_makes_a_statement_prepare_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.db");
+    std::fs::File::create(&path).unwrap();
+    let mut connection = open::writer(&path).unwrap();
+    migrate::migrate(&mut connection, &path).unwrap();
+    for (file, sql) in statements::ALL.iter().filter(|(_, sql)| sql.contains("SELECT")) {
+        let mut statement = connection.prepare(sql).unwrap();
+        for value in 0..3 {
+            let values = rusqlite::params_from_iter((0..statement.parameter_count()).map(|_| value));
+            statement.query(values).unwrap().next().unwrap();
+        }
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{file}");
     }
 }
 

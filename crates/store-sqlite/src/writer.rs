@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command, Scanned};
@@ -51,6 +52,9 @@ pub(crate) struct Writer {
     failed_at: Option<Instant>,
     /// The same, for the health check.
     failed: Arc<AtomicBool>,
+    /// When the leases were last scanned, as far as it was committed. A scan that failed was no sign of life: nobody
+    /// could be heard.
+    scanned_at: Option<Timestamp>,
     purging: bool,
 }
 
@@ -66,8 +70,20 @@ impl Writer {
         failed: Arc<AtomicBool>,
     ) -> Self {
         clock.not_before(board.latest_at);
+        let scanned_at = board.last_scan_at;
         let (failed_at, purging) = (None, true);
-        Self { connection, board, ownership, clock, credit_seconds, checkpointer, failed_at, failed, purging }
+        Self {
+            connection,
+            board,
+            ownership,
+            clock,
+            credit_seconds,
+            checkpointer,
+            failed_at,
+            failed,
+            scanned_at,
+            purging,
+        }
     }
 
     /// Runs until every sender is gone, then moves the whole log into the file.
@@ -102,8 +118,6 @@ impl Writer {
     /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
     /// last and find what the others created; long commands get a transaction of their own.
     fn serve(&mut self, mut batch: Vec<Request>) {
-        // Whoever went away before their command began gets none.
-        batch.retain(|request| !request.answer.is_closed());
         if !self.ready() {
             return batch.into_iter().for_each(|request| release(request, Err(StoreError::Unavailable)));
         }
@@ -117,12 +131,11 @@ impl Writer {
     }
 
     /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
-    fn serve_together(&mut self, batch: Vec<Request>) {
+    fn serve_together(&mut self, mut batch: Vec<Request>) {
         if batch.is_empty() {
             return;
         }
-        let commands: Vec<&Command> = batch.iter().map(|request| &request.command).collect();
-        match self.transact(&commands) {
+        match self.transact(&mut batch) {
             Ok(answers) => batch.into_iter().zip(answers).for_each(|(request, answer)| release(request, answer)),
             Err(StoreError::Unavailable) if batch.len() > 1 => self.serve_one_by_one(batch),
             Err(error) => batch.into_iter().for_each(|request| release(request, Err(error.clone()))),
@@ -133,26 +146,32 @@ impl Writer {
     fn serve_one_by_one(&mut self, batch: Vec<Request>) {
         let mut failures = 0;
         for request in batch {
-            let answer = match failures {
-                0 | 1 => self.transact(&[&request.command]),
+            let mut alone = vec![request];
+            let answers = match failures {
+                0 | 1 => self.transact(&mut alone),
                 _ => Err(StoreError::Unavailable),
             };
-            failures += u32::from(answer.is_err());
-            let answer = answer.and_then(|mut answers| answers.pop().unwrap_or(Err(StoreError::Unavailable)));
-            release(request, answer);
+            failures += u32::from(answers.is_err());
+            let answer = answers.and_then(|mut answers| answers.pop().unwrap_or(Err(StoreError::Unavailable)));
+            alone.into_iter().for_each(|request| release(request, answer.clone()));
         }
     }
 
-    /// Runs commands in one transaction. An error means that nothing of it was kept.
-    fn transact(&mut self, commands: &[&Command]) -> Result<Vec<Outcome>, StoreError> {
+    /// Runs a batch in one transaction. An error means that nothing of it was kept.
+    fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, StoreError> {
         if !self.ready() {
             return Err(StoreError::Unavailable);
         }
         let credit_seconds = self.credit_seconds;
-        let answers = self.in_transaction(|tx| execute_all(tx, commands, credit_seconds))?;
+        let answers = self.in_transaction(|tx| {
+            // Whoever went away before their command began gets none. Beginning may have taken seconds, so that a
+            // caller who was told that the storage is busy can rely on it.
+            batch.retain(|request| !request.answer.is_closed());
+            execute_all(tx, batch, credit_seconds)
+        })?;
         // A purge that failed is taken up again with the next scan.
-        let purges = |command: &&Command| matches!(command, Command::DeleteQueue { .. } | Command::Scan);
-        self.purging |= commands.iter().any(purges);
+        let purges = |request: &Request| matches!(request.command, Command::DeleteQueue { .. } | Command::Scan);
+        self.purging |= batch.iter().any(purges);
         Ok(answers)
     }
 
@@ -177,7 +196,10 @@ impl Writer {
             Ok(value)
         });
         match done {
-            Ok(_) => self.checkpointer.committed(&self.connection),
+            Ok(_) => {
+                self.scanned_at = self.board.last_scan_at;
+                self.checkpointer.committed(&self.connection);
+            }
             Err(_) => self.recover(),
         }
         done
@@ -202,7 +224,9 @@ impl Writer {
     fn ready(&mut self) -> bool {
         if !self.ownership.still_holds() {
             if self.failed_at.is_none() {
-                tracing::error!("the database file was moved or removed; no write is taken until it is back");
+                tracing::error!(
+                    "the database file or its lock was moved or removed; no write is taken until it is back"
+                );
             }
             self.fail();
             return false;
@@ -214,22 +238,23 @@ impl Writer {
         self.failed_at.is_none()
     }
 
-    /// Opens the file anew and reads everything that is kept in memory; only then are writes taken again.
+    /// Opens the file anew, writes something, and reads everything that is kept in memory; only then are writes taken
+    /// again. A full disk, for example, lets itself be opened.
     fn reopen(&mut self) {
         if !self.ownership.still_holds() {
             return;
         }
         let opened = open::writer(self.ownership.path()).and_then(|connection| {
-            connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?;
+            open::prove_writable(&connection)?;
             Board::load(&connection).map(|board| (connection, board))
         });
         match opened {
             Ok((connection, board)) => {
                 self.connection = connection;
-                // The time of the last scan is kept in memory too, and there it is the newer one.
-                let last_scan_at = board.last_scan_at.max(self.board.last_scan_at);
+                // The time of the last scan is kept in memory too, and there it may be the newer one.
+                self.scanned_at = self.scanned_at.max(board.last_scan_at);
                 self.board = board;
-                self.board.last_scan_at = last_scan_at;
+                self.board.last_scan_at = self.scanned_at;
                 self.failed_at = None;
                 self.failed.store(false, Ordering::Relaxed);
                 tracing::info!("the database was opened again after a failure");
@@ -242,13 +267,13 @@ impl Writer {
 /// Runs commands one after the other; a refusal is an answer, a failure of the storage ends it all.
 fn execute_all(
     tx: &mut SqliteTransaction<'_>,
-    commands: &[&Command],
+    batch: &[Request],
     credit_seconds: i64,
 ) -> Result<Vec<Outcome>, StoreError> {
     let credited_runs = credit_after_outage(tx, credit_seconds)?;
-    let mut answers = Vec::with_capacity(commands.len());
-    for command in commands {
-        match execute(tx, command, credit_seconds) {
+    let mut answers = Vec::with_capacity(batch.len());
+    for request in batch {
+        match execute(tx, &request.command, credit_seconds) {
             Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
             // The credit was granted before the scan could do it; the scan tells it all the same.
             Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),

@@ -50,10 +50,28 @@ async fn a_file_has_one_owner_however_its_path_is_spelled() {
     std::os::unix::fs::symlink(folder.file(), &link).unwrap();
     let through_link = SqliteStore::open(&link, Arc::new(clock()), &Options::default());
     assert!(matches!(through_link.err(), Some(OpenError::Owned(_))));
+    let hard_link = folder.file().with_file_name("hard.db");
+    std::fs::hard_link(folder.file(), &hard_link).unwrap();
+    let through_hard_link = SqliteStore::open(&hard_link, Arc::new(clock()), &Options::default());
+    assert!(matches!(through_hard_link.err(), Some(OpenError::HardLinked(_))));
+    std::fs::remove_file(hard_link).unwrap();
     store.write(create_queue("q")).await.unwrap();
     drop(store);
     let store = folder.try_open(&clock()).unwrap();
     assert_eq!(store.list_queues().await.unwrap(), [queue("q")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_whose_lock_was_removed_writes_no_more() {
+    let folder = fresh();
+    let first = folder.try_open(&clock()).unwrap();
+    first.write(create_queue("q")).await.unwrap();
+    std::fs::remove_file(folder.file().with_file_name("tasks.db-lock")).unwrap();
+    let second = folder.try_open(&clock()).unwrap();
+    assert_eq!(first.write(create_queue("r")).await, Err(StoreError::Unavailable));
+    assert_eq!(first.check().await, Err(StoreError::Unavailable));
+    second.write(create_queue("s")).await.unwrap();
+    assert_eq!(second.list_queues().await.unwrap(), [queue("q"), queue("s")]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

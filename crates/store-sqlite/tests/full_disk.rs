@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use storage::{assert_file_is_consistent, fresh, look};
 use taskqueue_core::definition::Definition;
+use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store_sqlite::{Options, SqliteStore};
@@ -37,6 +38,13 @@ fn a_full_disk_refuses_writes_loses_nothing_and_heals() {
     assert_file_is_consistent(&folder.look());
 }
 
+/// Sets how large a file this process may write; `0:` stops every write there is.
+fn limit_file_size(limit: &str) {
+    let (pid, limit) = (std::process::id().to_string(), format!("--fsize={limit}"));
+    let set = Process::new("prlimit").args(["--pid", &pid, &limit]).status();
+    assert!(set.is_ok_and(|status| status.success()), "prlimit is missing; see scripts/install-test-needs");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_full_disk() {
     let Some(path) = std::env::var_os(FULL_DISK) else { return };
@@ -45,6 +53,9 @@ async fn on_a_full_disk() {
     let bench = Bench { store: Arc::new(store), clock };
     bench.ok(create_queue("q")).await;
     let large = || Definition { args: object_of_bytes(50_000), ..Definition::default() };
+    bench.ok(create("q", "run", Definition { priority: 1, ..Definition::default() })).await;
+    let owned = bench.claim("run").await;
+    bench.ok(Command::Scan).await;
     let mut written = 0;
     while bench.write(create("q", written, large())).await.is_ok() {
         written += 1;
@@ -54,23 +65,40 @@ async fn on_a_full_disk() {
     for attempt in 0..3 {
         let refused = bench.write(create("q", written, large())).await;
         assert_eq!(refused, Err(StoreError::Unavailable), "attempt {attempt}");
-        assert_eq!(bench.count(all()).await, written, "reads go on, and what failed is not there");
+        assert_eq!(bench.count(all()).await, written + 1, "reads go on, and what failed is not there");
     }
+    // Where a large task has no room left, a small write may still find some; now not even that does.
+    limit_file_size("0:");
+    bench.clock.advance_seconds(1);
+    assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
+    assert_eq!(bench.store.check().await, Err(StoreError::Unavailable), "also for the health check");
     let before = bench.tasks("q").await;
-    assert_eq!(before.len() as u64, written);
+    assert_eq!(before.len() as u64, written + 1);
+    // Longer than the lease; a scan that fails is no sign of life.
+    while bench.now() < owned.lease_expires_at {
+        bench.clock.advance_seconds(10);
+        assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
+    }
 
-    let pid = std::process::id().to_string();
-    let lifted = Process::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
-    assert!(lifted.is_ok_and(|status| status.success()), "prlimit is missing; see scripts/install-test-needs");
+    limit_file_size("unlimited:");
     let lifted = Instant::now();
-    while bench.write(create("q", written, large())).await.is_err() {
+    let credited = loop {
+        match bench.write(heartbeat("q", "run", "run")).await {
+            Ok(answer) => break answer,
+            Err(error) => assert_eq!(error, StoreError::Unavailable),
+        }
         assert!(lifted.elapsed() < Duration::from_secs(5), "it does not heal");
         tokio::task::yield_now().await;
-    }
+    };
+    assert_eq!(credited, Answer::Lease(bench.now().plus_seconds(300)), "the outage is not held against the run");
+    bench.ok(create("q", written, large())).await;
     assert_eq!(bench.store.check().await, Ok(()));
     let after = bench.tasks("q").await;
-    assert_eq!(after[..before.len()], before);
-    assert_eq!(after.len() as u64, written + 1);
+    let untouched = |tasks: Vec<Task>| -> Vec<Task> {
+        tasks.into_iter().filter(|task| ![task_id(written), task_id("run")].contains(&task.id)).collect()
+    };
+    assert!(untouched(after.clone()) == untouched(before), "what was answered before is still there");
+    assert_eq!(after.len() as u64, written + 2);
     bench.claim(1).await;
     bench.ok(Command::Scan).await;
     bench.store.close().await;
