@@ -105,7 +105,7 @@ fn agrees(ours: &Value<'_>, theirs: &serde_json::Value) -> bool {
 
 fn has_unusable(value: &Value<'_>) -> bool {
     match value {
-        Value::Unusable(_) => true,
+        Value::Unusable(_) | Value::LoneSurrogateKeys(_) => true,
         Value::Array(items) => items.iter().any(has_unusable),
         Value::Object(members) => members.iter().any(|(_, member)| has_unusable(member)),
         _ => false,

@@ -42,7 +42,8 @@ pub struct Timeouts {
     pub park: Duration,
     /// For more bytes of a client whose last answer is out, before the connection is closed under it.
     pub linger: Duration,
-    /// For requests under way when the server stops. Less than the 10 s within which it must be gone.
+    /// For requests under way when the server stops. Less than the 10 s within which it must be gone, by what the
+    /// store needs to close and the log to be written.
     pub stop: Duration,
 }
 
@@ -54,7 +55,7 @@ impl Default for Timeouts {
             write: Duration::from_secs(30),
             park: Duration::from_millis(100),
             linger: Duration::from_secs(2),
-            stop: Duration::from_secs(8),
+            stop: Duration::from_secs(7),
         }
     }
 }

@@ -95,6 +95,8 @@ async fn exchange<H: Handler>(io: Io, handler: H, timeouts: &Timeouts, stop: &mu
     let mut connection = http1::Builder::new()
         .max_buf_size(READ_BUFFER_BYTES)
         .keep_alive(!draining)
+        // A client that has said all it has to say still wants to hear the answer.
+        .half_close(true)
         .serve_connection(TokioIo::new(io), service);
     let mut timer = Box::pin(sleep_until(Instant::now() + timeouts.park));
     let end = loop {

@@ -84,6 +84,12 @@ impl ApiError {
         Self::new(ErrorCode::InternalError, message, Details::none().text("request_id", request_id))
     }
 
+    /// There is no room in memory now for what this request needs.
+    pub(crate) fn busy() -> Self {
+        let message = "too much data is under way; try again after the time in Retry-After";
+        Self::new(ErrorCode::DatabaseBusy, message, Details::none())
+    }
+
     /// The store answered something that does not belong to the command: a bug. The edge adds the request id.
     pub(crate) fn unexpected_answer() -> Self {
         tracing::error!("the store answered a command with an answer of another command");

@@ -12,6 +12,7 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::bodies::{self, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 
+use crate::budget::Share;
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::state::AppState;
@@ -24,15 +25,17 @@ pub(crate) struct Call {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    /// What a large body has of the budget, until the request is answered.
+    _share: Option<Share>,
 }
 
 impl FromRequest<AppState> for Call {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &AppState) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
-        let body = body::read(body, head.headers.contains_key(EXPECT)).await?;
-        Ok(Self { uri: head.uri, headers: head.headers, body })
+        let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
+        Ok(Self { uri: head.uri, headers: head.headers, body, _share: share })
     }
 }
 
@@ -88,8 +91,11 @@ fn invalid_path(name: &str, message: &'static str) -> ApiError {
 
 /// Whether the media type is `application/json` or `application/*+json`, whatever its parameters.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
-    let media_type = value.split(';').next().unwrap_or_default().trim();
+    // Parameters may hold bytes that are no text.
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().split(|byte| *byte == b';').next());
+    let Some(media_type) = media_type.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::trim) else {
+        return false;
+    };
     let Some((kind, subtype)) = media_type.split_once('/') else { return false };
     let ends_in_json =
         subtype.get(subtype.len().saturating_sub(5)..).is_some_and(|end| end.eq_ignore_ascii_case("+json"));
@@ -109,6 +115,8 @@ mod tests {
             ("Application/JSON", true),
             ("application/json; charset=latin-1", true),
             ("application/json;", true),
+            ("application/json; x=é", true),
+            ("application/jsonü", false),
             ("application/problem+json", true),
             ("application/vnd.x+JSON;v=1", true),
             ("application/+json", true),
@@ -123,7 +131,7 @@ mod tests {
         ];
         for (value, expected) in cases {
             let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_str(value).unwrap());
+            headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             assert_eq!(is_json(&headers), expected, "{value:?}");
         }
         assert!(!is_json(&HeaderMap::new()));

@@ -1,13 +1,17 @@
 //! The lease scan: at start, then at a steady pace. What a scan does is the store's business.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_core::limits::LEASE_SCAN_SECONDS;
 use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::{Store, StoreError};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
+
+use crate::edge::panic_text;
 
 /// The longest pause between two scans.
 const INTERVAL: Duration = Duration::from_secs(LEASE_SCAN_SECONDS.unsigned_abs());
@@ -20,8 +24,25 @@ pub(crate) async fn once(store: &dyn Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Scans for ever. A storage that does not work is reported when it fails and when it works again, not in between.
-pub(crate) async fn keep(store: Arc<dyn Store>) {
+/// Scans for ever, also after a scan that panicked: that is a bug of ours, but runs must go on to expire. Whoever drops
+/// this ends the scans, too.
+pub(crate) async fn keep(store: Arc<dyn Store>) -> Infallible {
+    // Tasks of a set end with it.
+    let mut scans = JoinSet::new();
+    loop {
+        scans.spawn(scan(Arc::clone(&store)));
+        // Scans do not end in any other way: nobody else aborts them.
+        if let Some(Err(ended)) = scans.join_next().await
+            && let Ok(panic) = ended.try_into_panic()
+        {
+            error!(panic = panic_text(&*panic), "the lease scan panicked; it begins anew");
+        }
+    }
+}
+
+/// Scans at a steady pace. A storage that does not work is reported when it fails and when it works again, not in
+/// between.
+async fn scan(store: Arc<dyn Store>) -> Infallible {
     let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     // After a suspension one scan is enough.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

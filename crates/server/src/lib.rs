@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod auth;
+pub mod budget;
 pub mod config;
 mod connection;
 pub mod edge;

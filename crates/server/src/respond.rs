@@ -8,6 +8,8 @@ use taskqueue_api::headers::JSON;
 use taskqueue_api::write;
 use taskqueue_core::task::Task;
 
+use crate::budget::Share;
+
 /// An answer with a body that is already JSON.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
@@ -21,6 +23,13 @@ pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
     let mut body = Vec::with_capacity(128);
     write(&mut body);
     json(StatusCode::OK, body)
+}
+
+/// An answer with a page, which `write` appends and which holds its share of the budget until it is sent.
+pub(crate) fn page(share: Share, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Response {
+    let mut body = Vec::with_capacity(bytes);
+    write(&mut body);
+    json(StatusCode::OK, share.hold(body))
 }
 
 /// An answer with a task.

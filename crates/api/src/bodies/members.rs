@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use taskqueue_core::json::{Unusable, Value};
+use taskqueue_core::json::Value;
 
 use super::error::{At, Findings};
 
@@ -21,9 +21,10 @@ impl<'m, 'v> Members<'m, 'v> {
     pub(super) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], findings: &'m mut Findings) -> Option<Self> {
         let members = match value {
             Value::Object(members) => members,
-            Value::Unusable(Unusable::LoneSurrogateKey) => {
-                findings.add(&at, "a key has half a surrogate pair");
-                return None;
+            // Such a key is an unknown field that has no name to report it by.
+            Value::LoneSurrogateKeys(object) => {
+                findings.add(&at, "use keys without half a surrogate pair");
+                &object.members
             }
             _ => {
                 findings.add(&at, format!("send a JSON object with the fields {}", known.join(", ")));

@@ -155,6 +155,26 @@ fn the_name_wins_over_the_depth_and_both_over_everything_else() {
 }
 
 #[test]
+fn a_key_with_a_lone_surrogate_is_one_error_among_others() {
+    let deep = nested(JSON_DEPTH + 1);
+    check_all::<Definition>(&[
+        (r#"{"\ud800":1,"priority":1}"#, "invalid_task"),
+        (r#"{"\ud800":1,"name":"a\u0001"}"#, "invalid_task_name"),
+        (&format!(r#"{{"\ud800":1,"args":{deep}}}"#), "json_too_deep"),
+        (&format!(r#"{{"\ud800":{deep}}}"#), "invalid_task"),
+        (&format!(r#"{{"args":{{"\ud800":{deep}}}}}"#), "json_too_deep"),
+        (&format!(r#"{{"args":{{"\ud800":1}},"metadata":{deep}}}"#), "json_too_deep"),
+    ]);
+    check_all::<BulkUpdate>(&[
+        (r#"{"\ud800":1}"#, "invalid_filter"),
+        (r#"{"\ud800":1,"filter":"x","changes":{"priority":1}}"#, "invalid_update"),
+        (r#"{"filter":"x","changes":{"\ud800":1,"name":"\u0001"}}"#, "invalid_task_name"),
+        (r#"{"filter":"x","changes":{"\ud800":1,"priority":1}}"#, "invalid_update"),
+    ]);
+    assert_eq!(locations::<Definition>(r#"{"\ud800":1,"x":1,"args":[]}"#), r#"["body"] ["body","x"] ["body","args"]"#);
+}
+
+#[test]
 fn an_update_names_at_least_one_field_and_only_the_name_may_be_null() {
     check_all::<Update>(&[
         ("", "invalid_update"),

@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::args::Command;
 use crate::failure::Failure;
+use crate::logging;
 
 /// More threads than this only wait for the one writer.
 const WORKER_THREADS_MAX: usize = 8;
@@ -19,10 +20,11 @@ const LAST_WORK: Duration = Duration::from_millis(200);
 
 /// Does what the command line says.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    let Command::Serve(args) = command;
+    // Dropped last: whichever way out is taken, the lines that tell of it are written.
+    let _logs = logging::start(args.log_format, args.log_level)?;
     let runtime = runtime()?;
-    let outcome = match command {
-        Command::Serve(args) => runtime.block_on(serve::run(args)),
-    };
+    let outcome = runtime.block_on(serve::run(args));
     runtime.shutdown_timeout(LAST_WORK);
     outcome
 }

@@ -1,6 +1,10 @@
 //! HTTP itself: methods, unknown paths, body limits, HEAD, connections (decisions.md section 16).
 //! The version header, content types and the shape of 204 are checked for every answer by the harness.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::support::*;
@@ -234,4 +238,16 @@ fn a_client_may_wait_for_the_go_ahead() {
     assert_eq!(connection.read_head().unwrap().0, 100);
     connection.write(b"{}").unwrap();
     connection.read_response(true).unwrap().expect(201);
+}
+
+#[test]
+fn a_client_that_has_nothing_more_to_send_still_gets_its_answer() {
+    let server = Server::start();
+    let mut client = TcpStream::connect(&server.address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    client.write_all(b"PUT /api/v2/queues/q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 }

@@ -227,6 +227,31 @@ fn lone_surrogates_are_refused_in_values_and_keys() {
 }
 
 #[test]
+fn a_key_with_a_lone_surrogate_does_not_hide_stronger_errors() {
+    let server = Server::with_queue();
+    let deep = nested(65);
+    let creations = [
+        (r#"{"\ud800":1}"#.to_owned(), "invalid_task"),
+        (r#"{"\ud800":1,"name":"a\u0001"}"#.to_owned(), "invalid_task_name"),
+        (format!(r#"{{"\ud800":1,"args":{deep}}}"#), "json_too_deep"),
+        (format!(r#"{{"args":{{"\ud800":{deep}}}}}"#), "json_too_deep"),
+        (format!(r#"{{"args":{{"\ud800":1,"a":{deep}}}}}"#), "json_too_deep"),
+    ];
+    for (body, code) in creations {
+        server.put(&of_task(1, ""), body).assert_error(422, code);
+    }
+    let bulk_updates = [
+        (r#"{"\ud800":1}"#, "invalid_filter"),
+        (r#"{"filter":"priority==0","changes":{"\ud800":1,"name":"\u0001"}}"#, "invalid_task_name"),
+        (r#"{"filter":"priority==0","changes":{"\ud800":1,"name":"a"}}"#, "invalid_update"),
+        (r#"{"filter":"priority==0","changes":{"name":"a"},"\ud800":1}"#, "invalid_update"),
+    ];
+    for (body, code) in bulk_updates {
+        server.patch(&in_queue("/tasks"), body).assert_error(422, code);
+    }
+}
+
+#[test]
 fn sixty_four_levels_are_accepted_and_sixty_five_are_too_deep() {
     let server = Server::with_queue();
     let (fits, deep) = (nested(64), nested(65));
@@ -270,6 +295,7 @@ fn a_body_is_read_only_with_a_json_content_type() {
         "Application/Json",
         "application/vnd.api+json",
         "application/problem+JSON; a=b",
+        "application/json; x=é",
     ];
     for (n, kind) in json.into_iter().enumerate() {
         send(&of_task(n, ""), Some(kind), "{}").expect(201);

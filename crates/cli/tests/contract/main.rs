@@ -23,6 +23,7 @@ mod identifiers;
 mod json_handling;
 mod lifecycle;
 mod listing;
+mod logs;
 mod order_of_checks;
 mod query_parameters;
 mod queues;

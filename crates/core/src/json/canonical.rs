@@ -20,12 +20,8 @@ impl JsonObject {
 
     /// The object in `value`, if it is one that args, metadata and result may be.
     pub fn from_value(value: &Value<'_>) -> Result<Self, ObjectError> {
-        match value {
-            Value::Object(_) => {}
-            Value::Unusable(what @ Unusable::LoneSurrogateKey) => {
-                return Err(ObjectError::Unusable { path: Vec::new(), what: *what });
-            }
-            _ => return Err(ObjectError::NotAnObject),
+        if !matches!(value, Value::Object(_) | Value::LoneSurrogateKeys(_)) {
+            return Err(ObjectError::NotAnObject);
         }
         if value.is_deeper_than(JSON_DEPTH) {
             return Err(ObjectError::TooDeep);
@@ -85,6 +81,7 @@ pub enum PathStep {
 fn first_unusable(value: &Value<'_>) -> Option<(Vec<PathStep>, Unusable)> {
     match value {
         Value::Unusable(what) => Some((Vec::new(), *what)),
+        Value::LoneSurrogateKeys(_) => Some((Vec::new(), Unusable::LoneSurrogateKey)),
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
             let (mut path, what) = first_unusable(item)?;
             path.push(PathStep::Index(index));
@@ -102,7 +99,7 @@ fn first_unusable(value: &Value<'_>) -> Option<(Vec<PathStep>, Unusable)> {
 /// Appends the canonical text of a usable value; an unusable part has none and becomes `null`.
 pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
-        Value::Null | Value::Unusable(_) => out.extend_from_slice(b"null"),
+        Value::Null | Value::Unusable(_) | Value::LoneSurrogateKeys(_) => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
         Value::Int(integer) => write_integer(out, *integer),
@@ -242,6 +239,12 @@ mod tests {
     fn too_deep_wins_over_unusable() {
         assert_eq!(read(&nested(65, "1e400")), Err(ObjectError::TooDeep));
         assert_eq!(read(&format!("{{\"A\":1e400,\"b\":{}}}", nested(64, "1"))), Err(ObjectError::TooDeep));
+        for key in [r"\ud800", "b"] {
+            let halves = |levels| read(&format!(r#"{{"\ud800":1,"{key}":{}}}"#, nested(levels, "1")));
+            assert_eq!(halves(64), Err(ObjectError::TooDeep));
+            assert!(matches!(halves(63), Err(ObjectError::Unusable { .. })));
+        }
+        assert_eq!(read(&nested(64, r#"{"\ud800":1}"#)), Err(ObjectError::TooDeep));
     }
 
     #[test]

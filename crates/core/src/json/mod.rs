@@ -11,4 +11,4 @@ pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_intege
 pub use lookup::{Found, elements, has_key, lookup};
 pub use parse::{ParseError, parse};
 pub use strings::{JsonStr, string_len, write_string};
-pub use value::{Unusable, Value};
+pub use value::{LoneSurrogateKeys, Unusable, Value};

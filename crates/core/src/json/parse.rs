@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::strings::{hex_digit, plain_run};
-use super::value::{Unusable, Value};
+use super::value::{LoneSurrogateKeys, Unusable, Value};
 
 /// Deepest nesting of a body. Well above what any field takes, so that a field can say it is too deep itself, and low
 /// enough that reading, walking and dropping a tree may recurse.
@@ -83,8 +83,7 @@ impl<'a> Parser<'a> {
 
     fn object(&mut self, depth: usize) -> Result<Value<'a>, ParseError> {
         self.at += 1;
-        let mut members = Vec::new();
-        let mut usable = true;
+        let (mut members, mut keyless) = (Vec::new(), Vec::new());
         if self.skip_space() == Some(b'}') {
             self.at += 1;
             return Ok(Value::Object(members));
@@ -101,7 +100,7 @@ impl<'a> Parser<'a> {
             let value = self.value(depth)?;
             match key {
                 Some(key) => members.push((key, value)),
-                None => usable = false,
+                None => keyless.push(value),
             }
             match self.skip_space() {
                 Some(b',') => self.at += 1,
@@ -109,11 +108,12 @@ impl<'a> Parser<'a> {
                 _ => return self.malformed("expected ',' or '}'"),
             }
         }
-        if !usable {
-            return Ok(Value::Unusable(Unusable::LoneSurrogateKey));
-        }
         sort_members(&mut members);
-        Ok(Value::Object(members))
+        Ok(if keyless.is_empty() {
+            Value::Object(members)
+        } else {
+            Value::LoneSurrogateKeys(Box::new(LoneSurrogateKeys { members, keyless }))
+        })
     }
 
     /// Reads the string whose opening quote is next; nothing when it has a lone surrogate.
@@ -374,7 +374,9 @@ mod tests {
             let (value, key) = (format!("[\"{half}\"]"), format!("{{\"a\":1,\"{half}\":[]}}"));
             let expected = Value::Array(vec![Value::Unusable(Unusable::LoneSurrogate)]);
             assert_eq!(parse(value.as_bytes()), Ok(expected), "{value}");
-            assert_eq!(parse(key.as_bytes()), Ok(Value::Unusable(Unusable::LoneSurrogateKey)), "{key}");
+            let members = vec![("a".into(), Value::Int(1))];
+            let expected = LoneSurrogateKeys { members, keyless: vec![Value::Array(vec![])] };
+            assert_eq!(parse(key.as_bytes()), Ok(Value::LoneSurrogateKeys(Box::new(expected))), "{key}");
         }
     }
 

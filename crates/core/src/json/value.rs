@@ -19,8 +19,20 @@ pub enum Value<'a> {
     Array(Vec<Value<'a>>),
     /// An object: each key once (the last duplicate won), sorted by code point.
     Object(Vec<(Cow<'a, str>, Value<'a>)>),
+    /// An object that no field may hold, because of its keys. On the heap: it is rare, and values are many.
+    LoneSurrogateKeys(Box<LoneSurrogateKeys<'a>>),
     /// Well-formed JSON text that no field may hold.
     Unusable(Unusable),
+}
+
+/// An object with half a surrogate pair in one or more of its keys. It is kept because what else is wrong with it may
+/// weigh more (decisions.md section 4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoneSurrogateKeys<'a> {
+    /// The members whose keys are whole, as in [`Value::Object`].
+    pub members: Vec<(Cow<'a, str>, Value<'a>)>,
+    /// The values of the other keys.
+    pub keyless: Vec<Value<'a>>,
 }
 
 /// Why well-formed JSON text is no usable value.
@@ -32,17 +44,23 @@ pub enum Unusable {
     FloatRange,
     /// A string with half a surrogate pair.
     LoneSurrogate,
-    /// An object with half a surrogate pair in one of its keys. Nothing else of that object is kept.
+    /// An object with half a surrogate pair in one of its keys.
     LoneSurrogateKey,
 }
 
 impl Value<'_> {
     /// Whether containers are nested deeper than `levels`; a container itself is one level.
     pub(super) fn is_deeper_than(&self, levels: usize) -> bool {
-        let Some(below) = levels.checked_sub(1) else { return matches!(self, Self::Array(_) | Self::Object(_)) };
+        let Some(below) = levels.checked_sub(1) else {
+            return matches!(self, Self::Array(_) | Self::Object(_) | Self::LoneSurrogateKeys(_));
+        };
         match self {
             Self::Array(items) => items.iter().any(|item| item.is_deeper_than(below)),
             Self::Object(members) => members.iter().any(|(_, member)| member.is_deeper_than(below)),
+            Self::LoneSurrogateKeys(object) => {
+                let members = object.members.iter().map(|(_, member)| member);
+                members.chain(&object.keyless).any(|member| member.is_deeper_than(below))
+            }
             _ => false,
         }
     }

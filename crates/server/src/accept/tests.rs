@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::budget::Budget;
 
 const HELLO: &[u8] = b"GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Far beyond what a test should take: whatever has this as its timeout does not happen.
@@ -157,6 +158,27 @@ async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     let mut client = server.connect();
     client.write_all(HELLO).unwrap();
     server.all_closed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_taken_holds_its_share_until_its_connection_ends() {
+    const BYTES: usize = 64 << 20;
+    let budget = Arc::new(Budget::new(BYTES));
+    let handler = {
+        let budget = Arc::clone(&budget);
+        move |_| {
+            let budget = Arc::clone(&budget);
+            async move { Response::new(Body::from(budget.take(BYTES).await.unwrap().hold(vec![b'x'; BYTES]))) }
+        }
+    };
+    let server = Server::start(8, TIMEOUTS, handler).await;
+    let mut client = server.connect();
+    client.write_all(HELLO).unwrap();
+    client.read_exact(&mut vec![0; 1 << 20]).unwrap();
+    assert!(timeout(SOON, budget.take(1)).await.is_err(), "hyper has the body, but the client does not");
+
+    drop(client);
+    assert!(budget.take(BYTES).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
 use tokio::time::timeout;
 
+use crate::budget::{Budget, SMALL_BYTES, Share};
 use crate::error::ApiError;
 
 /// How long a body may take to arrive (invariants.md, hostile input).
@@ -19,10 +20,14 @@ const DISCARD_BYTES: usize = 8 * REQUEST_BODY_BYTES;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// The whole body. One that announces too many bytes is refused without reading it, and a client that waits to be asked
-/// for it (`expects_continue`) is not asked.
-pub(super) async fn read(mut body: Body, expects_continue: bool) -> Result<Bytes, ApiError> {
+/// for it (`expects_continue`) is not asked. One that is not small comes with its share of the budget.
+pub(super) async fn read(
+    mut body: Body,
+    expects_continue: bool,
+    budget: &Budget,
+) -> Result<(Bytes, Option<Share>), ApiError> {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), None));
     }
     if body.size_hint().lower() > REQUEST_BODY_BYTES as u64 {
         if !expects_continue {
@@ -30,25 +35,44 @@ pub(super) async fn read(mut body: Body, expects_continue: bool) -> Result<Bytes
         }
         return Err(ApiError::request_too_large());
     }
-    match timeout(BODY_TIME, collect(&mut body)).await {
-        Ok(Ok(Some(bytes))) => Ok(bytes),
-        Ok(Ok(None)) => {
+    match timeout(BODY_TIME, collect(&mut body, budget)).await {
+        Ok(Ok(collected)) => Ok(collected),
+        Ok(Err(Incomplete::Refused(error))) => {
             discard(body);
-            Err(ApiError::request_too_large())
+            Err(error)
         }
-        Ok(Err(_)) => Err(ApiError::incomplete_body("send the whole body: it broke off or its framing is wrong")),
+        Ok(Err(Incomplete::Broken)) => {
+            Err(ApiError::incomplete_body("send the whole body: it broke off or its framing is wrong"))
+        }
         Err(_) => Err(ApiError::incomplete_body("send the body within 30 seconds")),
     }
 }
 
-/// Everything that comes; nothing when it is too much. Most bodies come in one piece, which is not copied.
-async fn collect(body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
-    let mut first = Bytes::new();
-    let mut more = BytesMut::new();
+/// Why a body was not read to its end.
+enum Incomplete {
+    /// We do not want the rest.
+    Refused(ApiError),
+    /// There is no rest to be had.
+    Broken,
+}
+
+/// Everything that comes, within the limit. Most bodies come in one piece, which is not copied.
+///
+/// The share of a body is taken when it proves to be large, not when it is announced: otherwise clients that announce
+/// much and send nothing would keep the others out.
+async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Share>), Incomplete> {
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let most = announced.map_or(REQUEST_BODY_BYTES, |bytes| bytes.min(REQUEST_BODY_BYTES));
+    let (mut first, mut more) = (Bytes::new(), BytesMut::new());
+    let mut share = None;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        if first.len() + more.len() + data.len() > REQUEST_BODY_BYTES {
-            return Ok(None);
+        let Ok(data) = frame.map_err(|_| Incomplete::Broken)?.into_data() else { continue };
+        let total = first.len() + more.len() + data.len();
+        if total > REQUEST_BODY_BYTES {
+            return Err(Incomplete::Refused(ApiError::request_too_large()));
+        }
+        if share.is_none() && total > SMALL_BYTES {
+            share = Some(budget.take(most).await.map_err(Incomplete::Refused)?);
         }
         if first.is_empty() && more.is_empty() {
             first = data;
@@ -57,7 +81,7 @@ async fn collect(body: &mut Body) -> Result<Option<Bytes>, axum::Error> {
         more.extend_from_slice(&std::mem::take(&mut first));
         more.extend_from_slice(&data);
     }
-    Ok(Some(if more.is_empty() { first } else { more.freeze() }))
+    Ok((if more.is_empty() { first } else { more.freeze() }, share))
 }
 
 /// Reads what is still being sent and drops it, in the background and within limits.
@@ -108,7 +132,26 @@ mod tests {
     }
 
     async fn outcome(body: Body) -> Result<usize, StatusCode> {
-        read(body, false).await.map(|bytes| bytes.len()).map_err(|error| error.into_response().status())
+        let read = read(body, false, &Budget::new(REQUEST_BODY_BYTES)).await;
+        read.map(|(bytes, _)| bytes.len()).map_err(|error| error.into_response().status())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_stay_within_their_budget_and_small_ones_need_none() {
+        let budget = Budget::new(2 * REQUEST_BODY_BYTES);
+        let large = || Body::from(vec![0; REQUEST_BODY_BYTES]);
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            held.push(read(large(), false, &budget).await.unwrap());
+        }
+        let unannounced = Body::new(Pieces { sizes: vec![1; SMALL_BYTES + 1], ends: true });
+        for refused in [large(), unannounced] {
+            let error = read(refused, false, &budget).await.unwrap_err();
+            assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert!(read(Body::from(vec![0; SMALL_BYTES]), false, &budget).await.is_ok());
+        held.pop();
+        assert!(read(large(), false, &budget).await.is_ok());
     }
 
     #[tokio::test]

@@ -1,10 +1,12 @@
-//! Lists of tasks and of observations: one page at a time. A bad cursor is reported before a bad filter.
+//! Lists of tasks and of observations: one page at a time. A bad cursor is reported before a bad filter. Pages are the
+//! largest answers, so the store is asked for one only when there is room for it.
 
 use axum::extract::State;
 use taskqueue_api::schema::{ErrorEnvelope, ListTasksQuery, ListWorkersQuery, ObservationPage, QueuePath, TaskPage};
 use taskqueue_api::write;
 use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
 use taskqueue_core::filter::{FilterError, ObservationFilter};
+use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
 
 use super::Outcome;
@@ -13,6 +15,15 @@ use crate::extract::Call;
 use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
 use crate::state::AppState;
+
+/// The largest task: its stored data, and the error of its last run, which came in a body.
+const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES;
+/// An observation without its metadata, roughly: seven short fields.
+const OBSERVATION_FRAME_BYTES: usize = 512;
+/// The largest observation.
+const OBSERVATION_BYTES: usize = REPORT_METADATA_BYTES + OBSERVATION_FRAME_BYTES;
+/// What surrounds the items of a page, cursor included.
+const FRAME_BYTES: usize = 1024;
 
 /// Lists tasks.
 #[utoipa::path(
@@ -32,12 +43,11 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Out
     let selection = cursor_first(cursor.as_deref(), selectors.selection())?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
+    let share = state.budgets().pages.take(page_bytes(limit, TASK_BYTES)).await?;
     let page = state.store().list_tasks(&queue, TaskQuery { selection, order, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
-    Ok(respond::written(|out| {
-        out.reserve(page.items.iter().map(write::task_bytes).sum());
-        write::page(out, &page.items, next.as_deref(), write::task);
-    }))
+    let bytes = FRAME_BYTES + page.items.iter().map(write::task_bytes).sum::<usize>();
+    Ok(respond::page(share, bytes, |out| write::page(out, &page.items, next.as_deref(), write::task)))
 }
 
 /// Lists worker observations.
@@ -59,9 +69,17 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> O
     let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
+    let share = state.budgets().pages.take(page_bytes(limit, OBSERVATION_BYTES)).await?;
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
-    Ok(respond::written(|out| write::page(out, &page.items, next.as_deref(), write::observation)))
+    let metadata: usize = page.items.iter().map(|item| item.report.metadata.as_str().len()).sum();
+    let bytes = FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata;
+    Ok(respond::page(share, bytes, |out| write::page(out, &page.items, next.as_deref(), write::observation)))
+}
+
+/// What a page of so many items may take.
+fn page_bytes(limit: u16, item_bytes: usize) -> usize {
+    FRAME_BYTES + (usize::from(limit) * item_bytes).min(PAGE_BYTES)
 }
 
 /// A cursor is bound to the text of a filter that was valid when it was made. With a filter that is not, no cursor can

@@ -28,8 +28,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn spawn(mut command: Command, stderr: &Path) -> Self {
-        let stderr = File::options().append(true).create(true).open(stderr).unwrap();
+    fn spawn(mut command: Command, stderr: Stdio) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the binary starts");
         let output = child.stdout.take().unwrap();
@@ -75,7 +74,7 @@ pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Exit {
     let stderr = directory.path().join("stderr");
     let mut command = binary();
     command.args(arguments).envs(environment.iter().copied());
-    let (status, stdout) = Process::spawn(command, &stderr).wait();
+    let (status, stdout) = Process::spawn(command, appending(&stderr)).wait();
     Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
 }
 
@@ -125,8 +124,18 @@ impl Server {
 
     pub(crate) fn launch(token: Option<&str>, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let stderr = appending(&directory.path().join("stderr"));
+        Self::launch_in(directory, token, arguments, stderr)
+    }
+
+    /// A server that logs every request to `stderr`.
+    pub(crate) fn logging_to(stderr: impl Into<Stdio>) -> Self {
+        Self::launch_in(tempfile::tempdir().unwrap(), None, &["--log-level", "info"], stderr.into())
+    }
+
+    fn launch_in(directory: TempDir, token: Option<&str>, arguments: &[&str], stderr: Stdio) -> Self {
         let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-        let process = Process::spawn(serve(directory.path(), token, &arguments), &directory.path().join("stderr"));
+        let process = Process::spawn(serve(directory.path(), token, &arguments), stderr);
         let connections = Mutex::default();
         let token = token.map(str::to_owned);
         let mut server = Self { address: String::new(), token, arguments, process, connections, directory };
@@ -152,7 +161,7 @@ impl Server {
 
     /// Everything that the server wrote to standard error so far, earlier starts included.
     pub(crate) fn stderr(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.path("stderr")).unwrap()).into_owned()
+        String::from_utf8_lossy(&fs::read(self.path("stderr")).unwrap_or_default()).into_owned()
     }
 
     pub(crate) fn process_id(&self) -> u32 {
@@ -186,7 +195,7 @@ impl Server {
     /// Starts a stopped server again, on the same database and another port.
     pub(crate) fn start_again(&mut self) {
         let command = serve(self.directory.path(), self.token.as_deref(), &self.arguments);
-        self.process = Process::spawn(command, &self.path("stderr"));
+        self.process = Process::spawn(command, appending(&self.path("stderr")));
         self.read_address();
     }
 
@@ -225,12 +234,19 @@ impl Server {
     }
 }
 
-/// The command line of a server; `--listen` among the arguments replaces the usual address.
+/// A file that standard error is appended to.
+fn appending(path: &Path) -> Stdio {
+    File::options().append(true).create(true).open(path).unwrap().into()
+}
+
+/// The command line of a server; `--listen` and `--log-level` among the arguments replace what is usual here.
 fn serve(directory: &Path, token: Option<&str>, arguments: &[String]) -> Command {
     let mut command = binary();
-    command.arg("serve").args(["--log-level", "warn"]).args(arguments);
-    if !arguments.iter().any(|argument| argument == "--listen") {
-        command.args(["--listen", "127.0.0.1:0"]);
+    command.arg("serve").args(arguments);
+    for usual in [["--log-level", "warn"], ["--listen", "127.0.0.1:0"]] {
+        if !arguments.iter().any(|argument| argument == usual[0]) {
+            command.args(usual);
+        }
     }
     command.arg("--database").arg(directory.join("q.db"));
     command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));

@@ -1,0 +1,83 @@
+//! The lease scan as part of a server: what becomes of it when it fails, and that it ends with the server.
+
+#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+use taskqueue_server::{Config, Listener, run};
+use taskqueue_store::command::{Answer, Command, Scanned};
+use taskqueue_store::{Store, StoreError};
+use tokio::sync::Notify;
+
+/// A store that only scans. The scan at the start works, the next one panics, those behind it work again.
+#[derive(Default)]
+struct Scans {
+    count: AtomicUsize,
+    recovered: Notify,
+}
+
+#[async_trait]
+impl Store for Scans {
+    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        assert!(matches!(command, Command::Scan));
+        match self.count.fetch_add(1, Ordering::SeqCst) {
+            0 => {}
+            1 => panic!("the second scan"),
+            _ => self.recovered.notify_one(),
+        }
+        Ok(Answer::Scanned(Scanned::default()))
+    }
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        unreachable!()
+    }
+    async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
+        unreachable!()
+    }
+    async fn list_tasks(&self, _: &QueueName, _: TaskQuery) -> Result<Page<Task>, StoreError> {
+        unreachable!()
+    }
+    async fn count_tasks(&self, _: &QueueName, _: TaskSelection) -> Result<u64, StoreError> {
+        unreachable!()
+    }
+    async fn group_tasks(&self, _: &QueueName, _: TaskGroupQuery) -> Result<GroupPage, StoreError> {
+        unreachable!()
+    }
+    async fn list_workers(&self, _: &QueueName, _: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+        unreachable!()
+    }
+    async fn count_workers(&self, _: &QueueName, _: Option<ObservationFilter>) -> Result<u64, StoreError> {
+        unreachable!()
+    }
+    async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
+        unreachable!()
+    }
+    async fn check(&self) -> Result<(), StoreError> {
+        unreachable!()
+    }
+    async fn close(&self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_panics_begins_anew_and_ends_with_the_server() {
+    let store = Arc::new(Scans::default());
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+    let recovered = tokio::time::timeout(Duration::from_secs(15), store.recovered.notified());
+    let shutdown = async { recovered.await.expect("a third scan before the pause counts as an outage") };
+    run(listener, store.clone(), Config::new(None), || {}, shutdown).await.unwrap();
+
+    let scans = store.count.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        tokio::time::advance(Duration::from_secs(10)).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(store.count.load(Ordering::SeqCst), scans, "no scan after the end");
+}
