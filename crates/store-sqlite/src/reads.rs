@@ -159,7 +159,7 @@ fn each_selected(
 ) -> Read<()> {
     let reads = selection.filter.as_ref().map(|filter| filter.reads());
     let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
-    let statement = if heavy { sql::SCAN_WHOLE_TASKS } else { sql::SCAN_TASKS };
+    let statement = all_tasks_statement(connection, queue, heavy)?;
     each_row(
         connection,
         statement,
@@ -168,6 +168,23 @@ fn each_selected(
             if selection.matches(&RowFields(row)) { read(row) } else { Ok(GO_ON) }
         },
     )
+}
+
+/// The cheapest way to look at every task of a queue: through the whole table if most of it is this queue's, else by the
+/// queue's index.
+pub(crate) fn all_tasks_statement(
+    connection: &Connection,
+    queue: QueueKey,
+    heavy: bool,
+) -> rusqlite::Result<&'static str> {
+    let mut weigh = connection.prepare_cached(sql::WEIGH_QUEUE)?;
+    let (own, all): (i64, i64) = weigh.query_row([queue.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(match (own.saturating_mul(2) >= all, heavy) {
+        (true, false) => sql::SCAN_TASKS,
+        (true, true) => sql::SCAN_WHOLE_TASKS,
+        (false, false) => sql::WALK_TASKS,
+        (false, true) => sql::WALK_WHOLE_TASKS,
+    })
 }
 
 /// How many tasks are selected.

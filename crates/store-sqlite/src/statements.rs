@@ -61,4 +61,7 @@ statements! {
     SAVE_SCAN = "save_scan";
     SCAN_TASKS = "scan_tasks";
     SCAN_WHOLE_TASKS = "scan_whole_tasks";
+    WALK_TASKS = "walk_tasks";
+    WALK_WHOLE_TASKS = "walk_whole_tasks";
+    WEIGH_QUEUE = "weigh_queue";
 }

@@ -18,6 +18,7 @@ use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, 
 
 use crate::board::Board;
 use crate::failure::Doing;
+use crate::reads::all_tasks_statement;
 use crate::rows::{self, RowFields};
 use crate::statements as sql;
 
@@ -243,7 +244,8 @@ impl Transaction for SqliteTransaction<'_> {
         filter: &TaskFilter,
         each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
     ) -> Loaded<()> {
-        self.each(sql::SCAN_WHOLE_TASKS, [queue.key.0], "filtering tasks", |row| {
+        let statement = all_tasks_statement(self.connection, queue.key, true).doing("filtering tasks")?;
+        self.each(statement, [queue.key.0], "filtering tasks", |row| {
             let fields = RowFields(row);
             if fields.status() == Status::Running || !filter.matches(&fields) {
                 return Ok(ControlFlow::Continue(()));
