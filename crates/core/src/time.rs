@@ -67,21 +67,27 @@ impl Timestamp {
     pub fn write(self, out: &mut Vec<u8>) {
         let seconds = self.0.div_euclid(SECOND);
         let (year, month, day) = civil_from_days(seconds.div_euclid(DAY_SECONDS));
-        let of_day = seconds.rem_euclid(DAY_SECONDS);
-        padded(out, year, 4);
-        out.push(b'-');
-        padded(out, month, 2);
-        out.push(b'-');
-        padded(out, day, 2);
-        out.push(b'T');
-        padded(out, of_day / 3600, 2);
-        out.push(b':');
-        padded(out, of_day / 60 % 60, 2);
-        out.push(b':');
-        padded(out, of_day % 60, 2);
-        out.push(b'.');
-        padded(out, self.0.rem_euclid(SECOND), 6);
-        out.push(b'Z');
+        let (of_day, micros) = (seconds.rem_euclid(DAY_SECONDS), self.0.rem_euclid(SECOND));
+        // Four of these stand in every task of a page, so the text is filled in place, two digits at a time.
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        let pairs = [
+            (0, year / 100),
+            (2, year % 100),
+            (5, month),
+            (8, day),
+            (11, of_day / 3600),
+            (14, of_day / 60 % 60),
+            (17, of_day % 60),
+            (20, micros / 10_000),
+            (22, micros / 100 % 100),
+            (24, micros % 100),
+        ];
+        for (at, value) in pairs {
+            let value = u8::try_from(value).unwrap_or_default();
+            text[at] = b'0' + value / 10 % 10;
+            text[at + 1] = b'0' + value % 10;
+        }
+        out.extend_from_slice(&text);
     }
 }
 
@@ -163,16 +169,6 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
-}
-
-fn padded(out: &mut Vec<u8>, value: i64, width: usize) {
-    let mut buffer = [b'0'; 6];
-    let mut rest = value;
-    for slot in buffer[..width].iter_mut().rev() {
-        *slot = b'0' + u8::try_from(rest.rem_euclid(10)).unwrap_or(0);
-        rest = rest.div_euclid(10);
-    }
-    out.extend_from_slice(&buffer[..width]);
 }
 
 #[cfg(test)]

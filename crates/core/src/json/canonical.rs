@@ -9,13 +9,16 @@ use super::value::{Unusable, Value};
 use crate::limits::JSON_DEPTH;
 
 /// A JSON object as its canonical text: the form in which args, metadata and result are kept and compared.
+/// The empty one, which most tasks have twice, is kept as nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct JsonObject(Arc<str>);
+pub struct JsonObject(Option<Arc<str>>);
+
+const EMPTY: &str = "{}";
 
 impl JsonObject {
     /// `{}`
-    pub fn empty() -> Self {
-        Self(Arc::from("{}"))
+    pub const fn empty() -> Self {
+        Self(None)
     }
 
     /// The object in `value`, if it is one that args, metadata and result may be.
@@ -33,22 +36,22 @@ impl JsonObject {
         let mut out = Vec::with_capacity(128);
         write_value(&mut out, value);
         // Only whole pieces of UTF-8 were written, so this does not fail.
-        Ok(Self(Arc::from(std::str::from_utf8(&out).unwrap_or_default())))
+        Ok(Self::from_canonical(std::str::from_utf8(&out).unwrap_or_default()))
     }
 
     /// The object whose [`as_str`](Self::as_str) gave this text earlier. The text is trusted.
-    pub fn from_canonical(text: impl Into<Arc<str>>) -> Self {
-        Self(text.into())
+    pub fn from_canonical(text: &str) -> Self {
+        Self((text != EMPTY).then(|| text.into()))
     }
 
     /// The canonical text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_deref().unwrap_or(EMPTY)
     }
 
     /// Whether this is `{}`.
     pub fn is_empty_object(&self) -> bool {
-        &*self.0 == "{}"
+        self.0.is_none()
     }
 }
 
