@@ -1,7 +1,8 @@
 # What can be done with this repository. `make` alone prints this list.
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+.PHONY: help serve test check bench
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,3 +20,7 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo clippy --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test --package taskqueue --test tidy
+
+bench: ## Measure the server against the bare-HTTP limit of this machine, about 3 minutes (more flags: make bench ARGS="--phases get")
+	cargo build --release --package taskqueue --package taskqueue-bench
+	$(RELEASE)/taskqueue-bench run --server $(RELEASE)/taskqueue --database-dir $(RELEASE) $(ARGS)

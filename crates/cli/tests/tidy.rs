@@ -20,6 +20,7 @@ const LAW: &[(&str, &[&str])] = &[
     ("taskqueue-client", &["taskqueue-api", "taskqueue-core"]),
     ("taskqueue-worker", &["taskqueue-client", "taskqueue-api", "taskqueue-core"]),
     ("taskqueue-server", &["taskqueue-api", "taskqueue-store", "taskqueue-core"]),
+    ("taskqueue-bench", &["taskqueue-api", "taskqueue-core"]),
     (
         "taskqueue",
         &[

@@ -1,0 +1,193 @@
+//! `taskqueue-bench backlog`: what claims, the first page, counts, memory and a restart cost as pending tasks pile up
+//! (rows 10, 11, 15 and 16 of the goals). One connection, so that nothing but the server's own work is measured.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::args::BacklogArgs;
+use crate::client::Client;
+use crate::failure::{Failure, Outcome};
+use crate::fill;
+use crate::goals::Judged;
+use crate::histogram::Histogram;
+use crate::number::Numbers;
+use crate::operation::Operation;
+use crate::output;
+use crate::process::{Scratch, Server};
+use crate::report::{mebibytes, milliseconds};
+use crate::request::Requests;
+use crate::table;
+use crate::usage::Usage;
+use crate::wire;
+
+/// The backlogs that goals speak of.
+const SMALL: u64 = 1_000;
+const LARGE: u64 = 1_000_000;
+/// How often the servers take turns, and how many samples of each kind a turn has.
+const TURNS: usize = 10;
+const SAMPLES: usize = 50;
+const QUEUE: &str = "claims";
+
+/// A server with so many pending tasks, and what they cost.
+struct Backlog {
+    pending: u64,
+    database: PathBuf,
+    server: Server,
+    numbers: Numbers,
+    claim: Histogram,
+    page: Histogram,
+    counts: Histogram,
+    filter: Histogram,
+    idle_rss_bytes: u64,
+    rss_bytes: u64,
+    restarted_rss_bytes: u64,
+    healthy_after: Duration,
+}
+
+/// Measures all backlogs; a table of them, and how they stand to their goals.
+///
+/// All servers are filled first and then take turns, so that a busy minute of the machine does not hit only one.
+pub(crate) async fn run(args: &BacklogArgs) -> Outcome<(String, Vec<Judged>)> {
+    let scratch = Scratch::new(&args.database_dir)?;
+    let mut backlogs = Vec::new();
+    for pending in &args.pending {
+        output::progress(&format!("preparing {pending} pending tasks"));
+        backlogs.push(Backlog::fill(args, scratch.path(), *pending).await?);
+    }
+    output::progress("measuring");
+    for turn in 0..=TURNS {
+        for backlog in &mut backlogs {
+            if turn == 1 {
+                // The first turn was the warm-up.
+                (backlog.claim, backlog.page, backlog.counts, backlog.filter) = Default::default();
+            }
+            backlog.sample().await?;
+        }
+    }
+    let restarted = backlogs.into_iter().map(|backlog| backlog.restart(args)).collect::<Outcome<Vec<_>>>()?;
+    Ok((render(&restarted), judge(&restarted)))
+}
+
+impl Backlog {
+    async fn fill(args: &BacklogArgs, folder: &Path, pending: u64) -> Outcome<Self> {
+        let database = folder.join(format!("backlog-{pending}.db"));
+        let server = Server::taskqueue(&args.server, &database)?;
+        let idle_rss_bytes = Usage::of(server.pid())?.rss_bytes;
+        fill::fill(server.address, QUEUE, pending, Rc::default()).await?;
+        Ok(Self {
+            pending,
+            database,
+            idle_rss_bytes,
+            rss_bytes: Usage::of(server.pid())?.rss_bytes,
+            server,
+            numbers: Numbers::default(),
+            claim: Histogram::default(),
+            page: Histogram::default(),
+            counts: Histogram::default(),
+            filter: Histogram::default(),
+            restarted_rss_bytes: 0,
+            healthy_after: Duration::ZERO,
+        })
+    }
+
+    /// Some claims, first pages and counts by status, and one filter, which looks at every task. Claimed tasks are
+    /// given back at once.
+    async fn sample(&mut self) -> Outcome<()> {
+        let mut client = Client::connect(self.server.address).await?;
+        let mut requests = Requests::new(self.server.address, QUEUE);
+        for _ in 0..SAMPLES {
+            let run = self.numbers.next_run();
+            let body = timed(&mut client, &mut requests, Operation::Claim, (0, run), &mut self.claim).await?;
+            let task = wire::claimed_task(&body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
+            timed(&mut client, &mut requests, Operation::Unclaim, (task, run), &mut Histogram::default()).await?;
+            timed(&mut client, &mut requests, Operation::List, (0, 0), &mut self.page).await?;
+            timed(&mut client, &mut requests, Operation::CountByStatus, (0, 0), &mut self.counts).await?;
+        }
+        timed(&mut client, &mut requests, Operation::Filter, (0, 0), &mut self.filter).await?;
+        Ok(())
+    }
+
+    /// Stops the server and starts it again on what it left.
+    fn restart(self, args: &BacklogArgs) -> Outcome<Self> {
+        self.server.stop()?;
+        let server = Server::taskqueue(&args.server, &self.database)?;
+        let (restarted_rss_bytes, healthy_after) = (Usage::of(server.pid())?.rss_bytes, server.healthy_after);
+        Ok(Self { server, restarted_rss_bytes, healthy_after, ..self })
+    }
+}
+
+async fn timed(
+    client: &mut Client,
+    requests: &mut Requests,
+    operation: Operation,
+    (task, run): (u64, u64),
+    latency: &mut Histogram,
+) -> Outcome<Vec<u8>> {
+    let begin = Instant::now();
+    let answer = client.send(requests.of(operation).fill(task, run)).await?;
+    latency.record(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    if !operation.expects(answer.status) {
+        return Err(Failure::new(format!("{operation:?} was answered with {}", answer.status)));
+    }
+    Ok(answer.body.to_vec())
+}
+
+/// Judges the ends of the range, if they are those that the goals speak of.
+#[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes far below 2^52")]
+fn judge(backlogs: &[Backlog]) -> Vec<Judged> {
+    let ends =
+        backlogs.iter().find(|small| small.pending == SMALL).zip(backlogs.iter().find(|large| large.pending == LARGE));
+    let Some((small, large)) = ends else { return Vec::new() };
+    let growth = |of: fn(&Backlog) -> &Histogram| of(large).quantile(0.5) as f64 / of(small).quantile(0.5) as f64;
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let filtered = LARGE as f64 * 1e9 / large.filter.quantile(0.5) as f64;
+    let (start, restart) = (small.healthy_after.as_secs_f64(), large.healthy_after.as_secs_f64());
+    vec![
+        Judged::at_most(10, "claim p50, 1,000,000 pending over 1,000", growth(|of| &of.claim), 1.25, 1.05),
+        Judged::at_most(10, "first page, 1,000,000 pending over 1,000", growth(|of| &of.page), 1.5, 1.1),
+        Judged::at_most(10, "counts by status, 1,000,000 pending over 1,000", growth(|of| &of.counts), 1.5, 1.1),
+        Judged::at_least(11, "filter on args, tasks/s per core", filtered, 500_000.0, 2_000_000.0),
+        Judged::at_most(15, "RSS idle, MiB", mebibytes(small.idle_rss_bytes), 30.0, 12.0),
+        Judged::at_most(15, "RSS with 1,000,000 pending, MiB", mebibytes(large.rss_bytes), 128.0, 90.0),
+        Judged::at_most(16, "start to healthy, 1,000 pending, s", start, 0.1, 0.03),
+        Judged::at_most(16, "start to healthy, 1,000,000 pending, s", restart, 2.0, 0.5),
+    ]
+}
+
+fn render(backlogs: &[Backlog]) -> String {
+    let heading = [
+        "pending",
+        "claim p50 ms",
+        "over first",
+        "first page",
+        "over first",
+        "counts",
+        "over first",
+        "RSS MiB idle",
+        "filled",
+        "restarted",
+        "start to healthy ms",
+        "filtered tasks/s",
+    ];
+    let rows: Vec<Vec<String>> = backlogs.iter().map(|backlog| row(backlog, backlogs.first())).collect();
+    table::render(&heading, &rows, 0)
+}
+
+fn row(backlog: &Backlog, first: Option<&Backlog>) -> Vec<String> {
+    let mut row = vec![backlog.pending.to_string()];
+    for latency in [
+        |of: &Backlog| of.claim.quantile(0.5),
+        |of: &Backlog| of.page.quantile(0.5),
+        |of: &Backlog| of.counts.quantile(0.5),
+    ] {
+        let (here, there) = (latency(backlog), first.map_or(0, latency));
+        #[allow(clippy::cast_precision_loss, reason = "shown only")]
+        row.extend([milliseconds(here), format!("{:.2}", here as f64 / there as f64)]);
+    }
+    row.extend([backlog.idle_rss_bytes, backlog.rss_bytes, backlog.restarted_rss_bytes].map(mebibytes));
+    row.push(format!("{:.0}", backlog.healthy_after.as_secs_f64() * 1000.0));
+    #[allow(clippy::cast_precision_loss, reason = "shown only")]
+    row.push(format!("{:.0}", backlog.pending as f64 * 1e9 / backlog.filter.quantile(0.5) as f64));
+    row
+}

@@ -1,0 +1,200 @@
+//! A figure: one phase at one number of connections, several rounds of reference and server, and what they come to.
+
+use std::collections::BTreeMap;
+
+use crate::histogram::Histogram;
+use crate::load::Measured;
+use crate::operation::Phase;
+
+/// Where the database of the server lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the folder that the command line names.
+    Disk,
+    /// In memory.
+    Tmpfs,
+}
+
+impl Place {
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Tmpfs => "tmpfs",
+        }
+    }
+}
+
+/// The reference, and directly after it the server.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// The bare-HTTP limit.
+    pub(crate) reference: Measured,
+    /// The server.
+    pub(crate) server: Measured,
+}
+
+/// One phase at one number of connections.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// Where the database lay.
+    pub(crate) place: Place,
+    /// What was sent.
+    pub(crate) phase: Phase,
+    /// Over how many connections.
+    pub(crate) connections: usize,
+    /// Requests per second of an open loop; none for a closed loop.
+    pub(crate) rate_wanted: Option<f64>,
+    /// All rounds.
+    pub(crate) rounds: Vec<Round>,
+    /// How often per second the disk synced an append just before.
+    pub(crate) syncs_per_second: f64,
+    /// How many requests shared one sync of the database, where that was counted.
+    pub(crate) requests_per_sync: Option<f64>,
+    /// Tasks handed out twice.
+    pub(crate) twice: u64,
+}
+
+impl Figure {
+    /// Requests per second of the server.
+    pub(crate) fn rate(&self) -> f64 {
+        self.median(|round| round.server.rate())
+    }
+
+    /// Requests per second of the reference.
+    pub(crate) fn reference_rate(&self) -> f64 {
+        self.median(|round| round.reference.rate())
+    }
+
+    /// The server over the reference of the same round.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.median(|round| round.server.rate() / round.reference.rate())
+    }
+
+    /// CPU time of the server for one request, in microseconds.
+    pub(crate) fn cpu_micros(&self) -> f64 {
+        self.median(|round| round.server.cpu_micros())
+    }
+
+    /// The same over the reference's.
+    pub(crate) fn cpu_ratio(&self) -> f64 {
+        self.median(|round| round.server.cpu_micros() / round.reference.cpu_micros())
+    }
+
+    /// The share of one core that the server used.
+    pub(crate) fn core_share(&self) -> f64 {
+        self.median(|round| round.server.cpu_seconds / round.server.seconds)
+    }
+
+    /// The 99th percentile of claims over their median.
+    pub(crate) fn claim_tail(&self) -> f64 {
+        self.median(|round| round.server.claim_tail())
+    }
+
+    /// Body bytes per request: the reference's over the server's. Far from 1, the comparison is not fair.
+    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(crate) fn body_ratio(&self) -> f64 {
+        let bytes = |measured: &Measured| measured.body_bytes as f64 / measured.requests() as f64;
+        self.median(|round| bytes(&round.reference) / bytes(&round.server))
+    }
+
+    /// The latencies of all rounds.
+    pub(crate) fn latency(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.rounds.iter().for_each(|round| all.merge(&round.server.latency()));
+        all
+    }
+
+    /// The memory of the server at its largest.
+    pub(crate) fn rss_bytes(&self) -> u64 {
+        self.rounds.iter().map(|round| round.server.rss_bytes).max().unwrap_or(0)
+    }
+
+    /// Errors of all rounds by code. Those of the reference count too: they spoil the comparison.
+    pub(crate) fn errors(&self) -> BTreeMap<String, u64> {
+        let mut errors = BTreeMap::new();
+        for round in &self.rounds {
+            let named = round.reference.errors.iter().map(|(code, count)| (format!("reference: {code}"), count));
+            for (code, count) in named.chain(round.server.errors.iter().map(|(code, count)| (code.clone(), count))) {
+                *errors.entry(code).or_default() += count;
+            }
+        }
+        errors
+    }
+
+    fn median(&self, value: impl Fn(&Round) -> f64) -> f64 {
+        median(self.rounds.iter().map(value).collect())
+    }
+}
+
+/// The middle value; of an even number the mean of the two in the middle; NaN of none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::operation::{OPERATIONS, Operation};
+
+    /// Something measured in one second.
+    fn measured(requests: u64, cpu_seconds: f64) -> Measured {
+        let mut latencies = vec![Histogram::default(); OPERATIONS];
+        (0..requests).for_each(|_| latencies[Operation::Claim as usize].record(1000));
+        let errors = BTreeMap::new();
+        Measured { seconds: 1.0, latencies, errors, cpu_seconds, rss_bytes: 1, body_bytes: requests }
+    }
+
+    /// A figure with these requests per second of reference and server.
+    pub(crate) fn figure(phase: Phase, connections: usize, rates: &[(u64, u64)]) -> Figure {
+        let round = |(reference, server): &(u64, u64)| Round {
+            reference: measured(*reference, 0.5),
+            server: measured(*server, 0.5),
+        };
+        let rounds = rates.iter().map(round).collect();
+        Figure {
+            place: Place::Disk,
+            phase,
+            connections,
+            rate_wanted: None,
+            rounds,
+            syncs_per_second: 1000.0,
+            requests_per_sync: None,
+            twice: 0,
+        }
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]).to_bits(), 2.5_f64.to_bits());
+        assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        let figure = figure(Phase::ClaimComplete, 16, &[(1000, 500), (100, 60), (2000, 400)]);
+        assert!((figure.ratio() - 0.5).abs() < 1e-9, "{}", figure.ratio());
+        assert!((figure.rate() - 400.0).abs() < 1e-9);
+        assert!((figure.reference_rate() - 1000.0).abs() < 1e-9);
+        assert!((figure.cpu_ratio() - 2.0).abs() < 1e-9, "{}", figure.cpu_ratio());
+        assert!((figure.body_ratio() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn errors_of_both_servers_are_told_apart() {
+        let mut figure = figure(Phase::Create, 1, &[(1, 1), (1, 1)]);
+        for round in &mut figure.rounds {
+            round.server.errors.insert("stale_run".to_owned(), 2);
+            round.reference.errors.insert("400".to_owned(), 1);
+        }
+        let errors: Vec<(String, u64)> = figure.errors().into_iter().collect();
+        assert_eq!(errors, [("reference: 400".to_owned(), 2), ("stale_run".to_owned(), 4)]);
+    }
+}

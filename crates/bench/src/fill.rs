@@ -1,0 +1,57 @@
+//! Prepares queues: creates tasks as fast as the server takes them, and asks how many are pending.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::rc::Rc;
+
+use tokio::task::JoinSet;
+
+use crate::client::Client;
+use crate::failure::{Failure, Outcome};
+use crate::number::Numbers;
+use crate::operation::Operation;
+use crate::request::{self, Requests};
+use crate::wire;
+
+/// Enough to keep the server busy.
+const CONNECTIONS: u64 = 64;
+
+/// Creates so many tasks; their numbers. Runs inside a `LocalSet`.
+pub(crate) async fn fill(
+    address: SocketAddr,
+    queue: &'static str,
+    count: u64,
+    numbers: Rc<Numbers>,
+) -> Outcome<Range<u64>> {
+    let first = numbers.tasks_so_far();
+    let end = first + count;
+    let mut connections = JoinSet::new();
+    for _ in 0..CONNECTIONS.min(count) {
+        connections.spawn_local(create_until(address, queue, end, numbers.clone()));
+    }
+    while let Some(ended) = connections.join_next().await {
+        ended.map_err(|error| Failure::new(error.to_string()))??;
+    }
+    Ok(first..end)
+}
+
+async fn create_until(address: SocketAddr, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Outcome<()> {
+    let mut client = Client::connect(address).await?;
+    let mut requests = Requests::new(address, queue);
+    while numbers.tasks_so_far() < end {
+        let answer = client.send(requests.of(Operation::Create).fill(numbers.next_task(), 0)).await?;
+        if answer.status != 201 {
+            let code = wire::error_code(answer.body).unwrap_or_default();
+            return Err(Failure::new(format!("a task could not be created: {} {code}", answer.status)));
+        }
+    }
+    Ok(())
+}
+
+/// How many tasks of a queue are pending.
+pub(crate) async fn pending(address: SocketAddr, queue: &str) -> Outcome<u64> {
+    let path = format!("/api/v2/queues/{queue}/tasks/count?status=pending");
+    let mut client = Client::connect(address).await?;
+    let answer = client.send(&request::get(address, &path)).await?;
+    wire::count(answer.body).ok_or_else(|| Failure::new(format!("{queue} could not be counted: {}", answer.status)))
+}

@@ -1,0 +1,231 @@
+//! What the figures must reach and aim at: those that need neither PostgreSQL nor other queues.
+
+use crate::figure::{Figure, Place};
+use crate::operation::Phase;
+
+/// How far a figure may miss a must before it counts: shared machines are noisy.
+const NOISE_MARGIN: f64 = 0.2;
+
+/// What of a figure is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quantity {
+    /// Requests per second over the reference; more is better.
+    Ratio,
+    /// CPU per request over the reference's; less is better.
+    CpuRatio,
+    /// The 99th percentile of claims over their median; less is better.
+    ClaimTail,
+    /// The share of one core that the server uses; less is better.
+    CoreShare,
+    /// Requests that share one sync; more is better.
+    RequestsPerSync,
+}
+
+struct Goal {
+    row: u8,
+    place: Place,
+    phase: Phase,
+    connections: usize,
+    quantity: Quantity,
+    must: f64,
+    aim: f64,
+}
+
+const fn goal(row: u8, place: Place, phase: Phase, connections: usize, must: f64, aim: f64) -> Goal {
+    Goal { row, place, phase, connections, quantity: Quantity::Ratio, must, aim }
+}
+
+/// About claim-complete on disk.
+const fn of_claims(row: u8, quantity: Quantity, connections: usize, must: f64, aim: f64) -> Goal {
+    Goal { row, place: Place::Disk, phase: Phase::ClaimComplete, connections, quantity, must, aim }
+}
+
+/// 1,000 workers that find nothing to do, once a second each.
+const IDLE_WORKERS: Goal = Goal {
+    row: 14,
+    place: Place::Disk,
+    phase: Phase::Poll,
+    connections: 1000,
+    quantity: Quantity::CoreShare,
+    must: 0.05,
+    aim: 0.02,
+};
+
+const GOALS: &[Goal] = &[
+    goal(1, Place::Disk, Phase::ClaimComplete, 64, 0.30, 0.45),
+    goal(1, Place::Disk, Phase::ClaimComplete, 16, 0.19, 0.28),
+    goal(1, Place::Disk, Phase::ClaimComplete, 1, 0.09, 0.14),
+    goal(2, Place::Tmpfs, Phase::ClaimComplete, 64, 0.32, 0.48),
+    goal(2, Place::Tmpfs, Phase::ClaimComplete, 16, 0.28, 0.41),
+    goal(2, Place::Tmpfs, Phase::ClaimComplete, 1, 0.19, 0.30),
+    goal(3, Place::Disk, Phase::Create, 64, 0.23, 0.40),
+    goal(3, Place::Disk, Phase::Create, 16, 0.17, 0.30),
+    goal(4, Place::Disk, Phase::Get, 16, 0.45, 0.70),
+    goal(4, Place::Disk, Phase::Count, 16, 0.45, 0.70),
+    goal(4, Place::Disk, Phase::List, 16, 0.38, 0.80),
+    goal(4, Place::Disk, Phase::Mixed, 16, 0.22, 0.35),
+    of_claims(5, Quantity::CpuRatio, 64, 4.0, 2.5),
+    of_claims(6, Quantity::RequestsPerSync, 16, 5.0, 8.0),
+    of_claims(6, Quantity::RequestsPerSync, 64, 12.0, 20.0),
+    of_claims(9, Quantity::ClaimTail, 16, 8.0, 4.0),
+    IDLE_WORKERS,
+];
+
+/// How a figure stands to its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It reaches the aim.
+    Aim,
+    /// It reaches the must.
+    Must,
+    /// It misses the must, but by no more than noise could explain.
+    Noise,
+    /// It misses the must.
+    Missed,
+}
+
+impl Verdict {
+    /// Its word in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Aim => "aim reached",
+            Self::Must => "ok",
+            Self::Noise => "within noise",
+            Self::Missed => "MISSED",
+        }
+    }
+}
+
+/// A goal and what was measured for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judged {
+    /// The number of the goal.
+    pub(crate) row: u8,
+    /// What was measured, in words.
+    pub(crate) what: String,
+    /// What it must reach, or must not exceed.
+    pub(crate) must: f64,
+    /// What it aims at.
+    pub(crate) aim: f64,
+    /// What it is.
+    pub(crate) measured: f64,
+    /// How these compare.
+    pub(crate) verdict: Verdict,
+}
+
+/// Judges all figures for which there is a goal.
+pub(crate) fn judge(figures: &[Figure]) -> Vec<Judged> {
+    let of = |goal: &Goal| goal.judge(figures.iter().find(|figure| goal.is_about(figure))?);
+    let mut judged: Vec<Judged> = GOALS.iter().filter_map(of).collect();
+    judged.extend(faults(figures));
+    judged
+}
+
+/// Row 17: errors, and tasks handed out twice. Noise is no excuse for these.
+fn faults(figures: &[Figure]) -> impl Iterator<Item = Judged> {
+    let errors = figures.iter().flat_map(|figure| figure.errors().into_values()).sum();
+    let twice = figures.iter().map(|figure| figure.twice).sum();
+    [("errors", errors), ("tasks handed out twice", twice)].into_iter().map(|(what, count): (&str, u64)| Judged {
+        row: 17,
+        what: format!("{what}, all phases"),
+        must: 0.0,
+        aim: 0.0,
+        #[allow(clippy::cast_precision_loss, reason = "shown only")]
+        measured: count as f64,
+        verdict: if count == 0 { Verdict::Aim } else { Verdict::Missed },
+    })
+}
+
+impl Judged {
+    /// Judges a value that is to be small, outside of all phases.
+    pub(crate) fn at_most(row: u8, what: &str, measured: f64, must: f64, aim: f64) -> Self {
+        Self { row, what: what.to_owned(), must, aim, measured, verdict: verdict(measured, must, aim, false) }
+    }
+
+    /// Judges a value that is to be large, outside of all phases.
+    pub(crate) fn at_least(row: u8, what: &str, measured: f64, must: f64, aim: f64) -> Self {
+        Self { row, what: what.to_owned(), must, aim, measured, verdict: verdict(measured, must, aim, true) }
+    }
+}
+
+impl Goal {
+    fn is_about(&self, figure: &Figure) -> bool {
+        // An open loop sends what it is told to: how much that is says nothing about the server.
+        let open = self.quantity == Quantity::CoreShare;
+        open == figure.rate_wanted.is_some()
+            && (self.place, self.phase, self.connections) == (figure.place, figure.phase, figure.connections)
+    }
+
+    /// None when the quantity was not measured.
+    fn judge(&self, figure: &Figure) -> Option<Judged> {
+        let (measured, quantity) = match self.quantity {
+            Quantity::Ratio => (figure.ratio(), "requests/s over reference"),
+            Quantity::CpuRatio => (figure.cpu_ratio(), "CPU/request over reference"),
+            Quantity::ClaimTail => (figure.claim_tail(), "claim p99 over p50"),
+            Quantity::CoreShare => (figure.core_share(), "share of one core"),
+            Quantity::RequestsPerSync => (figure.requests_per_sync?, "requests per sync"),
+        };
+        let more_is_better = matches!(self.quantity, Quantity::Ratio | Quantity::RequestsPerSync);
+        let verdict = verdict(measured, self.must, self.aim, more_is_better);
+        let what =
+            format!("{}, {} connections, {}: {quantity}", self.phase.name(), self.connections, self.place.name());
+        Some(Judged { row: self.row, what, must: self.must, aim: self.aim, measured, verdict })
+    }
+}
+
+/// NaN (nothing was measured) misses everything.
+fn verdict(measured: f64, must: f64, aim: f64, more_is_better: bool) -> Verdict {
+    let reaches = |bound: f64, margin: f64| {
+        if more_is_better { measured >= bound * (1.0 - margin) } else { measured <= bound * (1.0 + margin) }
+    };
+    match () {
+        () if reaches(aim, 0.0) => Verdict::Aim,
+        () if reaches(must, 0.0) => Verdict::Must,
+        () if reaches(must, NOISE_MARGIN) => Verdict::Noise,
+        () => Verdict::Missed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::tests::figure;
+
+    #[test]
+    fn a_verdict_has_a_margin_for_noise() {
+        let cases = [(0.5, Verdict::Aim), (0.3, Verdict::Must), (0.25, Verdict::Noise), (0.2, Verdict::Missed)];
+        for (measured, expected) in cases {
+            assert_eq!(verdict(measured, 0.3, 0.45, true), expected, "{measured}");
+        }
+        let cases = [(2.0, Verdict::Aim), (3.0, Verdict::Must), (4.5, Verdict::Noise), (5.0, Verdict::Missed)];
+        for (measured, expected) in cases {
+            assert_eq!(verdict(measured, 4.0, 2.5, false), expected, "{measured}");
+        }
+        assert_eq!(verdict(f64::NAN, 0.3, 0.45, true), Verdict::Missed);
+        assert_eq!(verdict(f64::NAN, 4.0, 2.5, false), Verdict::Missed);
+    }
+
+    #[test]
+    fn only_what_was_measured_is_judged() {
+        let judged = judge(&[figure(Phase::ClaimComplete, 64, &[(1000, 400)])]);
+        let rows: Vec<(u8, Verdict)> = judged.iter().map(|judged| (judged.row, judged.verdict)).collect();
+        assert_eq!(rows, [(1, Verdict::Must), (5, Verdict::Aim), (17, Verdict::Aim), (17, Verdict::Aim)]);
+    }
+
+    #[test]
+    fn an_open_loop_is_not_judged_by_its_rate() {
+        let mut open = figure(Phase::ClaimComplete, 64, &[(1000, 10)]);
+        open.rate_wanted = Some(10.0);
+        let rows: Vec<u8> = judge(&[open]).iter().map(|judged| judged.row).collect();
+        assert_eq!(rows, [17, 17]);
+    }
+
+    #[test]
+    fn one_error_is_a_miss() {
+        let mut figure = figure(Phase::Lifecycle, 64, &[(1000, 400)]);
+        figure.rounds[0].server.errors.insert("stale_run".to_owned(), 1);
+        figure.twice = 2;
+        let measured: Vec<f64> = judge(&[figure]).iter().map(|judged| judged.measured).collect();
+        assert_eq!(measured, [1.0, 2.0]);
+    }
+}

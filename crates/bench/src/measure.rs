@@ -1,0 +1,172 @@
+//! `taskqueue-bench run`: starts reference and server, prepares data, alternates rounds, and collects the figures.
+//! How they are shown is decided in `report.rs`, whether they suffice in `goals.rs`.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::args::RunArgs;
+use crate::failure::Outcome;
+use crate::figure::{Figure, Place, Round};
+use crate::ledger::Ledger;
+use crate::load::{self, Load, Measured};
+use crate::number::Numbers;
+use crate::operation::Phase;
+use crate::process::{Scratch, Server};
+use crate::syncs::SyncCount;
+use crate::{disk, fill, output};
+
+/// Long enough for caches, short enough to run before every round.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// Pairs per second for which tasks are prepared before the first round shows how many there are.
+const EXPECTED_PAIRS: f64 = 12_000.0;
+/// How many times the tasks that the last round took are prepared for the next.
+const HEADROOM: f64 = 1.6;
+
+/// One figure to be taken.
+#[derive(Clone, Copy)]
+struct Cell {
+    phase: Phase,
+    connections: usize,
+    rate: Option<f64>,
+}
+
+/// A server with a fresh database for one phase, and the reference beside it.
+struct Subject<'a> {
+    args: &'a RunArgs,
+    place: Place,
+    server: Server,
+    reference: &'a Server,
+    scratch: Scratch,
+    numbers: Rc<Numbers>,
+    ledger: Rc<RefCell<Ledger>>,
+    /// Tasks that were prepared for all rounds, once they are.
+    prepared: Option<Range<u64>>,
+}
+
+/// Takes all figures. Each phase has a fresh database, so that none pays for what another has left behind.
+pub(crate) async fn run(args: &RunArgs) -> Outcome<Vec<Figure>> {
+    let reference = Server::reference()?;
+    let mut figures = Vec::new();
+    for (place, folder) in [(Place::Disk, &args.database_dir), (Place::Tmpfs, &args.tmpfs_dir)] {
+        for phase in phases(args, place) {
+            let mut subject = Subject::start(args, place, folder, &reference)?;
+            for cell in cells(args, phase) {
+                let count = cell.connections;
+                output::progress(&format!("measuring {} on {}, {count} connections", phase.name(), place.name()));
+                figures.push(subject.figure(cell).await?);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// Which phases are measured: what the command line says, else all. In memory only what tells the cost of the disk
+/// from the cost of the code.
+fn phases(args: &RunArgs, place: Place) -> impl Iterator<Item = Phase> {
+    let wanted = if args.phases.is_empty() { Phase::value_variants() } else { &args.phases };
+    let in_memory = |phase: &Phase| *phase == Phase::ClaimComplete && args.tmpfs_dir.is_dir();
+    wanted.iter().copied().filter(move |phase| place == Place::Disk || in_memory(phase))
+}
+
+/// With how many connections a phase is measured: what the command line says, else what its goals ask for.
+fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
+    let usual: &[u16] = match phase {
+        Phase::ClaimComplete => &[64, 16, 1],
+        Phase::Create => &[64, 16],
+        Phase::Poll => &[1000],
+        _ => &[16],
+    };
+    let connections = if args.connections.is_empty() { usual } else { &args.connections };
+    // Workers without work ask once a second.
+    let polls = |connections: u16| (phase == Phase::Poll).then(|| f64::from(connections));
+    let cell =
+        |count: &u16| Cell { phase, connections: usize::from(*count), rate: args.rate.or_else(|| polls(*count)) };
+    connections.iter().map(cell).collect()
+}
+
+impl<'a> Subject<'a> {
+    fn start(args: &'a RunArgs, place: Place, folder: &Path, reference: &'a Server) -> Outcome<Self> {
+        let scratch = Scratch::new(folder)?;
+        let server = Server::taskqueue(&args.server, &scratch.path().join("bench.db"))?;
+        let (numbers, ledger, prepared) = (Rc::default(), Rc::default(), None);
+        Ok(Self { args, place, server, reference, scratch, numbers, ledger, prepared })
+    }
+
+    async fn figure(&mut self, cell: Cell) -> Outcome<Figure> {
+        let syncs_per_second = disk::syncs_per_second(self.scratch.path())?;
+        let twice_before = self.ledger.borrow().twice();
+        let (mut rounds, mut expected_pairs) = (Vec::new(), EXPECTED_PAIRS);
+        for _ in 0..self.args.rounds {
+            let known = self.prepare(cell.phase, expected_pairs).await?;
+            // The reference hands out the same task over and over: its own ledger is for nobody.
+            let reference = self.load(cell, self.reference, known.clone(), Rc::default()).await?;
+            let server = self.load(cell, &self.server, known, self.ledger.clone()).await?;
+            expected_pairs = server.rate() / 2.0 * HEADROOM;
+            rounds.push(Round { reference, server });
+        }
+        let requests_per_sync = self.requests_per_sync(cell, expected_pairs).await?;
+        Ok(Figure {
+            place: self.place,
+            phase: cell.phase,
+            connections: cell.connections,
+            rate_wanted: cell.rate,
+            rounds,
+            syncs_per_second,
+            requests_per_sync,
+            twice: self.ledger.borrow().twice() - twice_before,
+        })
+    }
+
+    /// One turn of one server.
+    async fn load(&self, cell: Cell, on: &Server, known: Range<u64>, ledger: Rc<RefCell<Ledger>>) -> Outcome<Measured> {
+        let load = Load {
+            address: on.address,
+            pid: on.pid(),
+            phase: cell.phase,
+            connections: cell.connections,
+            warm_up: WARM_UP,
+            duration: Duration::from_secs_f64(self.args.seconds),
+            rate: cell.rate,
+            known,
+        };
+        load::run(load, self.numbers.clone(), ledger).await
+    }
+
+    /// One more turn in which syncs are counted. It is about as long as the others, but its figures are not used.
+    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    async fn requests_per_sync(&mut self, cell: Cell, expected_pairs: f64) -> Outcome<Option<f64>> {
+        if !cell.phase.writes() || self.place == Place::Tmpfs {
+            return Ok(None);
+        }
+        let known = self.prepare(cell.phase, expected_pairs).await?;
+        let Some(count) = SyncCount::start(self.server.pid(), self.scratch.path()) else { return Ok(None) };
+        let measured = self.load(cell, &self.server, known, self.ledger.clone()).await?;
+        let syncs = count.finish().filter(|syncs| *syncs > 0);
+        // The warm-up was counted too, at the same rate.
+        let requests = measured.rate() * (measured.seconds + WARM_UP.as_secs_f64());
+        Ok(syncs.map(|syncs| requests / syncs as f64))
+    }
+
+    /// Makes sure that the queue of a phase holds what the phase needs; the tasks that are there to be read.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive estimate")]
+    async fn prepare(&mut self, phase: Phase, expected_pairs: f64) -> Outcome<Range<u64>> {
+        let (address, queue) = (self.server.address, phase.queue());
+        if phase == Phase::ClaimComplete {
+            let wanted = expected_pairs * (WARM_UP.as_secs_f64() + self.args.seconds);
+            let missing = (wanted as u64).saturating_sub(fill::pending(address, queue).await?);
+            return fill::fill(address, queue, missing, self.numbers.clone()).await;
+        }
+        if let Some(known) = &self.prepared {
+            return Ok(known.clone());
+        }
+        let known = fill::fill(address, queue, phase.prepared_tasks(), self.numbers.clone()).await?;
+        self.prepared = Some(known.clone());
+        Ok(known)
+    }
+}

@@ -1,0 +1,172 @@
+//! What one request asks for, and the phases: which operations a connection sends, in which order, on which queue.
+//! The bytes of a request are rendered in `request.rs`.
+
+use clap::ValueEnum;
+
+use self::Operation::{
+    BulkUpdate, Claim, Complete, Count, CountByStatus, Create, Fail, Filter, Get, Heartbeat, List, Poll, Unclaim,
+};
+
+/// One kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Makes a task with 200 bytes of args.
+    Create,
+    /// Takes a task.
+    Claim,
+    /// Asks for a task where there is none.
+    Poll,
+    /// Renews the lease.
+    Heartbeat,
+    /// Ends the run with a result.
+    Complete,
+    /// Ends the run with an error.
+    Fail,
+    /// Gives the task back.
+    Unclaim,
+    /// Reads one task.
+    Get,
+    /// Reads the first page: 100 tasks.
+    List,
+    /// Counts all tasks.
+    Count,
+    /// Counts tasks by their status.
+    CountByStatus,
+    /// Counts the tasks that a filter on args selects.
+    Filter,
+    /// Changes the tenth of all tasks that a filter on args selects.
+    BulkUpdate,
+}
+
+/// How many kinds there are.
+pub(crate) const OPERATIONS: usize = Operation::ALL.len();
+
+impl Operation {
+    /// All kinds, in the order of their declaration.
+    pub(crate) const ALL: [Self; 13] =
+        [Create, Claim, Poll, Heartbeat, Complete, Fail, Unclaim, Get, List, Count, CountByStatus, Filter, BulkUpdate];
+
+    /// The status of an answer that is as it should be.
+    pub(crate) fn expects(self, status: u16) -> bool {
+        match self {
+            Create => status == 201,
+            // 204: nothing to hand out. Whether that is right is for the phase to say.
+            Claim => matches!(status, 200 | 204),
+            Poll | Complete | Fail | Unclaim => status == 204,
+            Heartbeat | Get | List | Count | CountByStatus | Filter | BulkUpdate => status == 200,
+        }
+    }
+
+    /// Whether it speaks of the run that the connection holds.
+    pub(crate) fn needs_run(self) -> bool {
+        matches!(self, Heartbeat | Complete | Fail | Unclaim)
+    }
+
+    /// Whether the connection holds no run afterwards.
+    pub(crate) fn ends_run(self) -> bool {
+        matches!(self, Complete | Fail | Unclaim)
+    }
+}
+
+/// A kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Phase {
+    /// Creations only
+    Create,
+    /// Claim, complete, over prepared tasks
+    ClaimComplete,
+    /// Create, claim, complete
+    Lifecycle,
+    /// One task out of 10,000
+    Get,
+    /// The first 100 of 10,000 tasks
+    List,
+    /// How many of 10,000 tasks there are
+    Count,
+    /// How many of 10,000 tasks a filter on args selects
+    Filter,
+    /// A change of 100 out of 1,000 tasks
+    BulkUpdate,
+    /// A blend of everything that workers and people do
+    Mixed,
+    /// Claims from an empty queue
+    Poll,
+}
+
+/// What workers and people do, in about the proportions in which they do it. One run in five ends in a failure, one
+/// is given back.
+const MIXED: &[Operation] = &[
+    Create, Claim, Heartbeat, Complete, Get, Count, Create, Claim, Heartbeat, Complete, Get, List, Claim, Heartbeat,
+    Fail, Get, Create, Claim, Complete, Count, Claim, Unclaim, Get,
+];
+
+impl Phase {
+    /// What a connection sends, over and over.
+    pub(crate) fn cycle(self) -> &'static [Operation] {
+        match self {
+            Self::Create => &[Create],
+            Self::ClaimComplete => &[Claim, Complete],
+            Self::Lifecycle => &[Create, Claim, Complete],
+            Self::Get => &[Get],
+            Self::List => &[List],
+            Self::Count => &[Count],
+            Self::Filter => &[Filter],
+            Self::BulkUpdate => &[BulkUpdate],
+            Self::Mixed => MIXED,
+            Self::Poll => &[Poll],
+        }
+    }
+
+    /// Its queue.
+    pub(crate) fn queue(self) -> &'static str {
+        match self {
+            Self::Create => "creates",
+            Self::ClaimComplete => "claims",
+            Self::Lifecycle => "lifecycle",
+            Self::Get | Self::List | Self::Count | Self::Filter => "still",
+            Self::BulkUpdate => "bulk",
+            Self::Mixed => "mixed",
+            Self::Poll => "empty",
+        }
+    }
+
+    /// How many tasks its queue holds before it begins. What claims take is topped up before each round.
+    pub(crate) fn prepared_tasks(self) -> u64 {
+        match self {
+            Self::Create | Self::ClaimComplete | Self::Lifecycle | Self::Poll => 0,
+            Self::Get | Self::List | Self::Count | Self::Filter => 10_000,
+            Self::BulkUpdate | Self::Mixed => 1_000,
+        }
+    }
+
+    /// Whether it changes anything, and so waits for the disk.
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Self::Create | Self::ClaimComplete | Self::Lifecycle | Self::BulkUpdate | Self::Mixed)
+    }
+
+    /// Its name on the command line and in tables.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_stand_at_their_own_place() {
+        for (place, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, place);
+        }
+    }
+
+    #[test]
+    fn a_cycle_claims_as_often_as_it_ends_runs() {
+        for phase in Phase::value_variants() {
+            let claims = phase.cycle().iter().filter(|operation| **operation == Claim).count();
+            let ends = phase.cycle().iter().filter(|operation| operation.ends_run()).count();
+            assert_eq!(claims, ends, "{phase:?}");
+        }
+    }
+}

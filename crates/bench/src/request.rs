@@ -1,0 +1,141 @@
+//! Requests rendered once, with places into which the numbers of tasks and runs are written before each use.
+//! Which request comes when is decided in `operation.rs` and `load.rs`.
+
+use std::net::SocketAddr;
+
+use crate::number;
+use crate::operation::{OPERATIONS, Operation};
+
+const TASK: &str = "t_TTTTTTTTTTTT";
+const RUN: &str = "r_RRRRRRRRRRRR";
+/// One digit by which filters on args select a tenth of all tasks.
+const GROUP: &str = "#";
+/// Bytes of a task's args.
+const ARGS_BYTES: usize = 200;
+
+/// One request, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Request {
+    bytes: Vec<u8>,
+    task_at: Option<usize>,
+    run_at: Option<usize>,
+    group_at: Option<usize>,
+}
+
+impl Request {
+    fn new(text: &str) -> Self {
+        let after_letter = |at: usize| at + 2;
+        Self {
+            task_at: text.find(TASK).map(after_letter),
+            run_at: text.find(RUN).map(after_letter),
+            group_at: text.find(GROUP),
+            bytes: text.replace(GROUP, "0").into_bytes(),
+        }
+    }
+
+    /// Names the task, the run and the group, where the request has a place for them.
+    pub(crate) fn fill(&mut self, task: u64, run: u64) -> &[u8] {
+        for (at, number) in [(self.task_at, task), (self.run_at, run)] {
+            if let Some(at) = at {
+                number::write(&mut self.bytes[at..at + number::DIGITS], number);
+            }
+        }
+        if let Some(at) = self.group_at {
+            number::write(&mut self.bytes[at..=at], task % 10);
+        }
+        &self.bytes
+    }
+}
+
+/// The requests of one connection, one for each operation.
+#[derive(Debug)]
+pub(crate) struct Requests([Request; OPERATIONS]);
+
+impl Requests {
+    /// Renders all requests for one queue.
+    pub(crate) fn new(address: SocketAddr, queue: &str) -> Self {
+        Self(Operation::ALL.map(|operation| Request::new(&render(operation, address, queue))))
+    }
+
+    /// The request for an operation.
+    pub(crate) fn of(&mut self, operation: Operation) -> &mut Request {
+        &mut self.0[operation as usize]
+    }
+}
+
+/// Args of 200 bytes, with the group that filters look for. Their text is filled up.
+pub(crate) fn args() -> String {
+    let head = format!(r#"{{"group":{GROUP},"text":""#);
+    let filling = ARGS_BYTES - head.len() - 2;
+    format!(r#"{head}{}"}}"#, "x".repeat(filling))
+}
+
+fn render(operation: Operation, address: SocketAddr, queue: &str) -> String {
+    let run = format!(r#"{{"run_id":"{RUN}"}}"#);
+    let claim = format!(r#"{{"route":"default","run_id":"{RUN}"}}"#);
+    let (method, path, body) = match operation {
+        Operation::Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args())),
+        Operation::Claim | Operation::Poll => ("POST", "/claim".to_owned(), claim),
+        Operation::Heartbeat => ("POST", format!("/{TASK}/heartbeat"), run),
+        Operation::Complete => {
+            ("POST", format!("/{TASK}/complete"), format!(r#"{{"run_id":"{RUN}","result":{{"loss":0.125}}}}"#))
+        }
+        Operation::Fail => {
+            let error = r#"{"type":"ValueError","message":"not today","traceback":"line 1"}"#;
+            ("POST", format!("/{TASK}/fail"), format!(r#"{{"run_id":"{RUN}","error":{error}}}"#))
+        }
+        Operation::Unclaim => ("POST", format!("/{TASK}/unclaim"), run),
+        Operation::Get => ("GET", format!("/{TASK}"), String::new()),
+        Operation::List => ("GET", "?limit=100".to_owned(), String::new()),
+        Operation::Count => ("GET", "/count".to_owned(), String::new()),
+        Operation::CountByStatus => ("GET", "/count?group_by=status".to_owned(), String::new()),
+        Operation::Filter => ("GET", format!("/count?filter=args.group%20%3D%3D%20{GROUP}"), String::new()),
+        Operation::BulkUpdate => {
+            let changes = format!(r#"{{"metadata":{{"by":"{RUN}"}}}}"#);
+            ("PATCH", String::new(), format!(r#"{{"filter":"args.group == {GROUP}","changes":{changes}}}"#))
+        }
+    };
+    let content = match body.len() {
+        0 => String::new(),
+        length => format!("content-type: application/json\r\ncontent-length: {length}\r\n"),
+    };
+    format!("{method} /api/v2/queues/{queue}/tasks{path} HTTP/1.1\r\nhost: {address}\r\n{content}\r\n{body}")
+}
+
+/// A request without a body for a path of its own.
+pub(crate) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn args_have_200_bytes() {
+        assert_eq!(args().len(), ARGS_BYTES);
+    }
+
+    #[test]
+    fn numbers_stand_in_their_places() {
+        let mut requests = Requests::new(SocketAddr::from(([127, 0, 0, 1], 80)), "q");
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let complete = text(requests.of(Operation::Complete).fill(17, 4));
+        assert!(complete.starts_with("POST /api/v2/queues/q/tasks/t_000000000017/complete HTTP/1.1\r\n"), "{complete}");
+        assert!(complete.contains(r#""run_id":"r_000000000004""#), "{complete}");
+        assert!(text(requests.of(Operation::Create).fill(17, 4)).contains(r#""group":7"#));
+        assert!(text(requests.of(Operation::Filter).fill(23, 4)).contains("%203 HTTP"));
+    }
+
+    #[test]
+    fn nothing_is_left_to_fill_in_and_lengths_are_right() {
+        let mut requests = Requests::new(SocketAddr::from(([127, 0, 0, 1], 80)), "q");
+        for operation in Operation::ALL {
+            let text = String::from_utf8(requests.of(operation).fill(1, 2).to_vec()).unwrap();
+            assert!(!text.contains("TTT") && !text.contains("RRR") && !text.contains(GROUP), "{text}");
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            assert_eq!(length.map_or(0, |length| length.parse().unwrap()), body.len());
+        }
+    }
+}
