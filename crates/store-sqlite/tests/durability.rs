@@ -74,6 +74,27 @@ async fn a_store_whose_lock_was_removed_writes_no_more() {
     assert_eq!(second.list_queues().await.unwrap(), [queue("q"), queue("s")]);
 }
 
+/// Takes the 4 seconds that the store waits for whoever holds the file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_was_answered_busy_is_never_done() {
+    let folder = fresh();
+    let store = Arc::new(folder.try_open(&clock()).unwrap());
+    store.write(create_queue("q")).await.unwrap();
+    let stranger = Connection::open(folder.file()).unwrap();
+    stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut waiting = JoinSet::new();
+    for name in ["a", "b", "c"] {
+        let store = Arc::clone(&store);
+        waiting.spawn(async move { store.write(create_queue(name)).await });
+    }
+    while let Some(answer) = waiting.join_next().await {
+        assert_eq!(answer.unwrap(), Err(StoreError::Busy));
+    }
+    stranger.execute_batch("ROLLBACK").unwrap();
+    store.write(create_queue("d")).await.unwrap();
+    assert_eq!(store.list_queues().await.unwrap(), [queue("d"), queue("q")]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_store_takes_no_write() {
     let folder = fresh();
