@@ -29,11 +29,6 @@ pub struct Update {
 }
 
 impl Update {
-    /// Whether it names no field at all.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The task after this update: nothing when no value changes. The check of the size comes last and is made for
     /// the resulting values even when nothing changes.
     pub fn apply(&self, task: &Task, now: Timestamp) -> Result<Option<Task>, Refusal> {

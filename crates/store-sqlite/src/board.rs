@@ -5,13 +5,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use taskqueue_core::definition::{Routes, routes_of};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::task::{Lifecycle, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
+use crate::query::{GO_ON, each_row};
 use crate::rows;
 use crate::statements;
 
@@ -48,19 +49,17 @@ impl Board {
     /// Reads everything from the file.
     pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let mut board = Self::default();
-        let mut queues = connection.prepare(statements::LOAD_QUEUES)?;
-        let mut rows = queues.query([])?;
-        while let Some(row) = rows.next()? {
+        each_row(connection, statements::LOAD_QUEUES, [], |row| {
             if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
                 board.queues.insert(name, QueueKey(row.get(0)?));
             }
-        }
+            Ok(GO_ON)
+        })?;
         board.load_tasks(connection)?;
-        let mut runs = connection.prepare(statements::LOAD_PAST_RUNS)?;
-        let mut rows = runs.query([])?;
-        while let Some(row) = rows.next()? {
+        each_row(connection, statements::LOAD_PAST_RUNS, [], |row| {
             board.past_runs.insert(rows::run_id(row)?);
-        }
+            Ok(GO_ON)
+        })?;
         // The last write is a sign of life too: a run that was claimed after the last scan on file counts from there.
         board.latest_at = board.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
         board.last_scan_at = Some(board.latest_at).filter(|_| board.has_active_runs());
@@ -71,16 +70,14 @@ impl Board {
         let living: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         // Sorted lists make compact trees: inserting a million places one by one would leave them half empty.
         let mut pending: HashMap<i64, HashMap<Box<str>, PendingList>> = HashMap::new();
-        let mut tasks = connection.prepare(statements::LOAD_BOARD)?;
-        let mut rows = tasks.query([])?;
-        while let Some(row) = rows.next()? {
+        each_row(connection, statements::LOAD_BOARD, [], |row| {
             let task = rows::board(row)?;
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
             self.latest_at = self.latest_at.max(task.updated_at);
             // Also of a deleted queue: the purge forgets the run with its task, and must not find it used anew by then.
             self.past_runs.extend(task.finished_run_id);
             if !living.contains(&task.queue_key) {
-                continue;
+                return Ok(GO_ON);
             }
             let queue = QueueKey(task.queue_key);
             if task.status == Status::Running {
@@ -97,7 +94,8 @@ impl Board {
                     }
                 }
             }
-        }
+            Ok(GO_ON)
+        })?;
         for (queue, routes) in pending {
             let trees = routes.into_iter().map(|(route, places)| (route, places.into_iter().collect()));
             self.pending.insert(QueueKey(queue), trees.collect());
@@ -228,10 +226,6 @@ impl Board {
 
 /// When the leases were last scanned according to the file.
 fn last_scan_at(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
-    let mut statement = connection.prepare(statements::LOAD_SCAN)?;
-    let mut rows = statement.query([])?;
-    Ok(match rows.next()? {
-        Some(row) => Some(Timestamp::from_micros(row.get(0)?)),
-        None => None,
-    })
+    let mut statement = connection.prepare_cached(statements::LOAD_SCAN)?;
+    statement.query_row([], |row| row.get(0).map(Timestamp::from_micros)).optional()
 }

@@ -8,6 +8,7 @@ mod failure;
 mod migrate;
 mod open;
 mod ownership;
+mod query;
 mod readers;
 mod reads;
 mod rows;

@@ -2,7 +2,7 @@
 //! other order looks at every task of the queue and keeps only the page. Filters are evaluated here, row by row, by the
 //! one evaluator of `core`: there is no second meaning of a filter in SQL.
 
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use taskqueue_core::cursor::Place;
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
@@ -18,6 +18,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::page::{TaskPage, group_position, observation_position, page_of_observations, task_position};
 use taskqueue_store::transaction::QueueKey;
 
+use crate::query::{GO_ON, Go, each_row};
 use crate::readers::ReadError;
 use crate::rows::{self, RowFields};
 use crate::statements as sql;
@@ -38,31 +39,11 @@ fn existing_queue(connection: &Connection, name: &QueueName) -> Read<QueueKey> {
     key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
 }
 
-/// Whether rows go on to be read.
-type Go = std::ops::ControlFlow<()>;
-const GO_ON: Go = Go::Continue(());
-
-fn each_row(
-    connection: &Connection,
-    statement: &str,
-    params: impl Params,
-    mut read: impl FnMut(&Row<'_>) -> Read<Go>,
-) -> Read<()> {
-    let mut statement = connection.prepare_cached(statement)?;
-    let mut rows = statement.query(params)?;
-    while let Some(row) = rows.next()? {
-        if read(row)?.is_break() {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// All queues.
 pub(crate) fn list_queues(connection: &Connection) -> Read<Vec<QueueName>> {
     let mut queues = Vec::new();
     each_row(connection, sql::LIST_QUEUES, [], |row| {
-        queues.extend(QueueName::parse(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?));
+        queues.extend(QueueName::parse(row.get_ref(0)?.as_str()?));
         Ok(GO_ON)
     })?;
     Ok(queues)
@@ -155,8 +136,8 @@ fn each_selected(
     connection: &Connection,
     queue: QueueKey,
     selection: &TaskSelection,
-    mut read: impl FnMut(&Row<'_>) -> Read<Go>,
-) -> Read<()> {
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<Go>,
+) -> rusqlite::Result<()> {
     let reads = selection.filter.as_ref().map(|filter| filter.reads());
     let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
     let statement = all_tasks_statement(connection, queue, heavy)?;
@@ -226,7 +207,7 @@ fn each_tally(
     queue: QueueKey,
     selection: &TaskSelection,
     mut read: impl FnMut(rows::TallyRow),
-) -> Read<()> {
+) -> rusqlite::Result<()> {
     each_row(connection, sql::LIST_TALLY, [queue.0], |row| {
         let line = rows::tally(row)?;
         if selection.status.is_none_or(|status| status == line.status) {
@@ -244,7 +225,7 @@ fn each_observation(
     now: Timestamp,
     (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
     mut read: impl FnMut(Observation) -> Go,
-) -> Read<()> {
+) -> rusqlite::Result<()> {
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
     each_row(connection, sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
         let observation = rows::observation(row, queue)?;

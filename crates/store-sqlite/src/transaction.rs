@@ -18,6 +18,7 @@ use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, 
 
 use crate::board::Board;
 use crate::failure::Doing;
+use crate::query::{GO_ON, Go, each_row};
 use crate::reads::all_tasks_statement;
 use crate::rows::{self, RowFields};
 use crate::statements as sql;
@@ -61,19 +62,9 @@ impl<'a> SqliteTransaction<'a> {
         statement: &str,
         params: impl Params,
         doing: &'static str,
-        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<ControlFlow<()>>,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<Go>,
     ) -> Loaded<()> {
-        let visit = || {
-            let mut statement = self.connection.prepare_cached(statement)?;
-            let mut rows = statement.query(params)?;
-            while let Some(row) = rows.next()? {
-                if read(row)?.is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        visit().doing(doing)
+        each_row(self.connection, statement, params, read).doing(doing)
     }
 
     fn count(&mut self, queue: QueueKey, routes: &Routes, status: Status, difference: i64) {
@@ -141,7 +132,7 @@ impl<'a> SqliteTransaction<'a> {
         let mut runs: Vec<RunId> = Vec::new();
         self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
             runs.push(rows::run_id(row)?);
-            Ok(ControlFlow::Continue(()))
+            Ok(GO_ON)
         })?;
         let head = self.load_head(key)?;
         runs.extend(head.lifecycle.finished_run.map(|run| run.run_id));
@@ -162,7 +153,7 @@ impl<'a> SqliteTransaction<'a> {
         let mut keys = Vec::new();
         self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
             keys.push(rows::key(row)?);
-            Ok(ControlFlow::Continue(()))
+            Ok(GO_ON)
         })?;
         for key in &keys {
             self.delete_rows(*key)?;
@@ -200,7 +191,7 @@ impl Transaction for SqliteTransaction<'_> {
             let line = rows::tally(row)?;
             tally.tasks += line.tasks;
             tally.running += if line.status == Status::Running { line.tasks } else { 0 };
-            Ok(ControlFlow::Continue(()))
+            Ok(GO_ON)
         })?;
         Ok(tally)
     }
@@ -248,7 +239,7 @@ impl Transaction for SqliteTransaction<'_> {
         self.each(statement, [queue.key.0], "filtering tasks", |row| {
             let fields = RowFields(row);
             if fields.status() == Status::Running || !filter.matches(&fields) {
-                return Ok(ControlFlow::Continue(()));
+                return Ok(GO_ON);
             }
             Ok(each(rows::key(row)?, rows::task(row, queue.name)?))
         })
