@@ -1,0 +1,63 @@
+//! A temporary directory that goes away with us, however we end: a small shell holds the other end of a pipe, and
+//! removes the directory when we let go of ours. The kernel does that for us if we are killed, and for a static too.
+
+use std::env;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::account;
+
+/// Waits for the end of its input. A server that is still going down may put files back, hence more than one try.
+/// Signals to a whole group or session (Ctrl-C) are not for it.
+const REMOVE: &str = r#"trap '' HUP INT QUIT TERM; read -r _; n=0
+until rm -rf "$1" || [ $n = 300 ]; do n=$((n + 1)); sleep 0.1; done"#;
+
+/// A directory of the account that servers run under; removed when dropped.
+pub(crate) struct Directory {
+    path: PathBuf,
+    remover: Child,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        let parent = Some(env::temp_dir()).filter(|folder| account::can_enter(folder));
+        let parent = parent.unwrap_or_else(|| "/tmp".into());
+        // A short name: the path of a socket has 107 bytes at most.
+        let made = tempfile::Builder::new().prefix("tq-pg-").tempdir_in(parent).expect("a temporary directory");
+        let remover = Command::new("sh")
+            .args(["-c", REMOVE, "sh"])
+            .arg(made.path())
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell starts");
+        let directory = Self { path: made.keep(), remover };
+        account::give(&directory.path);
+        directory
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last lines of a file, for a message; nothing if there is no such file.
+    pub(crate) fn last_lines(&self, file: &str) -> String {
+        let text = fs::read(self.path.join(file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(self.remover.stdin.take());
+        // Nothing to do about a failure: the files are temporary.
+        let _ = self.remover.wait();
+    }
+}

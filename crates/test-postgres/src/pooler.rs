@@ -1,0 +1,127 @@
+//! PgBouncer between a test and its server. Debian's knows no prepared statements over the protocol (1.18; they came
+//! with 1.21): a statement prepared in one transaction may be unknown, or somebody else's, in the next.
+
+use std::fs;
+use std::str::FromStr;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use crate::account;
+use crate::address::{Address, MAINTENANCE};
+use crate::cluster::Cluster;
+use crate::control;
+use crate::database::Database;
+use crate::directory::Directory;
+use crate::port::free_port;
+use crate::process::Process;
+use crate::programs::tool;
+use crate::wait::{PATIENCE, within};
+
+const LOG: &str = "log";
+
+/// How often another port is tried when somebody was faster.
+const PORT_TRIES: usize = 5;
+
+/// For how long a client keeps its connection to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    /// Until it leaves.
+    Session,
+    /// Until its transaction ends.
+    Transaction,
+    /// Until its statement ends.
+    Statement,
+}
+
+impl PoolMode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Transaction => "transaction",
+            Self::Statement => "statement",
+        }
+    }
+}
+
+/// A PgBouncer in front of a cluster, ended when dropped.
+pub struct Pooler {
+    // Dropped in this order: nothing runs in the directory when it is removed.
+    process: Process,
+    address: Address,
+    _directory: Directory,
+}
+
+impl Pooler {
+    /// Starts a pooler, and waits until the database can be reached through it.
+    #[track_caller]
+    pub fn start(cluster: &Cluster, database: &Database, mode: PoolMode) -> Self {
+        let mut log = String::new();
+        for _ in 0..PORT_TRIES {
+            match Self::launch(cluster, database, mode) {
+                Ok(pooler) => return pooler,
+                Err(lines) => log = lines,
+            }
+        }
+        panic!("PgBouncer does not start:\n{log}")
+    }
+
+    fn launch(cluster: &Cluster, database: &Database, mode: PoolMode) -> Result<Self, String> {
+        let directory = Directory::new();
+        let settings_file = directory.path().join("pgbouncer.ini");
+        let port = free_port();
+        fs::write(&settings_file, settings(cluster, mode, port)).expect("a file in our directory");
+        let mut command = account::command(tool("pgbouncer"), "KILL");
+        let log = fs::File::create(directory.path().join(LOG)).expect("a log file in our directory");
+        command.arg("--quiet").arg(settings_file).current_dir(directory.path());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let mut process = Process::start(command);
+        let address = cluster.address.behind(format!("127.0.0.1:{port}"));
+        let mut answers = false;
+        within(PATIENCE, || {
+            answers = control::run(&address.url(database.name()), "SELECT").is_ok();
+            answers || process.has_ended()
+        });
+        // Somebody else's server on our port may answer too, but then ours has ended.
+        if answers && !process.has_ended() {
+            return Ok(Self { process, address, _directory: directory });
+        }
+        Err(directory.last_lines(LOG))
+    }
+
+    /// The URL of a database of the cluster through the pooler.
+    pub fn url(&self, database: &Database) -> String {
+        self.address.url(database.name())
+    }
+
+    /// The process id of the pooler.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+}
+
+/// Every database of the cluster, always as its superuser; whoever can reach the port gets in.
+fn settings(cluster: &Cluster, mode: PoolMode, port: u16) -> String {
+    let server = Config::from_str(&cluster.address.url(MAINTENANCE)).expect("the URL was used already");
+    let host = match server.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        Some(Host::Unix(folder)) => folder.display().to_string(),
+        None => panic!("the URL of the server has no host"),
+    };
+    let user = server.get_user().expect("the URL of the server has a user");
+    let password = server.get_password().map(|password| String::from_utf8_lossy(password).replace('\'', "''"));
+    let password = password.map(|password| format!(" password='{password}'")).unwrap_or_default();
+    let server_port = server.get_ports().first().copied().unwrap_or(5432);
+    let mode = mode.name();
+    format!(
+        "[databases]
+* = host={host} port={server_port} user={user}{password}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = {mode}
+"
+    )
+}

@@ -1,0 +1,172 @@
+//! One server process on one data directory: made, started, stopped and crashed. It knows nothing of databases.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::Signal;
+
+use crate::account;
+use crate::address::{Address, MAINTENANCE, SUPERUSER};
+use crate::control;
+use crate::directory::Directory;
+use crate::port::free_port;
+use crate::process::Process;
+use crate::programs::{program, tool};
+use crate::wait::{PATIENCE, within};
+
+/// As in production, but small. Shared memory is in files of the directory: elsewhere a crash would leave it behind.
+const SETTINGS: &str = "
+listen_addresses = '127.0.0.1'
+fsync = on
+max_connections = 100
+shared_buffers = 64MB
+dynamic_shared_memory_type = mmap
+password_encryption = scram-sha-256
+";
+
+/// The superuser needs no password, everybody else does.
+const ACCESS: &str = "
+local all postgres trust
+host all postgres 127.0.0.1/32 trust
+local all all scram-sha-256
+host all all 127.0.0.1/32 scram-sha-256
+";
+
+/// How often another port is tried when somebody was faster.
+const PORT_TRIES: usize = 5;
+
+const LOG: &str = "log";
+
+pub(crate) struct Server {
+    // Dropped in this order: nothing runs in the directory when it is removed.
+    process: Mutex<Option<Process>>,
+    port: u16,
+    directory: Directory,
+}
+
+impl Server {
+    /// Makes a data directory and starts a server on it.
+    pub(crate) fn new() -> Self {
+        let directory = Directory::new();
+        let mut server = Self { process: Mutex::new(None), port: 0, directory };
+        server.initialise();
+        for _ in 1..PORT_TRIES {
+            server.port = free_port();
+            if let Ok(process) = server.launch() {
+                server.process = Mutex::new(Some(process));
+                return server;
+            }
+        }
+        server.port = free_port();
+        server.start();
+        server
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::local(self.directory.path(), self.port)
+    }
+
+    /// A command in our directory, because the account may not see the one that we are in; it writes to our log.
+    fn command(&self, name: &str) -> Command {
+        let log = OpenOptions::new().create(true).append(true).open(self.directory.path().join(LOG));
+        let log: File = log.expect("a log file in our directory");
+        // Told of our end, a server ends at once, but it takes its shared memory with it, which a killed one cannot.
+        let mut command = account::command(program(name), "QUIT");
+        command.current_dir(self.directory.path()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        command.arg("-D").arg(self.data());
+        command
+    }
+
+    fn initialise(&self) {
+        let mut command = self.command("initdb");
+        // The C locale is the only one that every machine has. The server syncs, these files may be lost.
+        command.args(["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C", "--auth=trust"]);
+        command.arg(format!("--username={SUPERUSER}"));
+        assert!(Process::start(command).succeeded(), "initdb failed:\n{}", self.directory.last_lines(LOG));
+        fs::write(self.data().join("pg_hba.conf"), ACCESS).expect("the file is there");
+        self.append(SETTINGS);
+        self.append(&format!("unix_socket_directories = '{}'", self.directory.path().display()));
+    }
+
+    /// Adds a line to the settings; the last one of a name counts.
+    pub(crate) fn append(&self, setting: &str) {
+        let mut file = OpenOptions::new().append(true).open(self.data().join("postgresql.conf")).expect("the settings");
+        writeln!(file, "{setting}").expect("the settings can be written");
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Process>> {
+        // Whoever panicked here left a process or none, and either is right.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the process and waits until it answers; gives the end of the log if it does not.
+    fn launch(&self) -> Result<Process, String> {
+        let mut command = self.command("postgres");
+        command.arg("-p").arg(self.port.to_string());
+        let mut process = Process::start(command);
+        // Over the socket, which is in our directory: on the port somebody else's server might answer.
+        let url = self.address().socket_url(MAINTENANCE);
+        let mut answers = false;
+        within(PATIENCE, || {
+            answers = control::run(&url, "").is_ok();
+            answers || process.has_ended()
+        });
+        if answers { Ok(process) } else { Err(self.directory.last_lines(LOG)) }
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&self) {
+        let mut running = self.running();
+        assert!(running.is_none(), "the server runs already");
+        let process = self.launch();
+        *running = Some(process.unwrap_or_else(|log| panic!("PostgreSQL does not start:\n{log}")));
+    }
+
+    #[track_caller]
+    fn take(&self) -> Process {
+        self.running().take().expect("the server does not run")
+    }
+
+    /// Ends connections and transactions, writes everything down, and ends.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        self.take().end(Signal::INT);
+    }
+
+    /// All processes are gone from one moment to the next, as in a crash of the machine that spares its memory.
+    #[track_caller]
+    pub(crate) fn crash(&self) {
+        self.take().kill_all();
+        // A few bytes of shared memory stay behind until the server starts again, which it may never do. The seventh
+        // line of this file tells which: key and number.
+        let pid_file = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        if let Some(number) = pid_file.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
+            let removed = Command::new(tool("ipcrm")).args(["--shmem-id", number]).status();
+            assert!(removed.is_ok_and(|status| status.success()), "shared memory {number} cannot be removed");
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running().is_some()
+    }
+
+    #[track_caller]
+    pub(crate) fn pid(&self) -> u32 {
+        self.running().as_ref().expect("the server does not run").pid()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = self.running().take() {
+            process.end(Signal::QUIT);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A pooler in transaction mode, with its treachery: statements prepared in one transaction may be lost in the next.
+
+#![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
+
+use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
+use tokio_postgres::{Client, NoTls};
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn backend(client: &Client) -> String {
+    let messages = client.simple_query("SELECT pg_backend_pid()").await.unwrap();
+    let row = messages.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    row.unwrap().get(0).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_a_pooler_share_connections_between_their_transactions() {
+    let cluster = Cluster::shared();
+    let database = cluster.database();
+    let pooler = Pooler::start(cluster, &database, PoolMode::Transaction);
+    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    assert_eq!(backend(&one).await, backend(&other).await);
+    one.batch_execute("BEGIN; CREATE TABLE kept (n int)").await.unwrap();
+    assert_ne!(backend(&one).await, backend(&other).await, "a transaction has its connection to itself");
+    one.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(database.rows("SELECT count(*) FROM kept"), [[Some("0".to_owned())]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_statement_does_not_follow_its_client() {
+    let cluster = Cluster::shared();
+    let database = cluster.database();
+    let pooler = Pooler::start(cluster, &database, PoolMode::Transaction);
+    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    let statement = one.prepare("SELECT 1").await.unwrap();
+    // The connection on which it was prepared is taken, so the next transaction gets another.
+    other.batch_execute("BEGIN").await.unwrap();
+    let lost = one.query(&statement, &[]).await.unwrap_err();
+    assert_eq!(lost.code(), Some(&tokio_postgres::error::SqlState::INVALID_SQL_STATEMENT_NAME));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_keeps_its_connection() {
+    let cluster = Cluster::shared();
+    let database = cluster.database();
+    let pooler = Pooler::start(cluster, &database, PoolMode::Session);
+    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    assert_ne!(backend(&one).await, backend(&other).await);
+}
