@@ -65,7 +65,7 @@ impl Edge {
             let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
             response.headers_mut().insert(HeaderName::from_static(SERVER_VERSION), version);
         }
-        record.end(response.status(), id);
+        record.end(&response, id);
         response
     }
 

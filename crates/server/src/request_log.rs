@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::extract::Request;
-use hyper::{Method, StatusCode};
+use axum::response::Response;
+use hyper::Method;
 use taskqueue_api::paths;
 use tracing::Level;
 
@@ -33,6 +34,10 @@ impl RequestIds {
     }
 }
 
+/// What the line of a request tells besides, as an extension of its response.
+#[derive(Clone)]
+pub(crate) struct Note(pub(crate) String);
+
 /// A request under way, if anybody wants to read about it.
 pub(crate) struct Record(Option<Begun>);
 
@@ -51,9 +56,13 @@ impl Record {
         }))
     }
 
-    pub(crate) fn end(self, status: StatusCode, id: RequestId) {
+    pub(crate) fn end(self, response: &Response, id: RequestId) {
         let Some(Begun { method, path, at }) = self.0 else { return };
-        let micros = u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX);
-        tracing::info!(%method, path, status = status.as_u16(), micros, request_id = %id, "answered");
+        let (status, micros) =
+            (response.status().as_u16(), u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX));
+        match response.extensions().get::<Note>() {
+            None => tracing::info!(%method, path, status, micros, request_id = %id, "answered"),
+            Some(Note(note)) => tracing::warn!(%method, path, status, micros, request_id = %id, note, "answered"),
+        }
     }
 }

@@ -60,7 +60,7 @@ impl Store for Scans {
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         unreachable!()
     }
-    async fn check(&self) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
         unreachable!()
     }
     async fn close(&self) {}

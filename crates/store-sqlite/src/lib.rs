@@ -15,6 +15,7 @@ mod rows;
 mod statements;
 mod threads;
 mod transaction;
+mod transfer;
 mod writer;
 
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::readers::{Lane, Readers};
 use crate::threads::Threads;
+pub use crate::transfer::SqliteTransfer;
 use crate::writer::Writer;
 
 /// What can be chosen about a store.
@@ -154,11 +156,11 @@ impl Store for SqliteStore {
         self.threads.readers.read(Lane::Long, "grouping observations", read).await
     }
 
-    async fn check(&self) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
         if self.failed.load(Ordering::Relaxed) || !self.ownership.still_holds() {
             return Err(StoreError::Unavailable);
         }
-        self.threads.readers.read(Lane::Short, "checking the database", reads::check).await
+        self.threads.readers.read(Lane::Short, "checking the database", reads::check).await.map(|()| Vec::new())
     }
 
     async fn close(&self) {

@@ -3,7 +3,7 @@
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Result, Row};
-use taskqueue_core::definition::{Definition, Routes, routes_of};
+use taskqueue_core::definition::{Definition, Identity, Routes, routes_of};
 use taskqueue_core::filter::{LastErrorFields, TaskFields};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
@@ -12,7 +12,7 @@ use taskqueue_core::task::{
     ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
 };
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::TaskKey;
+use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 const KEY: usize = 0;
 const ID: usize = 1;
@@ -42,6 +42,9 @@ const ERROR_TRACEBACK: usize = 24;
 const ERROR_OCCURRED_AT: usize = 25;
 const ERROR_ATTEMPT: usize = 26;
 const ERROR_RUN_ID: usize = 27;
+/// From here on only in `transfer_tasks.sql`.
+const IDENTITY: usize = 28;
+const QUEUE_KEY: usize = 29;
 
 /// A word of the contract or an identifier in a column.
 struct Parsed<T>(T);
@@ -169,6 +172,35 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
         lifecycle: lifecycle(row)?,
         outcome: outcome(row)?,
     })
+}
+
+/// The key of the queue of a task, from `transfer_tasks.sql`.
+pub(crate) fn queue_key(row: &Row<'_>) -> Result<QueueKey> {
+    row.get(QUEUE_KEY).map(QueueKey)
+}
+
+/// The identity of a task, from `transfer_tasks.sql`.
+pub(crate) fn identity(row: &Row<'_>) -> Result<Identity> {
+    row.get(IDENTITY)
+}
+
+/// What a whole task weighs: its JSON and the texts of its error.
+pub(crate) fn bytes(row: &Row<'_>) -> Result<usize> {
+    let text = |column| Ok(row.get_ref(column)?.as_str_or_null()?.map_or(0, str::len));
+    let heavy = [ARGS, METADATA, RESULT, ERROR_TYPE, ERROR_MESSAGE, ERROR_TRACEBACK];
+    heavy.into_iter().map(text).sum()
+}
+
+/// A line of `list_whole_tally.sql`: the key of a queue, a status, and how many tasks.
+pub(crate) fn whole_tally(row: &Row<'_>) -> Result<(QueueKey, Status, u64)> {
+    let tasks: i64 = row.get(2)?;
+    Ok((QueueKey(row.get(0)?), parsed(row, 1)?, u64::try_from(tasks).unwrap_or(0)))
+}
+
+/// The four counts of `count_derived.sql`.
+pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 4]> {
+    let count = |column| row.get::<_, i64>(column).map(|count| u64::try_from(count).unwrap_or(0));
+    Ok([count(0)?, count(1)?, count(2)?, count(3)?])
 }
 
 /// An observation, from the statements that select observations.

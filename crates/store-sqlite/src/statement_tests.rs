@@ -60,8 +60,11 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
     let scanning = [
         "delete_expired_observations",
         "check",
+        "check_empty",
+        "count_derived",
         "find_purge",
         "list_queues",
+        "list_whole_tally",
         "load_board",
         "load_past_runs",
         "load_queues",

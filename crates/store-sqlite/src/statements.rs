@@ -13,8 +13,10 @@ macro_rules! statements {
 statements! {
     ADD_TALLY = "add_tally";
     CHECK = "check";
+    CHECK_EMPTY = "check_empty";
     CLEAR_ERROR = "clear_error";
     CLEAR_RESULT = "clear_result";
+    COUNT_DERIVED = "count_derived";
     DELETE_DEFINITION = "delete_definition";
     DELETE_EMPTY_TALLY = "delete_empty_tally";
     DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations";
@@ -44,6 +46,7 @@ statements! {
     LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation_descending";
     LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id_ascending";
     LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id_descending";
+    LIST_WHOLE_TALLY = "list_whole_tally";
     LOAD_BOARD = "load_board";
     LOAD_HEAD = "load_head";
     LOAD_IDENTITY = "load_identity";
@@ -61,6 +64,8 @@ statements! {
     SAVE_SCAN = "save_scan";
     SCAN_TASKS = "scan_tasks";
     SCAN_WHOLE_TASKS = "scan_whole_tasks";
+    TRANSFER_QUEUE = "transfer_queue";
+    TRANSFER_TASKS = "transfer_tasks";
     WALK_TASKS = "walk_tasks";
     WALK_WHOLE_TASKS = "walk_whole_tasks";
     WEIGH_QUEUE = "weigh_queue";

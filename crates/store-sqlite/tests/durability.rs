@@ -174,7 +174,7 @@ async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
 
     std::fs::rename(&away, folder.file()).unwrap();
     until("writes are taken again", async || bench.write(claim("q", "default", 1)).await.is_ok()).await;
-    assert_eq!(bench.store.check().await, Ok(()));
+    assert_eq!(bench.store.check().await, Ok(vec![]));
     assert_eq!(bench.count_by_status().await, [0, 1, 0, 0, 0], "what was refused was not done");
     let before = bench.tasks("q").await;
     let bench = bench.reopen(&folder).await;

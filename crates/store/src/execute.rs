@@ -17,6 +17,9 @@ use crate::StoreError;
 use crate::command::{Answer, Claimed, Command, NewTask, Scanned};
 use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
 
+/// Tasks that a bulk update holds in memory at a time: at most some hundred MiB, should each be as large as it may be.
+const LOADED_AT_ONCE: usize = 256;
+
 type Executed = Result<Answer, StoreError>;
 
 /// Runs one command. A refusal has written nothing, except the expiry of a lease that had ended before.
@@ -109,10 +112,11 @@ fn update_tasks<T: Transaction>(tx: &mut T, name: &QueueName, filter: &TaskFilte
     if let Some(refusal) = refusal {
         return Err(refusal.into());
     }
-    for key in &changed {
-        let before = tx.load_task(queue, *key)?;
-        if let Some(after) = update.apply(&before, now)? {
-            tx.save_update(queue.key, *key, &before, &after)?;
+    for keys in changed.chunks(LOADED_AT_ONCE) {
+        for (key, before) in keys.iter().zip(tx.load_tasks(queue, keys)?) {
+            if let Some(after) = update.apply(&before, now)? {
+                tx.save_update(queue.key, *key, &before, &after)?;
+            }
         }
     }
     Ok(Answer::Updated { matched, updated: changed.len() as u64 })
@@ -170,7 +174,8 @@ fn replay_claim<T: Transaction>(
     run_id: RunId,
 ) -> Executed {
     let Lifecycle { run, last_route, .. } = tx.load_head(key)?.lifecycle;
-    if run.is_none_or(|run| lease::is_over(run.lease_expires_at, tx.now())) {
+    // Between the look at the run id and the look at the task another server may have ended the run.
+    if run.is_none_or(|run| run.run_id != run_id || lease::is_over(run.lease_expires_at, tx.now())) {
         return Err(Refusal::StaleRun { run_id }.into());
     }
     if owner != queue.key || last_route.as_ref() != Some(route) {

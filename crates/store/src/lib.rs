@@ -12,6 +12,7 @@ pub mod model;
 pub mod page;
 mod store;
 pub mod transaction;
+pub mod transfer;
 
 pub use error::StoreError;
 pub use store::Store;

@@ -331,8 +331,8 @@ impl Store for ModelStore {
         Ok(groups.into_page(key.0))
     }
 
-    async fn check(&self) -> Result<(), StoreError> {
-        Ok(())
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn close(&self) {}

@@ -44,8 +44,8 @@ pub trait Store: Send + Sync + 'static {
     /// One page of groups of the current observations.
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
 
-    /// Whether the storage works, by really asking it.
-    async fn check(&self) -> Result<(), StoreError>;
+    /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
+    async fn check(&self) -> Result<Vec<String>, StoreError>;
 
     /// Takes no more writes, finishes those under way and lets go of the storage.
     async fn close(&self);

@@ -71,6 +71,10 @@ pub trait Transaction {
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
     /// A task that exists.
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;
+    /// Tasks that exist, in the order of their keys here; for those that change many, which load some at a time.
+    fn load_tasks(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<Task>> {
+        keys.iter().map(|key| self.load_task(queue, *key)).collect()
+    }
     /// A task that exists, without its heavy JSON.
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The identity that a task was created with.

@@ -7,6 +7,7 @@ use taskqueue_api::schema::{Health, Unhealthy};
 
 use super::Outcome;
 use crate::extract::Call;
+use crate::request_log::Note;
 use crate::state::AppState;
 use crate::{openapi, respond};
 
@@ -20,7 +21,13 @@ use crate::{openapi, respond};
 )]
 pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
     match state.store().check().await {
-        Ok(()) => respond::json(StatusCode::OK, Health::OK),
+        Ok(risks) => {
+            let mut response = respond::json(StatusCode::OK, Health::OK);
+            if !risks.is_empty() {
+                response.extensions_mut().insert(Note(risks.join("; ")));
+            }
+            response
+        }
         Err(_) => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::ERROR),
     }
 }

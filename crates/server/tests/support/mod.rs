@@ -136,7 +136,7 @@ impl Store for FailingStore {
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         self.fail()
     }
-    async fn check(&self) -> Result<(), StoreError> {
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.fail()
     }
     async fn close(&self) {}

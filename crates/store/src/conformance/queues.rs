@@ -18,7 +18,7 @@ use crate::command::{Answer, Command};
 pub async fn a_fresh_store_has_no_queue(storage: &impl Storage) {
     let bench = Bench::open(storage).await;
     assert_eq!(bench.store.list_queues().await, Ok(vec![]));
-    assert_eq!(bench.store.check().await, Ok(()));
+    assert_eq!(bench.store.check().await, Ok(vec![]));
 }
 
 pub async fn a_queue_is_created_once(storage: &impl Storage) {

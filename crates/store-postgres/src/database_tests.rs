@@ -1,0 +1,172 @@
+//! A migrated database with random tasks in it, for the tests of this crate. Nothing is written through the product.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use futures_util::future::BoxFuture;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::task::{ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::conformance::commands::{queue, route, routes, run_id, task_id};
+use taskqueue_store::conformance::filters;
+use taskqueue_store::conformance::random::Random;
+use taskqueue_test_postgres::{Cluster, Database};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{CancelToken, NoTls};
+
+use crate::failure::failed;
+use crate::query::{Schema, Session};
+use crate::readers::Source;
+use crate::rows::error_text;
+use crate::statements::READER;
+
+/// The key of the queue `q`.
+pub(crate) const QUEUE_KEY: i64 = 7;
+
+/// A migrated database with the queue `q`.
+pub(crate) fn migrated(cluster: &Cluster) -> Database {
+    let database = cluster.database();
+    database.admin("CREATE SCHEMA taskqueue");
+    database.admin(include_str!("migrations/0001_initial.sql"));
+    database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
+    database
+}
+
+/// Connections to a database.
+pub(crate) struct Plain {
+    pub(crate) url: String,
+}
+
+impl Source for Plain {
+    fn connect(&self) -> BoxFuture<'_, Result<Session, StoreError>> {
+        Box::pin(async {
+            let connected = tokio_postgres::connect(&self.url, NoTls).await;
+            let (client, connection) = connected.map_err(|error| failed("connecting", &error))?;
+            tokio::spawn(connection);
+            let unnamed = Arc::new(AtomicBool::new(false));
+            Session::new(client, Schema::new("taskqueue"), READER, unnamed)
+                .await
+                .map_err(|error| failed("preparing", &error))
+        })
+    }
+
+    fn cancel(&self, token: CancelToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move { drop(token.cancel_query(NoTls).await) })
+    }
+}
+
+/// A connection to a database.
+pub(crate) async fn session(database: &Database) -> Session {
+    Plain { url: database.url() }.connect().await.unwrap()
+}
+
+fn time(random: &mut Random) -> Timestamp {
+    let start = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+    start.plus_seconds(i64::try_from(random.below(1_200)).unwrap())
+}
+
+fn text(random: &mut Random) -> Arc<str> {
+    random.pick(&["", "a", "b", "é", "a\0b", "\"", "null"]).into()
+}
+
+/// A random task. It need not be one that actions could have made.
+pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
+    let run = random.percent(20).then(|| ActiveRun { run_id: run_id(number), lease_expires_at: time(random) });
+    let end = random.pick(&RunEnd::ALL);
+    let last_error = random.percent(40).then(|| LastError {
+        failure: Failure {
+            kind: text(random),
+            message: text(random),
+            traceback: random.percent(50).then(|| text(random)),
+        },
+        occurred_at: time(random),
+        attempt: random.pick(&[1, 2, 3]),
+        run_id: run_id(number),
+    });
+    Task {
+        queue: queue("q"),
+        id: task_id(number),
+        definition: Definition {
+            name: filters::name(random).map(Into::into),
+            args: filters::json(random),
+            metadata: filters::json(random),
+            priority: random.pick(&[0, 1, -1, 2, 3, 9_007_199_254_740_993, i64::MAX, i64::MIN]),
+            max_attempts: random.pick(&[1, 2, 3, i64::MAX]),
+            routes: routes(random.pick(&[&["default"][..], &["a"], &["a", "b"], &["B", "default"], &["a.b"]])),
+        },
+        lifecycle: Lifecycle {
+            status: random.pick(&Status::ALL),
+            attempt: random.pick(&[0, 1, 2]),
+            last_route: random.percent(50).then(|| route(random.pick(&["a", "b", "B"]))),
+            updated_at: time(random),
+            started_at: random.percent(50).then(|| time(random)),
+            finished_at: random.percent(50).then(|| time(random)),
+            finished_run: random.percent(50).then(|| FinishedRun { run_id: run_id(number), end }),
+            run,
+            ..Lifecycle::created(time(random), number as i64)
+        },
+        outcome: Outcome { result: filters::json(random), last_error },
+    }
+}
+
+/// Puts tasks into the queue `q`, with their tally in two shards, one of which may be below zero.
+pub(crate) async fn insert(session: &Session, tasks: &[Task]) {
+    for (number, task) in tasks.iter().enumerate() {
+        insert_task(session, number as i64, task).await;
+        for (shard, tasks) in [(0_i16, 3_i64), (1, -2)] {
+            let sql = "INSERT INTO taskqueue.tally AS tally VALUES ($1, $2, $3, $4, $5)
+                ON CONFLICT (queue_key, digest, status, shard) DO UPDATE SET tasks = tally.tasks + excluded.tasks";
+            let (routes, status) = (task.definition.routes.as_json(), task.lifecycle.status.as_str());
+            session.client().execute(sql, &[&QUEUE_KEY, &shard, &routes, &status, &tasks]).await.unwrap();
+        }
+    }
+}
+
+async fn insert_task(session: &Session, key: i64, task: &Task) {
+    let (definition, lifecycle) = (&task.definition, &task.lifecycle);
+    let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
+    let params: [&(dyn ToSql + Sync); 20] = [
+        &key,
+        &QUEUE_KEY,
+        &lifecycle.created_at.as_micros(),
+        &definition.priority,
+        &lifecycle.pending_seq,
+        &lifecycle.attempt,
+        &definition.max_attempts,
+        &lifecycle.updated_at.as_micros(),
+        &(definition.stored_bytes() as i64),
+        &micros(lifecycle.started_at),
+        &micros(lifecycle.finished_at),
+        &micros(lifecycle.run.map(|run| run.lease_expires_at)),
+        &task.id.as_str(),
+        &lifecycle.status.as_str(),
+        &definition.routes.as_json(),
+        &lifecycle.last_route.as_ref().map(|route| route.as_str()),
+        &lifecycle.run.map(|run| run.run_id.to_string()),
+        &lifecycle.finished_run.map(|run| run.run_id.to_string()),
+        &lifecycle.finished_run.map(|run| run.end.as_str()),
+        &definition.name.as_deref(),
+    ];
+    let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
+    let sql = format!("INSERT INTO taskqueue.tasks VALUES ({})", places.join(", "));
+    session.client().execute(&sql, &params).await.unwrap();
+    let sql = "INSERT INTO taskqueue.definitions VALUES ($1, $2, $3, $4)";
+    let identity = &definition.identity()[..];
+    let params: [&(dyn ToSql + Sync); 4] = [&key, &identity, &definition.args.as_str(), &definition.metadata.as_str()];
+    session.client().execute(sql, &params).await.unwrap();
+    let (result, error) =
+        (Some(task.outcome.result.as_str()).filter(|text| *text != "{}"), task.outcome.last_error.as_ref());
+    if result.is_some() || error.is_some() {
+        let sql = "INSERT INTO taskqueue.outcomes VALUES ($1, $2, $3, $4, $5, $6)";
+        let params: [&(dyn ToSql + Sync); 6] = [
+            &key,
+            &result,
+            &error.map(|error| error_text(&error.failure)),
+            &error.map(|error| error.occurred_at.as_micros()),
+            &error.map(|error| error.attempt),
+            &error.map(|error| error.run_id.to_string()),
+        ];
+        session.client().execute(sql, &params).await.unwrap();
+    }
+}

@@ -1,0 +1,341 @@
+//! What PostgreSQL can say about a selection (docs/decisions/0010): a condition that holds for every selected task, and
+//! `exact` if for no other. What cannot be said becomes `true`, inside a negation too. How pages are ordered and cut is in
+//! `order.rs`. No literal ever becomes part of the text.
+
+use taskqueue_core::filter::{
+    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, Order, TaskPredicate, Test,
+};
+use taskqueue_core::ids::Route;
+use taskqueue_core::json;
+use taskqueue_core::selection::TaskSelection;
+
+use crate::operand::{Bound, Listed, Operand};
+
+/// A condition over `tasks`, `definitions` and `outcomes`.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    /// Its text.
+    pub(crate) text: String,
+    /// The values of its parameters, in order.
+    pub(crate) bound: Vec<Bound>,
+    /// Whether it holds for the selected tasks only; else each row is to be looked at.
+    pub(crate) exact: bool,
+}
+
+/// The condition of a selection; its parameters are numbered from `first` on.
+pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
+    let mut writer = Writer::new(first);
+    let mut parts = Vec::new();
+    if let Some(status) = selection.status {
+        parts.push(writer.one_of("tasks.status", Listed::texts([status.as_str()])));
+    }
+    if let Some(name) = &selection.name {
+        parts.push(writer.one_of("tasks.name", Listed::texts([name.as_str()])));
+    }
+    if let Some((_, fuzzy)) = &selection.name_fuzzy
+        && !fuzzy.is_unrestricted()
+    {
+        parts.push(Said::roughly("tasks.name IS NOT NULL"));
+    }
+    if let Some(filter) = &selection.filter {
+        parts.push(writer.expression(filter.expression(), true));
+    }
+    let Said { text, exact } = Said::all(parts);
+    Condition { text, bound: writer.bound, exact }
+}
+
+/// The condition that a task has one of these keys.
+pub(crate) fn among(keys: Vec<i64>, first: usize) -> Condition {
+    let mut writer = Writer::new(first);
+    let Said { text, exact } = writer.one_of("tasks.task_key", Listed { values: Bound::Ints(keys), null: false });
+    Condition { text, bound: writer.bound, exact }
+}
+
+const TRUE: &str = "true";
+const FALSE: &str = "false";
+
+/// A part of a condition. It never holds for less than it should, and for exactly that if `exact`. It may be null where
+/// it does not hold: there is no NOT around it, ever.
+struct Said {
+    text: String,
+    exact: bool,
+}
+
+impl Said {
+    fn exactly(text: impl Into<String>) -> Self {
+        Self { text: text.into(), exact: true }
+    }
+
+    fn roughly(text: impl Into<String>) -> Self {
+        Self { text: text.into(), exact: false }
+    }
+
+    fn unknown() -> Self {
+        Self::roughly(TRUE)
+    }
+
+    fn always(holds: bool) -> Self {
+        Self::exactly(if holds { TRUE } else { FALSE })
+    }
+
+    /// All of the parts.
+    fn all(parts: Vec<Self>) -> Self {
+        Self::join(parts, " AND ", TRUE, FALSE)
+    }
+
+    /// Any of the parts.
+    fn any(parts: Vec<Self>) -> Self {
+        Self::join(parts, " OR ", FALSE, TRUE)
+    }
+
+    /// Leaves out what changes nothing, so that a condition that says nothing is the word `true`.
+    fn join(parts: Vec<Self>, word: &str, neutral: &str, decisive: &str) -> Self {
+        let exact = parts.iter().all(|part| part.exact);
+        if parts.iter().any(|part| part.text == decisive) {
+            return Self { text: decisive.into(), exact };
+        }
+        let mut texts: Vec<String> = parts.into_iter().map(|part| part.text).filter(|text| text != neutral).collect();
+        let text = match texts.len() {
+            0 => neutral.into(),
+            1 => texts.remove(0),
+            _ => format!("({})", texts.join(word)),
+        };
+        Self { text, exact }
+    }
+}
+
+/// A column, and when it is null.
+#[derive(Clone, Copy)]
+struct Column {
+    name: &'static str,
+    null: Null,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Null {
+    /// Never.
+    Never,
+    /// As a value that can be compared with.
+    Value,
+    /// When there is nothing to ask about: then no test holds.
+    Missing,
+}
+
+const fn column(name: &'static str, null: Null) -> Column {
+    Column { name, null }
+}
+
+/// Writes conditions and collects their values. The depth of a filter is bounded (see [`Expression`]), and that of what is
+/// written is not greater, so both this program and PostgreSQL may recurse.
+struct Writer {
+    first: usize,
+    bound: Vec<Bound>,
+}
+
+impl Writer {
+    fn new(first: usize) -> Self {
+        Self { first, bound: Vec::new() }
+    }
+
+    fn bind(&mut self, value: Bound) -> String {
+        self.bound.push(value);
+        format!("${}", self.first + self.bound.len() - 1)
+    }
+
+    /// Whether an expression holds, or (`wanted` is false) does not hold: negations move down to the predicates.
+    fn expression(&mut self, expression: &Expression<TaskPredicate>, wanted: bool) -> Said {
+        match expression {
+            Expression::Not(part) => self.expression(part, !wanted),
+            Expression::Is(predicate) => self.predicate(predicate, wanted),
+            Expression::All(parts) | Expression::Any(parts) => {
+                let parts = parts.iter().map(|part| self.expression(part, wanted)).collect();
+                if matches!(expression, Expression::All(_)) == wanted { Said::all(parts) } else { Said::any(parts) }
+            }
+        }
+    }
+
+    fn predicate(&mut self, predicate: &TaskPredicate, wanted: bool) -> Said {
+        use Null::{Never, Value};
+        match predicate {
+            TaskPredicate::Always(holds) => Said::always(*holds == wanted),
+            TaskPredicate::Id(test) => self.test(column("tasks.id", Never), test, wanted),
+            TaskPredicate::Status(test) => self.test(column("tasks.status", Never), test, wanted),
+            TaskPredicate::Name(test) => self.test(column("tasks.name", Value), test, wanted),
+            TaskPredicate::LastRoute(test) => self.test(column("tasks.last_route", Value), test, wanted),
+            TaskPredicate::Priority(test) => self.test(column("tasks.priority", Never), test, wanted),
+            TaskPredicate::Attempt(test) => self.test(column("tasks.attempt", Never), test, wanted),
+            TaskPredicate::MaxAttempts(test) => self.test(column("tasks.max_attempts", Never), test, wanted),
+            TaskPredicate::CreatedAt(test) => self.test(column("tasks.created_at", Never), test, wanted),
+            TaskPredicate::UpdatedAt(test) => self.test(column("tasks.updated_at", Never), test, wanted),
+            TaskPredicate::StartedAt(test) => self.test(column("tasks.started_at", Value), test, wanted),
+            TaskPredicate::FinishedAt(test) => self.test(column("tasks.finished_at", Value), test, wanted),
+            TaskPredicate::Routes(Membership::Contains(route)) => self.route(route, wanted),
+            TaskPredicate::Routes(Membership::Lacks(route)) => self.route(route, !wanted),
+            TaskPredicate::LastError(predicate) => self.last_error(predicate, wanted),
+            TaskPredicate::Document(document, keys, predicate) => self.document(*document, keys, predicate, wanted),
+        }
+    }
+
+    /// A test of a column.
+    fn test<E: Operand, O: Operand>(&mut self, column: Column, test: &Test<E, O>, wanted: bool) -> Said {
+        match test {
+            Test::Equal(literal) => self.listed(column, E::listed(&[literal]), true, wanted),
+            Test::NotEqual(literal) => self.listed(column, E::listed(&[literal]), false, wanted),
+            Test::OneOf(list) => self.listed(column, E::listed(&list.iter().collect::<Vec<_>>()), true, wanted),
+            Test::NoneOf(list) => self.listed(column, E::listed(&list.iter().collect::<Vec<_>>()), false, wanted),
+            Test::Order(order, limit) => self.order(column, *order, limit, wanted),
+        }
+    }
+
+    /// That a column has one of the values, or (`among` is false) none of them; or the contrary (`wanted` is false).
+    fn listed(&mut self, column: Column, listed: Listed, among: bool, wanted: bool) -> Said {
+        // Whatever is asked of something that is missing does not hold; the contrary of it does.
+        let missing = column.null == Null::Missing && !wanted;
+        let said = if among == wanted {
+            let null = listed.null;
+            let said = self.one_of(column.name, listed);
+            if null { Said::any(vec![is_null(column), said]) } else { said }
+        } else {
+            let null_passes = column.null == Null::Value && !listed.null;
+            let said = match (self.none_of(column.name, listed), column.null) {
+                // No value is listed: then all pass that have one.
+                (None, Null::Never) => Said::always(true),
+                (None, Null::Value) if null_passes => Said::always(true),
+                (None, _) => is_not_null(column),
+                (Some(said), _) => said,
+            };
+            if null_passes { Said::any(vec![is_null(column), said]) } else { said }
+        };
+        if missing { Said::any(vec![is_null(column), said]) } else { said }
+    }
+
+    /// A list is one parameter, however long it is.
+    fn one_of(&mut self, column: &str, listed: Listed) -> Said {
+        match listed.values.single() {
+            None => Said::always(false),
+            Some(values @ (Bound::Int(_) | Bound::Text(_))) => {
+                Said::exactly(format!("{column} = {}", self.bind(values)))
+            }
+            Some(values) => Said::exactly(format!("{column} = ANY ({})", self.bind(values))),
+        }
+    }
+
+    /// Nothing if no value is listed.
+    fn none_of(&mut self, column: &str, listed: Listed) -> Option<Said> {
+        Some(match listed.values.single()? {
+            values @ (Bound::Int(_) | Bound::Text(_)) => Said::exactly(format!("{column} <> {}", self.bind(values))),
+            values => Said::exactly(format!("{column} <> ALL ({})", self.bind(values))),
+        })
+    }
+
+    fn order<O: Operand>(&mut self, column: Column, order: Order, limit: &O, wanted: bool) -> Said {
+        let null_passes = !wanted && column.null != Null::Never;
+        let said = match O::limit(order, limit) {
+            None => return Said::unknown(),
+            Some(Err(holds)) if holds != wanted => Said::always(false),
+            Some(Err(_)) if column.null == Null::Never => Said::always(true),
+            Some(Err(_)) => is_not_null(column),
+            Some(Ok((order, value))) => {
+                Said::exactly(format!("{} {} {}", column.name, sign(order, wanted), self.bind(value)))
+            }
+        };
+        if null_passes { Said::any(vec![is_null(column), said]) } else { said }
+    }
+
+    /// Routes are kept as JSON, and no character of a route is escaped there: the quoted name is found if and only if it
+    /// is one of them.
+    fn route(&mut self, route: &str, wanted: bool) -> Said {
+        if Route::parse(route).is_none() {
+            return Said::always(!wanted);
+        }
+        let quoted = self.bind(Bound::Text(format!("\"{route}\"")));
+        Said::exactly(format!("strpos(tasks.routes, {quoted}) {} 0", if wanted { ">" } else { "=" }))
+    }
+
+    fn last_error(&mut self, predicate: &LastErrorPredicate, wanted: bool) -> Said {
+        use LastErrorPredicate as Ask;
+        let present = column("outcomes.error", Null::Missing);
+        match predicate {
+            Ask::Exists if wanted => is_not_null(present),
+            Ask::Missing if !wanted => is_not_null(present),
+            Ask::Exists | Ask::Missing => is_null(present),
+            Ask::RunId(test) => self.test(column("outcomes.error_run_id", Null::Missing), test, wanted),
+            Ask::Attempt(test) => self.test(column("outcomes.error_attempt", Null::Missing), test, wanted),
+            Ask::OccurredAt(test) => self.test(column("outcomes.error_occurred_at", Null::Missing), test, wanted),
+            _ if !wanted => Said::unknown(),
+            Ask::Type(Test::Equal(text)) | Ask::Message(Test::Equal(text)) => self.holds(present.name, &quoted(text)),
+            Ask::Traceback(Test::Equal(Some(text))) => self.holds(present.name, &quoted(text)),
+            Ask::Type(_) | Ask::Message(_) | Ask::Traceback(_) => Said::roughly(is_not_null(present).text),
+        }
+    }
+
+    /// A value inside a document can only be there if the canonical text holds its key, and what it must be.
+    fn document(&mut self, document: Document, keys: &[String], predicate: &DocumentPredicate, wanted: bool) -> Said {
+        use DocumentPredicate as Ask;
+        // Null is `{}`, which holds no key.
+        let column = match document {
+            Document::Args => "definitions.args",
+            Document::Metadata => "definitions.metadata",
+            Document::Result => "outcomes.result",
+        };
+        let member = keys.last().map_or_else(String::new, |key| quoted(key) + ":");
+        match (predicate, wanted) {
+            (Ask::Elements(Membership::Contains(Literal::Text(key))), true) if keys.is_empty() => {
+                self.holds(column, &(quoted(key) + ":"))
+            }
+            _ if keys.is_empty() => Said::unknown(),
+            (Ask::Missing, true) => Said::unknown(),
+            (Ask::Missing, false) | (Ask::Exists, true) => self.holds(column, &member),
+            (_, false) => Said::unknown(),
+            (Ask::Value(Test::Equal(literal)), true) => {
+                self.holds(column, &(member + &canonical(literal).unwrap_or_default()))
+            }
+            (Ask::Elements(Membership::Contains(Literal::Text(text))), true) => {
+                let parts = vec![self.holds(column, &member), self.holds(column, &quoted(text))];
+                Said::all(parts)
+            }
+            (Ask::Value(_) | Ask::Elements(_), true) => self.holds(column, &member),
+        }
+    }
+
+    /// That a column holds a text somewhere.
+    fn holds(&mut self, column: &str, text: &str) -> Said {
+        Said::roughly(format!("strpos({column}, {}) > 0", self.bind(Bound::Text(text.into()))))
+    }
+}
+
+fn is_null(column: Column) -> Said {
+    Said::exactly(format!("{} IS NULL", column.name))
+}
+
+fn is_not_null(column: Column) -> Said {
+    Said::exactly(format!("{} IS NOT NULL", column.name))
+}
+
+/// The sign of a comparison or of its contrary.
+fn sign(order: Order, wanted: bool) -> &'static str {
+    match (order, wanted) {
+        (Order::Less, true) | (Order::GreaterOrEqual, false) => "<",
+        (Order::LessOrEqual, true) | (Order::Greater, false) => "<=",
+        (Order::Greater, true) | (Order::LessOrEqual, false) => ">",
+        (Order::GreaterOrEqual, true) | (Order::Less, false) => ">=",
+    }
+}
+
+/// A string as it stands in canonical text.
+fn quoted(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    json::write_string(&mut out, text);
+    // Only whole pieces of UTF-8 were written, so this does not fail.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// What a literal looks like in canonical text, if every value that equals it looks so. Numbers do not.
+fn canonical(literal: &Literal) -> Option<String> {
+    match literal {
+        Literal::Null => Some("null".into()),
+        Literal::Bool(value) => Some(value.to_string()),
+        Literal::Text(text) => Some(quoted(text)),
+        Literal::Number(_) => None,
+    }
+}

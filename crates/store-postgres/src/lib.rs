@@ -1,0 +1,236 @@
+//! The scale-out backend: any number of stateless servers on one PostgreSQL. A few threads write in batches
+//! (`writer.rs`), a pool of connections reads (`readers.rs`). Rules live in `core`, the steps of a command in `store`.
+
+mod address;
+mod changes;
+mod dialect;
+mod durability;
+mod failure;
+mod migrate;
+mod open;
+mod operand;
+mod order;
+mod prefetch;
+mod purge;
+mod query;
+mod readers;
+mod reads;
+mod rows;
+mod settle;
+mod statements;
+mod threads;
+mod tls;
+mod transaction;
+mod transfer;
+mod workspace;
+mod writer;
+
+#[cfg(test)]
+mod database_tests;
+#[cfg(test)]
+mod dialect_tests;
+#[cfg(test)]
+mod readers_tests;
+#[cfg(test)]
+mod reads_tests;
+#[cfg(test)]
+mod statement_tests;
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+use taskqueue_store::clock::Clock;
+use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::{Store, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+pub use crate::address::{Address, AddressError};
+use crate::open::Connector;
+pub use crate::open::OpenError;
+use crate::query::Schema;
+use crate::readers::{Lane, Readers};
+use crate::threads::Threads;
+pub use crate::transfer::PostgresTransfer;
+use crate::writer::Writer;
+
+/// Writers of one server: while one waits for its commit, the next batch is on its way.
+const WRITERS: u64 = 2;
+/// Parts of the tally. Writers of all servers share them by chance; two on one part wait for each other's commit.
+const SHARDS: u64 = 32;
+
+/// What can be chosen about a store.
+#[derive(Clone)]
+pub struct Options {
+    /// The schema that holds the tables.
+    pub schema: String,
+    /// What every running lease is good for after an outage; 0 turns the credit off.
+    pub outage_credit_seconds: i64,
+    /// A clock instead of the database's, for tests.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { schema: "taskqueue".to_owned(), outage_credit_seconds: OUTAGE_CREDIT_SECONDS, clock: None }
+    }
+}
+
+/// The store in one schema of a PostgreSQL database.
+pub struct PostgresStore {
+    threads: Arc<Threads>,
+    readers: Readers,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl PostgresStore {
+    /// Connects to a database, creates or migrates its schema, and starts the threads.
+    pub async fn open(address: Address, options: Options) -> Result<Self, OpenError> {
+        let Options { schema, outage_credit_seconds, clock } = options;
+        let connector = Arc::new(Connector::new(address, Schema::new(&schema))?);
+        let mut client = connector.open().await?;
+        migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
+        let failed = |error: &dyn std::fmt::Display| OpenError::Failed(connector.hosts(), error.to_string());
+        let weaknesses = durability::weaknesses(&client).await.map_err(|error| failed(&failure::said(&error)))?;
+        for weakness in &weaknesses {
+            tracing::warn!("THE DATABASE MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
+        }
+        let outage_micros = OUTAGE_SECONDS * 1_000_000;
+        let session = connector.session(&[]).await.map_err(|error| failed(&error.said()))?;
+        let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros]).await;
+        raised.map_err(|error| failed(&failure::said(&error)))?;
+        let first_shard = chance() % SHARDS;
+        let writer = |number: u64| {
+            let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
+            let (connector, clock) = (Arc::clone(&connector), clock.clone());
+            Writer::new(connector, Handle::current(), clock, outage_credit_seconds, shard)
+        };
+        let threads = Threads::start((0..WRITERS).map(writer)).map_err(|error| failed(&error))?;
+        Ok(Self { threads, readers: Readers::new(connector.clone()), clock })
+    }
+
+    fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+}
+
+/// A number that nobody can foresee. Each such state of the standard library is seeded anew.
+fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.readers.close();
+        // Without waiting: a runtime that is being left cannot serve the writers any more.
+        self.threads.stop();
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        self.threads.write(command).await
+    }
+
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        self.readers.read(Lane::Short, "listing queues", &(), |session, ()| reads::list_queues(session).boxed()).await
+    }
+
+    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
+        let input = (queue, id);
+        let read = self.readers.read(Lane::Short, "getting a task", &input, |session, (queue, id)| {
+            reads::get_task(session, queue, *id).boxed()
+        });
+        read.await
+    }
+
+    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
+        let input = (queue, query);
+        let read = self.readers.read(Lane::Long, "listing tasks", &input, |session, (queue, query)| {
+            reads::list_tasks(session, queue, query).boxed()
+        });
+        read.await
+    }
+
+    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
+        let input = (queue, selection);
+        if input.1.is_by_status_only() {
+            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, selection)| {
+                reads::count_tally(session, queue, selection.status).boxed()
+            });
+            return read.await;
+        }
+        let read = self.readers.read(Lane::Long, "counting tasks", &input, |session, (queue, selection)| {
+            reads::count_tasks(session, queue, selection).boxed()
+        });
+        read.await
+    }
+
+    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
+        let input = (queue, query);
+        if input.1.selection.is_by_status_only() {
+            let read = self.readers.read(Lane::Short, "grouping tasks", &input, |session, (queue, query)| {
+                reads::group_tally(session, queue, query).boxed()
+            });
+            return read.await;
+        }
+        let read = self.readers.read(Lane::Long, "grouping tasks", &input, |session, (queue, query)| {
+            reads::group_tasks(session, queue, query).boxed()
+        });
+        read.await
+    }
+
+    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+        let input = (queue, query, self.now());
+        let read = self.readers.read(Lane::Long, "listing observations", &input, |session, (queue, query, now)| {
+            reads::list_workers(session, queue, query, *now).boxed()
+        });
+        read.await
+    }
+
+    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
+        let input = (queue, filter, self.now());
+        let read = self.readers.read(Lane::Long, "counting observations", &input, |session, (queue, filter, now)| {
+            reads::count_workers(session, queue, filter.as_ref(), *now).boxed()
+        });
+        read.await
+    }
+
+    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
+        let input = (queue, query, self.now());
+        let read = self.readers.read(Lane::Long, "grouping observations", &input, |session, (queue, query, now)| {
+            reads::group_workers(session, queue, query, *now).boxed()
+        });
+        read.await
+    }
+
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.readers.read(Lane::Short, "checking the database", &(), |session, ()| reads::check(session).boxed()).await
+    }
+
+    async fn close(&self) {
+        self.readers.close();
+        // On a thread of its own: a caller that has no time to wait for it can leave.
+        let threads = Arc::clone(&self.threads);
+        let (done, finished) = oneshot::channel();
+        let closing = std::thread::Builder::new().name("closing".into()).spawn(move || {
+            threads.finish();
+            let _ = done.send(());
+        });
+        match closing {
+            Ok(_) => drop(finished.await),
+            Err(error) => tracing::error!(%error, "the store could not be closed in order"),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+#![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
+
+use std::net::TcpListener;
+
+use taskqueue_test_postgres::{Cluster, eventually};
+
+use super::*;
+use crate::statements;
+
+pub(crate) fn connector(url: &str) -> Connector {
+    Connector::new(Address::parse(url).unwrap(), Schema::new("taskqueue")).unwrap()
+}
+
+async fn refused(url: &str) -> OpenError {
+    let Err(error) = connector(url).open().await else { panic!("opened {url}") };
+    assert!(!error.to_string().contains('\n'), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn a_database_opens_over_tcp_and_over_its_socket() {
+    let database = Cluster::shared().database();
+    for url in [database.url(), database.socket_url()] {
+        let client = connector(&url).open().await.unwrap();
+        let name: String = client.query_one("SELECT current_setting('application_name')", &[]).await.unwrap().get(0);
+        assert_eq!(name, "taskqueue");
+    }
+}
+
+#[tokio::test]
+async fn a_login_needs_the_right_password() {
+    let database = Cluster::shared().database();
+    let url = database.password_url("right/@:?&");
+    connector(&url).open().await.unwrap();
+    let (login, place) = url.split("://").nth(1).unwrap().split_once('@').unwrap();
+    let user = login.split(':').next().unwrap();
+    let given = Address::parse(&format!("postgres://{user}@{place}")).unwrap().with_password(Some("right/@:?&".into()));
+    Connector::new(given, Schema::new("taskqueue")).unwrap().open().await.unwrap();
+    for wrong in [format!("postgres://{user}:wrong@{place}"), format!("postgres://{user}@{place}")] {
+        let error = refused(&wrong).await;
+        assert!(matches!(error, OpenError::Refused(..)), "{error:?}");
+        assert!(error.to_string().contains("PGPASSWORD") && !error.to_string().contains("wrong"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_named() {
+    let database = Cluster::shared().database();
+    let error = refused(&database.url().replace(database.name(), "nowhere")).await;
+    assert!(matches!(&error, OpenError::NoDatabase(_, why) if why.contains("\"nowhere\"")), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_named_by_host_and_port() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = refused(&format!("postgres://me:hidden@{free}/work")).await;
+    assert!(matches!(&error, OpenError::Unreachable(at, _) if *at == free.to_string()), "{error:?}");
+    assert!(!format!("{error} {error:?}").contains("hidden"));
+    let error = refused("postgres://me@nowhere.invalid/work").await;
+    assert!(matches!(&error, OpenError::Unreachable(at, _) if at == "nowhere.invalid:5432"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_given_up_and_the_next_host_is_tried() {
+    // It takes connections and never says anything.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = mute.local_addr().unwrap();
+    let begin = Instant::now();
+    let error = refused(&format!("postgres://me@{silent}/work?connect_timeout=1")).await;
+    assert!(matches!(&error, OpenError::Unreachable(_, why) if why.contains("no answer")), "{error:?}");
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    let database = Cluster::shared().database();
+    let url = database.url().replace("127.0.0.1", &format!("{silent},127.0.0.1"));
+    connector(&format!("{url}?connect_timeout=2")).open().await.unwrap();
+    drop(mute);
+}
+
+#[tokio::test]
+async fn what_a_server_says_counts_more_than_the_silence_of_another() {
+    let database = Cluster::shared().database();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = database.url().rsplit_once('@').unwrap().1.to_owned();
+    let (host, name) = place.split_once('/').unwrap();
+    let error = refused(&format!("postgres://nobody:x@{host},{free}/{name}")).await;
+    assert!(matches!(error, OpenError::Refused(..)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_read_only_database_is_refused() {
+    let database = Cluster::shared().database();
+    database.admin(&format!("ALTER DATABASE {} SET default_transaction_read_only = on", database.name()));
+    for url in [database.url(), format!("{}?target_session_attrs=any", database.url())] {
+        let error = refused(&url).await;
+        assert!(matches!(error, OpenError::ReadOnly(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_hold_every_text_is_refused() {
+    let database = Cluster::shared().database();
+    let narrow = format!("{}_latin", database.name());
+    database.admin(&format!("CREATE DATABASE {narrow} ENCODING 'LATIN1' TEMPLATE template0"));
+    let error = refused(&database.url().replace(database.name(), &narrow)).await;
+    database.admin(&format!("DROP DATABASE {narrow} WITH (FORCE)"));
+    assert!(matches!(&error, OpenError::Encoding(_, encoding) if encoding == "LATIN1"), "{error:?}");
+}
+
+#[tokio::test]
+async fn too_many_clients_are_a_busy_database() {
+    let database = Cluster::shared().database();
+    let url = database.password_url("x");
+    let role = url.split("://").nth(1).unwrap().split(':').next().unwrap();
+    database.admin(&format!("ALTER ROLE {role} CONNECTION LIMIT 1"));
+    let connector = connector(&url);
+    let first = connector.client().await.unwrap();
+    let error = connector.client().await.unwrap_err();
+    assert!(matches!(error.failed("testing"), StoreError::Busy), "{error:?}");
+    assert!(matches!(refused(&url).await, OpenError::Full(..)));
+    drop(first);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_unavailable() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = connector(&format!("postgres://me@{free}/work")).client().await.unwrap_err();
+    assert!(matches!(error.failed("testing"), StoreError::Unavailable), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_dropped_client_ends_its_connection() {
+    let database = Cluster::shared().database();
+    let client = connector(&database.url()).client().await.unwrap();
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    drop(client);
+    tokio::task::spawn_blocking(move || {
+        let question = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {pid}");
+        eventually("the connection is gone", || database.rows(&question).is_empty());
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_session_has_its_statements() {
+    let database = Cluster::shared().database();
+    let connector = connector(&database.url());
+    let mut client = connector.open().await.unwrap();
+    crate::migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await.unwrap();
+    let session = connector.session(&[&statements::CHECK]).await.unwrap();
+    assert_eq!(session.query(&statements::CHECK, &[]).await.unwrap().len(), 1);
+}
+
+#[test]
+fn a_name_that_no_schema_can_have_is_refused() {
+    let address = || Address::parse("postgres://db").unwrap();
+    for name in ["", "pg_own", "with\0nul", &"x".repeat(64)] {
+        let error = Connector::new(address(), Schema::new(name)).err().unwrap();
+        assert!(matches!(error, OpenError::SchemaName(_)), "{error:?}");
+    }
+    assert!(Connector::new(address(), Schema::new(&"x".repeat(63))).is_ok());
+}
+
+#[test]
+fn balanced_hosts_begin_anywhere() {
+    let connector = connector("postgres://a,b,c?load_balance_hosts=random");
+    let mut firsts: Vec<String> = (0..100).map(|_| connector.order().next().unwrap().name.clone()).collect();
+    assert!(connector.order().count() == 3);
+    firsts.sort();
+    firsts.dedup();
+    assert_eq!(firsts, ["a:5432", "b:5432", "c:5432"]);
+}

@@ -1,0 +1,39 @@
+//! Cleaning up behind the scenes: the tasks of deleted queues, bit by bit, and lines of the tally that count nothing.
+//! Any number of servers may do it at once; each takes what no other holds.
+
+use tokio_postgres::Error;
+
+use crate::prefetch::BEGIN;
+use crate::query::Session;
+use crate::statements as sql;
+
+/// Removes up to `most` tasks of a deleted queue, and with `merge` tidies the tally up into that shard. Says whether
+/// anything may be left to purge.
+pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> Result<bool, Error> {
+    session.begin(BEGIN).await?;
+    if let Some(shard) = merge {
+        merge_tally(session, shard).await?;
+    }
+    let queue = session.first(&sql::LOCK_PURGE, &[]).await?.map(|row| row.get::<_, i64>(0));
+    if let Some(queue) = queue {
+        let places = session.execute(&sql::PURGE_READY, &[&queue, &most]).await?;
+        let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &most]).await?;
+        if places + tasks == 0 {
+            session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
+        }
+    }
+    session.say("COMMIT").await?;
+    Ok(queue.is_some())
+}
+
+/// Removes lines whose shards add up to nothing. What other writers added meanwhile is put back.
+async fn merge_tally(session: &Session, shard: i16) -> Result<(), Error> {
+    let rows = session.query(&sql::MERGE_TALLY, &[]).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let text = |column: usize| rows.iter().map(|row| row.get(column)).collect::<Vec<String>>();
+    let int = |column: usize| rows.iter().map(|row| row.get(column)).collect::<Vec<i64>>();
+    session.execute(&sql::ADD_TALLY, &[&int(0), &text(1), &text(2), &int(3), &shard]).await?;
+    Ok(())
+}

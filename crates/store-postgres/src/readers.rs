@@ -1,0 +1,287 @@
+//! The readers: a small pool of connections, made when they are needed. Short reads and long ones have lanes of their own:
+//! a look at a million tasks never makes a `get` wait. A read that lost its connection is done again on a new one, and a
+//! read that nobody waits for any more is stopped on the server too.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, FutureExt, join, select};
+use taskqueue_store::StoreError;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+use tokio_postgres::{CancelToken, Error};
+
+use crate::failure::{Cause, cause, failed, said};
+use crate::open::Connector;
+use crate::query::Session;
+use crate::rows::Damaged;
+
+/// Connections at most. The database decides how many it really runs at a time; more would only wait there.
+const CONNECTIONS: usize = 8;
+/// How many of them may serve long reads at a time.
+const LONG: usize = CONNECTIONS - 2;
+/// How long a read may wait for a connection (decisions.md section 4), and how long a short one may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a long read may take; no request takes more than 30 seconds in all.
+const LONG_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Begins a snapshot. Its settings end with it, because a pooler may give the connection to others in between. Filters
+/// are looked at once, so compiling them costs more than it gains.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+    SET LOCAL statement_timeout = '25s'; SET LOCAL lock_timeout = '4s'; SET LOCAL jit = off";
+const END: &str = "COMMIT";
+
+/// How long a read takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// One statement about a few rows by key. It sees one moment without a transaction.
+    Short,
+    /// A page, or a look at every task. It runs in a snapshot, which it begins with [`in_snapshot`].
+    Long,
+}
+
+/// Where connections come from.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// A new connection. Nothing is prepared on it: a single statement has no transaction that could tell whether a
+    /// pooler has put another process of the server behind it. It gives up in time, and logs why.
+    fn connect(&self) -> BoxFuture<'_, Result<Session, StoreError>>;
+
+    /// Asks the server to stop what a connection is doing.
+    fn cancel(&self, token: CancelToken) -> BoxFuture<'static, ()>;
+}
+
+impl Source for Connector {
+    fn connect(&self) -> BoxFuture<'_, Result<Session, StoreError>> {
+        async { self.session(&[]).await.map_err(|error| error.failed("connecting to read")) }.boxed()
+    }
+
+    fn cancel(&self, token: CancelToken) -> BoxFuture<'static, ()> {
+        self.canceller(token).boxed()
+    }
+}
+
+/// Why a read gave nothing.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// A rule says no.
+    Refused(StoreError),
+    /// The database failed.
+    Failed(Error),
+    /// The database holds what this service did not write.
+    Damaged(Damaged),
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Damaged> for ReadError {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged)
+    }
+}
+
+/// Begins the snapshot of a long read together with its first statement, in one round trip. [`Readers`] ends it.
+pub(crate) async fn in_snapshot<T>(
+    session: &Session,
+    first: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let (begun, first) = join(session.say(BEGIN), first).await;
+    begun.and(first)
+}
+
+/// The pool.
+pub(crate) struct Readers {
+    shared: Arc<Shared>,
+    any: Arc<Semaphore>,
+    long: Arc<Semaphore>,
+    closed: watch::Sender<bool>,
+}
+
+struct Shared {
+    source: Arc<dyn Source>,
+    /// Connections that do nothing; nothing once closed.
+    idle: Mutex<Option<Vec<Session>>>,
+}
+
+/// The right to use a connection.
+struct Turn {
+    _any: OwnedSemaphorePermit,
+    _long: Option<OwnedSemaphorePermit>,
+}
+
+impl Readers {
+    /// A pool without connections.
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        Self {
+            shared: Arc::new(Shared { source, idle: Mutex::new(Some(Vec::new())) }),
+            any: Arc::new(Semaphore::new(CONNECTIONS)),
+            long: Arc::new(Semaphore::new(LONG)),
+            closed: watch::Sender::new(false),
+        }
+    }
+
+    /// Takes no more reads, cuts off those under way and closes the connections.
+    pub(crate) fn close(&self) {
+        self.any.close();
+        self.long.close();
+        self.closed.send_replace(true);
+        drop(self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Runs a read on a connection, if need be twice: `read` must not do anything but read.
+    pub(crate) async fn read<I: Sync + ?Sized, T: Send>(
+        &self,
+        lane: Lane,
+        doing: &'static str,
+        input: &I,
+        read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+    ) -> Result<T, StoreError> {
+        let turn = Arc::new(self.turn(lane).await?);
+        let patience = if lane == Lane::Short { PATIENCE } else { LONG_PATIENCE };
+        let mut closed = self.closed.subscribe();
+        let work = pin!(timeout(patience, self.attempts(lane, doing, &turn, input, read)));
+        match select(work, pin!(closed.wait_for(|closed| *closed))).await {
+            Either::Left((Ok(answer), _)) => answer,
+            Either::Left((Err(_), _)) => {
+                tracing::warn!(doing, "the database took too long for a read");
+                Err(StoreError::Busy)
+            }
+            Either::Right(_) => Err(StoreError::Unavailable),
+        }
+    }
+
+    async fn turn(&self, lane: Lane) -> Result<Turn, StoreError> {
+        let turn = async {
+            let long = match lane {
+                Lane::Short => None,
+                Lane::Long => Some(Arc::clone(&self.long).acquire_owned().await?),
+            };
+            Ok(Turn { _any: Arc::clone(&self.any).acquire_owned().await?, _long: long })
+        };
+        match timeout(PATIENCE, turn).await {
+            Ok(turn) => turn.map_err(|_: tokio::sync::AcquireError| StoreError::Unavailable),
+            Err(_) => Err(StoreError::Busy),
+        }
+    }
+
+    async fn attempts<I: Sync + ?Sized, T: Send>(
+        &self,
+        lane: Lane,
+        doing: &'static str,
+        turn: &Arc<Turn>,
+        input: &I,
+        read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+    ) -> Result<T, StoreError> {
+        let session = match self.shared.idle() {
+            Some(session) => session,
+            None => self.shared.source.connect().await?,
+        };
+        let answer = match self.lease(session, turn).run(lane, input, read).await {
+            // Connections that idled may have died unnoticed; a new one has not, and has prepared nothing that is lost.
+            Err(ReadError::Failed(error)) if matches!(cause(&error), Cause::Lost | Cause::Unprepared) => {
+                // Of a statement that a pooler forgot, whoever noticed it has told (`query.rs`).
+                if cause(&error) == Cause::Lost {
+                    tracing::warn!(doing, error = said(&error), "a connection was lost; reading again on a new one");
+                }
+                let session = self.shared.source.connect().await?;
+                self.lease(session, turn).run(lane, input, read).await
+            }
+            answer => answer,
+        };
+        answer.map_err(|error| match error {
+            ReadError::Refused(error) => error,
+            ReadError::Failed(error) => failed(doing, &error),
+            ReadError::Damaged(damaged) => damaged.into(),
+        })
+    }
+
+    fn lease(&self, session: Session, turn: &Arc<Turn>) -> Lease {
+        Lease { session: Some(session), turn: Arc::clone(turn), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Shared {
+    /// A connection that does nothing, if there is one. The one that was used last is the least likely to be dead.
+    fn idle(&self) -> Option<Session> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = idle.as_mut()?;
+        idle.retain(|session| !session.client().is_closed());
+        idle.pop()
+    }
+
+    fn keep(&self, session: Session) {
+        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            idle.push(session);
+        }
+    }
+}
+
+/// A connection in use. Dropped in the middle of a read, it stops the read on the server and is never used again.
+struct Lease {
+    session: Option<Session>,
+    turn: Arc<Turn>,
+    shared: Arc<Shared>,
+}
+
+impl Lease {
+    async fn run<I: Sync + ?Sized, T>(
+        self,
+        lane: Lane,
+        input: &I,
+        read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+    ) -> Result<T, ReadError> {
+        let Some(session) = &self.session else { return Err(StoreError::Unavailable.into()) };
+        let answer = read(session, input).await;
+        match &answer {
+            Ok(_) | Err(ReadError::Refused(_)) => self.give_back(lane),
+            Err(ReadError::Failed(_)) => self.give_up(),
+            // Rows may still be coming.
+            Err(ReadError::Damaged(_)) => drop(self),
+        }
+        answer
+    }
+
+    /// The read ended in order. The snapshot of a long one is ended while its caller has the answer already.
+    fn give_back(mut self, lane: Lane) {
+        let Some(session) = self.session.take() else { return };
+        let (shared, turn) = (Arc::clone(&self.shared), Arc::clone(&self.turn));
+        match lane {
+            Lane::Short => shared.keep(session),
+            Lane::Long => drop(tokio::spawn(async move {
+                if session.say(END).await.is_ok() {
+                    shared.keep(session);
+                }
+                drop(turn);
+            })),
+        }
+    }
+
+    /// The read ended in disorder: nothing is running, but who knows what the connection is good for.
+    fn give_up(mut self) {
+        drop(self.session.take());
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (Some(session), Ok(runtime)) = (self.session.take(), Handle::try_current()) else { return };
+        let cancel = self.shared.source.cancel(session.client().cancel_token());
+        let turn = Arc::clone(&self.turn);
+        runtime.spawn(async move {
+            cancel.await;
+            drop((session, turn));
+        });
+    }
+}

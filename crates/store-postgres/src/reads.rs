@@ -1,0 +1,352 @@
+//! The reads: lists, counts and groups, each of one moment. The database narrows (`dialect.rs`), and where it cannot do so
+//! exactly, the one evaluator of `core` decides row by row: there is no second meaning of a filter in SQL.
+
+use futures_util::TryStreamExt;
+use taskqueue_core::filter::{ObservationFilter, TaskFields};
+use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
+use taskqueue_core::limits::{PAGE_BYTES, PAGE_LIMIT_MAX};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::task::{Status, Task};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::page::{TaskPage, group_position, observation_position, page_of_observations, task_position};
+use taskqueue_store::transaction::QueueKey;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Row, RowStream};
+
+use crate::dialect::{self, Condition};
+use crate::operand::Bound;
+use crate::query::{Param, Session, Sql};
+use crate::readers::{ReadError, in_snapshot};
+use crate::rows::{self, RowFields};
+use crate::statements as sql;
+use crate::{durability, order};
+
+type Read<T> = Result<T, ReadError>;
+
+/// The largest number of rows that a list asks for at a time when it has to look at each.
+const CHUNK_ROWS: usize = 4_000;
+
+fn refused(refusal: Refusal) -> ReadError {
+    ReadError::Refused(StoreError::Refused(refusal))
+}
+
+fn no_queue(queue: &QueueName) -> ReadError {
+    refused(Refusal::QueueNotFound { queue: queue.clone() })
+}
+
+/// Begins a snapshot and finds a queue that must exist.
+async fn existing_queue(session: &Session, name: &QueueName) -> Read<QueueKey> {
+    let found = in_snapshot(session, session.first(&sql::FIND_QUEUE, &[&name.as_str()])).await?;
+    Ok(rows::found_queue(&found.ok_or_else(|| no_queue(name))?)?)
+}
+
+/// The rows of a composed statement: `fixed` are the parameters of its file, the condition's follow.
+async fn stream(session: &Session, text: &str, fixed: Vec<Param<'_>>, condition: &Condition) -> Read<RowStream> {
+    let params: Vec<Param<'_>> = fixed.into_iter().chain(condition.bound.iter().map(Bound::param)).collect();
+    Ok(session.stream(text, &params).await?)
+}
+
+/// The number of the first parameter behind those of a file.
+fn behind(statement: &Sql) -> usize {
+    statement.types.len() + 1
+}
+
+/// All queues.
+pub(crate) async fn list_queues(session: &Session) -> Read<Vec<QueueName>> {
+    let rows = session.query(&sql::LIST_QUEUES, &[]).await?;
+    Ok(rows.iter().map(rows::queue_name).collect::<Result<_, _>>()?)
+}
+
+/// One task.
+pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -> Read<Task> {
+    let row = session.first(&sql::GET_TASK, &[&queue.as_str(), &id.as_str()]).await?;
+    let row = row.ok_or_else(|| no_queue(queue))?;
+    match rows::key_or_null(&row)? {
+        Some(_) => Ok(rows::task(&row, queue)?),
+        None => Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id })),
+    }
+}
+
+/// One page of tasks.
+pub(crate) async fn list_tasks(session: &Session, queue: &QueueName, query: &TaskQuery) -> Read<Page<Task>> {
+    let key = existing_queue(session, queue).await?;
+    let mut after = query.after.clone().map(|position| task_position(position, key)).transpose()?;
+    let mut condition = dialect::condition(&query.selection, behind(&sql::LIST_TASKS));
+    if !condition.exact && !order::is_indexed(query.order.field) {
+        // Going on from chunk to chunk would sort all tasks for each of them.
+        let keys = first_keys(session, key, query, after.clone()).await?;
+        condition = dialect::among(keys, behind(&sql::LIST_TASKS));
+    }
+    let mut page = TaskPage::new(query.order, query.limit, key);
+    let mut wanted = usize::from(query.limit) + 1;
+    loop {
+        let chunk = Chunk { queue, key, query, condition: &condition, wanted };
+        match fill(session, &mut page, chunk, after).await? {
+            Filled::Page => return Ok(page.finish(true)),
+            Filled::Everything => return Ok(page.finish(false)),
+            Filled::Until(position) => after = Some(position),
+        }
+        wanted = CHUNK_ROWS.min(wanted * 2);
+    }
+}
+
+/// A part of a list.
+struct Chunk<'a> {
+    queue: &'a QueueName,
+    key: QueueKey,
+    query: &'a TaskQuery,
+    condition: &'a Condition,
+    /// How many rows are asked for.
+    wanted: usize,
+}
+
+/// How far a page came with a chunk.
+enum Filled {
+    /// It is full, and more tasks follow.
+    Page,
+    /// All tasks were seen.
+    Everything,
+    /// It has room, and the next chunk begins behind this task.
+    Until(TaskPosition),
+}
+
+async fn fill(session: &Session, page: &mut TaskPage, chunk: Chunk<'_>, after: Option<TaskPosition>) -> Read<Filled> {
+    let Chunk { queue, key, query, condition, wanted } = chunk;
+    let condition = match &after {
+        None => condition.clone(),
+        Some(after) => order::behind(condition.clone(), behind(&sql::LIST_TASKS), query.order, after)
+            .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
+    };
+    let text = order::with_order(sql::LIST_TASKS.text, &condition.text, query.order);
+    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(PAGE_BYTES));
+    let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
+    let mut found = Box::pin(stream(session, &text, fixed, &condition).await?);
+    let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
+    while let Some(row) = found.try_next().await? {
+        seen += 1;
+        bytes += rows::bytes(&row)?;
+        // What comes behind a full page is little; it is read to its end because the connection is used again.
+        if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
+            full = !page.takes(rows::task(&row, queue)?);
+        }
+        last = Some(row);
+    }
+    Ok(match last {
+        _ if full => Filled::Page,
+        Some(last) if seen == wanted || bytes >= PAGE_BYTES => Filled::Until(position(&last, query)?),
+        _ => Filled::Everything,
+    })
+}
+
+fn position(row: &Row, query: &TaskQuery) -> Read<TaskPosition> {
+    let value = query.order.field.value_of(&RowFields::new(row)).into_owned();
+    Ok(TaskPosition { value, id: rows::id(row)? })
+}
+
+fn as_int(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The keys of the tasks of a page and of one more, by looking at every task once.
+async fn first_keys(
+    session: &Session,
+    key: QueueKey,
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+) -> Read<Vec<i64>> {
+    let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
+    each_selected(session, key, &query.selection, |row| {
+        first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
+        Ok(())
+    })
+    .await?;
+    Ok(first.into_sorted())
+}
+
+/// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
+async fn each_selected(
+    session: &Session,
+    key: QueueKey,
+    selection: &TaskSelection,
+    mut read: impl FnMut(&Row) -> Read<()>,
+) -> Read<()> {
+    let condition = dialect::condition(selection, behind(&sql::SCAN_TASKS));
+    let text = order::with_condition(sql::SCAN_TASKS.text, &condition.text);
+    let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
+    let fixed: Vec<Param<'_>> =
+        vec![(&key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
+    let mut found = Box::pin(stream(session, &text, fixed, &condition).await?);
+    while let Some(row) = found.try_next().await? {
+        if selection.matches(&RowFields::new(&row)) {
+            read(&row)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many tasks are selected, by kept counts. One statement.
+pub(crate) async fn count_tally(session: &Session, queue: &QueueName, status: Option<Status>) -> Read<u64> {
+    let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &status.map(Status::as_str)]).await?;
+    Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, 0)?)
+}
+
+/// How many tasks are selected, by looking at them.
+pub(crate) async fn count_tasks(session: &Session, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
+    let key = existing_queue(session, queue).await?;
+    let condition = dialect::condition(selection, behind(&sql::COUNT_TASKS));
+    let mut count = 0;
+    if condition.exact {
+        let text = order::with_condition(sql::COUNT_TASKS.text, &condition.text);
+        let mut found = Box::pin(stream(session, &text, vec![(&key.0, Type::INT8)], &condition).await?);
+        while let Some(row) = found.try_next().await? {
+            count = rows::count(&row, 0)?;
+        }
+    } else {
+        each_selected(session, key, selection, |_| {
+            count += 1;
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(count)
+}
+
+/// One page of groups of tasks, by kept counts. One statement.
+pub(crate) async fn group_tally(session: &Session, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
+    let status = query.selection.status.map(Status::as_str);
+    let lines = session.query(&sql::LIST_TALLY, &[&queue.as_str(), &status]).await?;
+    let key = rows::found_queue(lines.first().ok_or_else(|| no_queue(queue))?)?;
+    let mut groups = Groups::new(query.limit, group_position(query, key)?);
+    for line in &lines {
+        if let Some(line) = rows::tally_or_null(line)? {
+            add_line(&mut groups, query, &line);
+        }
+    }
+    Ok(groups.into_page(key.0))
+}
+
+fn add_line(groups: &mut Groups, query: &TaskGroupQuery, line: &rows::TallyRow<'_>) {
+    let routes = taskqueue_core::definition::routes_of(line.routes);
+    groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
+}
+
+/// One page of groups of tasks, by looking at them.
+pub(crate) async fn group_tasks(session: &Session, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
+    let key = existing_queue(session, queue).await?;
+    let mut groups = Groups::new(query.limit, group_position(query, key)?);
+    let condition = dialect::condition(&query.selection, behind(&sql::GROUP_TASKS));
+    if condition.exact {
+        let text = order::with_condition(sql::GROUP_TASKS.text, &condition.text);
+        let mut found = Box::pin(stream(session, &text, vec![(&key.0, Type::INT8)], &condition).await?);
+        while let Some(row) = found.try_next().await? {
+            add_line(&mut groups, query, &rows::tally(&row, 0)?);
+        }
+    } else {
+        each_selected(session, key, &query.selection, |row| {
+            let fields = RowFields::new(row);
+            let line = rows::TallyRow { routes: fields.routes(), status: fields.status(), tasks: 1 };
+            add_line(&mut groups, query, &line);
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(groups.into_page(key.0))
+}
+
+/// The queue whose observations are asked for, and the time: the caller's if it has one, else the service's.
+struct Moment<'a> {
+    queue: &'a QueueName,
+    key: QueueKey,
+    now: Timestamp,
+}
+
+/// Begins a snapshot and finds a queue that must exist.
+async fn moment<'a>(session: &Session, queue: &'a QueueName, now: Option<Timestamp>) -> Read<Moment<'a>> {
+    let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
+    let found = found.ok_or_else(|| no_queue(queue))?;
+    Ok(Moment { queue, key: rows::found_queue(&found)?, now: now.map_or_else(|| rows::found_time(&found), Ok)? })
+}
+
+/// The current observations of a queue that a filter selects, by id, `wanted` at most.
+async fn each_observation(
+    session: &Session,
+    Moment { queue, key, now }: &Moment<'_>,
+    (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
+    mut wanted: usize,
+    mut read: impl FnMut(Observation),
+) -> Read<()> {
+    let mut after = after.map(|id| id.to_string()).unwrap_or_default();
+    loop {
+        let limit = usize::from(PAGE_LIMIT_MAX) + 1;
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&key.0, &now.as_micros(), &after, &as_int(limit)];
+        let found = session.query(&sql::LIST_OBSERVATIONS, &params).await?;
+        for row in &found {
+            let observation = rows::observation(row, queue)?;
+            after = observation.id.to_string();
+            if filter.is_none_or(|filter| filter.matches(&observation)) {
+                read(observation);
+                wanted -= 1;
+            }
+            if wanted == 0 {
+                return Ok(());
+            }
+        }
+        if found.len() < limit {
+            return Ok(());
+        }
+    }
+}
+
+/// One page of observations.
+pub(crate) async fn list_workers(
+    session: &Session,
+    queue: &QueueName,
+    query: &ObservationQuery,
+    now: Option<Timestamp>,
+) -> Read<Page<Observation>> {
+    let moment = moment(session, queue, now).await?;
+    let after = query.after.as_ref().map(|position| observation_position(position, moment.key)).transpose()?;
+    let (mut items, wanted) = (Vec::new(), usize::from(query.limit) + 1);
+    each_observation(session, &moment, (query.filter.as_ref(), after), wanted, |one| items.push(one)).await?;
+    Ok(page_of_observations(items.into_iter(), query.limit, moment.key))
+}
+
+/// How many observations are selected.
+pub(crate) async fn count_workers(
+    session: &Session,
+    queue: &QueueName,
+    filter: Option<&ObservationFilter>,
+    now: Option<Timestamp>,
+) -> Read<u64> {
+    let moment = moment(session, queue, now).await?;
+    let mut count = 0;
+    each_observation(session, &moment, (filter, None), usize::MAX, |_| count += 1).await?;
+    Ok(count)
+}
+
+/// One page of groups of observations.
+pub(crate) async fn group_workers(
+    session: &Session,
+    queue: &QueueName,
+    query: &ObservationGroupQuery,
+    now: Option<Timestamp>,
+) -> Read<GroupPage> {
+    let moment = moment(session, queue, now).await?;
+    let mut groups = Groups::new(query.limit, group_position(query, moment.key)?);
+    each_observation(session, &moment, (query.selection.as_ref(), None), usize::MAX, |one| {
+        groups.add_observation(&query.dimensions, &one);
+    })
+    .await?;
+    Ok(groups.into_page(moment.key.0))
+}
+
+/// Asks the database something, and what its settings risk.
+pub(crate) async fn check(session: &Session) -> Read<Vec<String>> {
+    session.first(&sql::CHECK, &[]).await?;
+    Ok(durability::weaknesses(session.client()).await?)
+}

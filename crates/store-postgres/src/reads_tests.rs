@@ -1,0 +1,220 @@
+//! The reads give what `core` says about the same tasks; through the pool, as the store asks them.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use taskqueue_core::grouping::{Groups, TaskDimension, TaskGroupQuery};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::task::{Status, Task};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter, queue, task_id};
+use taskqueue_store::conformance::filters;
+use taskqueue_store::conformance::random::Random;
+use taskqueue_store::page::page_of_tasks;
+use taskqueue_store::transaction::QueueKey;
+use taskqueue_test_postgres::{Cluster, Database};
+
+use crate::database_tests::{Plain, QUEUE_KEY, insert, migrated, random_task, session};
+use crate::readers::{Lane, Readers};
+use crate::reads;
+
+fn readers(database: &Database) -> Readers {
+    Readers::new(Arc::new(Plain { url: database.url() }))
+}
+
+async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
+    let database = migrated(Cluster::shared());
+    let mut random = Random::new(seed);
+    let tasks: Vec<Task> = (0..tasks).map(|number| random_task(&mut random, number)).collect();
+    insert(&session(&database).await, &tasks).await;
+    let readers = readers(&database);
+    (database, readers, tasks)
+}
+
+async fn list(readers: &Readers, query: &TaskQuery) -> Page<Task> {
+    let read = readers.read(Lane::Long, "listing", query, |session, query| {
+        async { reads::list_tasks(session, &queue("q"), query).await }.boxed()
+    });
+    read.await.unwrap()
+}
+
+fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
+    let place = |task: &Task| TaskPosition::of(task, query.order);
+    let order =
+        |a: &TaskPosition, b: &TaskPosition| query.order.compare((&a.value, a.id.as_str()), (&b.value, b.id.as_str()));
+    let after = query.after.clone().map(|after| TaskPosition::from_position(after).unwrap());
+    let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(*task)).cloned().collect();
+    selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
+    selected.sort_by(|a, b| order(&place(a), &place(b)));
+    page_of_tasks(selected.into_iter(), query.order, query.limit, QueueKey(QUEUE_KEY))
+}
+
+#[tokio::test]
+async fn pages_counts_and_groups_are_those_of_the_rules() {
+    let (_database, readers, tasks) = filled(120, 11).await;
+    let mut random = Random::new(12);
+    for _ in 0..400 {
+        let selection = filters::selection(&mut random);
+        let limit = random.pick(&[1, 3, 10, 50, 1_000]);
+        let mut query =
+            TaskQuery { selection: selection.clone(), order: filters::order(&mut random), limit, after: None };
+        for _ in 0..4 {
+            let page = list(&readers, &query).await;
+            assert_eq!(page, expected(&tasks, &query), "{query:?}");
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        count_and_group(&readers, &tasks, selection, &mut random).await;
+    }
+}
+
+async fn count_and_group(readers: &Readers, tasks: &[Task], selection: TaskSelection, random: &mut Random) {
+    use TaskDimension::{Routes, Status as ByStatus};
+    let dimensions = random.pick(&[vec![Routes], vec![ByStatus], vec![Routes, ByStatus], vec![ByStatus, Routes]]);
+    let query = TaskGroupQuery { selection, dimensions, limit: random.pick(&[1, 3, 100]), after: None };
+    let mut groups = Groups::new(query.limit, None);
+    for task in tasks.iter().filter(|task| query.selection.matches(*task)) {
+        groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
+    }
+    let expected = groups.into_page(QUEUE_KEY);
+    let grouped = readers.read(Lane::Long, "grouping", &query, |session, query| {
+        async { reads::group_tasks(session, &queue("q"), query).await }.boxed()
+    });
+    assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
+    let counted = readers.read(Lane::Long, "counting", &query, |session, query| {
+        async { reads::count_tasks(session, &queue("q"), &query.selection).await }.boxed()
+    });
+    assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
+    if query.selection.is_by_status_only() {
+        let grouped = readers.read(Lane::Short, "grouping", &query, |session, query| {
+            async { reads::group_tally(session, &queue("q"), query).await }.boxed()
+        });
+        assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
+        let counted = readers.read(Lane::Short, "counting", &query, |session, query| {
+            async { reads::count_tally(session, &queue("q"), query.selection.status).await }.boxed()
+        });
+        assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_task_is_got_whole_and_what_is_missing_is_told_apart() {
+    let (_database, readers, tasks) = filled(60, 13).await;
+    let get = async |name: &str, number: usize| {
+        let asked = (queue(name), task_id(number));
+        let read = readers
+            .read(Lane::Short, "getting", &asked, |session, (queue, id)| reads::get_task(session, queue, *id).boxed());
+        read.await
+    };
+    for (number, task) in tasks.iter().enumerate() {
+        assert_eq!(get("q", number).await.as_ref(), Ok(task));
+    }
+    let missing = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(999) };
+    assert_eq!(get("q", 999).await, Err(StoreError::Refused(missing)));
+    let missing = Refusal::QueueNotFound { queue: queue("r") };
+    assert_eq!(get("r", 0).await, Err(StoreError::Refused(missing)));
+}
+
+#[tokio::test]
+async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
+    let database = migrated(Cluster::shared());
+    let large = object_of_bytes(900_000);
+    let tasks: Vec<Task> = (0..40)
+        .map(|number| {
+            let mut task = random_task(&mut Random::new(number as u64), number);
+            // Half of them are large by their definition, half by their result.
+            let args = if number % 2 == 0 { large.clone() } else { JsonObject::empty() };
+            task.outcome.result = if number % 2 == 0 { JsonObject::empty() } else { large.clone() };
+            task.definition.args = args;
+            task
+        })
+        .collect();
+    insert(&session(&database).await, &tasks).await;
+    let readers = readers(&database);
+    for filter in [None, Some("args.a == 'no' or not (args.a == 'no')")] {
+        let filter = filter.map(|text| taskqueue_core::filter::TaskFilter::parse(text).unwrap());
+        let selection = TaskSelection { filter, ..TaskSelection::default() };
+        let mut query = TaskQuery { selection, order: Default::default(), limit: 1_000, after: None };
+        let mut pages = 0;
+        loop {
+            let page = list(&readers, &query).await;
+            assert_eq!(page, expected(&tasks, &query));
+            assert!(page.items.iter().map(Task::resource_bytes).sum::<usize>() <= PAGE_BYTES);
+            pages += 1;
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pages, 3);
+    }
+}
+
+#[tokio::test]
+async fn observations_count_until_the_time_of_the_service_or_of_the_caller() {
+    let database = migrated(Cluster::shared());
+    let readers = readers(&database);
+    let insert = |id: &str, expires_at: &str| {
+        database.admin(&format!(
+            "INSERT INTO taskqueue.observations
+            SELECT {QUEUE_KEY}, 0, {expires_at}, '{id}', 'a', 'idle', NULL, '{{}}' FROM taskqueue.clock"
+        ));
+    };
+    let micros = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+    insert("w_000000000001", "5");
+    insert("w_000000000002", &format!("{micros} + 100000000"));
+    insert("w_000000000003", &format!("{micros} + 900000000"));
+    let seen = async |now: Option<Timestamp>| {
+        let query = ObservationQuery { filter: Some(observation_filter("route == 'a'")), limit: 2, after: None };
+        let asked = (query, now);
+        let read = readers.read(Lane::Long, "listing", &asked, |session, (query, now)| {
+            async { reads::list_workers(session, &queue("q"), query, *now).await }.boxed()
+        });
+        let page = read.await.unwrap();
+        let read = readers.read(Lane::Long, "counting", &now, |session, now| {
+            async { reads::count_workers(session, &queue("q"), None, *now).await }.boxed()
+        });
+        (page.items.len(), page.next.is_some(), read.await.unwrap())
+    };
+    assert_eq!(seen(Some(Timestamp::from_micros(4))).await, (2, true, 3));
+    assert_eq!(seen(None).await, (2, false, 2));
+    database.admin("UPDATE taskqueue.clock SET offset_micros = 200000000");
+    assert_eq!(seen(None).await, (1, false, 1));
+    database.admin(&format!("UPDATE taskqueue.clock SET last_scan_at = {micros} + 950000000"));
+    assert_eq!(seen(None).await, (0, false, 0));
+}
+
+#[tokio::test]
+async fn more_observations_than_a_page_are_all_counted() {
+    let database = migrated(Cluster::shared());
+    database.admin(&format!(
+        "INSERT INTO taskqueue.observations SELECT {QUEUE_KEY}, 0, 9, 'w_' || lpad(n::text, 12, '0'), 'a', 'idle', NULL, '{{}}'
+        FROM generate_series(1, 2500) AS n"
+    ));
+    let readers = readers(&database);
+    let read = readers.read(Lane::Long, "counting", &(), |session, ()| {
+        async { reads::count_workers(session, &queue("q"), None, Some(Timestamp::from_micros(1))).await }.boxed()
+    });
+    assert_eq!(read.await, Ok(2_500));
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_an_error_and_no_panic() {
+    let (database, readers, _) = filled(3, 14).await;
+    database.admin("UPDATE taskqueue.tasks SET status = 'lost'");
+    let query = TaskQuery { selection: TaskSelection::default(), order: Default::default(), limit: 10, after: None };
+    let read = readers.read(Lane::Long, "listing", &query, |session, query| {
+        async { reads::list_tasks(session, &queue("q"), query).await }.boxed()
+    });
+    assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
+    let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {
+        async { reads::count_tally(session, &queue("q"), Some(Status::Running)).await }.boxed()
+    });
+    assert!(empty.await.is_ok());
+}

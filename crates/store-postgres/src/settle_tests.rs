@@ -1,0 +1,57 @@
+//! What is believed of a transaction's end, on a real server that crashes.
+
+use taskqueue_test_postgres::{Cluster, Database};
+use tokio::task::block_in_place;
+
+use super::*;
+use crate::address::Address;
+use crate::database_tests::migrated;
+use crate::query::{Schema, Session};
+
+fn connector(database: &Database) -> Connector {
+    Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap()
+}
+
+/// Begins a transaction that writes something.
+async fn begin(session: &Session, queue: i64) -> Name {
+    let insert = format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({queue}, 'new{queue}')");
+    session.say(&format!("BEGIN; {insert}")).await.unwrap();
+    let row = session.first(&sql::CURRENT_TRANSACTION, &[]).await.unwrap().unwrap();
+    Name { number: row.get(0), life: row.get(1) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_is_told_by_its_name() {
+    let database = migrated(Cluster::shared());
+    let connector = connector(&database);
+    let session = connector.session(&[]).await.unwrap();
+    let name = begin(&session, 100).await;
+    session.say("COMMIT").await.unwrap();
+    assert_eq!(settle(&connector, Some(name)).await, Some(true));
+    let name = begin(&session, 101).await;
+    session.say("ROLLBACK").await.unwrap();
+    assert_eq!(settle(&connector, Some(name)).await, Some(false));
+    assert_eq!(settle(&connector, None).await, None);
+}
+
+/// A crash loses the names of transactions that were not written to disk; the next ones get them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_a_crash_gave_to_another_transaction_is_not_trusted() {
+    let cluster = Cluster::private();
+    // Nothing is written to disk before somebody commits.
+    cluster.configure("wal_writer_delay = 10s");
+    let database = migrated(&cluster);
+    let connector = connector(&database);
+    let session = connector.session(&[]).await.unwrap();
+    let name = begin(&session, 100).await;
+    block_in_place(|| {
+        cluster.crash();
+        cluster.start();
+        // Each a transaction of its own, with the next name.
+        database.admin(&"SELECT pg_current_xact_id(); COMMIT;".repeat(200));
+    });
+    let status = database.rows(&format!("SELECT pg_xact_status('{}'::xid8)", name.number));
+    assert_eq!(status, [[Some("committed".to_owned())]], "another transaction has its name");
+    assert_eq!(settle(&connector, Some(name)).await, None);
+    assert!(database.rows("SELECT 1 FROM taskqueue.queues WHERE queue_key = 100").is_empty());
+}

@@ -1,0 +1,7 @@
+-- No row: no such queue. $2 is null for every status.
+SELECT coalesce(sum(tally.tasks), 0)::bigint
+FROM taskqueue.queues
+LEFT JOIN taskqueue.tally
+    ON tally.queue_key = queues.queue_key AND ($2 IS NULL OR tally.status = $2)
+WHERE queues.name = $1
+GROUP BY queues.queue_key;

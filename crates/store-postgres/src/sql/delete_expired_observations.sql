@@ -1,0 +1,6 @@
+-- Scans the table: it has one row for each live worker, and this runs once in five seconds. What a report holds is
+-- not expired for long.
+DELETE FROM taskqueue.observations
+WHERE (queue_key, id) IN (
+    SELECT queue_key, id FROM taskqueue.observations WHERE expires_at <= $1 FOR UPDATE SKIP LOCKED
+);

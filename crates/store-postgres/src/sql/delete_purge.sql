@@ -1,0 +1,1 @@
+DELETE FROM taskqueue.purges WHERE queue_key = $1;

@@ -1,0 +1,1 @@
+DELETE FROM taskqueue.running WHERE task_key = ANY($1);

@@ -1,0 +1,1 @@
+SELECT queue_key FROM taskqueue.queues WHERE name = $1;

@@ -1,0 +1,1 @@
+UPDATE taskqueue.queues SET held_until = 0 WHERE name = $1;

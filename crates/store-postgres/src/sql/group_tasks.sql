@@ -1,0 +1,7 @@
+-- Joins that the condition does not need are removed by the planner.
+SELECT tasks.routes, tasks.status, count(*)
+FROM taskqueue.tasks
+LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
+LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
+WHERE tasks.queue_key = $1 AND true
+GROUP BY tasks.routes, tasks.status;

@@ -1,0 +1,1 @@
+INSERT INTO taskqueue.running (task_key) SELECT unnest($1::bigint[]);

@@ -1,0 +1,6 @@
+-- The position $3 is empty for the first page.
+SELECT id, route, status, task_id, last_seen_at, expires_at, metadata
+FROM taskqueue.observations
+WHERE queue_key = $1 AND expires_at > $2 AND id > $3
+ORDER BY id
+LIMIT $4;

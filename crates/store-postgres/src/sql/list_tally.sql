@@ -1,0 +1,7 @@
+-- Sums over the shards. No row: no such queue; one row without routes: no task. $2 is null for every status.
+SELECT queues.queue_key, tally.routes, tally.status, coalesce(sum(tally.tasks), 0)::bigint
+FROM taskqueue.queues
+LEFT JOIN taskqueue.tally
+    ON tally.queue_key = queues.queue_key AND ($2 IS NULL OR tally.status = $2)
+WHERE queues.name = $1
+GROUP BY queues.queue_key, tally.routes, tally.status;

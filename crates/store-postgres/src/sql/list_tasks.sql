@@ -1,0 +1,38 @@
+-- Whole tasks in the default order. The innermost SELECT picks $2 of them among the narrow rows. Only these meet their
+-- JSON, one by one (LIMIT 1 keeps the planner from reading all JSON of all queues on a wrong guess), and no more are sent
+-- than $3 bytes and one task.
+-- Other lists are composed (`order.rs`): a condition takes the place of the word behind AND, an order that of the order.
+-- The inner joins are for conditions; the planner removes those that are not needed.
+SELECT tasks.*
+FROM (
+    SELECT
+        tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt,
+        tasks.max_attempts, tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at,
+        tasks.finished_at, tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id,
+        tasks.finished_run_end, tasks.definition_bytes,
+        definitions.args, definitions.metadata, outcomes.result, outcomes.error, outcomes.error_occurred_at,
+        outcomes.error_attempt, outcomes.error_run_id, definitions.identity,
+        sum(
+            tasks.definition_bytes + coalesce(octet_length(outcomes.result), 0)
+            + coalesce(octet_length(outcomes.error), 0)
+        ) OVER (
+            ORDER BY tasks.created_at DESC, tasks.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS bytes_before
+    FROM (
+        SELECT tasks.*
+        FROM taskqueue.tasks
+        LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
+        LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
+        WHERE tasks.queue_key = $1 AND true
+        ORDER BY tasks.created_at DESC, tasks.id DESC
+        LIMIT $2
+    ) AS tasks
+    LEFT JOIN LATERAL (
+        SELECT * FROM taskqueue.definitions WHERE definitions.task_key = tasks.task_key LIMIT 1
+    ) AS definitions ON true
+    LEFT JOIN LATERAL (
+        SELECT * FROM taskqueue.outcomes WHERE outcomes.task_key = tasks.task_key LIMIT 1
+    ) AS outcomes ON true
+) AS tasks
+WHERE coalesce(tasks.bytes_before, 0) < $3
+ORDER BY tasks.created_at DESC, tasks.id DESC;

@@ -1,0 +1,1 @@
+SELECT queue_key, name FROM taskqueue.queues ORDER BY name;

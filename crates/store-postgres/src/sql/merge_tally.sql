@@ -1,0 +1,21 @@
+-- Removes the lines of the tally whose shards add up to nothing. Whoever writes to one of them just now keeps it.
+WITH
+    settled AS (
+        SELECT queue_key, routes, status FROM taskqueue.tally GROUP BY queue_key, routes, status HAVING sum(tasks) = 0
+    ),
+    held AS (
+        SELECT tally.queue_key, tally.digest, tally.status, tally.shard
+        FROM taskqueue.tally
+        JOIN settled USING (queue_key, routes, status)
+        FOR UPDATE OF tally SKIP LOCKED
+    ),
+    removed AS (
+        DELETE FROM taskqueue.tally USING held
+        WHERE tally.queue_key = held.queue_key AND tally.digest = held.digest AND tally.status = held.status
+            AND tally.shard = held.shard
+        RETURNING tally.queue_key, tally.routes, tally.status, tally.tasks
+    )
+SELECT queue_key, routes, status, sum(tasks)::bigint
+FROM removed
+GROUP BY queue_key, routes, status
+HAVING sum(tasks) <> 0;

@@ -1,0 +1,18 @@
+-- The first pending tasks of each route in the claim's order, as many as wanted, except those that others hold.
+-- What comes may have been changed after it was read in the order and before it was held: the caller looks again.
+SELECT
+    tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt, tasks.max_attempts,
+    tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at, tasks.finished_at,
+    tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id, tasks.finished_run_end,
+    tasks.definition_bytes, wanted.place
+FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, place)
+JOIN taskqueue.queues ON queues.name = wanted.queue
+CROSS JOIN LATERAL (
+    SELECT tasks.*
+    FROM taskqueue.ready
+    JOIN taskqueue.tasks ON tasks.task_key = ready.task_key
+    WHERE ready.queue_key = queues.queue_key AND ready.route = wanted.route AND tasks.status = 'pending'
+    ORDER BY ready.priority DESC, ready.pending_seq
+    LIMIT wanted.tasks
+    FOR UPDATE OF tasks SKIP LOCKED
+) AS tasks;

@@ -1,0 +1,14 @@
+-- The route of a current observation cannot change. Another server may have reported the worker for another route since
+-- we looked: then the route becomes null, which is refused, and the batch is begun anew and sees it.
+INSERT INTO taskqueue.observations AS kept (
+    queue_key, id, route, status, task_id, last_seen_at, expires_at, metadata
+)
+SELECT * FROM unnest(
+    $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[]
+)
+ON CONFLICT (queue_key, id) DO UPDATE SET
+    route = CASE
+        WHEN kept.route = excluded.route OR kept.expires_at <= excluded.last_seen_at THEN excluded.route
+    END,
+    status = excluded.status, task_id = excluded.task_id,
+    last_seen_at = excluded.last_seen_at, expires_at = excluded.expires_at, metadata = excluded.metadata;

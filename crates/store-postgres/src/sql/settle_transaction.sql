@@ -1,0 +1,5 @@
+-- What became of a transaction, and whether the server is still in the life in which it had that name.
+SELECT
+    pg_xact_status($1::text::xid8),
+    $2 = (SELECT checkpoint_lsn::text FROM pg_control_checkpoint())
+        || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);

@@ -1,0 +1,33 @@
+-- The next tasks, whole, with all their run ids, behind the key $1 in the order of the keys, of the queues $2. No more
+-- are sent than $3 bytes and one task. Like list_tasks.sql it takes the narrow rows first; the limit is a number here,
+-- so that no plan for any number of rows can take its place. It is CHUNK_TASKS.
+SELECT tasks.*
+FROM (
+    SELECT
+        tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt,
+        tasks.max_attempts, tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at,
+        tasks.finished_at, tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id,
+        tasks.finished_run_end, tasks.definition_bytes,
+        definitions.args, definitions.metadata, outcomes.result, outcomes.error, outcomes.error_occurred_at,
+        outcomes.error_attempt, outcomes.error_run_id, definitions.identity,
+        ARRAY(SELECT runs.run_id FROM taskqueue.runs WHERE runs.task_key = tasks.task_key) AS runs,
+        sum(
+            tasks.definition_bytes + coalesce(octet_length(outcomes.result), 0)
+            + coalesce(octet_length(outcomes.error), 0)
+        ) OVER (ORDER BY tasks.task_key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+    FROM (
+        SELECT tasks.*
+        FROM taskqueue.tasks
+        WHERE tasks.task_key > $1 AND tasks.queue_key = ANY($2)
+        ORDER BY tasks.task_key
+        LIMIT 500
+    ) AS tasks
+    JOIN LATERAL (
+        SELECT * FROM taskqueue.definitions WHERE definitions.task_key = tasks.task_key LIMIT 1
+    ) AS definitions ON true
+    LEFT JOIN LATERAL (
+        SELECT * FROM taskqueue.outcomes WHERE outcomes.task_key = tasks.task_key LIMIT 1
+    ) AS outcomes ON true
+) AS tasks
+WHERE coalesce(tasks.bytes_before, 0) < $3
+ORDER BY tasks.task_key;

@@ -1,0 +1,167 @@
+//! Every statement prepares on a migrated database, and the hot ones neither scan nor sort.
+
+use taskqueue_core::cursor::Place;
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition, TaskSelection};
+use taskqueue_store::conformance::commands::task_id;
+use taskqueue_test_postgres::{Cluster, Database};
+use tokio_postgres::types::Type;
+
+use crate::database_tests::{QUEUE_KEY, migrated, session};
+use crate::dialect;
+use crate::operand::Bound;
+use crate::order;
+use crate::prefetch::BEGIN;
+use crate::query::{Param, Session, Sql};
+use crate::statements::{
+    COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, PICK_TASKS, READER, SCAN_TASKS, TRANSFER, WRITER,
+};
+
+const FIRST_SECOND: i64 = 1_767_225_600_000_000;
+
+/// Two queues of some thousand tasks.
+async fn filled() -> (Database, Session) {
+    let database = migrated(Cluster::shared());
+    database.admin(&format!(
+        "INSERT INTO taskqueue.queues (queue_key, name) VALUES (8, 'r');
+        INSERT INTO taskqueue.tasks
+        SELECT n, {QUEUE_KEY} + n % 2, {FIRST_SECOND} + n, n % 5, n, 0, 3, 0, 100, NULL, NULL, NULL,
+            't_' || lpad(n::text, 12, '0'), 'pending', '[\"default\"]', NULL, NULL, NULL, NULL, NULL
+        FROM generate_series(1, 6000) AS n;
+        INSERT INTO taskqueue.definitions SELECT task_key, '', '{{}}', '{{}}' FROM taskqueue.tasks;
+        INSERT INTO taskqueue.outcomes SELECT task_key, '{{}}' FROM taskqueue.tasks WHERE task_key % 3 = 0;
+        ANALYZE"
+    ));
+    let session = session(&database).await;
+    (database, session)
+}
+
+async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
+    let rows = session.client().query_typed(&format!("EXPLAIN {text}"), params).await.unwrap();
+    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+}
+
+#[tokio::test]
+async fn every_statement_prepares() {
+    let database = migrated(Cluster::shared());
+    let session = session(&database).await;
+    for sql in READER.iter().chain(WRITER).chain(TRANSFER).chain(COMPOSED) {
+        let Sql { name, text, types } = sql;
+        let prepared = session.client().prepare_typed(text, types).await;
+        assert_eq!(prepared.unwrap_or_else(|error| panic!("{name}: {error:?}")).params(), *types, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_order_can_be_said_with_and_without_a_position() {
+    let database = migrated(Cluster::shared());
+    let session = session(&database).await;
+    for field in OrderField::ALL {
+        for descending in [false, true] {
+            let order = TaskOrder { field, descending };
+            for value in [Place::Null, Place::Int(1), Place::Text("a".into())] {
+                let after = TaskPosition { value, id: task_id(1) };
+                let condition = dialect::condition(&TaskSelection::default(), 4);
+                let Ok(condition) = order::behind(condition, 4, order, &after) else { continue };
+                let text = order::with_order(LIST_TASKS.text, &condition.text, order);
+                let kinds = condition.bound.iter().map(|bound| bound.param().1);
+                let kinds: Vec<Type> = LIST_TASKS.types.iter().cloned().chain(kinds).collect();
+                session.client().prepare_typed(&text, &kinds).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_found_by_indexes_alone_whatever_the_planner_knows() {
+    let (database, session) = filled().await;
+    let generic = async |session: &Session| {
+        session.say("SET plan_cache_mode = force_generic_plan").await.unwrap();
+        session.say(&format!("PREPARE get (text, text) AS {}", GET_TASK.text)).await.unwrap();
+        let plan = plan(session, "EXECUTE get ('q', 't_000000000042')", &[]).await;
+        session.say("DEALLOCATE get").await.unwrap();
+        plan
+    };
+    let known = generic(&session).await;
+    for index in ["tasks_by_id", "definitions_pkey", "outcomes_pkey"] {
+        assert!(known.contains(index), "{known}");
+    }
+    database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    for plan in [known, generic(&session).await] {
+        // The planner may read the one page of `queues` as a whole.
+        let scans = plan.lines().any(|line| line.contains("Seq Scan") && !line.contains("queues"));
+        assert!(!scans && !plan.contains("Sort"), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn lists_in_an_indexed_order_walk_their_index_from_the_cursor_on() {
+    let (_database, session) = filled().await;
+    for (field, index) in [(OrderField::CreatedAt, "tasks_by_creation"), (OrderField::Id, "tasks_by_id")] {
+        for descending in [false, true] {
+            let order = TaskOrder { field, descending };
+            let after = TaskPosition { value: Place::Int(FIRST_SECOND + 3_000), id: task_id(3_000) };
+            let first = dialect::condition(&TaskSelection::default(), 4);
+            let next = order::behind(first.clone(), 4, order, &after).unwrap();
+            for (condition, cond) in [(first, "(queue_key = "), (next, if descending { "<" } else { ">" })] {
+                let text = order::with_order(LIST_TASKS.text, &condition.text, order);
+                let fixed: [Param<'_>; 3] =
+                    [(&QUEUE_KEY, Type::INT8), (&101_i64, Type::INT8), (&16_777_216_i64, Type::INT8)];
+                let params: Vec<Param<'_>> =
+                    fixed.into_iter().chain(condition.bound.iter().map(Bound::param)).collect();
+                let plan = plan(&session, &text, &params).await;
+                let walk = plan.lines().find(|line| line.contains("Index Cond") && line.contains("queue_key"));
+                assert!(plan.contains(index) && walk.is_some_and(|walk| walk.contains(cond)), "{text}\n{plan}");
+                assert!(!plan.contains("Seq Scan") && !plan.contains("Sort"), "{text}\n{plan}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn joins_that_nobody_asked_for_are_not_done() {
+    let (_database, session) = filled().await;
+    let count = plan(&session, COUNT_TASKS.text, &[(&QUEUE_KEY, Type::INT8)]).await;
+    let no: Param<'_> = (&false, Type::BOOL);
+    let scan = plan(&session, SCAN_TASKS.text, &[(&QUEUE_KEY, Type::INT8), no.clone(), no]).await;
+    for plan in [count, scan] {
+        assert!(!plan.contains("definitions") && !plan.contains("outcomes"), "{plan}");
+    }
+}
+
+/// The generic plan of a statement inside a writer's transaction.
+async fn writers_plan(session: &Session, sql: &Sql) -> String {
+    session.say(BEGIN).await.unwrap();
+    session.say("SET LOCAL plan_cache_mode = force_generic_plan").await.unwrap();
+    let types: Vec<&str> = sql.types.iter().map(Type::name).collect();
+    let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
+    session.say(&format!("PREPARE it {types} AS {}", sql.text)).await.unwrap();
+    let nulls = vec!["NULL"; sql.types.len()].join(", ");
+    let arguments = if nulls.is_empty() { nulls } else { format!("({nulls})") };
+    let plan = plan(session, &format!("EXECUTE it {arguments}"), &[]).await;
+    session.say("DEALLOCATE it; ROLLBACK").await.unwrap();
+    plan
+}
+
+/// Statements that look at a whole small table on purpose, or that run once in a while.
+const MAY_SCAN: &[&str] =
+    &["delete_expired_observations", "lock_purge", "lock_running", "merge_tally", "raise_clock", "take_numbers"];
+
+#[tokio::test]
+async fn a_writer_finds_everything_by_indexes_whatever_the_planner_knows() {
+    let (database, session) = filled().await;
+    database.admin(
+        "INSERT INTO taskqueue.ready
+        SELECT queue_key, priority, pending_seq, task_key, 'default' FROM taskqueue.tasks; ANALYZE taskqueue.ready",
+    );
+    for _ in 0..2 {
+        for sql in WRITER.iter().filter(|sql| !MAY_SCAN.contains(&sql.name)) {
+            let plan = writers_plan(&session, sql).await;
+            for word in ["Seq Scan", "Hash Join", "Merge Join"] {
+                assert!(!plan.contains(word), "{}:\n{plan}", sql.name);
+            }
+        }
+        let pick = writers_plan(&session, &PICK_TASKS).await;
+        assert!(pick.contains("ready_in_order") && !pick.contains("Sort"), "{pick}");
+        database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    }
+}

@@ -1,0 +1,122 @@
+//! Every SQL statement of this backend, one file each, with the types of its parameters. What they do is written there;
+//! what is decided, in `core`.
+
+use tokio_postgres::types::Type;
+
+use crate::query::Sql;
+
+macro_rules! statements {
+    ($(#[$doc:meta])* $list:ident: $($name:ident = $file:literal ($($type:ident),*);)*) => {
+        $(pub(crate) static $name: Sql = Sql {
+            name: $file,
+            text: include_str!(concat!("sql/", $file, ".sql")),
+            types: &[$(Type::$type),*],
+        };)*
+
+        $(#[$doc])*
+        pub(crate) static $list: &[&Sql] = &[$(&$name),*];
+    };
+}
+
+statements! {
+    /// What a writing connection prepares.
+    WRITER:
+    ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2);
+    CLEAR_ERRORS = "clear_errors" (INT8_ARRAY);
+    CLEAR_RESULTS = "clear_results" (INT8_ARRAY);
+    COUNT_RUNNING = "count_running" (INT8);
+    CURRENT_TRANSACTION = "current_transaction" ();
+    DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations" (INT8);
+    DELETE_OBSERVATIONS = "delete_observations" (INT8_ARRAY, TEXT_ARRAY);
+    DELETE_PURGE = "delete_purge" (INT8);
+    DELETE_QUEUE = "delete_queue" (INT8);
+    DELETE_READY = "delete_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    DELETE_RUNNING = "delete_running" (INT8_ARRAY);
+    DELETE_TASKS = "delete_tasks" (INT8_ARRAY);
+    FIND_READY = "find_ready" (INT8, TEXT, INT8_ARRAY);
+    FIND_RUNS = "find_runs" (TEXT_ARRAY);
+    FIND_TASK = "find_task" (INT8, TEXT);
+    FREE_QUEUE = "free_queue" (TEXT);
+    HOLD_QUEUE = "hold_queue" (TEXT, INT8);
+    INSERT_DEFINITIONS = "insert_definitions" (INT8_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
+    INSERT_QUEUES = "insert_queues" (INT8_ARRAY, TEXT_ARRAY);
+    INSERT_READY = "insert_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    INSERT_RUNNING = "insert_running" (INT8_ARRAY);
+    INSERT_RUNS = "insert_runs" (TEXT_ARRAY, INT8_ARRAY);
+    INSERT_TASKS = "insert_tasks" (
+        INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY
+    );
+    LOAD_CLOCK = "load_clock" ();
+    LOAD_OBSERVATIONS = "load_observations" (TEXT_ARRAY, TEXT_ARRAY);
+    LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);
+    LOAD_TASKS_BY_KEY = "load_tasks_by_key" (INT8_ARRAY);
+    LOCK_CLOCK = "lock_clock" ();
+    LOCK_PURGE = "lock_purge" ();
+    LOCK_QUEUES = "lock_queues" (TEXT_ARRAY);
+    LOCK_QUEUE_ALONE = "lock_queue_alone" (TEXT_ARRAY);
+    LOCK_RUNNING = "lock_running" (INT8);
+    LOCK_TASKS = "lock_tasks" (TEXT_ARRAY, TEXT_ARRAY);
+    MERGE_TALLY = "merge_tally" ();
+    PICK_TASKS = "pick_tasks" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+    PURGE_READY = "purge_ready" (INT8, INT8);
+    PURGE_TASKS = "purge_tasks" (INT8, INT8);
+    RAISE_CLOCK = "raise_clock" (INT8);
+    SAVE_DEFINITIONS = "save_definitions" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
+    SAVE_ERRORS = "save_errors" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
+    SAVE_HEADS = "save_heads" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    SAVE_LIFECYCLES = "save_lifecycles" (
+        INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY
+    );
+    SAVE_OBSERVATIONS = "save_observations" (
+        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
+    );
+    SAVE_RESULTS = "save_results" (INT8_ARRAY, TEXT_ARRAY);
+    SAVE_SCAN = "save_scan" (INT8, INT8);
+    SETTLE_TRANSACTION = "settle_transaction" (TEXT, TEXT);
+    TAKE_NUMBERS = "take_numbers" ();
+    TALLY_QUEUE = "tally_queue" (INT8);
+}
+
+statements! {
+    /// What a move to another database prepares besides.
+    TRANSFER:
+    CHECK_EMPTY = "check_empty" ();
+    COUNT_DERIVED = "count_derived" (INT8_ARRAY);
+    LIST_WHOLE_TALLY = "list_whole_tally" ();
+    LOAD_QUEUES = "load_queues" ();
+    RAISE_NUMBERS = "raise_numbers" (INT8);
+    TRANSFER_TASKS = "transfer_tasks" (INT8, INT8_ARRAY, INT8);
+}
+
+/// Asked before there is anything to prepare on.
+pub(crate) const CHECK_SCHEMA: &str = include_str!("sql/check_schema.sql");
+
+/// The beginning of a statement that is composed: every task of a queue that is not running, whole.
+pub(crate) const LIST_MATCHING: &str = include_str!("sql/list_matching.sql");
+
+statements! {
+    /// What a reading connection says, unprepared.
+    #[cfg(test)]
+    READER:
+    CHECK = "check" ();
+    COUNT_TALLY = "count_tally" (TEXT, TEXT);
+    FIND_QUEUE = "find_queue" (TEXT);
+    FIND_QUEUE_AND_TIME = "find_queue_and_time" (TEXT);
+    GET_TASK = "get_task" (TEXT, TEXT);
+    LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
+    LIST_QUEUES = "list_queues" ();
+    LIST_TALLY = "list_tally" (TEXT, TEXT);
+}
+
+statements! {
+    /// What is completed with a condition and an order before it is said (`order.rs`), so never prepared.
+    #[cfg(test)]
+    COMPOSED:
+    COUNT_TASKS = "count_tasks" (INT8);
+    GROUP_TASKS = "group_tasks" (INT8);
+    LIST_TASKS = "list_tasks" (INT8, INT8, INT8);
+    SCAN_TASKS = "scan_tasks" (INT8, BOOL, BOOL);
+}

@@ -1,0 +1,480 @@
+//! One write transaction: loading from the workspace, or from the database what is not there yet, and saving to the
+//! workspace. What was saved is sent in sets when the transaction ends. Nothing is decided here.
+//!
+//! The writer prefetches what a batch names (`prefetch.rs`), so that most commands ask the database nothing.
+
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt;
+use futures_util::future::{join, join_all};
+use taskqueue_core::definition::Identity;
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::lifecycle::Change;
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::task::{Task, TaskHead};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+use tokio::runtime::Handle;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+
+use crate::changes::Changes;
+use crate::failure::{Cause, cause, failed};
+use crate::operand::Bound;
+use crate::query::{Param, Session};
+use crate::statements as sql;
+use crate::workspace::{Body, Entry, Found, Workspace};
+use crate::{dialect, rows};
+
+/// Numbers in one value of the sequence, see the migration.
+pub(crate) const BLOCK: i64 = 1_024;
+/// Changed tasks that are sent before more are loaded, so that a bulk update of a million tasks fits into memory.
+const SENT_AT_ONCE: usize = 1_000;
+/// How long the outage credit waits for tasks that others hold: far longer than a batch takes.
+const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause before they are looked at again.
+const CREDIT_PAUSE: Duration = Duration::from_millis(20);
+
+/// The database's idea of the time, and what is added to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) offset_micros: i64,
+    pub(crate) last_scan_at: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+}
+
+impl Clock {
+    /// The time of a transaction. A clock that was set back stands still until a scan has raised the offset.
+    pub(crate) fn new(micros: i64, offset_micros: i64, last_scan_at: Option<Timestamp>) -> Self {
+        let told = Timestamp::from_micros(micros.saturating_add(offset_micros));
+        let now = last_scan_at.map_or(told, |last| told.max(last));
+        // By how much time would go back otherwise.
+        let behind = now.as_micros().saturating_sub(told.as_micros());
+        Self { offset_micros: offset_micros.saturating_add(behind), last_scan_at, now }
+    }
+}
+
+/// The name of a transaction.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) number: String,
+    /// The life of the server in which that number is this transaction's.
+    pub(crate) life: String,
+}
+
+/// How a transaction ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It is durable, or there was nothing to keep.
+    Committed,
+    /// Nothing of it was kept.
+    Undone(Cause),
+    /// The connection was lost while it committed. Here is its name, to ask what became of it.
+    Unknown(Option<Name>),
+}
+
+impl Ended {
+    fn of(error: &Error) -> Self {
+        let cause = cause(error);
+        if cause != Cause::Overtaken {
+            failed("committing", error);
+        }
+        Self::Undone(cause)
+    }
+}
+
+/// A transaction under way. Beginning and ending it is the writer's business.
+pub(crate) struct PostgresTransaction<'a> {
+    pub(crate) session: &'a Session,
+    runtime: &'a Handle,
+    pub(crate) clock: Clock,
+    pub(crate) numbers: Range<i64>,
+    pub(crate) workspace: Workspace,
+    shard: i16,
+    /// Why the database failed, if it did: then nothing of this transaction is kept.
+    pub(crate) failure: Option<Cause>,
+    /// Whether anything was sent that changes the database.
+    pub(crate) wrote: bool,
+    /// Whether the database can tell later what became of this transaction.
+    pub(crate) settles: bool,
+}
+
+impl<'a> PostgresTransaction<'a> {
+    /// A transaction at the time of `clock` with a first block of numbers; `BEGIN` has been said.
+    pub(crate) fn new(
+        session: &'a Session,
+        runtime: &'a Handle,
+        clock: Clock,
+        numbers: Range<i64>,
+        workspace: Workspace,
+        shard: i16,
+    ) -> Self {
+        Self { session, runtime, clock, numbers, workspace, shard, failure: None, wrote: false, settles: true }
+    }
+
+    /// Waits for the database on the writer's thread.
+    fn wait<T>(&mut self, doing: &'static str, asked: impl Future<Output = Result<T, Error>>) -> Loaded<T> {
+        self.runtime.block_on(asked).map_err(|error| self.failed(doing, &error))
+    }
+
+    pub(crate) fn failed(&mut self, doing: &'static str, error: &Error) -> StoreError {
+        let cause = cause(error);
+        // Being overtaken is no failure: the batch is begun anew.
+        if cause != Cause::Overtaken {
+            failed(doing, error);
+        }
+        self.failure.get_or_insert(cause);
+        StoreError::Unavailable
+    }
+
+    /// Sends what was saved so far. Afterwards the workspace holds what the database holds.
+    pub(crate) fn send(&mut self) -> Loaded<()> {
+        let (session, runtime) = (self.session, self.runtime);
+        let sent = {
+            let changes = Changes::of(&self.workspace, self.shard);
+            let writes = changes.writes();
+            self.wrote |= !writes.is_empty();
+            let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
+            runtime.block_on(join_all(asked))
+        };
+        for answer in sent {
+            answer.map_err(|error| self.failed("writing", &error))?;
+        }
+        self.workspace.settle();
+        Ok(())
+    }
+
+    /// Sends what was saved and says `COMMIT`, in one round trip. A transaction that changed nothing is rolled back
+    /// instead: there is nothing to make durable.
+    pub(crate) fn commit(self) -> Ended {
+        let (session, changes) = (self.session, Changes::of(&self.workspace, self.shard));
+        let writes = changes.writes();
+        if writes.is_empty() && !self.wrote {
+            return match self.runtime.block_on(session.say("ROLLBACK")) {
+                Ok(()) => Ended::Committed,
+                Err(error) => Ended::of(&error),
+            };
+        }
+        let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
+        let settles = self.settles;
+        let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
+        let (sent, (name_row, committed)) =
+            self.runtime.block_on(join(join_all(asked), join(named, session.say("COMMIT"))));
+        // An error that the database reported has undone the transaction; COMMIT then only confirms that.
+        let errors = sent.iter().filter_map(|answer| answer.as_ref().err()).chain(name_row.as_ref().err());
+        if let Some(error) = errors.into_iter().find(|error| error.code().is_some()) {
+            return Ended::of(error);
+        }
+        match committed {
+            Ok(()) => Ended::Committed,
+            Err(error) if error.code().is_some() && cause(&error) != Cause::Lost => Ended::of(&error),
+            Err(_) => {
+                let name = |row: Row| Name { number: row.get(0), life: row.get(1) };
+                Ended::Unknown(name_row.ok().flatten().map(name))
+            }
+        }
+    }
+
+    fn entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
+        // A command has found the task before it loads it, so it is known; unless it was found by a run, which holds
+        // nothing, and deleted since. Then the command is tried again and sees that.
+        self.workspace.tasks.get_mut(&key).ok_or(StoreError::Busy)
+    }
+
+    /// A task that is to be changed. Only a task that is held may be: this is what keeps two servers apart.
+    fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
+        if self.workspace.tasks.get(&key).is_none_or(|entry| !entry.held) {
+            tracing::error!(task = key.0, "a task was to be changed that this transaction does not hold; nothing is");
+            self.failure.get_or_insert(Cause::Failed);
+            return Err(StoreError::Unavailable);
+        }
+        self.entry(key)
+    }
+
+    fn load_bodies(&mut self, keys: &[TaskKey]) -> Loaded<()> {
+        let session = self.session;
+        let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
+        rows.iter().try_for_each(|row| self.workspace.take_whole(row).map(drop))
+    }
+
+    /// Holds the running tasks whose lease ends in time. One that others hold is left to the next scan: its lease may end
+    /// late. A credit is given once, so whoever gives it waits for them; but not for ever, because nothing else is done
+    /// before, and a stranger may hold one for long.
+    fn hold_running(&mut self, until: Timestamp) -> Loaded<Vec<Row>> {
+        let (session, until_micros, begun) = (self.session, until.as_micros(), Instant::now());
+        let credits = until > self.clock.now;
+        let asked = async {
+            loop {
+                let rows = session.query(&sql::LOCK_RUNNING, &[&until_micros]).await?;
+                if !credits || begun.elapsed() > CREDIT_PATIENCE {
+                    return Ok(rows);
+                }
+                let all = session.first(&sql::COUNT_RUNNING, &[&until_micros]).await?;
+                if all.is_none_or(|row| row.get::<_, i64>(0) <= rows.len() as i64) {
+                    return Ok(rows);
+                }
+                tokio::time::sleep(CREDIT_PAUSE).await;
+            }
+        };
+        self.wait("looking at leases", asked)
+    }
+
+    fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
+        let (session, wanted) = (self.session, vec![run_id.as_str()]);
+        let rows = self.wait("finding a run", async { session.query(&sql::FIND_RUNS, &[&wanted]).await })?;
+        self.workspace.runs.insert(run_id, RunUse::New);
+        rows.iter().try_for_each(|row| self.workspace.take_run(row))?;
+        Ok(self.workspace.runs.get(&run_id).copied().unwrap_or(RunUse::New))
+    }
+}
+
+impl Transaction for PostgresTransaction<'_> {
+    fn now(&self) -> Timestamp {
+        self.clock.now
+    }
+
+    fn next_pending_seq(&mut self) -> i64 {
+        if let Some(number) = self.numbers.next() {
+            return number;
+        }
+        let session = self.session;
+        let block = self.wait("taking numbers", async { session.first(&sql::TAKE_NUMBERS, &[]).await });
+        // Without a block the transaction has failed and whatever is returned is written nowhere.
+        let first = block.ok().flatten().map_or(0, |row| row.get::<_, i64>(0));
+        self.numbers = first..first + BLOCK;
+        self.numbers.next().unwrap_or_default()
+    }
+
+    fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
+        if let Some(known) = self.workspace.queues.get(name) {
+            return known.key();
+        }
+        // It was named and not to be held.
+        let (session, text) = (self.session, name.as_str());
+        let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
+        let found = if row.is_some() { Found::Elsewhere } else { Found::Missing };
+        self.workspace.queues.insert(name.clone(), found);
+        found.key()
+    }
+
+    fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
+        let key = QueueKey(self.next_pending_seq());
+        self.workspace.queues.insert(name.clone(), Found::Here(key));
+        self.workspace.new_queues.insert(name.clone(), key);
+        Ok(())
+    }
+
+    fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
+        let session = self.session;
+        let row = self.wait("counting tasks", async { session.first(&sql::TALLY_QUEUE, &[&queue.0]).await })?;
+        let count = |column| row.as_ref().map_or(0, |row| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0));
+        Ok(QueueTally { tasks: count(0), running: count(1) })
+    }
+
+    fn delete_queue(&mut self, queue: Queue<'_>) -> Loaded<()> {
+        let session = self.session;
+        self.wrote = true;
+        self.wait("deleting a queue", async { session.execute(&sql::DELETE_QUEUE, &[&queue.key.0]).await })?;
+        self.workspace.queues.insert(queue.name.clone(), Found::Missing);
+        Ok(())
+    }
+
+    fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
+        let found = match self.workspace.ids.get(&(queue, id)) {
+            Some(found) => *found,
+            None => {
+                let session = self.session;
+                let asked = async { session.first(&sql::FIND_TASK, &[&queue.0, &id.as_str()]).await };
+                let found = self.wait("finding a task", asked)?.map_or(Found::Missing, |_| Found::Elsewhere);
+                self.workspace.ids.insert((queue, id), found);
+                found
+            }
+        };
+        found.key()
+    }
+
+    fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
+        if self.workspace.tasks.get(&key).is_none_or(|entry| entry.body.is_none()) {
+            // All picks at once: the next claims of the batch want theirs too.
+            let mut keys = self.workspace.picks_without_body();
+            if !keys.contains(&key) {
+                keys = vec![key];
+            }
+            self.load_bodies(&keys)?;
+        }
+        self.entry(key)?.task(queue.name).ok_or(StoreError::Unavailable)
+    }
+
+    fn load_tasks(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<Task>> {
+        if self.workspace.tasks.len() >= SENT_AT_ONCE {
+            self.send()?;
+            self.workspace.forget_tasks();
+        }
+        self.load_bodies(keys)?;
+        // Who changes many has their queue alone.
+        for key in keys {
+            self.entry(*key)?.held = true;
+        }
+        keys.iter().map(|key| self.load_task(queue, *key)).collect()
+    }
+
+    fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
+        if !self.workspace.tasks.contains_key(&key) {
+            self.load_bodies(&[key])?;
+        }
+        self.entry(key).map(|entry| entry.head.clone())
+    }
+
+    fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
+        if self.workspace.tasks.get(&key).is_none_or(|entry| entry.identity.is_none()) {
+            self.load_bodies(&[key])?;
+        }
+        self.entry(key)?.identity.ok_or(StoreError::Unavailable)
+    }
+
+    /// The queue is held for this transaction alone, so that what was seen stays as it was.
+    fn visit_matching(
+        &mut self,
+        queue: Queue<'_>,
+        filter: &TaskFilter,
+        each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
+    ) -> Loaded<()> {
+        let selection = TaskSelection { filter: Some(filter.clone()), ..TaskSelection::default() };
+        let condition = dialect::condition(&selection, 2);
+        let text = format!("{} AND ({})", sql::LIST_MATCHING, condition.text);
+        let mut params: Vec<Param<'_>> = vec![(&queue.key.0, Type::INT8)];
+        params.extend(condition.bound.iter().map(Bound::param));
+        let (session, runtime) = (self.session, self.runtime);
+        let visited: Result<Loaded<()>, Error> = runtime.block_on(async {
+            let mut rows = std::pin::pin!(session.stream(&text, &params).await?);
+            while let Some(row) = rows.try_next().await? {
+                if filter.matches(&rows::RowFields::new(&row)) {
+                    match rows::task(&row, queue.name).and_then(|task| Ok((rows::key(&row)?, task))) {
+                        Ok((key, task)) => {
+                            if each(key, task).is_break() {
+                                return Ok(Ok(()));
+                            }
+                        }
+                        Err(damaged) => return Ok(Err(damaged.into())),
+                    }
+                }
+            }
+            Ok(Ok(()))
+        });
+        visited.map_err(|error| self.failed("filtering tasks", &error))?
+    }
+
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
+        // Its first place in the pending order is a number that nothing else has.
+        let key = TaskKey(task.lifecycle.pending_seq);
+        let mut entry = Entry::new(queue, task.head());
+        entry.body = Some(Body { definition: task.definition.clone(), outcome: task.outcome.clone() });
+        entry.identity = Some(*identity);
+        self.workspace.ids.insert((queue, task.id), Found::Here(key));
+        self.workspace.tasks.insert(key, entry);
+        Ok(())
+    }
+
+    fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
+        self.held_entry(key)?.follow(change);
+        self.workspace.follow_run(queue, key, before, change);
+        Ok(())
+    }
+
+    fn save_update(&mut self, _queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
+        self.held_entry(key)?.update(before, after);
+        Ok(())
+    }
+
+    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()> {
+        self.held_entry(key)?.deleted = true;
+        self.workspace.ids.insert((queue, before.id), Found::Missing);
+        Ok(())
+    }
+
+    fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
+        match self.workspace.runs.get(&run_id) {
+            Some(known) => Ok(*known),
+            None => self.ask_run(run_id),
+        }
+    }
+
+    /// Busy when something is there but others hold all of it: only when nothing is there may a claim say so. Busy also
+    /// when a run id of the batch is in use by now: the same claim, made through another server, may have taken what is
+    /// not there any more.
+    fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
+        if let Some(key) = self.workspace.next_pick(queue, route) {
+            return Ok(Some(key));
+        }
+        let (taken, runs) = (self.workspace.no_longer_ready(route), self.workspace.unused_runs());
+        let (session, route) = (self.session, route.as_str());
+        let asked = async {
+            // In this order: what is gone from the one shows in the other.
+            let place: [&(dyn ToSql + Sync); 3] = [&queue.0, &route, &taken];
+            let ready = session.first(&sql::FIND_READY, &place);
+            let (ready, used) = join(ready, session.first(&sql::FIND_RUNS, &[&runs])).await;
+            Ok((ready?, used?))
+        };
+        let (ready, used) = self.wait("looking for pending tasks", asked)?;
+        let held_by_others = ready.is_some_and(|row| row.get(0)) || used.is_some();
+        if held_by_others { Err(StoreError::Busy) } else { Ok(None) }
+    }
+
+    fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
+        let rows = self.hold_running(until)?;
+        let take = |row: &Row| {
+            let (key, queue) = (rows::key(row)?, rows::queue_key(row)?);
+            self.workspace.take_held(key, queue, rows::head(row)?);
+            Ok((queue, key))
+        };
+        rows.iter().map(take).collect()
+    }
+
+    fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
+        Ok(self.clock.last_scan_at)
+    }
+
+    fn save_scan(&mut self) -> Loaded<()> {
+        let (session, now, offset) = (self.session, self.clock.now.as_micros(), self.clock.offset_micros);
+        self.clock.last_scan_at = Some(self.clock.now);
+        self.wrote = true;
+        self.wait("remembering the scan", async { session.execute(&sql::SAVE_SCAN, &[&now, &offset]).await }).map(drop)
+    }
+
+    fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
+        if let Some(known) = self.workspace.observations.get(&(queue.key, id)) {
+            return Ok(known.clone());
+        }
+        let (session, names, ids) = (self.session, vec![queue.name.as_str()], vec![id.as_str()]);
+        let asked = async { session.first(&sql::LOAD_OBSERVATIONS, &[&names, &ids]).await };
+        let row = self.wait("loading an observation", asked)?;
+        let observation = row.map(|row| rows::observation(&row, queue.name)).transpose()?;
+        self.workspace.observations.insert((queue.key, id), observation.clone());
+        Ok(observation)
+    }
+
+    fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
+        let (worker, observation) = ((queue, observation.id), Some(observation.clone()));
+        self.workspace.observations.insert(worker, observation.clone());
+        self.workspace.observed.insert(worker, observation);
+        Ok(())
+    }
+
+    fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
+        self.workspace.observations.insert((queue, id), None);
+        self.workspace.observed.insert((queue, id), None);
+        Ok(())
+    }
+
+    fn delete_expired_observations(&mut self) -> Loaded<u64> {
+        let (session, now) = (self.session, self.clock.now.as_micros());
+        self.wrote = true;
+        let asked = async { session.execute(&sql::DELETE_EXPIRED_OBSERVATIONS, &[&now]).await };
+        self.wait("deleting expired observations", asked)
+    }
+}

@@ -1,0 +1,207 @@
+//! One side of a move to another database (`store::transfer`). Everything happens in one transaction on one connection,
+//! which holds the clock: no server can scan the leases meanwhile, and one that starts waits. What is written is composed
+//! by the same code as a batch of a server (`changes.rs`), so that every table beside the tasks is right.
+
+mod side;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::lifecycle::ErrorChange;
+use taskqueue_core::observation::Observation;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::transfer::{CHUNK_BYTES, Chunk, Source, Target, Totals, TransferredTask};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
+
+use crate::changes::Changes;
+use crate::failure::failed;
+use crate::query::{Session, Sql};
+use crate::transaction::BLOCK;
+use crate::workspace::{Body, Entry, Workspace};
+use crate::{rows, statements as sql};
+
+/// The shard of the tally that is written. Any will do.
+const SHARD: i16 = 0;
+
+/// The planner knows nothing of tables that were empty a minute ago.
+const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue.outcomes, taskqueue.ready, \
+    taskqueue.running, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues";
+
+/// A schema that is moved from or to.
+pub struct PostgresTransfer {
+    session: Session,
+    analyze: String,
+    queues: BTreeMap<QueueKey, QueueName>,
+    keys: HashMap<QueueName, QueueKey>,
+    numbers: Range<i64>,
+    offset_micros: i64,
+    /// The largest number that came from elsewhere.
+    last_number: i64,
+}
+
+impl PostgresTransfer {
+    async fn query(
+        &self,
+        sql: &'static Sql,
+        params: &[&(dyn ToSql + Sync)],
+        doing: &'static str,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.session.query(sql, params).await.map_err(|error| failed(doing, &error))
+    }
+
+    async fn one(
+        &self,
+        sql: &'static Sql,
+        params: &[&(dyn ToSql + Sync)],
+        doing: &'static str,
+    ) -> Result<Row, StoreError> {
+        self.query(sql, params, doing).await?.pop().ok_or(StoreError::Unavailable)
+    }
+
+    async fn load_queues(&mut self) -> Result<(), StoreError> {
+        for row in self.query(&sql::LOAD_QUEUES, &[], "reading queues").await? {
+            let (key, name) = rows::named_queue(&row)?;
+            self.keys.insert(name.clone(), key);
+            self.queues.insert(key, name);
+        }
+        Ok(())
+    }
+
+    fn queue_keys(&self) -> Vec<i64> {
+        self.queues.keys().map(|key| key.0).collect()
+    }
+
+    fn key(&self, queue: &QueueName) -> Result<QueueKey, StoreError> {
+        self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
+    }
+
+    /// A number that nobody else has.
+    async fn number(&mut self) -> Result<i64, StoreError> {
+        if self.numbers.is_empty() {
+            let row = self.one(&sql::TAKE_NUMBERS, &[], "taking numbers").await?;
+            let first = row.try_get(0).map_err(|error| failed("taking numbers", &error))?;
+            self.numbers = first..first + BLOCK;
+        }
+        self.numbers.next().ok_or(StoreError::Unavailable)
+    }
+
+    /// Sends what a workspace holds that the database does not, all statements at once.
+    async fn send(&self, workspace: &Workspace, doing: &'static str) -> Result<(), StoreError> {
+        let changes = Changes::of(workspace, SHARD);
+        let writes = changes.writes();
+        let asked = writes.iter().map(|(sql, columns)| self.session.execute(sql, columns));
+        // The first failure is the cause of all others.
+        let sent: Result<Vec<u64>, Error> = join_all(asked).await.into_iter().collect();
+        sent.map(drop).map_err(|error| failed(doing, &error))
+    }
+}
+
+/// A task as the workspace holds one that is new.
+fn entry(queue: QueueKey, TransferredTask { task, identity, .. }: &TransferredTask) -> Entry {
+    let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
+    let error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
+    let body = Body { definition: task.definition.clone(), outcome: task.outcome.clone() };
+    Entry { body: Some(body), identity: Some(*identity), result, error, ..Entry::new(queue, task.head()) }
+}
+
+#[async_trait(?Send)]
+impl Source for PostgresTransfer {
+    async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        Ok(self.queues.iter().map(|(key, name)| (*key, name.clone())).collect())
+    }
+
+    async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
+        let (first, bytes) = (behind.unwrap_or(i64::MIN), CHUNK_BYTES as i64);
+        let params: [&(dyn ToSql + Sync); 3] = [&first, &self.queue_keys(), &bytes];
+        let mut chunk = Chunk::default();
+        for row in self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await? {
+            let queue = self.queues.get(&rows::queue_key(&row)?).ok_or(StoreError::Unavailable)?;
+            let task = rows::task(&row, queue)?;
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, rows::runs(&row)?));
+            chunk.place = Some(rows::key(&row)?.0);
+        }
+        Ok(chunk)
+    }
+
+    async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError> {
+        let (key, expired_too, first, all) = (self.key(queue)?.0, i64::MIN, "", i64::MAX);
+        let params: [&(dyn ToSql + Sync); 4] = [&key, &expired_too, &first, &all];
+        let found = self.query(&sql::LIST_OBSERVATIONS, &params, "reading observations").await?;
+        found.iter().map(|row| Ok(rows::observation(row, queue)?)).collect()
+    }
+
+    async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(rows::clock(&self.one(&sql::LOAD_CLOCK, &[], "reading the last scan").await?)?.2)
+    }
+
+    async fn totals(&mut self) -> Result<Totals, StoreError> {
+        let row = self.one(&sql::COUNT_DERIVED, &[&self.queue_keys()], "counting").await?;
+        let mut totals = Totals {
+            queues: self.queues.len() as u64,
+            running: rows::count(&row, 0)?,
+            places: rows::count(&row, 1)?,
+            runs: rows::count(&row, 2)?,
+            observations: rows::count(&row, 3)?,
+            ..Totals::default()
+        };
+        for row in self.query(&sql::LIST_WHOLE_TALLY, &[], "counting tasks").await? {
+            let (key, status, tasks) = rows::whole_tally(&row)?;
+            totals.add_line(self.queues.get(&key).ok_or(StoreError::Unavailable)?, status, tasks);
+        }
+        Ok(totals)
+    }
+}
+
+#[async_trait(?Send)]
+impl Target for PostgresTransfer {
+    async fn is_empty(&mut self) -> Result<bool, StoreError> {
+        Ok(rows::is_so(&self.one(&sql::CHECK_EMPTY, &[], "looking for tasks").await?)?)
+    }
+
+    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
+        let mut workspace = Workspace::default();
+        workspace.new_queues.extend(queues.iter().map(|(key, name)| (name.clone(), *key)));
+        self.last_number = queues.iter().map(|(key, _)| key.0).fold(self.last_number, i64::max);
+        self.send(&workspace, "copying queues").await?;
+        self.load_queues().await
+    }
+
+    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
+        let mut workspace = Workspace::default();
+        for moved in tasks {
+            let key = TaskKey(self.number().await?);
+            workspace.tasks.insert(key, entry(self.key(&moved.task.queue)?, moved));
+            workspace.new_runs.extend(moved.runs().map(|run_id| (run_id, key)));
+            self.last_number = self.last_number.max(moved.task.lifecycle.pending_seq);
+        }
+        self.send(&workspace, "copying tasks").await
+    }
+
+    async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
+        let mut workspace = Workspace::default();
+        for observation in observations {
+            let place = (self.key(&observation.queue)?, observation.id);
+            workspace.observed.insert(place, Some(observation.clone()));
+        }
+        self.send(&workspace, "copying observations").await
+    }
+
+    async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
+        let last_scan_at = last_scan_at.map(Timestamp::as_micros);
+        let params: [&(dyn ToSql + Sync); 2] = [&last_scan_at, &self.offset_micros];
+        let saved = self.session.execute(&sql::SAVE_SCAN, &params).await;
+        saved.map_err(|error| failed("copying the last scan", &error))?;
+        self.query(&sql::RAISE_NUMBERS, &[&self.last_number], "raising numbers").await?;
+        self.session.say(&self.analyze).await.map_err(|error| failed("analysing the copy", &error))
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        self.session.say("COMMIT").await.map_err(|error| failed("committing", &error))
+    }
+}

@@ -1,0 +1,104 @@
+//! Beginning a move: connecting, and making sure that no server is at work on the schema.
+
+use std::collections::{BTreeMap, HashMap};
+
+use taskqueue_core::lease::was_out;
+use taskqueue_core::limits::OUTAGE_SECONDS;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::transfer::TransferError;
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::{ANALYZE, PostgresTransfer};
+use crate::address::Address;
+use crate::failure::{Cause, cause, failed, said};
+use crate::open::{Connector, OpenError};
+use crate::query::{Schema, Session, Sql};
+use crate::transaction::BLOCK;
+use crate::{durability, migrate, rows, statements as sql};
+
+/// One snapshot for everything. A move takes as long as it takes; it waits only a moment for a server that scans.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 0; \
+    SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '4s'; SET LOCAL jit = off";
+
+fn refused(error: &OpenError) -> TransferError {
+    TransferError::Refused(error.to_string())
+}
+
+impl PostgresTransfer {
+    /// The schema to move from, which must be there.
+    pub async fn source(address: Address, schema: &str) -> Result<Self, TransferError> {
+        let connector = Connector::new(address, Schema::new(schema)).map_err(|error| refused(&error))?;
+        let mut client = connector.open().await.map_err(|error| refused(&error))?;
+        if !is_there(&client, &connector).await? {
+            let hosts = connector.hosts();
+            return Err(TransferError::Refused(format!(
+                "there is no schema {schema:?} of ours at {hosts}; check its name"
+            )));
+        }
+        Self::begin(&connector, &mut client).await
+    }
+
+    /// The schema to move to, which is created if it is not there.
+    pub async fn target(address: Address, schema: &str) -> Result<Self, TransferError> {
+        let connector = Connector::new(address, Schema::new(schema)).map_err(|error| refused(&error))?;
+        let mut client = connector.open().await.map_err(|error| refused(&error))?;
+        let weaknesses = durability::weaknesses(&client).await;
+        for weakness in weaknesses.map_err(|error| failed("reading settings", &error))? {
+            tracing::warn!("THE TARGET MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
+        }
+        Self::begin(&connector, &mut client).await
+    }
+
+    async fn begin(connector: &Connector, client: &mut Client) -> Result<Self, TransferError> {
+        let (schema, hosts) = (connector.schema(), connector.hosts());
+        migrate::migrate(client, schema, &hosts).await.map_err(|error| refused(&error))?;
+        let statements: Vec<&'static Sql> = sql::WRITER.iter().chain(sql::TRANSFER).copied().collect();
+        let session = connector.session(&statements).await.map_err(|error| error.failed("connecting"))?;
+        session.begin(BEGIN).await.map_err(|error| failed("beginning", &error))?;
+        let (offset_micros, first) = hold(&session, schema, &hosts).await?;
+        let mut side = Self {
+            session,
+            analyze: schema.apply(ANALYZE),
+            queues: BTreeMap::new(),
+            keys: HashMap::new(),
+            numbers: first..first + BLOCK,
+            offset_micros,
+            last_number: 0,
+        };
+        side.load_queues().await?;
+        Ok(side)
+    }
+}
+
+async fn is_there(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
+    let asked = client.query_typed(sql::CHECK_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
+    let found = asked.map_err(|error| TransferError::Refused(said(&error)))?;
+    Ok(found.first().map(rows::is_so).transpose().map_err(StoreError::from)?.unwrap_or(false))
+}
+
+/// Holds the clock, unless a server has scanned the leases of late: then it lives. Gives the offset of the clock and a
+/// block of numbers.
+async fn hold(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64), TransferError> {
+    let in_use = || {
+        let name = schema.name();
+        TransferError::Refused(format!(
+            "a server used schema {name:?} at {hosts} less than {OUTAGE_SECONDS} s ago; stop every server on it, wait \
+             {OUTAGE_SECONDS} seconds and try again"
+        ))
+    };
+    let row = match session.first(&sql::LOCK_CLOCK, &[]).await {
+        Ok(row) => row.ok_or(StoreError::Unavailable)?,
+        // A scan is under way, or was while we waited for it.
+        Err(error) if matches!(cause(&error), Cause::Busy | Cause::Overtaken) => return Err(in_use()),
+        Err(error) => return Err(failed("looking for servers", &error).into()),
+    };
+    let (micros, offset_micros, last_scan_at, first) = rows::clock(&row).map_err(StoreError::from)?;
+    let now = Timestamp::from_micros(micros.saturating_add(offset_micros));
+    // A clock that was set back tells as little of a living server as one that went on.
+    if last_scan_at.is_some_and(|last| !was_out(last, now) && !was_out(now, last)) {
+        return Err(in_use());
+    }
+    Ok((offset_micros, first))
+}

@@ -1,0 +1,268 @@
+//! What one transaction knows: the rows it has loaded, as they are after the commands that ran so far, beside what the
+//! database still holds. Nothing is asked of the database here and nothing is decided.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use taskqueue_core::definition::{Definition, Identity};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
+use taskqueue_store::StoreError;
+use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
+use tokio_postgres::Row;
+
+use crate::rows;
+
+/// What is known of a queue or a task that was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<K> {
+    /// There is none.
+    Missing,
+    /// It is there, and another transaction holds it.
+    Elsewhere,
+    /// It is there and ours to change, or only to be read.
+    Here(K),
+}
+
+impl<K> Found<K> {
+    /// The key, if it is there. Busy when another transaction holds it: the writer tries the command again.
+    pub(crate) fn key(self) -> Result<Option<K>, StoreError> {
+        match self {
+            Self::Missing => Ok(None),
+            Self::Elsewhere => Err(StoreError::Busy),
+            Self::Here(key) => Ok(Some(key)),
+        }
+    }
+}
+
+/// The heavy part of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) definition: Definition,
+    pub(crate) outcome: Outcome,
+}
+
+/// A loaded task.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) queue: QueueKey,
+    /// As it is now.
+    pub(crate) head: TaskHead,
+    /// Whether this transaction holds it: then it is what it was when it was loaded. Others are only read.
+    pub(crate) held: bool,
+    /// As the database has it; nothing for a task that is new.
+    pub(crate) stored: Option<TaskHead>,
+    /// Loaded when it is asked for; kept up to date from then on.
+    pub(crate) body: Option<Body>,
+    pub(crate) identity: Option<Identity>,
+    /// Whether an update changed anything.
+    pub(crate) updated: bool,
+    /// Whether args or metadata differ from what is stored.
+    pub(crate) redefined: bool,
+    /// A result that is to be stored.
+    pub(crate) result: Option<JsonObject>,
+    /// An error that is to be stored or cleared.
+    pub(crate) error: ErrorChange,
+    pub(crate) deleted: bool,
+}
+
+impl Entry {
+    /// A task as it was loaded.
+    pub(crate) fn loaded(queue: QueueKey, head: TaskHead) -> Self {
+        Self { stored: Some(head.clone()), ..Self::new(queue, head) }
+    }
+
+    /// A task that is new.
+    pub(crate) fn new(queue: QueueKey, head: TaskHead) -> Self {
+        Self {
+            queue,
+            head,
+            held: true,
+            stored: None,
+            body: None,
+            identity: None,
+            updated: false,
+            redefined: false,
+            result: None,
+            error: ErrorChange::Keep,
+            deleted: false,
+        }
+    }
+
+    /// The whole task, if its heavy part is loaded.
+    pub(crate) fn task(&self, queue: &QueueName) -> Option<Task> {
+        let Body { definition, outcome } = self.body.clone()?;
+        Some(Task {
+            queue: queue.clone(),
+            id: self.head.id,
+            definition,
+            lifecycle: self.head.lifecycle.clone(),
+            outcome,
+        })
+    }
+
+    /// Whether a claim for this route may take it.
+    fn is_claimable(&self, route: &Route) -> bool {
+        let pending = self.head.lifecycle.status == Status::Pending && !self.deleted;
+        pending && self.head.routes.contains(route.as_str())
+    }
+
+    /// Follows an action.
+    pub(crate) fn follow(&mut self, change: &Change) {
+        self.head.lifecycle = change.lifecycle.clone();
+        if let Some(result) = &change.result {
+            self.result = Some(result.clone());
+        }
+        if change.last_error != ErrorChange::Keep {
+            self.error = change.last_error.clone();
+        }
+        self.catch_up();
+    }
+
+    /// Brings the heavy part up to what is to be stored.
+    fn catch_up(&mut self) {
+        let Some(Body { outcome, .. }) = &mut self.body else { return };
+        if let Some(result) = &self.result {
+            outcome.result = result.clone();
+        }
+        match &self.error {
+            ErrorChange::Keep => {}
+            ErrorChange::Clear => outcome.last_error = None,
+            ErrorChange::Set(error) => outcome.last_error = Some(error.clone()),
+        }
+    }
+
+    /// Follows an update.
+    pub(crate) fn update(&mut self, before: &Task, after: &Task) {
+        let (old, new) = (&before.definition, &after.definition);
+        self.updated = true;
+        self.redefined |= (&old.args, &old.metadata) != (&new.args, &new.metadata);
+        if before.outcome.result != after.outcome.result {
+            self.result = Some(after.outcome.result.clone());
+        }
+        self.head = after.head();
+        self.body = Some(Body { definition: after.definition.clone(), outcome: after.outcome.clone() });
+    }
+}
+
+/// Everything that is known, and what is to be written besides tasks.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    pub(crate) queues: HashMap<QueueName, Found<QueueKey>>,
+    pub(crate) ids: HashMap<(QueueKey, TaskId), Found<TaskKey>>,
+    /// By key: what is written goes in this order.
+    pub(crate) tasks: BTreeMap<TaskKey, Entry>,
+    /// Held tasks for the claims of a route, first one first.
+    pub(crate) picks: HashMap<(QueueKey, Route), VecDeque<TaskKey>>,
+    pub(crate) runs: HashMap<RunId, RunUse>,
+    pub(crate) observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
+    pub(crate) new_queues: BTreeMap<QueueName, QueueKey>,
+    pub(crate) new_runs: BTreeMap<RunId, TaskKey>,
+    /// Observations that were reported or withdrawn.
+    pub(crate) observed: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
+}
+
+impl Workspace {
+    /// The key of a queue that this transaction holds.
+    pub(crate) fn held_queue(&self, name: &QueueName) -> Option<QueueKey> {
+        self.queues.get(name).and_then(|found| found.key().ok()?)
+    }
+
+    /// Takes a task that is held from now on. What was only read of it before may have changed until then.
+    pub(crate) fn take_held(&mut self, key: TaskKey, queue: QueueKey, head: TaskHead) {
+        if !self.tasks.get(&key).is_some_and(|entry| entry.held) {
+            self.ids.insert((queue, head.id), Found::Here(key));
+            self.tasks.insert(key, Entry::loaded(queue, head));
+        }
+    }
+
+    /// The next held task that is still pending for a route.
+    pub(crate) fn next_pick(&mut self, queue: QueueKey, route: &Route) -> Option<TaskKey> {
+        let picks = self.picks.get_mut(&(queue, route.clone()))?;
+        while let Some(key) = picks.front().copied() {
+            if self.tasks.get(&key).is_some_and(|entry| entry.is_claimable(route)) {
+                return Some(key);
+            }
+            picks.pop_front();
+        }
+        None
+    }
+
+    /// The tasks that the database still has as claimable for a route and that this transaction has made something else
+    /// of. What it merely knows, because it holds or has read it, is claimable all the same.
+    pub(crate) fn no_longer_ready(&self, route: &Route) -> Vec<i64> {
+        let gone = self.tasks.iter().filter(|(_, entry)| entry.stored.is_some() && !entry.is_claimable(route));
+        gone.map(|(key, _)| key.0).collect()
+    }
+
+    /// Follows the run of a task from one lifecycle to the next.
+    pub(crate) fn follow_run(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) {
+        match (before.lifecycle.run, change.lifecycle.run) {
+            (None, Some(run)) => {
+                self.runs.insert(run.run_id, RunUse::Active(queue, key));
+                self.new_runs.insert(run.run_id, key);
+            }
+            (Some(run), None) => drop(self.runs.insert(run.run_id, RunUse::Past)),
+            _ => {}
+        }
+    }
+
+    /// Takes a whole row of a task. If the task is held, its heavy part is what it was when it was held, and what its
+    /// head has become since is kept. If it is not, it can only be read: whoever asks for its id is not sent here.
+    pub(crate) fn take_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
+        let (definition, outcome) = rows::body(row)?;
+        let (queue, head, identity) = (rows::queue_key(row)?, rows::head(row)?, rows::identity(row)?);
+        let key = rows::key(row)?;
+        let read = || Entry { held: false, ..Entry::loaded(queue, head) };
+        let entry = self.tasks.entry(key).or_insert_with(read);
+        entry.identity = Some(identity);
+        if entry.body.is_none() {
+            entry.body = Some(Body { definition, outcome });
+            entry.catch_up();
+        }
+        Ok(key)
+    }
+
+    /// Takes what is known of a run id, unless this transaction knows better.
+    pub(crate) fn take_run(&mut self, row: &Row) -> Result<(), StoreError> {
+        let (run_id, usage) = rows::run(row)?;
+        let known = self.runs.entry(run_id).or_insert(RunUse::New);
+        if *known == RunUse::New {
+            *known = usage;
+        }
+        Ok(())
+    }
+
+    /// The run ids of claims that nothing was known of.
+    pub(crate) fn unused_runs(&self) -> Vec<String> {
+        let unused = self.runs.iter().filter(|(_, usage)| **usage == RunUse::New);
+        unused.map(|(run_id, _)| run_id.to_string()).collect()
+    }
+
+    /// The picked tasks whose heavy part is not loaded yet.
+    pub(crate) fn picks_without_body(&self) -> Vec<TaskKey> {
+        let bare = |key: &&TaskKey| self.tasks.get(key).is_some_and(|entry| entry.body.is_none());
+        self.picks.values().flatten().filter(bare).copied().collect()
+    }
+
+    /// Everything was sent: what is known is what the database holds.
+    pub(crate) fn settle(&mut self) {
+        self.tasks.retain(|_, entry| !entry.deleted);
+        for entry in self.tasks.values_mut() {
+            entry.stored = Some(entry.head.clone());
+            (entry.updated, entry.redefined, entry.result, entry.error) = (false, false, None, ErrorChange::Keep);
+        }
+        self.new_queues.clear();
+        self.new_runs.clear();
+        self.observed.clear();
+    }
+
+    /// Forgets the tasks: what was written is what the database holds.
+    pub(crate) fn forget_tasks(&mut self) {
+        self.tasks.clear();
+        self.ids.clear();
+        self.picks.clear();
+    }
+}

@@ -1,0 +1,437 @@
+//! A writer: one thread with a connection of its own. It takes the first queued command and everything queued behind it,
+//! runs them in one transaction, commits once, then releases every answer. There are a few of them in each server, and
+//! any number of servers; what keeps them apart is in docs/decisions/0009.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use taskqueue_core::lease;
+use taskqueue_store::StoreError;
+use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::execute::{credit_after_outage, execute};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{Mutex, oneshot};
+
+use crate::failure::{Cause, cause, failed};
+use crate::open::Connector;
+use crate::prefetch::{self, Begun, Named};
+use crate::query::Session;
+use crate::settle;
+use crate::statements as sql;
+use crate::transaction::{BLOCK, Clock, Ended, PostgresTransaction};
+
+/// Commands in one transaction at most.
+const BATCH: usize = 256;
+/// How often a batch that was overtaken by another server is begun anew before its commands are tried one by one.
+const TRIES: u32 = 5;
+/// Tasks of a deleted queue that are removed in one transaction: a few milliseconds.
+const PURGE: i64 = 500;
+/// Pause between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// How long a command whose task others hold is tried again (decisions.md section 4); its caller gives up soon after.
+const PATIENCE: Duration = Duration::from_millis(4_800);
+/// The longest pause before such a command is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(64);
+/// How often the tally is tidied up.
+const MERGE_PAUSE: Duration = Duration::from_secs(600);
+
+type Outcome = Result<Answer, StoreError>;
+
+/// A command and where its answer goes.
+pub(crate) struct Request {
+    command: Command,
+    answer: oneshot::Sender<Outcome>,
+    /// How often it was put back because others held its task.
+    tries: u32,
+    due: Instant,
+    until: Instant,
+}
+
+impl Request {
+    /// A command that comes now.
+    pub(crate) fn new(command: Command, answer: oneshot::Sender<Outcome>) -> Self {
+        let now = Instant::now();
+        Self { command, answer, tries: 0, due: now, until: now + PATIENCE }
+    }
+
+    fn release(self, answer: Outcome) {
+        // A caller that has gone away does not want its answer.
+        let _ = self.answer.send(answer);
+    }
+}
+
+/// Where writers take their commands from.
+pub(crate) type Requests = Arc<Mutex<Receiver<Request>>>;
+
+/// The thread's state.
+pub(crate) struct Writer {
+    connector: Arc<Connector>,
+    runtime: Handle,
+    /// A clock instead of the database's, for tests.
+    clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
+    credit_seconds: i64,
+    /// This writer's own part of the tally.
+    shard: i16,
+    session: Option<Session>,
+    /// Whether the database can tell what became of a transaction. Engines that only resemble PostgreSQL may not.
+    settles: bool,
+    connect_failed_at: Option<(Instant, StoreError)>,
+    /// Commands whose task others hold, to be tried again.
+    put_back: Vec<Request>,
+    purging: bool,
+    merged_at: Instant,
+}
+
+/// What became of a batch that could not be done.
+enum Undone {
+    /// Nothing of it was kept; the same again may succeed.
+    Again(Cause),
+    /// Nobody knows what became of it.
+    Unknown,
+    /// There is no connection.
+    Unconnected(StoreError),
+}
+
+impl Writer {
+    /// A writer that connects when it is needed.
+    pub(crate) fn new(
+        connector: Arc<Connector>,
+        runtime: Handle,
+        clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
+        credit_seconds: i64,
+        shard: i16,
+    ) -> Self {
+        Self {
+            connector,
+            runtime,
+            clock,
+            credit_seconds,
+            shard,
+            session: None,
+            settles: false,
+            connect_failed_at: None,
+            put_back: Vec::new(),
+            purging: true,
+            merged_at: Instant::now(),
+        }
+    }
+
+    /// Runs until no more commands can come.
+    pub(crate) fn run(mut self, requests: &Requests) {
+        while let Some(batch) = self.next_batch(requests) {
+            self.serve(batch);
+        }
+    }
+
+    /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues meanwhile.
+    fn next_batch(&mut self, requests: &Requests) -> Option<Vec<Request>> {
+        loop {
+            let due = self.put_back.iter().map(|request| request.due).min();
+            let due = if self.purging { Some(Instant::now()) } else { due };
+            let mut batch = Vec::new();
+            let received = self.runtime.block_on(receive(requests, &mut batch, due));
+            self.take_due(&mut batch);
+            match received {
+                _ if !batch.is_empty() => return Some(batch),
+                Some(0) if self.put_back.is_empty() => return None,
+                None if self.purging => self.purge(),
+                // Only commands that were put back are left: wait for the first of them.
+                Some(_) => self.runtime.block_on(tokio::time::sleep(RETRY_PAUSE)),
+                None => {}
+            }
+        }
+    }
+
+    fn take_due(&mut self, batch: &mut Vec<Request>) {
+        let now = Instant::now();
+        batch.extend(self.put_back.extract_if(.., |request| request.due <= now));
+    }
+
+    /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
+    /// first, because what they take was picked when the transaction began; long commands get one of their own.
+    fn serve(&mut self, mut batch: Vec<Request>) {
+        batch.sort_by_key(|request| turn(&request.command));
+        let first_alone = batch.partition_point(|request| turn(&request.command) < Turn::Alone);
+        let alone = batch.split_off(first_alone);
+        self.serve_together(batch);
+        for request in alone {
+            self.serve_together(vec![request]);
+        }
+    }
+
+    /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
+    fn serve_together(&mut self, mut batch: Vec<Request>) {
+        let mut lost = false;
+        for _ in 0..TRIES {
+            batch.retain(|request| !request.answer.is_closed());
+            if batch.is_empty() {
+                return;
+            }
+            match self.attempt(&batch) {
+                Ok(answers) => return self.release(batch, answers),
+                Err(Undone::Unconnected(error)) => return release_all(batch, &error),
+                Err(Undone::Unknown) => return release_all(batch, &StoreError::Unavailable),
+                // The first loss may be an old connection that a restart of the database has cut; the second one is not.
+                Err(Undone::Again(Cause::Lost)) if lost => return release_all(batch, &StoreError::Unavailable),
+                Err(Undone::Again(Cause::Lost)) => lost = true,
+                Err(Undone::Again(Cause::Overtaken | Cause::Unprepared)) => {}
+                Err(Undone::Again(cause)) if batch.len() == 1 => return release_all(batch, &told(cause)),
+                Err(Undone::Again(_)) => return self.serve_one_by_one(batch),
+            }
+        }
+        match batch.len() {
+            1 => release_all(batch, &StoreError::Busy),
+            _ => self.serve_one_by_one(batch),
+        }
+    }
+
+    /// A second failure shows that the storage is to blame and not a command; then the rest is not tried.
+    fn serve_one_by_one(&mut self, batch: Vec<Request>) {
+        let mut failures = Vec::new();
+        for request in batch {
+            let alone = vec![request];
+            // What is answered with an error is not done, and what nobody waits for neither.
+            if failures.len() > 1 {
+                release_all(alone, &failures[0]);
+                continue;
+            }
+            if alone[0].answer.is_closed() {
+                continue;
+            }
+            match self.attempt_alone(&alone) {
+                Ok(answers) => self.release(alone, answers),
+                Err(Undone::Again(Cause::Overtaken)) => release_all(alone, &StoreError::Busy),
+                Err(undone) => {
+                    let error = match undone {
+                        Undone::Again(cause) => told(cause),
+                        Undone::Unknown => StoreError::Unavailable,
+                        Undone::Unconnected(error) => error,
+                    };
+                    release_all(alone, &error);
+                    failures.push(error);
+                }
+            }
+        }
+    }
+
+    /// Begins anew what was overtaken, a few times.
+    fn attempt_alone(&mut self, alone: &[Request]) -> Result<Vec<Outcome>, Undone> {
+        for _ in 1..TRIES {
+            match self.attempt(alone) {
+                Err(Undone::Again(Cause::Overtaken | Cause::Unprepared)) => {}
+                done => return done,
+            }
+        }
+        self.attempt(alone)
+    }
+
+    /// Gives every answer to its caller, except that a command whose task others hold is put back for a while.
+    fn release(&mut self, batch: Vec<Request>, answers: Vec<Outcome>) {
+        // A purge that failed is taken up again with the next scan.
+        let purges = |request: &Request| matches!(request.command, Command::DeleteQueue { .. } | Command::Scan);
+        self.purging |= batch.iter().any(purges);
+        for (mut request, answer) in batch.into_iter().zip(answers) {
+            let now = Instant::now();
+            if answer == Err(StoreError::Busy) && now < request.until {
+                let pause = Duration::from_millis(1 << request.tries.min(6)).min(RETRY_PAUSE);
+                request.tries += 1;
+                request.due = now + pause;
+                self.put_back.push(request);
+            } else {
+                request.release(answer);
+            }
+        }
+    }
+
+    /// Runs a batch in one transaction. An error means that nothing of it was kept, or that nobody knows.
+    fn attempt(&mut self, batch: &[Request]) -> Result<Vec<Outcome>, Undone> {
+        let worked = catch_unwind(AssertUnwindSafe(|| self.transact(batch)));
+        let done = worked.unwrap_or_else(|_| {
+            tracing::error!("a command ended by a panic; nothing of its batch was kept");
+            Err(Undone::Again(Cause::Failed))
+        });
+        if let Err(undone) = &done {
+            self.leave(undone);
+        }
+        done
+    }
+
+    /// Leaves a transaction that was undone. Where it is not certain that the connection is fit for another one, it is
+    /// given up.
+    fn leave(&mut self, undone: &Undone) {
+        let keep = matches!(undone, Undone::Again(Cause::Overtaken | Cause::Busy));
+        let left = |session: &Session| self.runtime.block_on(session.say("ROLLBACK")).is_ok();
+        if !(keep && self.session.as_ref().is_some_and(left)) {
+            self.session = None;
+        }
+    }
+
+    fn transact(&mut self, batch: &[Request]) -> Result<Vec<Outcome>, Undone> {
+        self.connect()?;
+        let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
+        let begun = self.begin(session, batch)?;
+        let clock = self.clock(&begun);
+        let out = clock.last_scan_at.is_some_and(|last| lease::was_out(last, clock.now));
+        let scans = batch.iter().any(|request| matches!(request.command, Command::Scan));
+        if out && self.credit_seconds > 0 && !scans {
+            self.credit()?;
+            return self.transact(batch);
+        }
+        let mut tx = self.transaction(session, begun, clock);
+        let mut answers = Vec::with_capacity(batch.len());
+        for request in batch {
+            answers.push(execute(&mut tx, &request.command, self.credit_seconds));
+            if let Some(cause) = tx.failure {
+                return Err(Undone::Again(cause));
+            }
+        }
+        self.end(tx.commit())?;
+        Ok(answers)
+    }
+
+    fn begin(&self, session: &Session, batch: &[Request]) -> Result<Begun, Undone> {
+        let begun = self.runtime.block_on(async {
+            match batch {
+                [Request { command, .. }] if turn(command) == Turn::Alone => {
+                    prefetch::begin_alone(session, command).await
+                }
+                _ => prefetch::begin(session, &Named::by(batch.iter().map(|request| &request.command))).await,
+            }
+        });
+        begun.map_err(|error| undone("beginning a transaction", &error))?.map_err(|_| Undone::Again(Cause::Failed))
+    }
+
+    fn clock(&self, begun: &Begun) -> Clock {
+        let (micros, offset, last_scan_at) = begun.clock;
+        match &self.clock {
+            None => Clock::new(micros, offset, last_scan_at),
+            Some(clock) => Clock::new(clock.now().as_micros(), 0, last_scan_at),
+        }
+    }
+
+    fn transaction<'a>(&'a self, session: &'a Session, begun: Begun, clock: Clock) -> PostgresTransaction<'a> {
+        let numbers = begun.numbers..begun.numbers + BLOCK;
+        let mut tx = PostgresTransaction::new(session, &self.runtime, clock, numbers, begun.workspace, self.shard);
+        (tx.wrote, tx.settles) = (begun.wrote, self.settles);
+        tx
+    }
+
+    /// After an outage, before anything else: every running lease is made good for the credit. In a transaction of its
+    /// own, which waits for nobody but another server that does the same.
+    fn credit(&mut self) -> Result<(), Undone> {
+        let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
+        let left = self.runtime.block_on(session.say("ROLLBACK"));
+        left.map_err(|error| undone("leaving a transaction", &error))?;
+        let begun = self.runtime.block_on(prefetch::begin_alone(session, &Command::Scan));
+        let begun =
+            begun.map_err(|error| undone("beginning a scan", &error))?.map_err(|_| Undone::Again(Cause::Failed))?;
+        let clock = self.clock(&begun);
+        let mut tx = self.transaction(session, begun, clock);
+        let credited = credit_after_outage(&mut tx, self.credit_seconds);
+        let credited = credited.map_err(|_| Undone::Again(tx.failure.unwrap_or(Cause::Failed)))?;
+        tracing::info!(runs = credited, "nobody was heard for a while; leases were lengthened");
+        self.end(tx.commit())
+    }
+
+    /// What became of a transaction; when the connection was lost inside `COMMIT`, by asking on another one.
+    fn end(&self, ended: Ended) -> Result<(), Undone> {
+        match ended {
+            Ended::Committed => Ok(()),
+            Ended::Undone(cause) => Err(Undone::Again(cause)),
+            Ended::Unknown(name) => match self.runtime.block_on(settle::settle(&self.connector, name)) {
+                Some(true) => Ok(()),
+                Some(false) => Err(Undone::Again(Cause::Lost)),
+                None => Err(Undone::Unknown),
+            },
+        }
+    }
+
+    /// Makes sure that there is a connection. A database that was not to be reached is left alone for a moment.
+    fn connect(&mut self) -> Result<(), Undone> {
+        if self.session.as_ref().is_some_and(|session| !session.is_closed()) {
+            return Ok(());
+        }
+        self.session = None;
+        if let Some((at, error)) = &self.connect_failed_at
+            && at.elapsed() < CONNECT_PAUSE
+        {
+            return Err(Undone::Unconnected(error.clone()));
+        }
+        match self.runtime.block_on(self.connector.session(sql::WRITER)) {
+            Ok(session) => {
+                self.settles = self.runtime.block_on(session.can_name_transactions());
+                (self.session, self.connect_failed_at) = (Some(session), None);
+                Ok(())
+            }
+            Err(error) => {
+                let error = error.failed("connecting to write");
+                self.connect_failed_at = Some((Instant::now(), error.clone()));
+                Err(Undone::Unconnected(error))
+            }
+        }
+    }
+
+    /// Removes some tasks of a deleted queue, and the lines of the tally that count nothing.
+    fn purge(&mut self) {
+        let purged = self.connect().ok().and_then(|()| {
+            let session = self.session.as_ref()?;
+            let merge = self.merged_at.elapsed() >= MERGE_PAUSE;
+            let purged = self.runtime.block_on(crate::purge::purge(session, PURGE, merge.then_some(self.shard)));
+            if merge {
+                self.merged_at = Instant::now();
+            }
+            purged.map_err(|error| failed("purging a deleted queue", &error)).ok()
+        });
+        if purged.is_none() {
+            self.session = None;
+        }
+        self.purging = purged.unwrap_or(false);
+    }
+}
+
+/// Waits for commands: how many came, none when no more can come; nothing when the time was over first.
+async fn receive(requests: &Requests, batch: &mut Vec<Request>, until: Option<Instant>) -> Option<usize> {
+    let received = async { requests.lock().await.recv_many(batch, BATCH).await };
+    match until {
+        None => Some(received.await),
+        Some(until) => tokio::time::timeout_at(until.into(), received).await.ok(),
+    }
+}
+
+fn undone(doing: &'static str, error: &tokio_postgres::Error) -> Undone {
+    let cause = cause(error);
+    if cause != Cause::Overtaken {
+        failed(doing, error);
+    }
+    Undone::Again(cause)
+}
+
+/// What a caller is told about a transaction that was undone.
+fn told(cause: Cause) -> StoreError {
+    match cause {
+        Cause::Overtaken | Cause::Busy => StoreError::Busy,
+        Cause::Unprepared | Cause::Lost | Cause::Failed => StoreError::Unavailable,
+    }
+}
+
+fn release_all(batch: Vec<Request>, error: &StoreError) {
+    batch.into_iter().for_each(|request| request.release(Err(error.clone())));
+}
+
+/// In which order the commands of one batch run.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Claim,
+    Other,
+    Alone,
+}
+
+fn turn(command: &Command) -> Turn {
+    match command {
+        Command::Claim { .. } => Turn::Claim,
+        Command::UpdateTasks { .. } | Command::DeleteQueue { .. } | Command::Scan => Turn::Alone,
+        _ => Turn::Other,
+    }
+}

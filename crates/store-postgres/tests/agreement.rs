@@ -1,0 +1,40 @@
+//! The model and the scale-out backend agree about random histories, also when the store is closed and opened in between,
+//! and the tables are consistent afterwards.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use storage::fresh;
+use storage::tables::assert_tables_are_consistent;
+use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
+
+/// Histories for each test, each from a seed of its own; a failure names it.
+const SEEDS: std::ops::Range<u64> = 0..3;
+const STEPS: usize = 300;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_get_the_same_answers() {
+    for seed in SEEDS {
+        let storage = fresh();
+        let bench = agree(&storage, 3_000 + seed, STEPS, false).await;
+        bench.store.close().await;
+        assert_tables_are_consistent(&storage.database);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_with_restarts_get_the_same_answers() {
+    for seed in SEEDS {
+        let storage = fresh();
+        let bench = agree(&storage, 4_000 + seed, STEPS, true).await;
+        bench.store.close().await;
+        assert_tables_are_consistent(&storage.database);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_filters_select_the_same_tasks() {
+    for seed in SEEDS {
+        agree_on_filters(&fresh(), 5_000 + seed, 100).await;
+    }
+}

@@ -1,0 +1,9 @@
+//! The scale-out backend passes the suite that every backend passes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use storage::fresh;
+
+taskqueue_store::conformance_suite!(fresh);
+taskqueue_store::durability_suite!(fresh);

@@ -1,0 +1,161 @@
+//! A connection that is lost inside `COMMIT`: the answer is what became of the transaction, or that nobody knows; never a
+//! guess (I7, I8).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod proxy;
+mod storage;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proxy::{Cut, Proxy};
+use storage::tables::assert_tables_are_consistent;
+use storage::{fresh, open};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::task::Status;
+use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::{Store, StoreError};
+use taskqueue_store_postgres::PostgresStore;
+use taskqueue_test_postgres::Database;
+use tokio::task::JoinSet;
+
+/// A store behind a proxy, with the queue `q`.
+struct Bench {
+    database: Database,
+    proxy: Proxy,
+    store: Arc<PostgresStore>,
+}
+
+impl Bench {
+    async fn open() -> Self {
+        let database = fresh().database;
+        let url = database.url();
+        let place = url.split('@').nth(1).unwrap().split('/').next().unwrap();
+        let proxy = Proxy::start(place.parse().unwrap()).await;
+        let through = url.replacen(place, &proxy.address().to_string(), 1);
+        let through = format!("{through}{}sslmode=disable", if through.contains('?') { '&' } else { '?' });
+        let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
+        store.write(create_queue("q")).await.unwrap();
+        Self { database, proxy, store }
+    }
+
+    /// Writes with the transaction cut so many times.
+    async fn cut(&self, cut: Cut, marker: &str, times: usize, command: Command) -> Result<Answer, StoreError> {
+        let before = self.proxy.cuts();
+        self.proxy.cut(cut, marker, times);
+        let answer = self.store.write(command).await;
+        assert!(self.proxy.cuts() > before, "nothing was cut");
+        answer
+    }
+
+    async fn status(&self, id: &str) -> Option<(Status, i64)> {
+        let task = self.store.get_task(&queue("q"), task_id(id)).await.ok()?;
+        Some((task.lifecycle.status, task.lifecycle.attempt))
+    }
+
+    async fn end(self) {
+        self.store.close().await;
+        assert_tables_are_consistent(&self.database);
+    }
+}
+
+/// Lets a task be created, claimed and completed with each transaction cut, all of which must succeed all the same.
+async fn assert_all_succeed(cut: Cut) {
+    let bench = Bench::open().await;
+    let created = bench.cut(cut, "create1", 1, create("q", "create1", Definition::default())).await;
+    assert!(matches!(created, Ok(Answer::Task { created: true, .. })), "{cut:?}: {created:?}");
+    let claimed = bench.cut(cut, "claim1", 1, claim("q", "default", "claim1")).await;
+    assert!(matches!(claimed, Ok(Answer::Claimed(Some(_)))), "{cut:?}: {claimed:?}");
+    assert_eq!(bench.status("create1").await, Some((Status::Running, 1)), "{cut:?}");
+    let completed = bench.cut(cut, "create1", 1, complete("q", "create1", "claim1", object("{}"))).await;
+    assert_eq!(completed, Ok(Answer::Done), "{cut:?}");
+    assert_eq!(bench.status("create1").await, Some((Status::Succeeded, 1)), "{cut:?}");
+    bench.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_committed_is_acknowledged_although_the_answer_was_lost() {
+    assert_all_succeed(Cut::AfterCommit).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_committed_is_done_again_once() {
+    assert_all_succeed(Cut::BeforeCommit).await;
+}
+
+/// `COMMIT` of a transaction that failed is no error: it says `ROLLBACK`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_whose_last_question_failed_is_not_acknowledged() {
+    let bench = Bench::open().await;
+    let answer = bench.cut(Cut::Forgets, "create1", 1, create("q", "create1", Definition::default())).await;
+    assert_eq!(bench.status("create1").await.is_some(), answer.is_ok(), "{answer:?}");
+    assert!(matches!(answer, Ok(Answer::Task { created: true, .. })), "{answer:?}");
+    bench.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_undone_twice_is_unavailable_and_not_kept() {
+    let bench = Bench::open().await;
+    let answer = bench.cut(Cut::BeforeCommit, "create1", 2, create("q", "create1", Definition::default())).await;
+    assert_eq!(answer, Err(StoreError::Unavailable));
+    assert_eq!(bench.status("create1").await, None);
+    let begun = Instant::now();
+    bench.store.write(create("q", "create2", Definition::default())).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    bench.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_guesses_when_the_name_of_the_transaction_was_lost_too() {
+    let bench = Bench::open().await;
+    let lost = Cut::AfterCommitWithEverything;
+    for round in 0..5 {
+        let name = format!("create{round}");
+        let answer = bench.cut(lost, &name, 1, create("q", &name, Definition::default())).await;
+        let true_or_unknown = matches!(answer, Ok(Answer::Task { created: true, .. }) | Err(StoreError::Unavailable));
+        assert!(true_or_unknown, "{answer:?}");
+        assert_eq!(bench.status(&name).await, Some((Status::Pending, 0)));
+    }
+    bench.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_guesses_when_the_database_cannot_be_asked() {
+    let bench = Bench::open().await;
+    bench.proxy.close_after_cut();
+    let begun = Instant::now();
+    let answer = bench.cut(Cut::AfterCommit, "create1", 1, create("q", "create1", Definition::default())).await;
+    assert!(matches!(answer, Err(StoreError::Unavailable | StoreError::Busy)), "{answer:?}");
+    assert!(begun.elapsed() < Duration::from_millis(5_500), "{:?}", begun.elapsed());
+    bench.proxy.reopen();
+    let begun = Instant::now();
+    while bench.store.write(create("q", "create2", Definition::default())).await.is_err() {}
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let replay = bench.store.write(create("q", "create1", Definition::default())).await;
+    assert!(matches!(replay, Ok(Answer::Task { created: false, .. })), "{replay:?}");
+    bench.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_of_a_batch_is_true() {
+    let bench = Bench::open().await;
+    for (round, cut) in [Cut::AfterCommit, Cut::BeforeCommit, Cut::AfterCommitWithEverything].into_iter().enumerate() {
+        bench.proxy.cut(cut, &format!("{round}x15"), 1);
+        let mut writes = JoinSet::new();
+        for n in 0..30 {
+            let (store, name) = (Arc::clone(&bench.store), format!("{round}x{n}"));
+            writes.spawn(async move { (store.write(create("q", &name, Definition::default())).await, name) });
+        }
+        for (answer, name) in writes.join_all().await {
+            let kept = bench.status(&name).await.is_some();
+            match answer {
+                Ok(Answer::Task { created: true, .. }) => assert!(kept, "{cut:?} {name}"),
+                Err(StoreError::Unavailable) if cut == Cut::AfterCommitWithEverything => assert!(kept, "{name}"),
+                other => panic!("{cut:?} {name}: {other:?}"),
+            }
+        }
+    }
+    assert_eq!(bench.proxy.cuts(), 3);
+    bench.end().await;
+}

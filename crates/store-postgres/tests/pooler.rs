@@ -1,0 +1,144 @@
+//! Through PgBouncer in transaction mode, which forgets what was prepared: a good part of the suite that every backend
+//! passes, and a storm over two servers. That it is warned of once is seen in the log of a real server.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use std::sync::{Arc, OnceLock};
+
+use storage::open;
+use storage::tables::assert_tables_are_consistent;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::json::JsonObject;
+use taskqueue_store::Store;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::Answer;
+use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::bench::Bench;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
+use tokio::task::JoinSet;
+use tokio_postgres::NoTls;
+
+/// A database behind the pooler that all tests here share.
+struct Behind {
+    database: Database,
+    url: String,
+}
+
+fn fresh() -> Behind {
+    static POOLER: OnceLock<Pooler> = OnceLock::new();
+    let database = Cluster::shared().database();
+    let pooler = POOLER.get_or_init(|| Pooler::start(Cluster::shared(), &database, PoolMode::Transaction));
+    let url = pooler.url(&database);
+    Behind { database, url }
+}
+
+impl Storage for Behind {
+    async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
+        Arc::new(open(&self.url, Some(Arc::new(clock))).await.unwrap_or_else(|error| panic!("{error}")))
+    }
+}
+
+taskqueue_store::conformance_tests! { fresh;
+    queues {
+        a_recreated_queue_is_empty
+        running_tasks_block_the_deletion_of_their_queue
+        equal_ids_in_two_queues_do_not_touch_each_other
+    }
+    claims {
+        highest_priority_first_then_first_in_first_out
+        a_replayed_claim_returns_the_same_task_and_the_unchanged_lease
+    }
+    runs { complete_stores_the_result_and_keeps_the_last_error }
+    updates { bulk_updates_count_matches_and_changes_and_leave_running_tasks_out }
+    lists { selections_select_what_they_say }
+    counts { kept_counts_stay_right_after_every_kind_of_action }
+    observations { observations_are_listed_filtered_counted_and_grouped }
+    leases { a_lease_ends_at_the_scan_after_its_end }
+    concurrency {
+        concurrent_claims_get_distinct_tasks
+        commuting_commands_together_equal_the_same_one_by_one
+        a_busy_queue_loses_nothing
+        a_storm_of_random_commands_keeps_every_invariant
+    }
+    durability { active_runs_and_their_leases_survive }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_behind_one_pooler_lose_nothing() {
+    let behind = fresh();
+    let bench = Bench::with_queue(&behind).await;
+    let stores = [Arc::clone(&bench.store), behind.open(bench.clock.clone()).await];
+    let mut clients = JoinSet::new();
+    for client in 0..8 {
+        let store = Arc::clone(&stores[client % 2]);
+        clients.spawn(async move {
+            for n in 0..12 {
+                let name = format!("{client}x{n}");
+                store.write(create("q", &name, Definition::default())).await.unwrap();
+                let Answer::Claimed(Some(claimed)) = store.write(claim("q", "default", &name)).await.unwrap() else {
+                    panic!("everyone creates one before claiming one");
+                };
+                let id = claimed.task.id;
+                store.write(complete("q", &id.as_str()[2..], &name, object("{}"))).await.unwrap();
+                store.get_task(&queue("q"), id).await.unwrap();
+            }
+        });
+    }
+    clients.join_all().await;
+    assert_eq!(bench.count_by_status().await, [0, 0, 96, 0, 0]);
+    for store in stores {
+        store.close().await;
+    }
+    assert_tables_are_consistent(&behind.database);
+}
+
+/// A pooler keeps connections, and on them what a process prepared that has ended since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_of_an_earlier_process_are_not_in_the_way() {
+    let behind = fresh();
+    let (client, connection) = tokio_postgres::connect(&behind.url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let taken: String = (0..5_000).map(|number| format!("PREPARE s{number} AS SELECT 1;")).collect();
+    client.batch_execute(&taken).await.unwrap();
+    let bench = Bench::with_queue(&behind).await;
+    bench.create(1, Definition::default()).await;
+    bench.get(1).await;
+    bench.store.close().await;
+}
+
+/// Another program may have left statements under our names: each of them would do something else than we mean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_of_others_under_our_names_are_never_used() {
+    let behind = fresh();
+    let bench = Bench::with_queue(&behind).await;
+    behind.database.admin("CREATE TABLE trap (n bigint)");
+    // Every connection of the pooler but the one that our statements were prepared on.
+    let mut strangers = Vec::new();
+    for _ in 0..4 {
+        let (client, connection) = tokio_postgres::connect(&behind.url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("BEGIN").await.unwrap();
+        for n in 0..400 {
+            let trap = format!("SAVEPOINT p; PREPARE s{n} AS INSERT INTO trap SELECT {n} RETURNING n");
+            if client.batch_execute(&trap).await.is_err() {
+                client.batch_execute("ROLLBACK TO p").await.unwrap();
+            }
+        }
+        strangers.push(client);
+    }
+    for client in &strangers {
+        client.batch_execute("COMMIT").await.unwrap();
+    }
+    drop(strangers);
+    for n in 0..40 {
+        bench.create(n, Definition::default()).await;
+        bench.claim(n).await;
+        bench.ok(complete("q", n, n, JsonObject::empty())).await;
+        bench.get(n).await;
+    }
+    bench.store.close().await;
+    assert_eq!(behind.database.rows("SELECT count(*) FROM trap")[0][0].as_deref(), Some("0"));
+    assert_tables_are_consistent(&behind.database);
+}

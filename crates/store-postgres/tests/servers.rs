@@ -1,0 +1,447 @@
+//! Several stores on one database, as several servers are: together they behave as one (I1, I2, I12, I15 to I19, T1).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use storage::tables::assert_tables_are_consistent;
+use storage::{Fresh, fresh};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{Lifecycle, RunEnd, Status, Task};
+use taskqueue_core::update::Update;
+use taskqueue_store::command::{Answer, Claimed, Command, Scanned};
+use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::bench::Bench;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::counts::assert_kept_counts_are_right;
+use taskqueue_store::conformance::generate::{Generator, QUEUES, Step};
+use taskqueue_store::{Store, StoreError};
+use taskqueue_test_postgres::eventually;
+use tokio::task::JoinSet;
+
+type Outcome = Result<Answer, StoreError>;
+
+/// Stores on one database, at one clock.
+struct Servers {
+    storage: Fresh,
+    /// The first of them.
+    bench: Bench,
+    stores: Vec<Arc<dyn Store>>,
+}
+
+impl Servers {
+    /// So many, with the queue `q`.
+    async fn open(number: usize) -> Self {
+        let storage = fresh();
+        let bench = Bench::with_queue(&storage).await;
+        bench.scan().await;
+        let mut stores = vec![Arc::clone(&bench.store)];
+        while stores.len() < number {
+            stores.push(storage.open(bench.clock.clone()).await);
+        }
+        Self { storage, bench, stores }
+    }
+
+    /// Writes everything at once, to one store after the other. The answers come in the order of the commands.
+    async fn together(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        let mut writes = JoinSet::new();
+        for (index, command) in commands.into_iter().enumerate() {
+            let store = Arc::clone(&self.stores[index % self.stores.len()]);
+            writes.spawn(async move { (index, store.write(command).await) });
+        }
+        let mut answers = writes.join_all().await;
+        answers.sort_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Everything is as it should be when nobody writes any more.
+    async fn end(self) {
+        for store in &self.stores {
+            store.close().await;
+        }
+        assert_tables_are_consistent(&self.storage.database);
+    }
+}
+
+fn claimed(answer: &Outcome) -> Option<&Claimed> {
+    match answer {
+        Ok(Answer::Claimed(claimed)) => claimed.as_deref(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_through_several_servers_never_overlap_and_none_is_lost() {
+    let servers = Servers::open(3).await;
+    servers.together((0..120).map(|id| create("q", id, Definition::default())).collect()).await;
+    let answers = servers.together((0..150).map(|run| claim("q", "default", run)).collect()).await;
+    let ids: Vec<_> = answers.iter().filter_map(claimed).map(|claimed| claimed.task.id).collect();
+    assert_eq!(ids.len(), 120, "nobody went away empty-handed while something was pending");
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 120);
+    assert_eq!(servers.bench.count_by_status().await, [0, 120, 0, 0, 0]);
+    servers.end().await;
+}
+
+/// I13: tasks of two routes are picked for both at once. Whichever claim comes second must look further, also at what
+/// other commands of its batch hold or have read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_for_several_routes_leave_nothing_behind() {
+    let servers = Servers::open(2).await;
+    for round in 0..12 {
+        let name = |n: usize| format!("{round}x{n}");
+        let creations = || (0..10).map(|n| create("q", name(n), with_routes(&["a", "b"])));
+        servers.together(creations().collect()).await;
+        let mut commands: Vec<_> = (0..10).map(|n| claim("q", ["a", "b"][n / 2 % 2], name(n))).collect();
+        commands.extend(creations());
+        commands.extend((0..10).map(|n| update("q", name(n), to_priority(n as i64))));
+        commands.extend((0..10).map(|n| cancel("q", format!("no{n}"))));
+        let answers = servers.together(commands).await;
+        let taken = answers[..10].iter().filter_map(claimed).count();
+        assert_eq!(taken, 10, "somebody went away empty-handed while something was pending");
+        for answer in &answers[10..20] {
+            assert!(matches!(answer, Ok(Answer::Task { created: false, .. })), "{answer:?}");
+        }
+        for answer in &answers[20..30] {
+            let allowed = matches!(answer, Ok(_) | Err(StoreError::Refused(Refusal::TaskRunning { .. })));
+            assert!(allowed, "{answer:?}");
+        }
+    }
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_run_id_at_several_servers_takes_one_task() {
+    let servers = Servers::open(2).await;
+    servers.bench.ok(create_queue("other")).await;
+    for id in 0..10 {
+        servers.bench.create(id, with_routes(&["a", "b"])).await;
+        servers.bench.ok(create("other", id, with_routes(&["a"]))).await;
+    }
+    for run in 0..8 {
+        let name = |n: usize| if n.is_multiple_of(3) { "other" } else { "q" };
+        let answers = servers.together((0..40).map(|n| claim(name(n), ["a", "b"][n / 2 % 2], run)).collect()).await;
+        let mut taken = BTreeSet::new();
+        for answer in answers {
+            match answer {
+                Err(StoreError::Refused(Refusal::RunIdConflict { .. })) => {}
+                // A claim for `other` and `b` finds nothing as long as nobody has taken the run id.
+                Ok(Answer::Claimed(None)) => {}
+                Ok(Answer::Claimed(Some(claimed))) => {
+                    taken.insert((claimed.task.queue.clone(), claimed.task.id));
+                    assert_eq!(claimed.task.lifecycle.attempt, 1);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(taken.len(), 1);
+    }
+    servers.end().await;
+}
+
+/// I3: a claim that comes twice at once is answered with its task both times, also when there is no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_run_id_at_several_servers_gets_the_only_task_every_time() {
+    let servers = Servers::open(2).await;
+    for round in 0..60 {
+        servers.bench.create(round, Definition::default()).await;
+        let answers = servers.together((0..8).map(|_| claim("q", "default", round)).collect()).await;
+        for answer in &answers {
+            assert_eq!(claimed(answer).map(|claimed| claimed.task.id), Some(task_id(round)), "{answers:?}");
+        }
+    }
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parallel_creations_of_one_id_at_two_servers_create_one_task() {
+    let servers = Servers::open(2).await;
+    for id in 0..5 {
+        let answers = servers.together((0..100).map(|_| create("q", id, Definition::default())).collect()).await;
+        let created = |wanted| {
+            let is = |answer: &&Outcome| matches!(answer, Ok(Answer::Task { created, .. }) if *created == wanted);
+            answers.iter().filter(is).count()
+        };
+        assert_eq!((created(true), created(false)), (1, 99), "{answers:?}");
+    }
+    let queues = servers.together((0..40).map(|_| create_queue("new")).collect()).await;
+    assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(true))).count(), 1);
+    assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(false))).count(), 39);
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_over_three_servers_keeps_every_invariant() {
+    for seed in [11, 12, 13] {
+        let servers = Servers::open(3).await;
+        for name in QUEUES {
+            servers.bench.ok(create_queue(name)).await;
+        }
+        let mut generator = Generator::new(seed);
+        for _ in 0..12 {
+            let mut commands = Vec::new();
+            while commands.len() < 60 {
+                match generator.step() {
+                    Step::Write(command) => commands.push(command),
+                    Step::Pass(micros) => servers.bench.clock.advance_micros(micros),
+                    Step::Live(_) | Step::Reopen => {}
+                }
+            }
+            let answers = servers.together(commands.clone()).await;
+            for (command, answer) in commands.iter().zip(&answers) {
+                assert!(matches!(answer, Ok(_) | Err(StoreError::Refused(_))), "{command:?} gave {answer:?}");
+                generator.learn(command, answer);
+            }
+            assert_tables_are_consistent(&servers.storage.database);
+            let mut runs = BTreeSet::new();
+            for name in servers.bench.store.list_queues().await.unwrap() {
+                assert_kept_counts_are_right(&*servers.bench.store, name.as_str()).await;
+                for task in servers.bench.tasks(name.as_str()).await {
+                    assert_invariants(&task, &servers.bench);
+                    let run = task.lifecycle.run.map(|run| run.run_id);
+                    assert!(run.is_none_or(|run| runs.insert(run)), "one run owns two tasks: {run:?}");
+                }
+            }
+        }
+        servers.end().await;
+    }
+}
+
+/// What holds for every task at any moment.
+fn assert_invariants(task: &Task, bench: &Bench) {
+    let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = &task.lifecycle;
+    let max_attempts = task.definition.max_attempts;
+    assert_eq!(run.is_some(), *status == Status::Running, "{task:?}");
+    assert!(*status != Status::Pending || *attempt < max_attempts, "{task:?}");
+    assert!(*status != Status::Running || (1..=max_attempts).contains(attempt), "{task:?}");
+    assert!(created_at <= updated_at && *updated_at <= bench.now(), "{task:?}");
+    assert!(started_at.is_none_or(|at| *created_at <= at && at <= *updated_at), "{task:?}");
+    assert!(finished_at.is_none_or(|at| at <= *updated_at), "{task:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pending_order_is_that_of_the_acknowledgements_whoever_gave_them() {
+    let servers = Servers::open(2).await;
+    let (routes, mut expected) = ([&["a"][..], &["a", "b"], &["b"]], Vec::new());
+    for id in 0..60_usize {
+        let definition = Definition { priority: (id % 4 / 3) as i64, ..with_routes(routes[id % 3]) };
+        expected.push((-definition.priority, id));
+        servers.stores[id % 2].write(create("q", id, definition)).await.unwrap();
+    }
+    // Requeued through the other server: behind everything of their priority.
+    for id in [0, 6, 12] {
+        servers.stores[1].write(requeue("q", id)).await.unwrap();
+        expected.retain(|(_, known)| *known != id);
+        expected.push((if id % 4 == 3 { -1 } else { 0 }, id));
+    }
+    // A stable sort: by priority, then as they stand.
+    expected.sort_by_key(|(priority, _)| *priority);
+    for route in ["a", "b"] {
+        let of_route = |id: usize| if route == "a" { id % 3 != 2 } else { id % 3 == 2 };
+        for (_, id) in expected.iter().filter(|(_, id)| of_route(*id)) {
+            let run = format!("{route}{id}");
+            let answer = servers.stores[id / 2 % 2].write(claim("q", route, run)).await;
+            assert_eq!(claimed(&answer).unwrap().task.id, task_id(id));
+        }
+    }
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bulk_updates_and_claims_of_another_server_never_mix() {
+    let servers = Servers::open(2).await;
+    servers.together((0..60).map(|id| create("q", id, Definition::default())).collect()).await;
+    for round in 1..6_i64 {
+        let change = || Update { metadata: Some(object(&format!(r#"{{"p":{round}}}"#))), ..to_priority(round) };
+        // The first store updates, both claim.
+        let mut commands = vec![update_all("q", "exists(id)", change())];
+        commands.extend((0..11).map(|n| claim("q", "default", format!("{round}x{n}"))));
+        let answers = servers.together(commands).await;
+        let Ok(Answer::Updated { matched, updated }) = answers[0] else { panic!("{:?}", answers[0]) };
+        let consistent = |task: &Task| {
+            let priority = task.definition.priority;
+            let metadata = if priority == 0 { "{}".to_owned() } else { format!(r#"{{"p":{priority}}}"#) };
+            task.definition.metadata.as_str() == metadata
+        };
+        for answer in &answers[1..] {
+            let claimed = claimed(answer).unwrap();
+            assert!(consistent(&claimed.task), "half an update: {claimed:?}");
+        }
+        let tasks = servers.bench.tasks("q").await;
+        let new = tasks.iter().filter(|task| task.definition.priority == round).count() as u64;
+        assert_eq!((matched, updated), (new, new), "updated and counted, or running and left out");
+        assert!(tasks.iter().all(consistent));
+    }
+    servers.end().await;
+}
+
+/// I17, I18: whoever got a task keeps it, and then the queue stays; or the queue goes with everything in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_among_creations_and_claims_takes_all_or_is_refused() {
+    let servers = Servers::open(3).await;
+    let (mut deleted, mut refused) = (0, 0);
+    for round in 0..20 {
+        servers.bench.ok(create_queue("x")).await;
+        let name = |n: usize| format!("{round}x{n}");
+        servers.bench.ok(create("x", name(100), with_routes(&["rare"]))).await;
+        let mut commands: Vec<_> = (0..12).map(|n| create("x", name(n), Definition::default())).collect();
+        let claims = if round % 2 == 0 { "default" } else { "none" };
+        commands.extend((12..24).map(|n| claim("x", claims, name(n))));
+        commands.insert(round % commands.len(), delete_queue("x", true));
+        let answers = servers.together(commands.clone()).await;
+        let (mut taken, mut is_deleted) = (0, false);
+        for (command, answer) in commands.iter().zip(&answers) {
+            match (command, answer) {
+                (Command::DeleteQueue { .. }, Ok(_)) => is_deleted = true,
+                (Command::DeleteQueue { .. }, Err(StoreError::Refused(Refusal::QueueHasRunningTasks { .. }))) => {}
+                (_, Err(StoreError::Refused(Refusal::QueueNotFound { .. }))) => {}
+                (Command::Claim { .. }, Ok(Answer::Claimed(claimed))) => taken += usize::from(claimed.is_some()),
+                (Command::CreateTask { .. }, Ok(Answer::Task { created: true, .. })) => {}
+                _ => panic!("{command:?} gave {answer:?}"),
+            }
+        }
+        if is_deleted {
+            assert_eq!(taken, 0, "a claimed task disappeared with its queue");
+            servers.stores[1].write(create_queue("x")).await.unwrap();
+            assert_eq!(servers.bench.tasks("x").await, vec![]);
+            assert_eq!(servers.stores[2].write(claim("x", "rare", name(99))).await, Ok(Answer::Claimed(None)));
+            deleted += 1;
+        } else {
+            assert!(taken > 0, "a deletion was refused though nothing ran");
+            let running = servers.bench.store.count_tasks(&queue("x"), of_status(Status::Running)).await;
+            assert_eq!(running, Ok(taken as u64));
+            for task in servers.bench.tasks("x").await {
+                servers.bench.ok(cancel("x", &task.id.as_str()[2..])).await;
+            }
+            refused += 1;
+        }
+        servers.bench.ok(delete_queue("x", true)).await;
+    }
+    assert!(deleted >= 10, "{deleted} deletions, {refused} refusals");
+    servers.end().await;
+}
+
+/// I11: the scans of all servers and a report see the same expiry; it is charged once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scans_of_all_servers_expire_each_run_once() {
+    let servers = Servers::open(3).await;
+    for round in 0..4 {
+        let name = |n: usize| format!("{round}x{n}");
+        let routes = [name(0)];
+        let route = routes[0].as_str();
+        servers.together((0..30).map(|n| create("q", name(n), with_routes(&[route]))).collect()).await;
+        let mut tasks = Vec::new();
+        for answer in servers.together((0..30).map(|n| claim("q", route, name(n))).collect()).await {
+            let claimed = claimed(&answer).unwrap();
+            tasks.push((claimed.task.id.to_string(), claimed.run_id.to_string()));
+        }
+        servers.bench.pass(295).await;
+        servers.bench.clock.advance_seconds(6);
+        let mut commands = vec![Command::Scan; 6];
+        // The same moment is seen by reports of some of the runs.
+        commands.extend(tasks.iter().take(10).map(|(id, run)| heartbeat("q", &id[2..], &run[2..])));
+        let answers = servers.together(commands).await;
+        let mut expired = 0;
+        for answer in &answers[..6] {
+            let Ok(Answer::Scanned(Scanned { expired_runs, credited_runs: 0, .. })) = answer else {
+                panic!("{answer:?}")
+            };
+            expired += expired_runs;
+        }
+        assert!((20..=30).contains(&expired), "{expired}");
+        for answer in &answers[6..] {
+            let gone = Err(StoreError::Refused(Refusal::RunFinalized { end: RunEnd::HeartbeatExpired }));
+            assert_eq!(*answer, gone);
+        }
+        for (id, run) in &tasks {
+            let task = servers.bench.get(&id[2..]).await;
+            assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (Status::Pending, 1), "{task:?}");
+            assert_eq!(task.outcome.last_error.unwrap().run_id.as_str(), run);
+        }
+    }
+    servers.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_queue_is_purged_by_whoever_is_left() {
+    let servers = Servers::open(2).await;
+    for hundred in 0..15 {
+        let ids = hundred * 100..(hundred + 1) * 100;
+        servers.together(ids.map(|id| create("q", id, with_routes(&["a", "b"]))).collect()).await;
+    }
+    servers.bench.ok(delete_queue("q", true)).await;
+    drop(servers.bench.store.close());
+    servers.stores[0].close().await;
+    servers.stores[1].write(Command::Scan).await.unwrap();
+    let left = "SELECT 1 FROM taskqueue.tasks UNION ALL SELECT 1 FROM taskqueue.ready
+        UNION ALL SELECT 1 FROM taskqueue.purges UNION ALL SELECT 1 FROM taskqueue.definitions";
+    eventually("nothing is left of the queue", || servers.storage.database.rows(left).is_empty());
+    servers.end().await;
+}
+
+/// A worker cannot be of two routes, however its reports come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_route_of_a_worker_is_decided_once_over_all_servers() {
+    let servers = Servers::open(2).await;
+    for worker in 0..20 {
+        let report = |n: usize| observe("q", worker, ["a", "b"][n % 2], WorkerStatus::Idle);
+        let answers = servers.together((0..8).map(report).collect()).await;
+        let accepted = |n: usize| answers.iter().skip(n).step_by(2).filter(|answer| answer.is_ok()).count();
+        for answer in &answers {
+            let allowed = matches!(answer, Ok(_) | Err(StoreError::Refused(Refusal::WorkerRouteConflict { .. })));
+            assert!(allowed, "{answer:?}");
+        }
+        assert!([(4, 0), (0, 4)].contains(&(accepted(0), accepted(1))), "of both routes: {answers:?}");
+    }
+    servers.end().await;
+}
+
+/// I5: a claim that is repeated while its run ends and another one takes the task is never told that it still owns it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_claim_is_never_told_of_a_newer_run() {
+    let servers = Servers::open(2).await;
+    servers.bench.create(1, with_budget(i64::MAX)).await;
+    servers.bench.claim("0x0").await;
+    for round in 0..40 {
+        let (old, new) = (format!("{round}x0"), format!("{}x0", round + 1));
+        let (first, second) = (Arc::clone(&servers.stores[0]), Arc::clone(&servers.stores[1]));
+        let moves = [fail("q", 1, &old), claim("q", "default", &new)];
+        let moving = tokio::spawn(async move {
+            for command in moves {
+                first.write(command).await.unwrap();
+            }
+        });
+        while !moving.is_finished() {
+            match second.write(claim("q", "default", &old)).await {
+                Ok(Answer::Claimed(Some(claimed))) => {
+                    assert_eq!(claimed.task.lifecycle.attempt, round + 1);
+                    assert_eq!(claimed.task.lifecycle.run.unwrap().run_id, run_id(&old));
+                }
+                Err(StoreError::Refused(Refusal::StaleRun { .. })) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        moving.await.unwrap();
+    }
+    servers.end().await;
+}
+
+/// A run that began and ended together with its task leaves nothing that would block its id.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_is_claimed_cancelled_and_deleted_at_once_leaves_no_run() {
+    let servers = Servers::open(1).await;
+    for round in 0..20 {
+        let name = format!("x{round}");
+        servers.bench.create(&name, Definition::default()).await;
+        let mut commands = vec![claim("q", "default", &name), heartbeat("q", "none", "none")];
+        commands.extend([claim("q", "default", format!("y{round}")), cancel("q", &name), delete("q", &name)]);
+        servers.together(commands).await;
+        assert_tables_are_consistent(&servers.storage.database);
+        servers.together(vec![cancel("q", &name), delete("q", &name)]).await;
+        servers.bench.ok(delete("q", &name)).await;
+    }
+    servers.end().await;
+}

@@ -1,0 +1,85 @@
+//! A look at the tables past the store: what stands in several places is the same everywhere, and nothing is left over.
+
+use taskqueue_test_postgres::Database;
+
+/// What is never there. Queues that are being purged are left out where a purge works on them bit by bit.
+const NEVER: &[(&str, &str)] = &[
+    (
+        "a count that differs from the rows",
+        "SELECT queue_key, routes, status, sum(tasks) FROM (
+            SELECT queue_key, routes, status, count(*) AS tasks FROM taskqueue.tasks
+            WHERE queue_key IN (SELECT queue_key FROM taskqueue.queues) GROUP BY queue_key, routes, status
+            UNION ALL SELECT queue_key, routes, status, -tasks FROM taskqueue.tally
+        ) AS both_sides GROUP BY queue_key, routes, status HAVING sum(tasks) <> 0",
+    ),
+    (
+        "a place in the claim's order without its pending task",
+        "SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.ready
+        WHERE queue_key IN (SELECT queue_key FROM taskqueue.queues)
+        EXCEPT ALL SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.tasks,
+            jsonb_array_elements_text(routes::jsonb) AS route WHERE status = 'pending'",
+    ),
+    (
+        "a pending task without its place in the claim's order",
+        "SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.tasks,
+            jsonb_array_elements_text(routes::jsonb) AS route
+        WHERE status = 'pending' AND queue_key IN (SELECT queue_key FROM taskqueue.queues)
+        EXCEPT ALL SELECT queue_key, route, priority, pending_seq, task_key FROM taskqueue.ready",
+    ),
+    (
+        "a place in the claim's order that nobody purges",
+        "SELECT * FROM taskqueue.ready WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)
+        AND queue_key NOT IN (SELECT queue_key FROM taskqueue.purges)",
+    ),
+    (
+        "a task that runs on one side only",
+        "SELECT task_key, running.task_key, status
+        FROM taskqueue.running FULL JOIN (SELECT * FROM taskqueue.tasks WHERE status = 'running') AS tasks
+        USING (task_key) WHERE running.task_key IS NULL OR tasks.task_key IS NULL",
+    ),
+    (
+        "a run exactly while running, with a lease",
+        "SELECT * FROM taskqueue.tasks WHERE (status = 'running') <> (run_id IS NOT NULL)
+        OR (status = 'running') <> (lease_expires_at IS NOT NULL)",
+    ),
+    (
+        "a run of a task that is not remembered",
+        "SELECT task_key, used.run_id FROM taskqueue.tasks, unnest(ARRAY[run_id, finished_run_id]) AS used (run_id)
+        WHERE used.run_id IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM taskqueue.runs WHERE runs.run_id = used.run_id AND runs.task_key = tasks.task_key
+        )",
+    ),
+    (
+        "a task that nobody can reach and nobody purges",
+        "SELECT * FROM taskqueue.tasks WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)
+        AND queue_key NOT IN (SELECT queue_key FROM taskqueue.purges)",
+    ),
+    (
+        "a task without a definition",
+        "SELECT * FROM taskqueue.tasks WHERE task_key NOT IN (SELECT task_key FROM taskqueue.definitions)",
+    ),
+    (
+        "an observation of no queue",
+        "SELECT * FROM taskqueue.observations WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)",
+    ),
+    (
+        "a count of no queue",
+        "SELECT * FROM taskqueue.tally WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)",
+    ),
+    (
+        "a row of no task",
+        "SELECT task_key FROM (
+            SELECT task_key FROM taskqueue.definitions UNION SELECT task_key FROM taskqueue.outcomes
+            UNION SELECT task_key FROM taskqueue.runs
+        ) AS parts WHERE task_key NOT IN (SELECT task_key FROM taskqueue.tasks)",
+    ),
+];
+
+/// Looks at all tables. Nobody may be writing.
+#[track_caller]
+pub(crate) fn assert_tables_are_consistent(database: &Database) {
+    for (what, sql) in NEVER {
+        let rows = database.rows(sql);
+        assert!(rows.is_empty(), "{what}: {rows:?}");
+    }
+}

@@ -1,0 +1,201 @@
+//! One side of a move to another database (`store::transfer`): the file is owned as a server owns it, and everything
+//! happens in one transaction, which is rolled back unless it is committed. What a row holds is written by the same
+//! functions as a server's (`transaction.rs`).
+//!
+//! SQLite works on the thread that asks. That is a thread of a command that does nothing else.
+
+mod side;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Params, Row, params};
+use taskqueue_core::ids::{QueueName, RunId};
+use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
+use taskqueue_store::transfer::{CHUNK_BYTES, CHUNK_TASKS, Chunk, Source, Target, Totals, TransferredTask};
+
+use crate::board::Board;
+use crate::failure::Doing;
+use crate::ownership::Ownership;
+use crate::query::{GO_ON, each_row};
+use crate::transaction::SqliteTransaction;
+use crate::{rows, statements as sql};
+
+/// A file that is moved from or to. The connection is closed before the file is given up.
+pub struct SqliteTransfer {
+    connection: Connection,
+    ownership: Ownership,
+    queues: BTreeMap<QueueKey, QueueName>,
+    keys: HashMap<QueueName, QueueKey>,
+}
+
+impl SqliteTransfer {
+    fn one<T>(
+        &self,
+        statement: &str,
+        doing: &'static str,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.connection.prepare_cached(statement).and_then(|mut s| s.query_row([], read)).doing(doing)
+    }
+
+    fn run(&self, statement: &str, params: impl Params, doing: &'static str) -> Result<(), StoreError> {
+        self.connection.prepare_cached(statement).and_then(|mut s| s.execute(params)).doing(doing).map(drop)
+    }
+
+    fn load_queues(&mut self) -> rusqlite::Result<()> {
+        each_row(&self.connection, sql::LOAD_QUEUES, [], |row| {
+            if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
+                let key = QueueKey(row.get(0)?);
+                self.keys.insert(name.clone(), key);
+                self.queues.insert(key, name);
+            }
+            Ok(GO_ON)
+        })
+    }
+
+    fn key(&self, queue: &QueueName) -> Result<QueueKey, StoreError> {
+        self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
+    }
+
+    /// Writes through a transaction of the writer. What its board remembers is of no use here and forgotten.
+    fn write(
+        &self,
+        write: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut board = Board::default();
+        let mut tx = SqliteTransaction::new(&self.connection, &mut board, Timestamp::default());
+        write(&mut tx)?;
+        tx.finish()
+    }
+
+    fn add_task(&self, tx: &mut SqliteTransaction<'_>, moved: &TransferredTask) -> Result<(), StoreError> {
+        let task = &moved.task;
+        let queue = self.key(&task.queue)?;
+        tx.insert_task(queue, task, &moved.identity)?;
+        let key = TaskKey(self.connection.last_insert_rowid());
+        tx.save_change(queue, key, &task.head(), &history(task))?;
+        for run_id in &moved.past_runs {
+            self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "copying past runs")?;
+        }
+        Ok(())
+    }
+
+    fn past_runs(&self, key: TaskKey) -> rusqlite::Result<Vec<RunId>> {
+        let mut statement = self.connection.prepare_cached(sql::LIST_PAST_RUNS)?;
+        statement.query_map([key.0], rows::run_id)?.collect()
+    }
+}
+
+/// What happened to a task since it was created, as one change.
+fn history(task: &Task) -> Change {
+    let last_error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
+    let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
+    Change { lifecycle: task.lifecycle.clone(), result, last_error }
+}
+
+#[async_trait(?Send)]
+impl Source for SqliteTransfer {
+    async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        Ok(self.queues.iter().map(|(key, name)| (*key, name.clone())).collect())
+    }
+
+    async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
+        let (mut chunk, mut bytes) = (Chunk::default(), 0);
+        let read = |row: &Row<'_>| {
+            let Some(queue) = self.queues.get(&rows::queue_key(row)?) else { return Ok(GO_ON) };
+            let key = rows::key(row)?;
+            let task = rows::task(row, queue)?;
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?));
+            chunk.place = Some(key.0);
+            bytes += rows::bytes(row)?;
+            let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;
+            Ok(if full { ControlFlow::Break(()) } else { GO_ON })
+        };
+        let first = behind.unwrap_or(i64::MIN);
+        each_row(&self.connection, sql::TRANSFER_TASKS, [first], read).doing("reading tasks")?;
+        Ok(chunk)
+    }
+
+    async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError> {
+        let (key, mut observations) = (self.key(queue)?, Vec::new());
+        let (expired_too, first) = (i64::MIN, "");
+        each_row(&self.connection, sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], |row| {
+            observations.push(rows::observation(row, queue)?);
+            Ok(GO_ON)
+        })
+        .doing("reading observations")?;
+        Ok(observations)
+    }
+
+    async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let mut last = None;
+        each_row(&self.connection, sql::LOAD_SCAN, [], |row| {
+            last = Some(Timestamp::from_micros(row.get(0)?));
+            Ok(GO_ON)
+        })
+        .doing("reading the last scan")?;
+        Ok(last)
+    }
+
+    async fn totals(&mut self) -> Result<Totals, StoreError> {
+        let [running, places, runs, observations] = self.one(sql::COUNT_DERIVED, "counting", rows::derived)?;
+        let queues = self.queues.len() as u64;
+        let mut totals = Totals { queues, running, places, runs, observations, ..Totals::default() };
+        each_row(&self.connection, sql::LIST_WHOLE_TALLY, [], |row| {
+            let (key, status, tasks) = rows::whole_tally(row)?;
+            if let Some(queue) = self.queues.get(&key) {
+                totals.add_line(queue, status, tasks);
+            }
+            Ok(GO_ON)
+        })
+        .doing("counting tasks")?;
+        Ok(totals)
+    }
+}
+
+#[async_trait(?Send)]
+impl Target for SqliteTransfer {
+    async fn is_empty(&mut self) -> Result<bool, StoreError> {
+        self.one(sql::CHECK_EMPTY, "looking for tasks", |row| row.get(0))
+    }
+
+    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
+        for (key, name) in queues {
+            self.run(sql::TRANSFER_QUEUE, params![key.0, name.as_str()], "copying queues")?;
+        }
+        self.load_queues().doing("copying queues")
+    }
+
+    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
+        self.write(|tx| tasks.iter().try_for_each(|task| self.add_task(tx, task)))
+    }
+
+    async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
+        self.write(|tx| {
+            let mut saved = observations.iter().map(|one| tx.save_observation(self.key(&one.queue)?, one));
+            saved.try_for_each(|saved| saved)
+        })
+    }
+
+    async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
+        match last_scan_at {
+            Some(at) => self.run(sql::SAVE_SCAN, [at.as_micros()], "copying the last scan"),
+            None => Ok(()),
+        }
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        if !self.ownership.still_holds() {
+            tracing::error!("the file or its lock was moved or removed meanwhile");
+            return Err(StoreError::Unavailable);
+        }
+        self.connection.execute_batch("COMMIT").doing("committing")
+    }
+}

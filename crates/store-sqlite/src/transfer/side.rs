@@ -1,0 +1,45 @@
+//! Beginning a move: the file is owned, known to be ours and of the newest schema, as when a server opens it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use taskqueue_store::transfer::TransferError;
+
+use super::SqliteTransfer;
+use crate::open::OpenError;
+use crate::ownership::Ownership;
+use crate::{migrate, open};
+
+/// Page cache of a move: the indexes of a million new tasks have their ends in it.
+const CACHE_KIB: i64 = 65_536;
+
+impl SqliteTransfer {
+    /// The file to move from, which must be there.
+    pub fn source(path: &Path) -> Result<Self, TransferError> {
+        if !path.exists() {
+            return Err(TransferError::Refused(format!("there is no file {}; check the path", path.display())));
+        }
+        Self::open(path, "BEGIN").map_err(|error| TransferError::Refused(error.to_string()))
+    }
+
+    /// The file to move to, which is created if it is not there.
+    pub fn target(path: &Path) -> Result<Self, TransferError> {
+        Self::open(path, "BEGIN IMMEDIATE").map_err(|error| TransferError::Refused(error.to_string()))
+    }
+
+    fn open(path: &Path, begin: &str) -> Result<Self, OpenError> {
+        let ownership = Ownership::take(path)?;
+        let path = ownership.path();
+        let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
+        migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
+        let mut connection = open::writer(path).map_err(failed)?;
+        migrate::migrate(&mut connection, path)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
+        connection.execute_batch(begin).map_err(failed)?;
+        let mut side = Self { connection, ownership, queues: BTreeMap::new(), keys: HashMap::new() };
+        match side.load_queues() {
+            Ok(()) => Ok(side),
+            Err(error) => Err(OpenError::of_sqlite(side.ownership.path(), &error)),
+        }
+    }
+}

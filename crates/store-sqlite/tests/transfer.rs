@@ -1,0 +1,36 @@
+//! What only a look into the file can show of a move.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use rusqlite::Connection;
+use storage::{assert_file_is_consistent, fresh};
+use taskqueue_core::definition::Definition;
+use taskqueue_store::conformance::bench::Bench;
+use taskqueue_store::conformance::commands::{create, create_queue};
+use taskqueue_store::transfer::{TransferError, transfer};
+use taskqueue_store_sqlite::SqliteTransfer;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_of_a_deleted_queue_are_not_moved() {
+    let (folder, other) = (fresh(), fresh());
+    let bench = Bench::with_queue(&folder).await;
+    bench.create(1, Definition::default()).await;
+    bench.ok(create_queue("r")).await;
+    bench.ok(create("r", 2, Definition::default())).await;
+    bench.store.close().await;
+    drop(bench);
+    // As a deletion leaves it before the purge.
+    let deleted = "INSERT INTO purges SELECT queue_key FROM queues WHERE name = 'q';
+        DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges); DELETE FROM queues WHERE name = 'q'";
+    Connection::open(folder.file()).unwrap().execute_batch(deleted).unwrap();
+    let mut source = SqliteTransfer::source(&folder.file()).unwrap();
+    let target = Box::new(SqliteTransfer::target(&other.file()).unwrap());
+    let moved = transfer(&mut source, target, &mut |_| {}).await.unwrap();
+    assert_eq!((moved.queues, moved.tasks()), (1, 1));
+    assert_file_is_consistent(&other.look());
+    // What is left of the deleted queue is something.
+    Connection::open(other.file()).unwrap().execute_batch("DELETE FROM queues").unwrap();
+    let target = Box::new(SqliteTransfer::target(&other.file()).unwrap());
+    assert_eq!(transfer(&mut source, target, &mut |_| {}).await, Err(TransferError::NotEmpty));
+}

@@ -1,0 +1,122 @@
+//! A move between two databases in memory, of which the target may lie about what it was given.
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::task::{Lifecycle, Outcome};
+
+use super::*;
+
+/// A database in memory; it gives its tasks in chunks of two.
+#[derive(Clone, Default)]
+struct Memory {
+    queues: Vec<(QueueKey, QueueName)>,
+    tasks: Vec<TransferredTask>,
+    /// What becomes of the tasks that are added.
+    spoil: Option<fn(&mut Vec<TransferredTask>)>,
+    miscounts: bool,
+}
+
+fn task(n: i64) -> TransferredTask {
+    let definition = Definition::default();
+    let identity = definition.identity();
+    let task = Task {
+        queue: QueueName::parse("q").unwrap(),
+        id: TaskId::parse(&format!("t_{n:012}")).unwrap(),
+        definition,
+        lifecycle: Lifecycle::created(Timestamp::from_micros(n), n),
+        outcome: Outcome::empty(),
+    };
+    TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()])
+}
+
+#[async_trait(?Send)]
+impl Source for Memory {
+    async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
+        Ok(self.queues.clone())
+    }
+    async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
+        let first = usize::try_from(behind.unwrap_or(0)).unwrap();
+        let tasks: Vec<_> = self.tasks.iter().skip(first).take(2).cloned().collect();
+        let place = (!tasks.is_empty()).then(|| i64::try_from(first + tasks.len()).unwrap());
+        Ok(Chunk { tasks, place })
+    }
+    async fn observations(&mut self, _: &QueueName) -> Result<Vec<Observation>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+    async fn totals(&mut self) -> Result<Totals, StoreError> {
+        let mut totals = Totals { queues: self.queues.len() as u64, ..Totals::default() };
+        totals.add_tasks(&self.tasks);
+        totals.runs += u64::from(self.miscounts);
+        Ok(totals)
+    }
+}
+
+#[async_trait(?Send)]
+impl Target for Memory {
+    async fn is_empty(&mut self) -> Result<bool, StoreError> {
+        Ok(self.queues.is_empty())
+    }
+    async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
+        self.queues = queues.to_vec();
+        Ok(())
+    }
+    async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
+        self.tasks.extend_from_slice(tasks);
+        Ok(())
+    }
+    async fn add_observations(&mut self, _: &[Observation]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn settle(&mut self, _: Option<Timestamp>) -> Result<(), StoreError> {
+        self.spoil.into_iter().for_each(|spoil| spoil(&mut self.tasks));
+        Ok(())
+    }
+    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn source() -> Memory {
+    let queues = vec![(QueueKey(3), QueueName::parse("q").unwrap())];
+    Memory { queues, tasks: (0..5).map(task).collect(), ..Memory::default() }
+}
+
+async fn moved(target: Memory) -> Result<Totals, TransferError> {
+    transfer(&mut source(), Box::new(target), &mut |_| {}).await
+}
+
+#[tokio::test]
+async fn everything_is_counted_and_told() {
+    let mut told = Vec::new();
+    let target = Box::new(Memory::default());
+    let totals = transfer(&mut source(), target, &mut |progress| told.push(progress)).await.unwrap();
+    assert_eq!((totals.queues, totals.tasks(), totals.places, totals.runs), (1, 5, 5, 5));
+    let copied: Vec<u64> = told.iter().map(|progress| progress.done).collect();
+    assert_eq!((copied, told[0].tasks, told[0].step), (vec![2, 4, 5], 5, Step::Copying));
+}
+
+#[tokio::test]
+async fn a_target_that_is_not_empty_is_refused() {
+    assert_eq!(moved(source()).await, Err(TransferError::NotEmpty));
+}
+
+#[tokio::test]
+async fn a_copy_that_differs_in_anything_is_refused() {
+    let spoils: [fn(&mut Vec<TransferredTask>); 6] = [
+        |tasks| drop(tasks.pop()),
+        |tasks| tasks.push(task(9)),
+        |tasks| tasks.swap(0, 1),
+        |tasks| tasks[4].identity[31] ^= 1,
+        |tasks| tasks[2].task.lifecycle.updated_at = Timestamp::from_micros(77),
+        |tasks| tasks[3].past_runs[0] = RunId::parse("r_elsewhere123").unwrap(),
+    ];
+    for (n, spoil) in spoils.into_iter().enumerate() {
+        let moved = moved(Memory { spoil: Some(spoil), ..Memory::default() }).await;
+        assert!(matches!(moved, Err(TransferError::Differs(_))), "{n}: {moved:?}");
+    }
+    let moved = moved(Memory { miscounts: true, ..Memory::default() }).await;
+    assert!(matches!(moved, Err(TransferError::Differs(_))), "{moved:?}");
+}
