@@ -38,9 +38,13 @@ pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {
     if bytes.is_empty() {
         return Err(missing::<B>());
     }
-    let value = json::parse(bytes).map_err(unreadable)?;
+    read(&json::parse(bytes).map_err(unreadable)?)
+}
+
+/// Reads a body from JSON that is parsed already, for those who take something out of it first.
+pub fn read<B: Body>(value: &Value<'_>) -> Result<B, Invalid> {
     let mut findings = Findings::new(B::CODE);
-    let body = B::read(&value, &mut findings);
+    let body = B::read(value, &mut findings);
     findings.into_result(body)
 }
 
@@ -54,7 +58,8 @@ fn missing<B: Body>() -> Invalid {
     Invalid::body(B::CODE, message)
 }
 
-fn unreadable(error: ParseError) -> Invalid {
+/// The error of a body that is no JSON.
+pub fn unreadable(error: ParseError) -> Invalid {
     match error {
         ParseError::Malformed { message, byte } => {
             let message = format!("send well-formed JSON: {message} (at byte {byte})");

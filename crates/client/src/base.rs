@@ -1,0 +1,121 @@
+//! Where the server is: a base URL over TCP or the path of a Unix socket, and whether a token is safe on the way there.
+
+use std::path::{Path, PathBuf};
+
+use reqwest::Url;
+use taskqueue_api::paths;
+
+use crate::call::Call;
+use crate::config::ConfigError;
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    /// What paths are appended to; for a Unix socket only its path and the `Host` header count.
+    url: Url,
+    socket: Option<PathBuf>,
+}
+
+impl Base {
+    pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Self::unix(path);
+        }
+        let url = Url::parse(text).map_err(|error| ConfigError::BaseUrl { reason: error.to_string() })?;
+        let reason = if !matches!(url.scheme(), "http" | "https") {
+            "begin with http://, https:// or unix:"
+        } else if !url.username().is_empty() || url.password().is_some() {
+            "give the token separately, not in the URL"
+        } else if url.query().is_some() || url.fragment().is_some() {
+            "leave out the query and the fragment"
+        } else {
+            return Ok(Self { url, socket: None });
+        };
+        Err(ConfigError::BaseUrl { reason: reason.to_owned() })
+    }
+
+    fn unix(path: &str) -> Result<Self, ConfigError> {
+        if path.is_empty() || !cfg!(unix) {
+            return Err(ConfigError::BaseUrl { reason: "name a Unix socket that this system can have".to_owned() });
+        }
+        let url = Url::parse("http://localhost").map_err(|error| ConfigError::BaseUrl { reason: error.to_string() })?;
+        Ok(Self { url, socket: Some(path.into()) })
+    }
+
+    /// The path of the Unix socket, if it is one.
+    pub(crate) fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    pub(crate) fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Whether nobody on the network can read what is sent: encrypted, or it never leaves this machine.
+    pub(crate) fn is_private(&self) -> bool {
+        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let address = host.parse::<std::net::IpAddr>();
+        let loopback = address.map_or(host == "localhost", |address| address.to_canonical().is_loopback());
+        self.socket.is_some() || self.is_https() || loopback
+    }
+
+    /// The URL of a call. Whoever serves under a prefix keeps it.
+    pub(crate) fn url_of(&self, call: &Call) -> Url {
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}{}", self.url.path().trim_end_matches('/'), call.path));
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        url
+    }
+}
+
+/// Whether a path wants the token: discovery is open to everybody, so the token stays at home.
+pub(crate) fn wants_token(path: &str) -> bool {
+    !matches!(path, paths::HEALTH | paths::OPENAPI)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_encrypted_and_local_addresses_are_private() {
+        let cases = [
+            ("https://queue.example", true),
+            ("unix:/run/q.sock", true),
+            ("http://127.0.0.1:8000", true),
+            ("http://127.1", true),
+            ("http://[::1]:8000", true),
+            ("http://[::ffff:127.0.0.1]", true),
+            ("http://localhost:1/", true),
+            ("http://LOCALHOST", true),
+            ("http://localhost.example", false),
+            ("http://127.0.0.1.example", false),
+            ("http://192.168.0.1", false),
+            ("http://[fe80::1]", false),
+            ("http://0.0.0.0", false),
+        ];
+        for (text, private) in cases {
+            assert_eq!(Base::parse(text).unwrap().is_private(), private, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_used_are_refused() {
+        for text in ["", "127.0.0.1:80", "ftp://x", "http://", "http://u:p@x", "http://x/?a=b", "http://x/#a", "unix:"]
+        {
+            assert!(Base::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_follow_the_prefix_and_parameters_are_encoded() {
+        let call = Call::read("x", "/api/v2/queues".to_owned()).query(vec![("filter", "a == \"ä&+%\"".to_owned())]);
+        let encoded = "/api/v2/queues?filter=a+%3D%3D+%22%C3%A4%26%2B%25%22";
+        for base in ["http://x/prefix", "http://x/prefix/"] {
+            assert_eq!(Base::parse(base).unwrap().url_of(&call).as_str(), format!("http://x/prefix{encoded}"));
+        }
+        assert_eq!(Base::parse("http://x").unwrap().url_of(&call).as_str(), format!("http://x{encoded}"));
+    }
+}

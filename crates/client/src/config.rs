@@ -1,0 +1,96 @@
+//! How to reach a server, and every way in which that can be said wrongly.
+
+use std::time::Duration;
+
+use crate::base::Base;
+use crate::retries::Retries;
+use crate::token::Token;
+
+/// Most networks connect within milliseconds; a lost packet or two is repeated within this time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The server answers everything within 30 seconds (invariants.md, L3).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where the server is and how to talk to it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) base: Base,
+    pub(crate) token: Option<Token>,
+    pub(crate) allow_insecure_token: bool,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) retries: Retries,
+}
+
+impl Config {
+    /// A server at `http://HOST:PORT`, `https://HOST` or `unix:PATH`. A URL may have a path, if the server has a prefix.
+    pub fn new(base_url: &str) -> Result<Self, ConfigError> {
+        Ok(Self {
+            base: Base::parse(base_url)?,
+            token: None,
+            allow_insecure_token: false,
+            connect_timeout: CONNECT_TIMEOUT,
+            request_timeout: REQUEST_TIMEOUT,
+            retries: Retries::default(),
+        })
+    }
+
+    /// Shows this token with every call that needs one.
+    pub fn token(mut self, token: &str) -> Result<Self, ConfigError> {
+        self.token = Some(Token::parse(token).ok_or(ConfigError::Token)?);
+        Ok(self)
+    }
+
+    /// Lets the token travel over plain HTTP to another machine, where everybody on the way can read it.
+    #[must_use]
+    pub fn allow_insecure_token(mut self) -> Self {
+        self.allow_insecure_token = true;
+        self
+    }
+
+    /// How long a connection may take to open; 5 seconds unless said otherwise.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long one request may take until its answer is read; 30 seconds unless said otherwise. A claim that waits may
+    /// take as much longer as it waits.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// How calls are repeated that can be.
+    #[must_use]
+    pub fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
+        self
+    }
+}
+
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The base URL cannot be used.
+    #[error("the base URL cannot be used: {reason}")]
+    BaseUrl {
+        /// What to do, or what is wrong.
+        reason: String,
+    },
+    /// The token cannot be sent.
+    #[error("use a token of visible ASCII characters without blanks")]
+    Token,
+    /// The token would be readable on the network.
+    #[error("use https:// or allow the insecure token: over plain HTTP everybody on the way can read it")]
+    InsecureToken,
+    /// Encryption cannot be set up.
+    #[error("encryption cannot be set up: {reason}")]
+    Tls {
+        /// What is wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,22 @@
+//! The endpoints, one method of the client each, in the contract's order. Each file says how its calls look and what to
+//! do when the outcome of one is unknown.
+
+mod discovery;
+mod queues;
+mod runs;
+mod tasks;
+mod workers;
+
+pub use runs::{ClaimAnswer, ClaimRequest};
+
+use taskqueue_core::ids::{QueueName, TaskId};
+
+/// A path of a queue. Names hold nothing that a URL would have to encode (decisions.md section 1).
+fn of_queue(template: &str, queue: &QueueName) -> String {
+    template.replace("{queue}", queue.as_str())
+}
+
+/// A path of a task.
+fn of_task(template: &str, queue: &QueueName, id: TaskId) -> String {
+    of_queue(template, queue).replace("{task_id}", id.as_str())
+}

@@ -1,0 +1,112 @@
+//! The worker protocol: claim, heartbeat and the ends of a run. Only a claim may be repeated by the client, and only if
+//! asked to; when to repeat a report is the worker's decision, because it has to keep its lease meanwhile.
+
+use reqwest::Method;
+use taskqueue_api::paths;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::task::Failure;
+use taskqueue_core::time::Timestamp;
+
+use super::{of_queue, of_task};
+use crate::answer::{self, Answer, Claim};
+use crate::body;
+use crate::call::Call;
+use crate::client::Client;
+use crate::error::Error;
+
+const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
+const AFTER_HEARTBEAT: &str = "send another heartbeat with the same run id";
+const AFTER_REPORT: &str =
+    "repeat the report with the same run id: a repetition has no second effect, and run_finalized tells of another end";
+
+/// What to claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    route: Route,
+    run_id: RunId,
+    wait_seconds: Option<u32>,
+    retrying: bool,
+}
+
+impl ClaimRequest {
+    /// The next task for `route`, to be owned by the run `run_id`, which was never used before.
+    pub fn new(route: Route, run_id: RunId) -> Self {
+        Self { route, run_id, wait_seconds: None, retrying: false }
+    }
+
+    /// Asks the server to wait so long for a task if there is none. A server may wait less or not at all:
+    /// [`ClaimAnswer::wait_applied`] tells.
+    #[must_use]
+    pub fn waiting(self, seconds: u32) -> Self {
+        Self { wait_seconds: Some(seconds), ..self }
+    }
+
+    /// Lets the client repeat the claim, as it repeats reads. That is safe as long as the run id is used for this claim
+    /// alone: a repetition gives the task that an earlier try has claimed.
+    #[must_use]
+    pub fn retrying(self) -> Self {
+        Self { retrying: true, ..self }
+    }
+}
+
+/// What a claim gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimAnswer {
+    /// The task with its lease; nothing when no task is pending for the route.
+    pub claim: Option<Claim>,
+    /// The wait in seconds that the server agreed to; nothing when it said nothing about it.
+    pub wait_applied: Option<u32>,
+}
+
+impl Client {
+    /// Claims the next task.
+    pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer, Error> {
+        let ClaimRequest { route, run_id, wait_seconds, retrying } = request;
+        let path = of_queue(paths::CLAIM, queue);
+        let call = Call::change("claim a task", Method::POST, path, AFTER_CLAIM).body(body::claim(route, *run_id));
+        let call = Call { is_repeatable: *retrying, wait_seconds: *wait_seconds, ..call };
+        self.perform(call, |answer| {
+            let claim = match answer.status {
+                204 => None,
+                _ => Some(answer.read(&[200], |value| answer::claim(value, *run_id))?),
+            };
+            Ok(ClaimAnswer { claim, wait_applied: answer.wait_applied })
+        })
+        .await
+    }
+
+    /// Renews the lease of a run; gives its new end, by the server's clock.
+    pub async fn heartbeat(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<Timestamp, Error> {
+        let path = of_task(paths::HEARTBEAT, queue, id);
+        let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(body::run(run_id));
+        self.perform(call, |answer| answer.read(&[200], answer::lease)).await
+    }
+
+    /// Ends a run with a result.
+    pub async fn complete(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        result: &JsonObject,
+    ) -> Result<(), Error> {
+        let path = of_task(paths::COMPLETE, queue, id);
+        let call = Call::change("complete the run", Method::POST, path, AFTER_REPORT);
+        self.perform(call.body(body::complete(run_id, result)), Answer::nothing).await
+    }
+
+    /// Ends a run with a failure, which is charged.
+    pub async fn fail(&self, queue: &QueueName, id: TaskId, run_id: RunId, failure: &Failure) -> Result<(), Error> {
+        let path = of_task(paths::FAIL, queue, id);
+        let call = Call::change("fail the run", Method::POST, path, AFTER_REPORT);
+        self.perform(call.body(body::fail(run_id, failure)), Answer::nothing).await
+    }
+
+    /// Gives a task back uncharged.
+    pub async fn unclaim(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<(), Error> {
+        let path = of_task(paths::UNCLAIM, queue, id);
+        let call = Call::change("give the task back", Method::POST, path, AFTER_REPORT);
+        self.perform(call.body(body::run(run_id)), Answer::nothing).await
+    }
+}

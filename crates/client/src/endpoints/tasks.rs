@@ -1,0 +1,120 @@
+//! Tasks: creation, reads, updates, and what clients do to their lifecycle.
+
+use reqwest::Method;
+use taskqueue_api::bodies::BulkUpdate;
+use taskqueue_api::paths;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::update::Update;
+
+use super::{of_queue, of_task};
+use crate::answer::{self, Answer, Created, GroupPage, Page, Task, Updated};
+use crate::body;
+use crate::call::Call;
+use crate::client::Client;
+use crate::error::Error;
+use crate::query::{GroupQuery, Selection, TaskQuery, TaskSelection};
+use crate::walk::Walk;
+
+const AFTER_UPDATE: &str = "get the task and compare the fields that were to change";
+const AFTER_BULK_UPDATE: &str =
+    "count the tasks that have the new values: the update was done for all matching tasks or for none";
+const AFTER_CANCELLATION: &str = "get the task and compare its status: cancelled means that it was done";
+const AFTER_REQUEUE: &str =
+    "get the task and compare its status, attempt and updated_at: pending with attempt 0 means that it was done";
+const AFTER_DELETION: &str = "get the task: if it is not found, it was deleted";
+
+impl Client {
+    /// Makes sure that a task with this id and definition exists. Another definition under the same id is refused with
+    /// `task_id_conflict`.
+    pub async fn create_task(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        definition: &Definition,
+    ) -> Result<Created<Task>, Error> {
+        let call = Call::creation("create the task", of_task(paths::TASK, queue, id));
+        self.perform(call.body(body::definition(definition)), |answer| {
+            let value = answer.read(&[200, 201], answer::task)?;
+            Ok(Created { value, created: answer.status == 201 })
+        })
+        .await
+    }
+
+    /// One task.
+    pub async fn task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
+        let call = Call::read("get the task", of_task(paths::TASK, queue, id));
+        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+    }
+
+    /// One page of tasks.
+    pub async fn tasks(&self, queue: &QueueName, query: &TaskQuery) -> Result<Page<Task>, Error> {
+        let call = Call::read("list the tasks", of_queue(paths::TASKS, queue)).query(query.parameters());
+        self.perform(call, |answer| answer.read(&[200], |page| answer::page(page, answer::task))).await
+    }
+
+    /// All pages of tasks from this one on.
+    pub fn walk_tasks(&self, queue: &QueueName, query: TaskQuery) -> Walk<TaskQuery> {
+        Walk::new(self, queue, query)
+    }
+
+    /// How many tasks.
+    pub async fn count_tasks(&self, queue: &QueueName, selection: &TaskSelection) -> Result<u64, Error> {
+        let call = Call::read("count the tasks", of_queue(paths::TASK_COUNT, queue)).query(selection.parameters());
+        self.perform(call, |answer| answer.read(&[200], answer::count)).await
+    }
+
+    /// How many tasks, by group. A server that answers with a plain count is refused.
+    pub async fn group_tasks(&self, queue: &QueueName, query: &GroupQuery<TaskSelection>) -> Result<GroupPage, Error> {
+        let call = Call::read("count the tasks by group", of_queue(paths::TASK_COUNT, queue));
+        self.perform(call.query(query.parameters()), |answer| {
+            answer.read(&[200], |value| answer::group_page(value, query.dimensions()))
+        })
+        .await
+    }
+
+    /// All pages of groups from this one on.
+    pub fn walk_task_groups(
+        &self,
+        queue: &QueueName,
+        query: GroupQuery<TaskSelection>,
+    ) -> Walk<GroupQuery<TaskSelection>> {
+        Walk::new(self, queue, query)
+    }
+
+    /// Changes a task that is not running.
+    pub async fn update_task(&self, queue: &QueueName, id: TaskId, update: &Update) -> Result<Task, Error> {
+        let path = of_task(paths::TASK, queue, id);
+        let call = Call::change("update the task", Method::PATCH, path, AFTER_UPDATE).body(body::update(update));
+        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+    }
+
+    /// Changes all tasks that match a filter and are not running, or none of them.
+    pub async fn update_tasks(&self, queue: &QueueName, bulk: &BulkUpdate) -> Result<Updated, Error> {
+        let path = of_queue(paths::TASKS, queue);
+        let call = Call::change("update the tasks", Method::PATCH, path, AFTER_BULK_UPDATE);
+        let call = call.body(body::bulk_update(bulk));
+        self.perform(call, |answer| answer.read(&[200], answer::updated)).await
+    }
+
+    /// Takes a task out; a running one loses its run.
+    pub async fn cancel_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
+        let path = of_task(paths::CANCEL, queue, id);
+        let call = Call::change("cancel the task", Method::POST, path, AFTER_CANCELLATION);
+        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+    }
+
+    /// Starts a pending, failed or cancelled task over.
+    pub async fn requeue_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
+        let path = of_task(paths::REQUEUE, queue, id);
+        let call = Call::change("requeue the task", Method::POST, path, AFTER_REQUEUE);
+        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+    }
+
+    /// Deletes a task that is not running. A task that does not exist counts as deleted.
+    pub async fn delete_task(&self, queue: &QueueName, id: TaskId) -> Result<(), Error> {
+        let path = of_task(paths::TASK, queue, id);
+        let call = Call::change("delete the task", Method::DELETE, path, AFTER_DELETION);
+        self.perform(call, Answer::nothing).await
+    }
+}

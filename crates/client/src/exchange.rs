@@ -1,0 +1,139 @@
+//! One request and its answer through the HTTP library, whose types and errors end here. Nothing is repeated here and
+//! nothing is judged but the size of the answer.
+
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{redirect, retry};
+use taskqueue_api::headers;
+
+use crate::answer::Answer;
+use crate::base::{Base, wants_token};
+use crate::call::Call;
+use crate::config::{Config, ConfigError};
+use crate::error::Error;
+use crate::tls;
+use crate::token::Token;
+
+/// Twice the largest page of a server (decisions.md section 10): what is larger is no answer of this API.
+const ANSWER_BYTES: usize = 32 * 1_048_576;
+/// Connections are given up before common servers and proxies do so (60 seconds and more): a request on a connection that
+/// is being closed may be lost.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+const USER_AGENT: &str = concat!("taskqueue/", env!("CARGO_PKG_VERSION"));
+
+const PREFER: &str = "prefer";
+const PREFERENCE_APPLIED: &str = "preference-applied";
+
+/// The connections to one server.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    http: reqwest::Client,
+    base: Base,
+    token: Option<Token>,
+    request_timeout: Duration,
+}
+
+impl Exchange {
+    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let Config { base, token, request_timeout, .. } = config.clone();
+        if token.is_some() && !base.is_private() && !config.allow_insecure_token {
+            return Err(ConfigError::InsecureToken);
+        }
+        let builder = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .connect_timeout(config.connect_timeout)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            // A queue is part of one's own network; a proxy that the environment names for the web must not see its token.
+            .no_proxy()
+            .https_only(base.is_https())
+            .tls_backend_preconfigured(if base.is_https() { tls::encrypted()? } else { tls::unused()? });
+        #[cfg(unix)]
+        let builder = match base.socket() {
+            Some(path) => builder.unix_socket(path),
+            None => builder,
+        };
+        let http = builder.build().map_err(|error| ConfigError::Tls { reason: chain(&error) })?;
+        Ok(Self { http, base, token, request_timeout })
+    }
+
+    /// Sends the call once and reads the whole answer.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Error> {
+        let wait = Duration::from_secs(call.wait_seconds.unwrap_or_default().into());
+        let mut request = self.http.request(call.method.clone(), self.base.url_of(call));
+        request = request.timeout(self.request_timeout.saturating_add(wait));
+        if let Some(token) = self.token.as_ref().filter(|_| wants_token(&call.path)) {
+            request = request.header(AUTHORIZATION, token.header());
+        }
+        if let Some(seconds) = call.wait_seconds {
+            request = request.header(PREFER, format!("wait={seconds}"));
+        }
+        if let Some(body) = &call.body {
+            request = request.header(CONTENT_TYPE, headers::JSON).body(body.clone());
+        }
+        let response = request.send().await.map_err(transport)?;
+        read(response).await
+    }
+}
+
+async fn read(mut response: reqwest::Response) -> Result<Answer, Error> {
+    let status = response.status().as_u16();
+    let mut answer = Answer {
+        status,
+        server_version: text(response.headers(), headers::SERVER_VERSION),
+        retry_after: text(response.headers(), RETRY_AFTER.as_str()).and_then(|value| seconds(&value)),
+        wait_applied: text(response.headers(), PREFERENCE_APPLIED).and_then(|value| applied_wait(&value)),
+        body: Vec::new(),
+    };
+    while let Some(chunk) = response.chunk().await.map_err(transport)? {
+        if answer.body.len() + chunk.len() > ANSWER_BYTES {
+            let message = format!("it exceeds {ANSWER_BYTES} bytes");
+            return Err(Error::Protocol { status, message });
+        }
+        answer.body.extend_from_slice(&chunk);
+    }
+    Ok(answer)
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// `Retry-After` as seconds. Its other form, a date, would need two clocks that agree, and is ignored.
+fn seconds(value: &str) -> Option<Duration> {
+    value.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// The seconds in `wait=N`, which may stand among other preferences (RFC 7240).
+fn applied_wait(value: &str) -> Option<u32> {
+    value.split([',', ';']).find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok())
+}
+
+fn transport(error: reqwest::Error) -> Error {
+    let may_have_arrived = !error.is_connect() && !error.is_builder();
+    // Without the URL, whose query may hold what belongs into no log.
+    Error::Transport { message: chain(&error.without_url()), may_have_arrived }
+}
+
+/// An error with its causes: the library's outermost sentence alone says next to nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_with_meaning_are_read_and_others_ignored() {
+        assert_eq!(seconds(" 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(seconds("-1"), None);
+        assert_eq!(seconds("Wed, 21 Oct 2026 07:28:00 GMT"), None);
+        assert_eq!(applied_wait("wait=20"), Some(20));
+        assert_eq!(applied_wait("respond-async, wait=5"), Some(5));
+        assert_eq!(applied_wait("wait"), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! A typed asynchronous client of the v2 API: one method of [`Client`] per endpoint, the types of `core` on both sides.
+//! It never prints, never follows a redirect, and never repeats a call that could then happen twice.
+//!
+//! * **Reads and creations** (`create_queue`, `create_task`) are repeated after transport errors and 503 answers, within the
+//!   bounds of [`Retries`]. [`ClaimRequest::retrying`] offers the same for claims, which their run id makes repeatable.
+//! * **Every other call** is sent once. When its answer is lost the error is [`Error::OutcomeUnknown`], which says how to find
+//!   out what happened.
+//! * **The token** goes to the configured server only, and over plain HTTP only to this machine, unless
+//!   [`Config::allow_insecure_token`] says otherwise. No proxy is used, whatever the environment says.
+//! * **An older server** is no error: see [`Client::take_warning`].
+//!
+//! ```
+//! use taskqueue_client::{Client, Config, Error, ErrorCode, Status, TaskQuery, TaskSelection};
+//! use taskqueue_client::{Definition, QueueName, TaskId};
+//!
+//! /// Makes sure of a task, then lists the names of everything that failed.
+//! async fn example(client: &Client, queue: &QueueName) -> Result<(), Error> {
+//!     let id = TaskId::parse("t_nightly00001").expect("the form of a task id");
+//!     let definition = Definition { priority: 5, ..Definition::default() };
+//!     match client.create_task(queue, id, &definition).await {
+//!         Ok(task) => assert_eq!(task.value.priority, 5),
+//!         Err(error) if error.code() == Some(ErrorCode::TaskIdConflict) => { /* another task has this id */ }
+//!         Err(error) => return Err(error),
+//!     }
+//!     let mut failed = client.walk_tasks(queue, TaskQuery::of(TaskSelection::all().status(Status::Failed)));
+//!     while let Some(task) = failed.next().await? {
+//!         let _name = task.name;
+//!     }
+//!     Ok(())
+//! }
+//!
+//! let config = Config::new("http://127.0.0.1:8000")?.token("a-secret")?;
+//! assert!(!format!("{config:?}").contains("a-secret"));
+//! let client = Client::new(config)?;
+//! # let _ = example(&client, &QueueName::parse("q").unwrap());
+//! # Ok::<(), taskqueue_client::ConfigError>(())
+//! ```
+
+mod answer;
+mod base;
+mod body;
+mod call;
+mod client;
+mod config;
+mod endpoints;
+mod error;
+mod exchange;
+mod query;
+mod retries;
+mod tls;
+mod token;
+mod version;
+mod walk;
+
+pub use answer::{Claim, Created, Group, GroupPage, Health, Page, Queue, Task, Updated};
+pub use client::Client;
+pub use config::{Config, ConfigError};
+pub use endpoints::{ClaimAnswer, ClaimRequest};
+pub use error::{Code, Error};
+pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
+pub use retries::Retries;
+pub use version::{OldServer, Version};
+pub use walk::{PageQuery, Walk};
+
+pub use taskqueue_api::ErrorCode;
+pub use taskqueue_api::bodies::BulkUpdate;
+pub use taskqueue_core::definition::{Definition, Routes};
+pub use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+pub use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+pub use taskqueue_core::json::JsonObject;
+pub use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+pub use taskqueue_core::selection::{OrderField, TaskOrder};
+pub use taskqueue_core::task::{Failure, LastError, Status};
+pub use taskqueue_core::time::Timestamp;
+pub use taskqueue_core::update::Update;

@@ -1,0 +1,238 @@
+//! Which items a list or count is about: selections, order, page size and cursor, as query parameters. The values are
+//! checked by the server; the encoding into a URL is done in `base.rs`.
+
+use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+use taskqueue_core::selection::{OrderField, TaskOrder};
+use taskqueue_core::task::Status;
+
+/// Names and values of query parameters, not yet encoded.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+/// What can be listed, counted and grouped: tasks and worker observations.
+pub trait Selection: Clone {
+    /// What it can be grouped by.
+    type Dimension: Copy;
+
+    #[doc(hidden)]
+    fn parameters(&self) -> Vec<(&'static str, String)>;
+
+    #[doc(hidden)]
+    fn word(dimension: Self::Dimension) -> &'static str;
+}
+
+/// Which tasks; selectors are combined with AND.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskSelection {
+    status: Option<Status>,
+    name: Option<String>,
+    name_fuzzy: Option<String>,
+    filter: Option<String>,
+}
+
+impl TaskSelection {
+    /// All tasks of the queue.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only tasks of this status.
+    #[must_use]
+    pub fn status(self, status: Status) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    /// Only tasks of exactly this name.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Only tasks whose names match this fuzzy search.
+    #[must_use]
+    pub fn name_fuzzy(self, words: impl Into<String>) -> Self {
+        Self { name_fuzzy: Some(words.into()), ..self }
+    }
+
+    /// Only tasks for which this filter expression holds.
+    #[must_use]
+    pub fn filter(self, filter: impl Into<String>) -> Self {
+        Self { filter: Some(filter.into()), ..self }
+    }
+}
+
+impl Selection for TaskSelection {
+    type Dimension = TaskDimension;
+
+    fn parameters(&self) -> Parameters {
+        let status = self.status.map(|status| status.as_str().to_owned());
+        let given = [
+            ("status", status),
+            ("name", self.name.clone()),
+            ("name_fuzzy", self.name_fuzzy.clone()),
+            ("filter", self.filter.clone()),
+        ];
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    fn word(dimension: TaskDimension) -> &'static str {
+        dimension.as_str()
+    }
+}
+
+/// Which worker observations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerSelection {
+    filter: Option<String>,
+}
+
+impl WorkerSelection {
+    /// All observations of the queue.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only observations for which this filter expression holds.
+    #[must_use]
+    pub fn filter(self, filter: impl Into<String>) -> Self {
+        Self { filter: Some(filter.into()) }
+    }
+}
+
+impl Selection for WorkerSelection {
+    type Dimension = WorkerDimension;
+
+    fn parameters(&self) -> Parameters {
+        self.filter.iter().map(|filter| ("filter", filter.clone())).collect()
+    }
+
+    fn word(dimension: WorkerDimension) -> &'static str {
+        dimension.as_str()
+    }
+}
+
+/// How many items a page has at most, and behind what it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Place {
+    limit: Option<u16>,
+    cursor: Option<String>,
+}
+
+impl Place {
+    fn append_to(&self, parameters: &mut Parameters) {
+        parameters.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        parameters.extend(self.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
+    }
+}
+
+/// The methods that every query has whose answer is a page.
+macro_rules! paged {
+    () => {
+        /// At most so many items per page, 1 to 1000; 100 unless said otherwise.
+        #[must_use]
+        pub fn limit(mut self, limit: u16) -> Self {
+            self.place.limit = Some(limit);
+            self
+        }
+
+        /// Begins where an earlier page of the same selection ended.
+        #[must_use]
+        pub fn after(mut self, cursor: impl Into<String>) -> Self {
+            self.place.cursor = Some(cursor.into());
+            self
+        }
+
+        pub(crate) fn cursor(&self) -> Option<&str> {
+            self.place.cursor.as_deref()
+        }
+    };
+}
+
+/// A page of tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskQuery {
+    selection: TaskSelection,
+    order: Option<TaskOrder>,
+    place: Place,
+}
+
+impl TaskQuery {
+    /// The first page of these tasks, newest first.
+    pub fn of(selection: TaskSelection) -> Self {
+        Self { selection, ..Self::default() }
+    }
+
+    /// Smallest first; unnamed, unclaimed or unfinished tasks last.
+    #[must_use]
+    pub fn ascending_by(self, field: OrderField) -> Self {
+        Self { order: Some(TaskOrder { field, descending: false }), ..self }
+    }
+
+    /// Largest first; unnamed, unclaimed or unfinished tasks last.
+    #[must_use]
+    pub fn descending_by(self, field: OrderField) -> Self {
+        Self { order: Some(TaskOrder { field, descending: true }), ..self }
+    }
+
+    paged!();
+
+    pub(crate) fn parameters(&self) -> Parameters {
+        let mut parameters = self.selection.parameters();
+        if let Some(order) = self.order {
+            parameters.push(("order_by", order.field.as_str().to_owned()));
+            parameters.push(("descending", order.descending.to_string()));
+        }
+        self.place.append_to(&mut parameters);
+        parameters
+    }
+}
+
+/// A page of worker observations, ordered by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerQuery {
+    selection: WorkerSelection,
+    place: Place,
+}
+
+impl WorkerQuery {
+    /// The first page of these observations.
+    pub fn of(selection: WorkerSelection) -> Self {
+        Self { selection, ..Self::default() }
+    }
+
+    paged!();
+
+    pub(crate) fn parameters(&self) -> Parameters {
+        let mut parameters = self.selection.parameters();
+        self.place.append_to(&mut parameters);
+        parameters
+    }
+}
+
+/// A page of groups, with how many items each has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupQuery<S: Selection> {
+    selection: S,
+    dimensions: Vec<&'static str>,
+    place: Place,
+}
+
+impl<S: Selection> GroupQuery<S> {
+    /// The first page of the groups of these items by one dimension, or by two in this order.
+    pub fn by(dimensions: impl IntoIterator<Item = S::Dimension>, selection: S) -> Self {
+        let dimensions = dimensions.into_iter().map(S::word).collect();
+        Self { selection, dimensions, place: Place::default() }
+    }
+
+    paged!();
+
+    pub(crate) fn dimensions(&self) -> &[&'static str] {
+        &self.dimensions
+    }
+
+    pub(crate) fn parameters(&self) -> Parameters {
+        let mut parameters = self.selection.parameters();
+        parameters.push(("group_by", self.dimensions.join(",")));
+        self.place.append_to(&mut parameters);
+        parameters
+    }
+}

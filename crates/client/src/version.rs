@@ -1,0 +1,137 @@
+//! What the version of a server says: that it is older than this client, and nothing else. A difference of versions
+//! proves no incompatibility, and a missing version proves nothing at all (api-v2.md section 9).
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Versions remembered at most, so that a server that sends a new one with every answer costs no memory.
+const REMEMBERED: usize = 16;
+
+/// The three numbers of a semantic version; what may follow them does not count here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Changes with what breaks.
+    pub major: u64,
+    /// Changes with what is new.
+    pub minor: u64,
+    /// Changes with what is mended.
+    pub patch: u64,
+}
+
+impl Version {
+    /// The version of this crate; nothing only if its manifest is broken.
+    pub fn of_this_client() -> Option<Self> {
+        Self::parse(env!("CARGO_PKG_VERSION"))
+    }
+
+    /// The version in `text`, such as `1.2.3` or `1.2.3-rc.1+build`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let numbers = text.split(['-', '+']).next()?;
+        let mut parts = numbers.split('.').map(|part| {
+            let digits = part.bytes().all(|byte| byte.is_ascii_digit());
+            part.parse().ok().filter(|_| digits)
+        });
+        let version = Self { major: parts.next()??, minor: parts.next()??, patch: parts.next()?? };
+        parts.next().is_none().then_some(version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// A server that is older than this client. Its answers count all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldServer {
+    /// The version of the server.
+    pub server: Version,
+    /// The version of this client.
+    pub client: Version,
+}
+
+impl fmt::Display for OldServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server has version {}, which is older than this client's {}", self.server, self.client)
+    }
+}
+
+/// The versions of servers that answered, and the warnings that nobody has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    latest: Option<Version>,
+    versions: Vec<Version>,
+    waiting: Vec<OldServer>,
+}
+
+impl Warnings {
+    /// Notes the version that an answer named.
+    pub(crate) fn note(&self, text: &str) {
+        let (Some(server), Some(client)) = (Version::parse(text), Version::of_this_client()) else { return };
+        let mut seen = self.seen();
+        seen.latest = Some(server);
+        if server >= client {
+            return;
+        }
+        if seen.versions.len() < REMEMBERED && !seen.versions.contains(&server) {
+            seen.versions.push(server);
+            seen.waiting.push(OldServer { server, client });
+        }
+    }
+
+    /// The version that the latest answer named.
+    pub(crate) fn latest(&self) -> Option<Version> {
+        self.seen().latest
+    }
+
+    /// The oldest warning that was not taken yet.
+    pub(crate) fn take(&self) -> Option<OldServer> {
+        let mut seen = self.seen();
+        (!seen.waiting.is_empty()).then(|| seen.waiting.remove(0))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        // Nothing panics while it is locked, and a list of versions cannot be half-changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_their_numbers() {
+        let version = |text| Version::parse(text).unwrap();
+        assert!(version("0.9.10") > version("0.9.9"));
+        assert!(version("0.10.0") > version("0.9.99"));
+        assert_eq!(version("1.2.3-rc.1+x-y"), version("1.2.3"));
+        for text in
+            ["", "1", "1.2", "1.2.3.4", "v1.2.3", "1.2.x", "1..3", "1.+2.3", " 1.2.3", "99999999999999999999.0.0"]
+        {
+            assert_eq!(Version::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_older_version_is_warned_of_once_and_only_so_many_are_remembered() {
+        let warnings = Warnings::default();
+        for text in ["0.0.1", "0.0.1", "999.0.0", "nonsense", env!("CARGO_PKG_VERSION"), "0.0.2"] {
+            warnings.note(text);
+        }
+        assert_eq!(warnings.latest(), Some(Version { major: 0, minor: 0, patch: 2 }));
+        assert_eq!(warnings.take().unwrap().server, Version { major: 0, minor: 0, patch: 1 });
+        assert_eq!(warnings.take().unwrap().server, Version { major: 0, minor: 0, patch: 2 });
+        assert_eq!(warnings.take(), None);
+        warnings.note("0.0.1");
+        assert_eq!(warnings.take(), None);
+        for patch in 0..1000 {
+            warnings.note(&format!("0.0.{patch}"));
+        }
+        assert_eq!(std::iter::from_fn(|| warnings.take()).count(), REMEMBERED - 2);
+    }
+}

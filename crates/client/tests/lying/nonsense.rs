@@ -1,0 +1,105 @@
+//! Answers that make no sense are errors that say so, and never results.
+
+use taskqueue_client::{
+    ClaimRequest, Error, GroupQuery, TaskDimension, TaskQuery, TaskSelection, WorkerDimension, WorkerSelection,
+};
+
+use crate::server::{LyingServer, TASK, answer, ok, queue, refusal, route, run_id, task_id};
+
+#[track_caller]
+fn assert_protocol<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
+    let error = match result.unwrap_err() {
+        Error::OutcomeUnknown { cause, .. } => *cause,
+        error => error,
+    };
+    let Error::Protocol { message, .. } = &error else { panic!("{error:?}") };
+    assert!(message.contains(part), "{message:?} without {part:?}");
+}
+
+#[tokio::test]
+async fn wrong_types_and_missing_fields_are_no_tasks() {
+    let cases = [
+        ("[]", "not an object"),
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ("{}", "has no `id`"),
+        (&TASK.replace(r#""priority":0"#, r#""priority":"0""#), "`priority`"),
+        (&TASK.replace(r#""priority":0"#, r#""priority":0.0"#), "`priority`"),
+        (&TASK.replace(r#""routes":["default"]"#, r#""routes":[]"#), "`routes`"),
+        (&TASK.replace(r#""args":{}"#, r#""args":null"#), "`args`"),
+        (&TASK.replace(r#""finished_at":null"#, r#""finished_at":"yesterday""#), "`finished_at`"),
+    ];
+    for (body, part) in cases {
+        let server = LyingServer::start([ok(body)]).await;
+        assert_protocol(server.client().task(&queue(), task_id()).await, part);
+        assert_eq!(server.requests().len(), 1, "nonsense is not asked for again");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_count_is_no_answer_to_a_grouped_one() {
+    let server = LyingServer::start([ok(r#"{"count":5}"#)]).await;
+    let client = server.client();
+    let tasks = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
+    assert_protocol(client.group_tasks(&queue(), &tasks).await, "plain count");
+    let workers = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
+    assert_protocol(client.group_workers(&queue(), &workers).await, "plain count");
+    assert_eq!(client.count_tasks(&queue(), &TaskSelection::all()).await, Ok(5));
+}
+
+#[tokio::test]
+async fn groups_by_other_dimensions_are_refused() {
+    let page = r#"{"group_by":["routes"],"count":1,"items":[{"key":{"routes":"a"},"count":1}],"next_cursor":null}"#;
+    let server = LyingServer::start([ok(page)]).await;
+    let query = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
+    assert_protocol(server.client().group_tasks(&queue(), &query).await, "grouped by something else");
+}
+
+#[tokio::test]
+async fn an_endless_body_is_given_up() {
+    const MIB: usize = 1_048_576;
+    let server = LyingServer::start([answer(200, "", vec![b' '; 33 * MIB])]).await;
+    assert_protocol(server.client().task(&queue(), task_id()).await, "exceeds");
+    let server = LyingServer::start([answer(200, "", [&vec![b' '; 31 * MIB], TASK.as_bytes()].concat())]).await;
+    assert!(server.client().task(&queue(), task_id()).await.is_ok(), "a large body is fine");
+}
+
+#[tokio::test]
+async fn successes_of_another_kind_are_refused() {
+    let server = LyingServer::start([answer(204, "", "")]).await;
+    assert_protocol(server.client().task(&queue(), task_id()).await, "status 204");
+}
+
+#[tokio::test]
+async fn errors_that_are_not_in_the_envelope_are_nonsense() {
+    let server = LyingServer::start([answer(404, "Content-Type: text/html\r\n", "<h1>Not Found</h1>")]).await;
+    assert_protocol(server.client().task(&queue(), task_id()).await, "envelope");
+}
+
+#[tokio::test]
+async fn refusals_carry_their_code() {
+    let server = LyingServer::start([refusal(401, "unauthorized", "")]).await;
+    let error = server.client().queues().await.unwrap_err();
+    assert_eq!(error.code(), Some(taskqueue_client::ErrorCode::Unauthorized));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_claim_about_another_run_is_refused() {
+    let claim = |run: &str| {
+        ok(&format!(r#"{{"task":{TASK},"run_id":"{run}","lease_expires_at":"2026-01-01T00:05:00.000000Z"}}"#))
+    };
+    let request = ClaimRequest::new(route(), run_id()).retrying();
+    let server = LyingServer::start([claim("r_otherotherxx")]).await;
+    assert_protocol(server.client().claim(&queue(), &request).await, "another run");
+    let server = LyingServer::start([claim("r_000000000001")]).await;
+    assert!(server.client().claim(&queue(), &request).await.unwrap().claim.is_some());
+}
+
+#[tokio::test]
+async fn a_walk_that_would_never_end_is_ended() {
+    let server = LyingServer::start([ok(r#"{"items":[],"next_cursor":"same"}"#)]).await;
+    let mut walk = server.client().walk_tasks(&queue(), TaskQuery::default());
+    assert_protocol(walk.next().await, "cursor");
+    assert_eq!(server.requests().len(), 2);
+}
