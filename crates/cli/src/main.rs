@@ -2,11 +2,20 @@
 
 mod args;
 mod commands;
+mod config;
+mod confirm;
+mod connect;
+mod explain;
 mod failure;
+mod identity;
+mod live;
 mod logging;
+mod objects;
 mod open_files;
 mod open_store;
 mod output;
+mod progress;
+mod sweep;
 mod token;
 
 use std::process::ExitCode;
@@ -20,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let outcome = args::parse(std::env::args_os()).and_then(|parsed| match parsed {
-        Parsed::Command(command) => commands::run(command),
+        Parsed::Command(command) => commands::run(*command),
         Parsed::Text(text) => {
             output::data(&text);
             Ok(())
@@ -29,16 +38,19 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::error(failure.message());
+            output::failure(&failure);
             ExitCode::from(exit_code(&failure))
         }
     }
 }
 
-/// 2: the command line is wrong. 1: it is right, but what it asks for was refused.
+/// 0: done, as far as anybody wanted to see it. 1: the command line is right, but what it asks for was refused or failed.
+/// 2: the command line or the configuration is wrong. 3: the server was not reached.
 fn exit_code(failure: &Failure) -> u8 {
     match failure {
+        Failure::ReaderGone => 0,
+        Failure::Refused(_) | Failure::RefusedAt { .. } | Failure::Unfinished => 1,
         Failure::Usage(_) => 2,
-        Failure::Refused(_) => 1,
+        Failure::Unreachable(_) => 3,
     }
 }

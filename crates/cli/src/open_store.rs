@@ -1,4 +1,4 @@
-//! From the name of a database to an open store. The only place that names a backend.
+//! From the name of a database to an open store. The only place that names both backends.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,41 +6,106 @@ use std::sync::Arc;
 
 use taskqueue_store::Store;
 use taskqueue_store::clock::SystemClock;
-use taskqueue_store_sqlite::{Options, SqliteStore};
+use taskqueue_store::transfer::{Source, Target, TransferError};
+use taskqueue_store_postgres::{Address, PostgresStore, PostgresTransfer};
+use taskqueue_store_sqlite::{SqliteStore, SqliteTransfer};
 
 use crate::failure::Failure;
 
+/// The environment variable with the password of PostgreSQL, for URLs that hold none, as for its own programs.
+const PASSWORD: &str = "PGPASSWORD";
+
 /// Which database.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Database {
     /// A file of the embedded backend.
     Sqlite(PathBuf),
+    /// A database of the scale-out backend.
+    Postgres(Box<Address>),
 }
 
 impl FromStr for Database {
-    type Err = &'static str;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "write a path or sqlite:PATH";
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return Err("PostgreSQL is not supported by this build yet; write a path or sqlite:PATH");
+        const FORM: &str = "write a path, sqlite:PATH or postgres://USER@HOST/DATABASE";
+        if text.starts_with("postgres:") || text.starts_with("postgresql:") {
+            return Address::parse(text)
+                .map(|address| Self::Postgres(address.into()))
+                .map_err(|error| error.to_string());
         }
         let path = text.strip_prefix("sqlite:").unwrap_or(text);
         // SQLite has names of its own: `:memory:` would forget everything, `file:` carries options.
         let special = path.is_empty() || path.starts_with(':') || path.starts_with("file:") || path.contains("://");
         // `sqlite://x.db` looks relative and would be a file in the root directory.
         let slashes = path.starts_with("//") && !path.starts_with("///");
-        if special || slashes { Err(FORM) } else { Ok(Self::Sqlite(path.into())) }
+        if special || slashes { Err(FORM.to_owned()) } else { Ok(Self::Sqlite(path.into())) }
     }
 }
 
-/// Opens the store, or says why not.
-pub(crate) fn open(database: &Database, outage_credit_seconds: i64) -> Result<Arc<dyn Store>, Failure> {
-    let Database::Sqlite(path) = database;
-    match SqliteStore::open(path, Arc::new(SystemClock::new()), &Options { outage_credit_seconds }) {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(error) => Err(Failure::Refused(error.to_string())),
+/// Opens the store, or says why not. The schema is one of PostgreSQL.
+pub(crate) async fn open(
+    database: &Database,
+    schema: Option<&str>,
+    outage_credit_seconds: i64,
+) -> Result<Arc<dyn Store>, Failure> {
+    match database {
+        Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema")),
+        Database::Sqlite(path) => {
+            let options = taskqueue_store_sqlite::Options { outage_credit_seconds };
+            let store = SqliteStore::open(path, Arc::new(SystemClock::new()), &options);
+            store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
+        }
+        Database::Postgres(address) => {
+            let schema = schema_or_default(schema);
+            let options = taskqueue_store_postgres::Options { schema, outage_credit_seconds, ..Default::default() };
+            let store = PostgresStore::open(with_password(address), options).await;
+            store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
+        }
     }
+}
+
+/// The database to copy from, or why it cannot be had.
+pub(crate) async fn source(database: &Database, schema: Option<&str>) -> Result<Box<dyn Source>, Failure> {
+    let opened: Result<Box<dyn Source>, TransferError> = match database {
+        Database::Sqlite(_) if schema.is_some() => return Err(no_schemas("--from-schema")),
+        Database::Sqlite(path) => SqliteTransfer::source(path).map(|side| Box::new(side) as _),
+        Database::Postgres(address) => {
+            let side = PostgresTransfer::source(with_password(address), &schema_or_default(schema)).await;
+            side.map(|side| Box::new(side) as _)
+        }
+    };
+    opened.map_err(|error| side_refused("--from", &error))
+}
+
+/// The database to copy to, or why it cannot be had.
+pub(crate) async fn target(database: &Database, schema: Option<&str>) -> Result<Box<dyn Target>, Failure> {
+    let opened: Result<Box<dyn Target>, TransferError> = match database {
+        Database::Sqlite(_) if schema.is_some() => return Err(no_schemas("--to-schema")),
+        Database::Sqlite(path) => SqliteTransfer::target(path).map(|side| Box::new(side) as _),
+        Database::Postgres(address) => {
+            let side = PostgresTransfer::target(with_password(address), &schema_or_default(schema)).await;
+            side.map(|side| Box::new(side) as _)
+        }
+    };
+    opened.map_err(|error| side_refused("--to", &error))
+}
+
+fn with_password(address: &Address) -> Address {
+    address.clone().with_password(std::env::var(PASSWORD).ok())
+}
+
+fn schema_or_default(schema: Option<&str>) -> String {
+    schema.map_or_else(|| taskqueue_store_postgres::Options::default().schema, str::to_owned)
+}
+
+fn no_schemas(flag: &str) -> Failure {
+    Failure::Usage(format!("{flag} is for PostgreSQL; an SQLite file has no schemas"))
+}
+
+/// The stores speak of the one flag that a server has for its database.
+fn side_refused(flag: &str, error: &TransferError) -> Failure {
+    Failure::Refused(format!("{flag}: {}", error.to_string().replace("--database", flag)))
 }
 
 #[cfg(test)]
@@ -58,8 +123,23 @@ mod tests {
             ("odd:name.db", "odd:name.db"),
         ];
         for (text, path) in cases {
-            assert_eq!(text.parse(), Ok(Database::Sqlite(path.into())), "{text}");
+            let parsed = text.parse();
+            assert!(matches!(&parsed, Ok(Database::Sqlite(found)) if found.as_os_str() == path), "{text}: {parsed:?}");
         }
+    }
+
+    #[test]
+    fn a_url_is_a_postgresql_database_and_its_password_is_never_shown() {
+        for text in ["postgres://u:secret@h/d", "postgresql://u:secret@h:5433,i/d?sslmode=verify-full"] {
+            let parsed = text.parse::<Database>();
+            assert!(matches!(parsed, Ok(Database::Postgres(_))), "{text}");
+            assert!(!format!("{parsed:?}").contains("secret"));
+        }
+        let wrong = "postgres://u:secret@h/d?sslmode=maybe".parse::<Database>();
+        assert!(
+            wrong.as_ref().is_err_and(|message| message.contains("sslmode") && !message.contains("secret")),
+            "{wrong:?}"
+        );
     }
 
     #[test]

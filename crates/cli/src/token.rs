@@ -23,16 +23,16 @@ pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Op
     }
 }
 
-/// Editors and `echo` end a file with a line end, which is not part of the token.
 fn from_file(path: &Path) -> Result<Token, Failure> {
-    let name = path.display().to_string();
-    let bytes =
-        fs::read(path).map_err(|error| Failure::Refused(format!("cannot read the token file {name}: {error}")))?;
-    let text = std::str::from_utf8(&bytes).ok();
-    checked(
-        text.map(|text| text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line))),
-        &name,
-    )
+    checked(Some(&file_text(path)?), &path.display().to_string())
+}
+
+/// What a token file holds. Editors and `echo` end a file with a line end, which is not part of the token.
+pub(crate) fn file_text(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::Refused(format!("cannot read the token file {name}: {error}")))?;
+    Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
 }
 
 fn checked(text: Option<&str>, source: &str) -> Result<Token, Failure> {
@@ -54,7 +54,7 @@ mod tests {
             Ok(None) => "none",
             Ok(Some(_)) => "token",
             Err(Failure::Usage(_)) => "usage",
-            Err(Failure::Refused(_)) => "refused",
+            Err(_) => "refused",
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
         fs::write(&path, "hush hush").unwrap();
         for loaded in [load(Some(&path), None), load(None, Some("hush hush".into()))] {
             let failure = loaded.map(|_| ()).unwrap_err();
-            assert!(!failure.message().contains("hush"), "{}", failure.message());
+            assert!(failure.message().is_some_and(|message| !message.contains("hush")), "{failure:?}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Command lines as tables: what is understood, what is refused and in which words.
 
+use std::path::Path;
+
 use clap::CommandFactory;
 
 use super::*;
@@ -10,7 +12,10 @@ fn parse_words(line: &str) -> Result<Parsed, Failure> {
 
 fn serve(line: &str) -> ServeArgs {
     match parse_words(&format!("serve {line}")) {
-        Ok(Parsed::Command(Command::Serve(args))) => args,
+        Ok(Parsed::Command(command)) => match *command {
+            Command::Serve(args) => args,
+            other => panic!("{line}: {other:?}"),
+        },
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -24,7 +29,7 @@ fn the_command_line_is_consistent() {
 fn without_flags_the_server_is_local_and_embedded() {
     let args = serve("");
     assert_eq!(args.listen.to_string(), "127.0.0.1:8000");
-    assert_eq!(args.database, Database::Sqlite("taskqueue.db".into()));
+    assert!(matches!(args.database, Database::Sqlite(path) if path == Path::new("taskqueue.db")));
     assert_eq!((args.queues.len(), args.token_file, args.outage_credit), (0, None, 90));
     assert_eq!((args.log_format, args.log_level), (LogFormat::Text, LogLevel::Info));
 }
@@ -36,7 +41,7 @@ fn every_flag_is_understood() {
          --log-format json --log-level warn",
     );
     assert_eq!(args.listen.to_string(), "[::1]:0");
-    assert_eq!(args.database, Database::Sqlite("/x/y.db".into()));
+    assert!(matches!(args.database, Database::Sqlite(path) if path == Path::new("/x/y.db")));
     assert_eq!(args.queues.iter().map(QueueName::as_str).collect::<Vec<_>>(), ["a", "b.c"]);
     assert_eq!((args.token_file, args.outage_credit), (Some("t".into()), 0));
     assert_eq!((args.log_format, args.log_level), (LogFormat::Json, LogLevel::Warn));
@@ -51,8 +56,8 @@ fn a_wrong_command_line_is_one_line_that_names_what_is_wrong() {
         ("serve extra", "'extra'"),
         ("serve --listen 8000", "HOST:PORT"),
         ("serve --listen localhost:99999", "65535"),
-        ("serve --database postgres://localhost/tq", "PostgreSQL"),
-        ("serve --database postgresql://localhost/tq", "PostgreSQL"),
+        ("serve --database postgres:localhost", "postgres://"),
+        ("serve --database postgres://localhost/tq?sslmode=maybe", "sslmode"),
         ("serve --database mysql://localhost/tq", "sqlite:PATH"),
         ("serve --database sqlite:", "sqlite:PATH"),
         ("serve --queue=-x", "A-Z"),
@@ -62,6 +67,10 @@ fn a_wrong_command_line_is_one_line_that_names_what_is_wrong() {
         ("serve --log-format xml", "json"),
         ("serve --log-level loud", "info"),
         ("serve --token secret", "--token-file"),
+        ("migrate", "--from"),
+        ("migrate --from a.db", "--to"),
+        ("migrate --from a.db --to mysql://x/y", "sqlite:PATH"),
+        ("migrate --form a.db", "taskqueue migrate --help"),
     ];
     for (line, expected) in cases {
         match parse_words(line) {
@@ -75,6 +84,15 @@ fn a_wrong_command_line_is_one_line_that_names_what_is_wrong() {
 }
 
 #[test]
+fn a_database_that_is_refused_is_not_shown() {
+    for url in ["postgres://u:hush@h/d?sslmode=maybe", "postgres:hush", "mysql://u:hush@h/d", "postgres://u:/hush@h/d"]
+    {
+        let refused = parse_words(&format!("serve --database {url}"));
+        assert!(matches!(&refused, Err(Failure::Usage(message)) if !message.contains("hush")), "{url}: {refused:?}");
+    }
+}
+
+#[test]
 fn help_and_version_are_shown() {
     let cases = [
         ("--help", "serve"),
@@ -82,6 +100,9 @@ fn help_and_version_are_shown() {
         ("serve --help", "--listen unix:/run/taskqueue.sock"),
         ("serve --help", "TASKQUEUE_DATABASE"),
         ("serve --help", "Exit codes"),
+        ("--help", "migrate"),
+        ("migrate --help", "TASKQUEUE_MIGRATE_TO"),
+        ("migrate --help", "Exit codes"),
     ];
     for (line, expected) in cases {
         match parse_words(line) {

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
     let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, token.is_some()).await?;
-    let store = open_store::open(&args.database, args.outage_credit)?;
+    let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
     for queue in args.queues {
         store.write(Command::CreateQueue(queue)).await.map_err(refused)?;
     }

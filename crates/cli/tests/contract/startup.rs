@@ -1,70 +1,19 @@
 //! The command `serve`: arguments, what it refuses to start with, what it prints, and how it stops
 //! (decisions.md section 15; exit status 2 for bad arguments, 1 with one line on standard error for everything else).
+//! What is about the database itself stands in `startup_sqlite.rs` and in `startup_postgres.rs`.
 
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::database::Database;
 use crate::support::*;
 
 /// How long a graceful stop may take (invariants.md, L4).
 const GRACE: Duration = Duration::from_secs(10);
-
-/// Arguments of a server on a free port and this database.
-fn serve(database: &Path) -> Vec<&str> {
-    vec!["serve", "--listen", "127.0.0.1:0", "--database", database.to_str().unwrap()]
-}
-
-/// The command ends with status 1, prints nothing and says why in one line; gives the line.
-#[track_caller]
-fn assert_refuses(arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let exit = run(arguments, environment);
-    assert_eq!(exit.code, Some(1), "{arguments:?} {environment:?}: {exit:?}");
-    assert!(exit.stdout.is_empty(), "{exit:?}");
-    let lines: Vec<&str> = exit.stderr.lines().collect();
-    assert!(lines.len() == 1 && !lines[0].trim().is_empty(), "one line on standard error: {exit:?}");
-    assert!(!exit.stderr.contains("panicked"), "{exit:?}");
-    lines[0].to_owned()
-}
-
-/// An SQLite database of another program with a table `notes`: two pages, built by hand because tests have no SQLite.
-fn foreign_database(application_id: u32) -> Vec<u8> {
-    const PAGE: usize = 4096;
-    let sql = b"CREATE TABLE notes(x)";
-    let text = |length: usize| u8::try_from(13 + 2 * length).unwrap();
-    let mut record = vec![6, text(5), text(5), text(5), 1, text(sql.len())];
-    record.extend(b"tablenotesnotes\x02");
-    record.extend(sql);
-    let mut cell = vec![u8::try_from(record.len()).unwrap(), 1];
-    cell.extend(record);
-    let start = PAGE - cell.len();
-    let mut file = vec![0; 2 * PAGE];
-    file[..24].copy_from_slice(b"SQLite format 3\0\x10\x00\x01\x01\x00\x40\x20\x20");
-    for (offset, value) in [(24, 1), (28, 2), (40, 1), (44, 4), (56, 1), (68, application_id), (92, 1), (96, 3_045_000)]
-    {
-        file[offset..offset + 4].copy_from_slice(&u32::to_be_bytes(value));
-    }
-    let start_bytes = u16::try_from(start).unwrap().to_be_bytes();
-    file[100..110].copy_from_slice(&[
-        0x0d,
-        0,
-        0,
-        0,
-        1,
-        start_bytes[0],
-        start_bytes[1],
-        0,
-        start_bytes[0],
-        start_bytes[1],
-    ]);
-    file[start..PAGE].copy_from_slice(&cell);
-    file[PAGE..PAGE + 8].copy_from_slice(&[0x0d, 0, 0, 0, 0, 0x10, 0, 0]);
-    file
-}
 
 #[test]
 fn bad_arguments_are_status_2() {
@@ -95,12 +44,12 @@ fn help_and_version_are_printed() {
 
 #[test]
 fn values_that_make_no_sense_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let database = directory.path().join("q.db");
+    let database = Database::new();
+    let database = database.argument();
     for extra in
         [["--listen", "nonsense"], ["--queue", ".bad"], ["--log-level", "nonsense"], ["--outage-credit", "soon"]]
     {
-        let mut arguments = vec!["serve", "--database", database.to_str().unwrap()];
+        let mut arguments = vec!["serve", "--database", &database];
         if extra[0] != "--listen" {
             arguments.extend(["--listen", "127.0.0.1:0"]);
         }
@@ -124,19 +73,19 @@ fn exactly_one_line_is_printed_the_base_url() {
 
 #[test]
 fn a_taken_port_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let database = directory.path().join("q.db");
+    let database = Database::new();
+    let database = database.argument();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    assert_refuses(&["serve", "--listen", &address, "--database", database.to_str().unwrap()], &[]);
+    assert_refuses(&["serve", "--listen", &address, "--database", &database], &[]);
 }
 
 #[test]
 fn a_public_address_needs_a_token() {
-    let directory = tempfile::tempdir().unwrap();
-    let database = directory.path().join("q.db");
+    let database = Database::new();
+    let database = database.argument();
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let message = assert_refuses(&["serve", "--listen", address, "--database", database.to_str().unwrap()], &[]);
+        let message = assert_refuses(&["serve", "--listen", address, "--database", &database], &[]);
         assert!(message.to_lowercase().contains("token"), "{message}");
     }
 }
@@ -149,10 +98,10 @@ fn a_public_address_with_a_token_and_a_loopback_address_without_one_are_served()
 
 #[test]
 fn a_token_must_be_visible_ascii() {
-    let directory = tempfile::tempdir().unwrap();
-    let database = directory.path().join("q.db");
+    let database = Database::new();
+    let database = database.argument();
     for token in ["", " ", "a b", "a\tb", "a\n", "é", "a\u{7f}", "\u{1}"] {
-        let message = assert_refuses(&serve(&database), &[("TASKQUEUE_TOKEN", token)]);
+        let message = assert_refuses(&serving(&database), &[("TASKQUEUE_TOKEN", token)]);
         assert!(token.trim().is_empty() || !message.contains(token), "the token is shown: {message}");
     }
 }
@@ -178,56 +127,14 @@ fn a_token_may_come_from_a_file() {
 
 #[test]
 fn an_unusable_token_file_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let (database, file) = (directory.path().join("q.db"), directory.path().join("token"));
-    let mut arguments = serve(&database);
+    let (directory, database) = (tempfile::tempdir().unwrap(), Database::new());
+    let (file, database) = (directory.path().join("token"), database.argument());
+    let mut arguments = serving(&database);
     arguments.extend(["--token-file", file.to_str().unwrap()]);
     assert_refuses(&arguments, &[]);
     for content in ["", "\n", "two words", "two\nlines", "é"] {
         fs::write(&file, content).unwrap();
         assert_refuses(&arguments, &[]);
-    }
-}
-
-#[test]
-fn a_second_server_on_the_same_file_is_refused() {
-    let mut server = Server::with_queue();
-    let database = server.database();
-    assert_refuses(&serve(&database), &[]);
-    server.create(1, json!({}));
-    assert_refuses(&serve(&database), &[]);
-    server.kill();
-    server.start_again();
-    assert_eq!(server.ids(""), [1]);
-}
-
-#[test]
-fn files_that_are_no_database_of_ours_are_refused_and_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut broken = foreign_database(0);
-    broken[100..].fill(0xa5);
-    let files = [
-        b"This is a letter, not a database.\n".repeat(200),
-        vec![0; 8192],
-        broken,
-        foreign_database(0),
-        foreign_database(0x4d50_4254),
-    ];
-    for (n, content) in files.iter().enumerate() {
-        let path = directory.path().join(format!("file-{n}"));
-        fs::write(&path, content).unwrap();
-        assert_refuses(&serve(&path), &[]);
-        assert!(fs::read(&path).unwrap() == *content, "file {n} was changed");
-    }
-}
-
-#[test]
-fn unwritable_places_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("file");
-    fs::write(&file, "x").unwrap();
-    for path in [directory.path().to_owned(), directory.path().join("missing/q.db"), file.join("q.db")] {
-        assert_refuses(&serve(&path), &[]);
     }
 }
 

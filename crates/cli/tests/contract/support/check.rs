@@ -34,7 +34,7 @@ fn assert_envelope(response: &Response) {
     assert!(error["code"].is_string() && error["details"].is_object(), "{response:?}");
     let exact = json!({"error": {"code": error["code"], "message": message, "details": error["details"]}});
     assert_eq!(body, exact, "{response:?}");
-    for inside in ["rusqlite", "panicked at", ".rs:", "SQLITE_", "/src/"] {
+    for inside in ["rusqlite", "postgres", "panicked at", ".rs:", "SQLITE_", "SQLSTATE", "/src/"] {
         assert!(!response.text().contains(inside), "{inside:?} is nobody's business: {response:?}");
     }
 }

@@ -1,18 +1,20 @@
 //! The real binary as a child process: started on a free port and an own database, stopped politely or not at all politely.
-//! One server per test; it dies with the value that owns it.
+//! One server per test; it dies with the value that owns it. Which kind of database it has is decided by the `main.rs` of
+//! the tests.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::{Connection, Request, Response, assert_general_rules};
+use crate::database::Database;
 
 /// How long a child may take to say its address or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,26 +80,46 @@ pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Exit {
     Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
 }
 
+/// Arguments of a server on a free port and this database, for `run`.
+pub(crate) fn serving(database: &str) -> Vec<&str> {
+    vec!["serve", "--listen", "127.0.0.1:0", "--database", database]
+}
+
+/// The command ends with status 1, prints nothing and says why in one line; gives the line.
+#[track_caller]
+pub(crate) fn assert_refuses(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let exit = run(arguments, environment);
+    assert_eq!(exit.code, Some(1), "{arguments:?} {environment:?}: {exit:?}");
+    assert!(exit.stdout.is_empty(), "{exit:?}");
+    let lines: Vec<&str> = exit.stderr.lines().collect();
+    assert!(lines.len() == 1 && !lines[0].trim().is_empty(), "one line on standard error: {exit:?}");
+    assert!(!exit.stderr.contains("panicked"), "{exit:?}");
+    lines[0].to_owned()
+}
+
 /// The binary in an environment that configures nothing.
 fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("TASKQUEUE_") || text.starts_with("RUST_") {
+        if ["TASKQUEUE_", "RUST_", "PG"].iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
     command
 }
 
-/// A running server with its database directory and a pool of connections to it.
+/// A running server with its database and a pool of connections to it.
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) token: Option<String>,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     process: Process,
     connections: Mutex<Vec<Connection>>,
     directory: TempDir,
+    // After the process, which must not see its database go.
+    pub(crate) database: Arc<Database>,
 }
 
 impl Server {
@@ -123,22 +145,44 @@ impl Server {
     }
 
     pub(crate) fn launch(token: Option<&str>, arguments: &[&str]) -> Self {
+        Self::launch_on(Arc::new(Database::new()), token, arguments)
+    }
+
+    /// A server on a database that others may have, too.
+    pub(crate) fn launch_on(database: Arc<Database>, token: Option<&str>, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let stderr = appending(&directory.path().join("stderr"));
-        Self::launch_in(directory, token, arguments, stderr)
+        Self::launch_in(directory, database, token, arguments, &[], stderr)
+    }
+
+    /// A server in an environment of its own.
+    #[allow(dead_code, reason = "for those who start several servers")]
+    pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
+        let stderr = appending(&directory.path().join("stderr"));
+        Self::launch_in(directory, database, None, arguments, environment, stderr)
     }
 
     /// A server that logs every request to `stderr`.
     pub(crate) fn logging_to(stderr: impl Into<Stdio>) -> Self {
-        Self::launch_in(tempfile::tempdir().unwrap(), None, &["--log-level", "info"], stderr.into())
+        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
+        Self::launch_in(directory, database, None, &["--log-level", "info"], &[], stderr.into())
     }
 
-    fn launch_in(directory: TempDir, token: Option<&str>, arguments: &[&str], stderr: Stdio) -> Self {
+    fn launch_in(
+        directory: TempDir,
+        database: Arc<Database>,
+        token: Option<&str>,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        stderr: Stdio,
+    ) -> Self {
         let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-        let process = Process::spawn(serve(directory.path(), token, &arguments), stderr);
-        let connections = Mutex::default();
-        let token = token.map(str::to_owned);
-        let mut server = Self { address: String::new(), token, arguments, process, connections, directory };
+        let environment: Vec<_> = environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        let process = Process::spawn(serve(&database, token, &arguments, &environment), stderr);
+        let (token, connections) = (token.map(str::to_owned), Mutex::default());
+        let address = String::new();
+        let mut server = Self { address, token, arguments, environment, process, connections, directory, database };
         server.read_address();
         server
     }
@@ -151,17 +195,13 @@ impl Server {
         self.address = line.strip_prefix("http://").unwrap_or(&line).to_owned();
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    pub(crate) fn database(&self) -> PathBuf {
-        self.path("q.db")
-    }
-
     /// Everything that the server wrote to standard error so far, earlier starts included.
     pub(crate) fn stderr(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.path("stderr")).unwrap_or_default()).into_owned()
+        String::from_utf8_lossy(&fs::read(self.stderr_file()).unwrap_or_default()).into_owned()
+    }
+
+    fn stderr_file(&self) -> PathBuf {
+        self.directory.path().join("stderr")
     }
 
     pub(crate) fn process_id(&self) -> u32 {
@@ -194,8 +234,8 @@ impl Server {
 
     /// Starts a stopped server again, on the same database and another port.
     pub(crate) fn start_again(&mut self) {
-        let command = serve(self.directory.path(), self.token.as_deref(), &self.arguments);
-        self.process = Process::spawn(command, appending(&self.path("stderr")));
+        let command = serve(&self.database, self.token.as_deref(), &self.arguments, &self.environment);
+        self.process = Process::spawn(command, appending(&self.stderr_file()));
         self.read_address();
     }
 
@@ -239,8 +279,8 @@ fn appending(path: &Path) -> Stdio {
     File::options().append(true).create(true).open(path).unwrap().into()
 }
 
-/// The command line of a server; `--listen` and `--log-level` among the arguments replace what is usual here.
-fn serve(directory: &Path, token: Option<&str>, arguments: &[String]) -> Command {
+/// The command line of a server; `--listen`, `--log-level` and `--database` among the arguments replace what is usual here.
+fn serve(database: &Database, token: Option<&str>, arguments: &[String], environment: &[(String, String)]) -> Command {
     let mut command = binary();
     command.arg("serve").args(arguments);
     for usual in [["--log-level", "warn"], ["--listen", "127.0.0.1:0"]] {
@@ -248,7 +288,10 @@ fn serve(directory: &Path, token: Option<&str>, arguments: &[String]) -> Command
             command.args(usual);
         }
     }
-    command.arg("--database").arg(directory.join("q.db"));
+    if !arguments.iter().any(|argument| argument == "--database") {
+        database.name_to(&mut command);
+    }
     command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command
 }

@@ -1,0 +1,58 @@
+//! Flags that every client command has: where the server is, which queue, and how results look. What is not given here
+//! comes from the environment or a file (`config/`).
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use taskqueue_core::ids::QueueName;
+
+use super::values::queue_name;
+
+/// The heading of these flags in the help, apart from what is special to a command.
+const HEADING: &str = "Connection and output";
+
+/// How to reach the server.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConnectionArgs {
+    /// The server: http://HOST:PORT, https://HOST or unix:PATH [env: TASKQUEUE_URL]
+    #[arg(long, value_name = "URL", global = true, help_heading = HEADING)]
+    pub(crate) url: Option<String>,
+
+    /// A file with the token to show [env: TASKQUEUE_TOKEN, the token itself]
+    #[arg(long, value_name = "PATH", global = true, help_heading = HEADING)]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Show the token over plain HTTP to another machine, where everybody on the way can read it
+    #[arg(long, global = true, help_heading = HEADING)]
+    pub(crate) allow_insecure_token: bool,
+}
+
+/// Which queue.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct QueueArg {
+    /// The queue [env: TASKQUEUE_QUEUE] [default: default]
+    #[arg(short, long, value_name = "NAME", global = true, value_parser = queue_name, help_heading = HEADING)]
+    pub(crate) queue: Option<QueueName>,
+}
+
+/// How results look.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// How results look on standard output
+    #[arg(short, long, value_enum, value_name = "FORMAT", global = true, default_value_t = Format::Table,
+          help_heading = HEADING)]
+    pub(crate) output: Format,
+}
+
+/// How results look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people: aligned columns, times as ages
+    Table,
+    /// For programs: one JSON value, with the fields of the HTTP API
+    Json,
+    /// For programs: one JSON object per line
+    Jsonl,
+    /// For scripts: only ids, names or counts, one per line
+    Quiet,
+}

@@ -1,0 +1,202 @@
+//! `taskqueue task ...`: what can be done with tasks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use taskqueue_core::ids::TaskId;
+
+use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
+use super::definition::{ChangeArgs, DefinitionArgs, ObjectArgs};
+use super::selection::{ListArgs, SelectionArgs, TargetArgs};
+use super::values::{TaskDimensions, duration, task_dimensions, task_id};
+
+const SUBMIT_EXAMPLES: &str = "\
+Examples:
+  taskqueue task submit --name warm-up --arg lr=0.1 --arg model=resnet50
+  taskqueue task submit --args '{\"lr\": 0.1}' --route gpu --priority 5
+  generate | taskqueue task submit --from -
+
+A value of --arg is JSON where it is JSON, and text otherwise: lr=0.1 is a number,
+model=resnet50 a string, model='\"7\"' the string 7.
+
+With --from each line is one task: an object with any of name, args, metadata, priority,
+max_attempts, routes, and id. A line without id gets one that is derived from its content,
+so the same file can be submitted again, after an interruption or by mistake, and nothing
+is created twice. Equal lines are different tasks: three of them make three, and a
+repetition makes none. Tasks are created in about the order of the lines.";
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  taskqueue task sweep --arg lr=0.1,0.01 --arg seed=1..5            ten tasks
+  taskqueue task sweep --arg model=a,b --arg width=64..256..64 --route gpu --dry-run
+
+A value is a list with commas; A..B counts from A to B, both included, and A..B..S in steps
+of S. Text with commas or dots of its own stands in quotes: 'file=\"a,b\"'.
+
+Ids are derived from the content, so the same sweep can be run again and nothing is created
+twice. What --dry-run prints with --output jsonl can be given to task submit --from.";
+
+const SELECT_EXAMPLES: &str = "\
+Tasks are named by id, or selected. Before selected tasks are changed you are told how many
+they are and asked; --yes answers for you, which programs have to do.";
+
+/// Tasks.
+#[derive(Debug, Args)]
+pub(crate) struct TaskArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) queue: QueueArg,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(subcommand)]
+    pub(crate) command: TaskCommand,
+}
+
+/// What to do with tasks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TaskCommand {
+    /// Create one task, or one for each line of a file
+    #[command(after_help = SUBMIT_EXAMPLES)]
+    Submit(SubmitArgs),
+    /// Create a task for each combination of values
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(SweepArgs),
+    /// Show one task
+    Get(GetArgs),
+    /// List tasks
+    List(ListArgs),
+    /// Count tasks
+    Count(CountArgs),
+    /// Change tasks that are not running
+    #[command(after_help = SELECT_EXAMPLES)]
+    Update(UpdateArgs),
+    /// Take tasks out; a running one loses its run
+    #[command(after_help = SELECT_EXAMPLES)]
+    Cancel(ActionArgs),
+    /// Start pending, failed or cancelled tasks over
+    #[command(after_help = SELECT_EXAMPLES)]
+    Requeue(ActionArgs),
+    /// Delete tasks that are not running
+    #[command(after_help = SELECT_EXAMPLES)]
+    Delete(ActionArgs),
+    /// Wait until tasks have ended; succeeds only if all of them succeeded
+    Wait(WaitArgs),
+}
+
+impl TaskCommand {
+    /// The filter expression of the command, for messages about it.
+    pub(crate) fn filter(&self) -> Option<&str> {
+        let filter = match self {
+            Self::List(args) => &args.selection.filter,
+            Self::Count(args) => &args.selection.filter,
+            Self::Update(args) => &args.filter,
+            Self::Cancel(args) | Self::Requeue(args) | Self::Delete(args) => &args.target.selection.filter,
+            Self::Wait(args) => &args.target.selection.filter,
+            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) => &None,
+        };
+        filter.as_deref()
+    }
+}
+
+/// What to create.
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// The id of the task; without it a new one is made
+    #[arg(long, value_name = "ID", value_parser = task_id)]
+    pub(crate) id: Option<TaskId>,
+
+    #[command(flatten)]
+    pub(crate) object: ObjectArgs,
+
+    #[command(flatten)]
+    pub(crate) definition: DefinitionArgs,
+
+    /// One task per line of this file in JSON Lines; - reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "id", "args", "arg", "args_file", "name", "metadata", "priority", "max_attempts", "routes",
+    ])]
+    pub(crate) from: Option<PathBuf>,
+}
+
+/// Which combinations to create.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// A member of args and its values (repeatable): KEY=V1,V2,... or KEY=A..B
+    #[arg(long = "arg", value_name = "KEY=VALUES", required = true)]
+    pub(crate) arg: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) definition: DefinitionArgs,
+
+    /// Show the tasks and create none
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Which task.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The task
+    #[arg(value_name = "ID", value_parser = task_id)]
+    pub(crate) id: TaskId,
+}
+
+/// What to count.
+#[derive(Debug, Args)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+
+    /// Count by status, routes, or both, such as status,routes
+    #[arg(long, value_name = "FIELDS", value_parser = task_dimensions)]
+    pub(crate) group_by: Option<TaskDimensions>,
+}
+
+/// Which tasks to change, and what.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// The tasks, by id
+    #[arg(value_name = "ID", value_parser = task_id, required_unless_present = "filter", conflicts_with = "filter")]
+    pub(crate) ids: Vec<TaskId>,
+
+    /// All tasks for which this holds and which are not running, or none of them
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
+
+    #[command(flatten)]
+    pub(crate) consent: ConsentArgs,
+}
+
+/// Which tasks to act on.
+#[derive(Debug, Args)]
+pub(crate) struct ActionArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    pub(crate) consent: ConsentArgs,
+}
+
+/// Whether to ask.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ConsentArgs {
+    /// Do not ask before selected tasks are changed
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// What to wait for.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    /// Give up after this time, such as 30s, 5m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+}

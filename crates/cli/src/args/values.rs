@@ -1,0 +1,95 @@
+//! Single values on the command line: how each is written, and what is said when it is written wrongly.
+
+use std::time::Duration;
+
+use taskqueue_client::OrderField;
+use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+use taskqueue_core::ids::{QueueName, Route, TaskId};
+use taskqueue_core::task::Status;
+
+pub(crate) fn queue_name(text: &str) -> Result<QueueName, &'static str> {
+    QueueName::parse(text).ok_or("a queue name has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
+}
+
+pub(super) fn route(text: &str) -> Result<Route, &'static str> {
+    Route::parse(text).ok_or("a route has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
+}
+
+pub(super) fn task_id(text: &str) -> Result<TaskId, &'static str> {
+    TaskId::parse(text).ok_or("a task id is t_ and 12 of A-Z a-z 0-9 _ -")
+}
+
+pub(super) fn status(text: &str) -> Result<Status, &'static str> {
+    Status::parse(text).ok_or("use pending, running, succeeded, failed or cancelled")
+}
+
+pub(super) fn order_field(text: &str) -> Result<OrderField, String> {
+    OrderField::parse(text).ok_or_else(|| {
+        let fields: Vec<&str> = OrderField::ALL.iter().map(|field| field.as_str()).collect();
+        format!("use one of {}", fields.join(", "))
+    })
+}
+
+/// What tasks are grouped by, in this order.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskDimensions(pub(crate) Vec<TaskDimension>);
+
+pub(super) fn task_dimensions(text: &str) -> Result<TaskDimensions, &'static str> {
+    TaskDimension::parse_list(text).map(TaskDimensions).ok_or("use status, routes, or both with a comma")
+}
+
+/// What workers are grouped by, in this order.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerDimensions(pub(crate) Vec<WorkerDimension>);
+
+pub(super) fn worker_dimensions(text: &str) -> Result<WorkerDimensions, &'static str> {
+    WorkerDimension::parse_list(text).map(WorkerDimensions).ok_or("use status, route, or both with a comma")
+}
+
+/// A duration such as `30`, `30s`, `5m` or `2h`; a bare number means seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
+    const FORM: &str = "write a duration as 30s, 5m or 2h";
+    let (number, unit_seconds) = match text.char_indices().next_back() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3600),
+        Some((at, 'd')) => (&text[..at], 86_400),
+        _ => (text, 1),
+    };
+    let seconds = number.parse::<u32>().map_err(|_| FORM)?;
+    Ok(Duration::from_secs(u64::from(seconds) * unit_seconds))
+}
+
+/// Seconds from one look to the next, such as `2` or `0.5`.
+pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
+    const FORM: &str = "write seconds from 0.2 to 3600, such as 2 or 0.5";
+    let seconds: f64 = text.parse().map_err(|_| FORM)?;
+    if (0.2..=3600.0).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(FORM) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_seconds_within_reason() {
+        let cases = [("2", 2000), ("0.5", 500), ("0.2", 200), ("3600", 3_600_000)];
+        for (text, millis) in cases {
+            assert_eq!(interval(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "0", "-1", "0.1", "3601", "NaN", "inf", "2s"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_have_a_unit_or_are_seconds() {
+        let cases = [("30", 30), ("30s", 30), ("5m", 300), ("2h", 7200), ("1d", 86_400), ("0", 0)];
+        for (text, seconds) in cases {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "s", "-1", "1.5m", "5x", "5 m", "99999999999", "ä"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

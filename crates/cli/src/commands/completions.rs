@@ -1,0 +1,13 @@
+//! `taskqueue completions SHELL`
+
+use crate::args::{self, CompletionsArgs, Format};
+use crate::failure::Failure;
+use crate::output::Printer;
+
+pub(crate) fn run(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    let mut command = args::command_line();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    Printer::new(Format::Table).text(&String::from_utf8_lossy(&script))
+}

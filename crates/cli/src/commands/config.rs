@@ -1,0 +1,13 @@
+//! `taskqueue config show`. The token itself is never shown.
+
+use crate::args::{ConfigArgs, ConfigCommand};
+use crate::config::ClientConfig;
+use crate::failure::Failure;
+use crate::output::{Printer, SettingRecord};
+
+pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
+    let ConfigCommand::Show = args.command;
+    let settings = ClientConfig::load(&args.connection, &args.queue)?.settings();
+    let records: Vec<SettingRecord<'_>> = settings.iter().map(SettingRecord).collect();
+    Printer::new(args.output.output).list(&records)
+}

@@ -1,0 +1,63 @@
+//! `taskqueue migrate`: everything of one database to another, which must be empty. How it is done stands in
+//! `store::transfer`.
+
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use taskqueue_store::transfer::{Progress, Step, Totals, transfer};
+
+use crate::args::MigrateArgs;
+use crate::failure::Failure;
+use crate::{open_store, output};
+
+/// Moves everything, then says what that was.
+pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
+    let began = Instant::now();
+    // The source first: if there is none, no target is made.
+    let mut source = open_store::source(&args.from, args.from_schema.as_deref()).await?;
+    let target = open_store::target(&args.to, args.to_schema.as_deref()).await?;
+    let bar = bar();
+    let moved = transfer(&mut *source, target, &mut |progress| show(&bar, progress)).await;
+    bar.finish_and_clear();
+    let moved = moved.map_err(|error| Failure::Refused(error.to_string()))?;
+    output::data(&summary(&moved, began.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+/// On standard error, and hidden when that is no terminal.
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:9} {wide_bar} {human_pos}/{human_len} tasks, {eta} left");
+    // The template is a constant; should it be wrong all the same, the usual one is good enough.
+    ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    let step = match progress.step {
+        Step::Copying => "copying",
+        Step::Verifying => "verifying",
+    };
+    if bar.message() != step {
+        bar.set_message(step);
+        bar.reset_eta();
+    }
+    bar.set_length(progress.tasks);
+    bar.set_position(progress.done);
+}
+
+fn summary(moved: &Totals, seconds: f64) -> String {
+    let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (queues, tasks) = (counted(moved.queues, "queue"), counted(moved.tasks(), "task"));
+    let observations = counted(moved.observations, "observation");
+    format!("copied {queues}, {tasks} ({} running), {observations} in {seconds:.1} s", moved.running)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_says_what_was_copied() {
+        let moved = Totals { queues: 1, observations: 4, running: 17, ..Totals::default() };
+        assert_eq!(summary(&moved, 2.06), "copied 1 queue, 0 tasks (17 running), 4 observations in 2.1 s");
+    }
+}

@@ -1,0 +1,46 @@
+//! `task submit`: one task from flags, or many from a file.
+
+use std::path::Path;
+
+use super::create::{Creation, Planned};
+use super::lines::{self, Line};
+use crate::args::SubmitArgs;
+use crate::connect::Session;
+use crate::failure::Stop;
+use crate::identity::random_id;
+use crate::objects;
+use crate::progress::Progress;
+
+pub(super) async fn run(session: &Session, args: &SubmitArgs) -> Result<(), Stop> {
+    match &args.from {
+        Some(path) => from_file(session, path).await,
+        None => one(session, args).await,
+    }
+}
+
+async fn one(session: &Session, args: &SubmitArgs) -> Result<(), Stop> {
+    let definition = objects::definition(&args.definition, objects::args_object(&args.object)?)?;
+    let id = args.id.map_or_else(random_id, Ok)?;
+    let created = session.client.create_task(&session.queue, id, &definition).await?;
+    let word = if created.created { "created" } else { "already there" };
+    Ok(session.printer.done(&created.value, &format!("{id} {word}"))?)
+}
+
+async fn from_file(session: &Session, path: &Path) -> Result<(), Stop> {
+    let mut lines = lines::read(path)?;
+    let progress = match lines.bytes {
+        Some(bytes) => Progress::of_bytes("submitting", bytes),
+        None => Progress::unbounded("submitting"),
+    };
+    let mut creation = Creation::new(session, progress);
+    while let Some(line) = lines.receiver.recv().await {
+        let Line { number, end, task } = line?;
+        let place = format!("line {number}");
+        match task {
+            Ok((id, definition)) => creation.add(Planned { id, definition, place }).await?,
+            Err(why) => creation.refuse(&place, &why),
+        }
+        creation.advance(end);
+    }
+    creation.finish().await
+}

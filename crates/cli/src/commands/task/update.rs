@@ -1,0 +1,63 @@
+//! `task update`: new values for named tasks, one by one, or for all that match a filter at once.
+
+use taskqueue_client::{BulkUpdate, Status, TaskId, TaskSelection, Update};
+
+use crate::args::{ConsentArgs, UpdateArgs};
+use crate::confirm::confirm;
+use crate::connect::Session;
+use crate::explain::explain;
+use crate::failure::{Failure, Stop};
+use crate::objects;
+use crate::output::{self, Summary};
+
+pub(super) async fn run(session: &Session, args: &UpdateArgs) -> Result<(), Stop> {
+    let update = objects::update(&args.change)?;
+    match &args.filter {
+        Some(filter) => matching(session, filter, update, args.consent).await,
+        None => named(session, &args.ids, &update).await,
+    }
+}
+
+/// All tasks that match, or none of them: the server does it in one step.
+async fn matching(session: &Session, filter: &str, changes: Update, consent: ConsentArgs) -> Result<(), Stop> {
+    let selection = TaskSelection::all().filter(filter);
+    let count = session.client.count_tasks(&session.queue, &selection).await?;
+    let running = session.client.count_tasks(&session.queue, &selection.status(Status::Running)).await?;
+    let others = count.saturating_sub(running);
+    if others > 0 {
+        let plural = if others == 1 { "task" } else { "tasks" };
+        let left_out = if running > 0 { format!(" ({running} running left out)") } else { String::new() };
+        confirm(&format!("Update {others} {plural} of queue {}{left_out}?", session.queue), consent)?;
+    }
+    let updated = session.client.update_tasks(&session.queue, &BulkUpdate { filter: filter.into(), changes }).await?;
+    let counts = vec![
+        ("updated", updated.updated),
+        ("unchanged", updated.matched.saturating_sub(updated.updated)),
+        ("running_left_out", running),
+    ];
+    let summary = Summary { counts };
+    Ok(session.printer.done(&summary, &summary.sentence())?)
+}
+
+async fn named(session: &Session, ids: &[TaskId], update: &Update) -> Result<(), Stop> {
+    if let [id] = ids {
+        let task = session.client.update_task(&session.queue, *id, update).await?;
+        return Ok(session.printer.done(&task, &format!("{id} updated"))?);
+    }
+    let (mut updated, mut refused) = (0, 0);
+    for id in ids {
+        match session.client.update_task(&session.queue, *id, update).await {
+            Ok(_) => updated += 1,
+            Err(error) => match explain(session, error, None).await {
+                unreachable @ Failure::Unreachable(_) => return Err(unreachable.into()),
+                failure => {
+                    refused += 1;
+                    output::warning(&format!("{id}: {}", failure.message().unwrap_or_default()));
+                }
+            },
+        }
+    }
+    let summary = Summary { counts: vec![("updated", updated), ("refused", refused)] };
+    session.printer.done(&summary, &summary.sentence())?;
+    if refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
+}

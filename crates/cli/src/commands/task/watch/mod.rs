@@ -1,0 +1,43 @@
+//! `task list --watch`: the list until somebody leaves it, on a screen or, for programs, as lines of what changes.
+
+mod changes;
+mod lines;
+mod view;
+
+use std::time::Duration;
+
+use taskqueue_client::{Client, Error, Page, QueueName, Task, TaskQuery};
+
+use self::view::WatchView;
+use crate::args::{Format, ListArgs};
+use crate::connect::Session;
+use crate::failure::{Failure, Stop};
+use crate::live;
+
+/// The largest page: a round is one request.
+const LIMIT_MAX: u64 = 1000;
+
+pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), Stop> {
+    let every = args.watch.watch.unwrap_or_default();
+    if args.extent.wanted().is_none_or(|wanted| wanted > LIMIT_MAX) {
+        return Err(Failure::Usage(format!("--watch shows at most {LIMIT_MAX} tasks; use a smaller --limit")).into());
+    }
+    match session.printer.format() {
+        Format::Jsonl => lines::run(session, args.query(), every).await,
+        Format::Table => screen(session, args.query(), every).await,
+        Format::Json | Format::Quiet => {
+            let message = "--watch shows a table, or with --output jsonl a line for each task that is new or changed";
+            Err(Failure::Usage(message.to_owned()).into())
+        }
+    }
+}
+
+async fn screen(session: &Session, query: TaskQuery, every: Duration) -> Result<(), Stop> {
+    live::require_terminal("--watch", "--watch with --output jsonl")?;
+    let view = WatchView::new(session.queue.clone());
+    live::run(view, every, |()| round(session.client.clone(), session.queue.clone(), query.clone())).await
+}
+
+async fn round(client: Client, queue: QueueName, query: TaskQuery) -> Result<Page<Task>, Error> {
+    client.tasks(&queue, &query).await
+}

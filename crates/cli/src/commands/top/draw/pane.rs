@@ -1,0 +1,136 @@
+//! The lower part: which pane is open, and the rows of the selected queue in it.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use taskqueue_client::{Observation, Status, Task, WorkerStatus};
+use taskqueue_core::time::Timestamp;
+
+use crate::commands::top::snapshot::{Counts, Pane, Rows};
+use crate::commands::top::view::TopView;
+use crate::live::{Moment, Table, Theme};
+use crate::output::{Cell, Column, age, span};
+
+const ROUTES: &[Column] = &[
+    Column::shrinking("ROUTE"),
+    Column::number("PENDING"),
+    Column::number("RUNNING"),
+    Column::number("SUCCEEDED"),
+    Column::number("FAILED"),
+    Column::number("CANCELLED"),
+];
+const RUNNING: &[Column] = &[
+    Column::text("ID"),
+    Column::shrinking("NAME"),
+    Column::shrinking("ROUTE"),
+    Column::number("ATTEMPT"),
+    Column::number("RUNS FOR"),
+];
+const FAILED: &[Column] = &[
+    Column::text("ID"),
+    Column::shrinking("NAME"),
+    Column::number("ATTEMPT"),
+    Column::text("FINISHED"),
+    Column::shrinking("ERROR"),
+];
+/// On narrower screens the tabs have no room for how many workers are busy.
+const BUSY_FROM_WIDTH: u16 = 60;
+/// What is left out where there is no room, of any of the panes.
+const LEAVE_OUT: &[&str] =
+    &["EXPIRES", "CANCELLED", "SUCCEEDED", "ATTEMPT", "FAILED", "ROUTE", "NAME", "TASK", "FINISHED"];
+
+pub(super) fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
+    let tab = |pane: Pane| {
+        let count = count(view, pane, area.width).map(|count| format!(" {count}")).unwrap_or_default();
+        let title = format!("{}{count}", pane.title());
+        // Brackets are seen without colours, too.
+        match pane == view.pane {
+            true => Span::styled(format!("[{title}]"), theme.heading()),
+            false => Span::styled(format!(" {title} "), theme.quiet()),
+        }
+    };
+    frame.render_widget(Line::from_iter(Pane::ALL.map(tab)), area);
+}
+
+/// How many there are of what a pane shows, where that is known.
+fn count(view: &TopView, pane: Pane, width: u16) -> Option<String> {
+    let counts = view.selected_queue()?.counts;
+    match pane {
+        Pane::Running => Some(counts.get(Status::Running).to_string()),
+        Pane::Failed => Some(counts.get(Status::Failed).to_string()),
+        Pane::Routes => None,
+        Pane::Workers => match &view.detail()?.rows {
+            Rows::Workers(workers) if width < BUSY_FROM_WIDTH => Some(workers.len().to_string()),
+            Rows::Workers(workers) => {
+                let busy = workers.iter().filter(|worker| worker.report.status == WorkerStatus::Busy).count();
+                Some(format!("{busy} busy {} idle", workers.len() - busy))
+            }
+            _ => None,
+        },
+    }
+}
+
+pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, moment: &Moment<'_>) {
+    let Some(detail) = view.detail() else { return };
+    if detail.rows.len() == 0 {
+        return frame.render_widget(Line::styled(nothing(view.pane), moment.theme.quiet()), area);
+    }
+    let table = match &detail.rows {
+        Rows::Routes(routes) => Table::new(ROUTES, routes.iter().map(route).collect()),
+        Rows::Running(tasks) => Table::new(RUNNING, tasks.iter().map(|task| running(task, moment.clock)).collect()),
+        Rows::Workers(workers) => Table::of(busy_first(workers), moment.clock),
+        Rows::Failed(tasks) => Table::new(FAILED, tasks.iter().map(|task| failed(task, moment.clock)).collect()),
+    };
+    let (head, lines) = table.lines(area.width, LEAVE_OUT, moment.theme);
+    for (line, row) in std::iter::once(head).chain(lines).zip(area.rows()) {
+        frame.render_widget(line, row);
+    }
+}
+
+/// What a pane says that has nothing to show.
+fn nothing(pane: Pane) -> &'static str {
+    match pane {
+        Pane::Routes => "no tasks",
+        Pane::Running => "nothing is running",
+        Pane::Workers => "no worker has reported within the last five minutes",
+        Pane::Failed => "nothing has failed",
+    }
+}
+
+fn route((route, counts): &(String, Counts)) -> Vec<Cell> {
+    let counts = Status::ALL.map(|status| Cell::number(counts.get(status)));
+    std::iter::once(Cell::new(route)).chain(counts).collect()
+}
+
+fn running(task: &Task, now: Timestamp) -> Vec<Cell> {
+    let since = |at: Timestamp| now.as_micros().saturating_sub(at.as_micros()).max(0).unsigned_abs() / 1_000_000;
+    vec![
+        Cell::new(task.id.as_str()),
+        Cell::optional(task.name.as_deref()),
+        Cell::optional(task.last_route.as_ref().map(|route| route.as_str())),
+        attempt(task),
+        Cell::optional(task.started_at.map(|at| span(since(at)))),
+    ]
+}
+
+fn failed(task: &Task, now: Timestamp) -> Vec<Cell> {
+    let error = task.last_error.as_ref().map(|error| format!("{}: {}", error.failure.kind, error.failure.message));
+    vec![
+        Cell::new(task.id.as_str()),
+        Cell::optional(task.name.as_deref()),
+        attempt(task),
+        Cell::optional(task.finished_at.map(|at| age(at, now))),
+        Cell::optional(error),
+    ]
+}
+
+fn attempt(task: &Task) -> Cell {
+    Cell::new(format!("{}/{}", task.attempt, task.max_attempts))
+}
+
+/// The server sorts by id, which says nothing to people.
+fn busy_first(workers: &[Observation]) -> Vec<&Observation> {
+    let mut workers: Vec<&Observation> = workers.iter().collect();
+    workers.sort_by_key(|worker| worker.report.status == WorkerStatus::Idle);
+    workers
+}

@@ -1,0 +1,71 @@
+//! The line of rates of the selected queue with the bars of the last minutes, and how rates are written.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::Sparkline;
+
+use crate::commands::top::rates::Rates;
+use crate::commands::top::snapshot::Counts;
+use crate::commands::top::view::TopView;
+use crate::live::Theme;
+use crate::output::span;
+
+/// More bars would be shorter than a round.
+const BARS_MAX: u16 = 60;
+
+pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
+    let Some(queue) = view.selected_queue() else { return };
+    let Some(history) = view.history(&queue.name) else { return };
+    let text = match history.rates() {
+        Some(rates) => {
+            let left = eta(&rates, &queue.counts).map(|left| format!(", done in {left}")).unwrap_or_default();
+            format!("{}: {} finished/s{left}, last 5m ", queue.name, rate(rates.finished))
+        }
+        None => format!("{}: measuring", queue.name),
+    };
+    let line = Line::styled(text, theme.heading());
+    let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
+    let [left, right] = area.layout(&Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]));
+    let bars = Rect { width: right.width.min(BARS_MAX), ..right };
+    frame.render_widget(line, left);
+    frame.render_widget(Sparkline::default().data(history.bars(bars.width.into())).style(theme.bars()), bars);
+}
+
+/// Tasks per second with as many digits as say something.
+pub(super) fn rate(per_second: f64) -> String {
+    match per_second {
+        rate if rate <= 0.0 => "0".to_owned(),
+        rate if rate < 0.01 => "<0.01".to_owned(),
+        rate if rate < 1.0 => format!("{rate:.2}"),
+        rate if rate < 100.0 => format!("{rate:.1}"),
+        rate => format!("{rate:.0}"),
+    }
+}
+
+/// How long everything pending will take, if it goes on like this.
+pub(super) fn eta(rates: &Rates, counts: &Counts) -> Option<String> {
+    // Too long a time for the type is no time that anybody waits.
+    rates.seconds_left(counts).map(|seconds| span((seconds.ceil() as u64).max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_as_many_digits_as_say_something() {
+        let cases = [
+            (0.0, "0"),
+            (0.001, "<0.01"),
+            (0.05, "0.05"),
+            (0.333, "0.33"),
+            (2.5, "2.5"),
+            (99.94, "99.9"),
+            (1234.5, "1234"),
+        ];
+        for (per_second, expected) in cases {
+            assert_eq!(rate(per_second), expected);
+        }
+    }
+}

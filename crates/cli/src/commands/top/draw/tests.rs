@@ -1,0 +1,275 @@
+//! Whole screens as text.
+
+use std::time::{Duration, Instant};
+
+use ratatui::style::{Color, Modifier};
+use taskqueue_client::{Failure, Group, Health, LastError, Observation, QueueName, Report, Route, RunId, Status, Task};
+use taskqueue_client::{JsonObject, TaskId, Version, WorkerId, WorkerStatus};
+
+use super::*;
+use crate::commands::top::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
+use crate::live::testing::{EIGHT, at_eight, screen, task};
+use crate::live::{Contact, Key, Theme, Trouble, View};
+
+fn name(text: &str) -> QueueName {
+    QueueName::parse(text).unwrap()
+}
+
+/// Counts in the order of the contract's statuses.
+fn counts(counts: [u64; 5]) -> Counts {
+    let groups = Status::ALL.iter().zip(counts);
+    let groups: Vec<Group> =
+        groups.map(|(status, count)| Group { key: vec![status.as_str().to_owned()], count }).collect();
+    Counts::of(&groups)
+}
+
+fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
+    let queue = |(queue, numbers): &(&str, [u64; 5])| QueueCounts { name: name(queue), counts: counts(*numbers) };
+    Snapshot {
+        health: Health { is_ok: true, api_version: "2".to_owned() },
+        version: Version::parse("0.1.0"),
+        queues: queues.iter().map(queue).collect(),
+        queues_left_out: 0,
+        detail: rows.map(|rows| Detail { queue: name("default"), rows }),
+    }
+}
+
+/// A view of two queues, ten seconds after its first round, in which ten tasks succeeded; with these rows in its pane.
+fn view(now: Instant, rows: Rows) -> TopView {
+    let mut view = TopView::new("http://127.0.0.1:8000".to_owned(), name("default"));
+    view.pane = rows.pane();
+    let before = now.checked_sub(Duration::from_secs(10)).unwrap();
+    view.take(snapshot(&[("default", [1210, 2, 70, 3, 0])], None), before);
+    let queues = [("default", [1200, 2, 80, 3, 0]), ("gpu", [0, 0, 0, 0, 7])];
+    view.take(snapshot(&queues, Some(rows)), now);
+    view
+}
+
+fn routes() -> Rows {
+    Rows::Routes(vec![("default".to_owned(), counts([1200, 1, 80, 3, 0])), ("gpu".to_owned(), counts([9, 1, 0, 0, 0]))])
+}
+
+fn shown(rows: Rows, width: u16, height: u16) -> Vec<String> {
+    let now = Instant::now();
+    let view = view(now, rows);
+    at_eight(now, |moment| screen(width, height, |frame| draw(&view, frame, moment)))
+}
+
+#[test]
+fn a_wide_screen_shows_everything() {
+    assert_eq!(
+        shown(routes(), 110, 12),
+        [
+            "taskqueue 0.1.0 at http://127.0.0.1:8000  ok                                                      08:00:00 UTC",
+            "  QUEUE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED  CREATED/S  FINISHED/S  ETA",
+            "> default     1200        2         80       3          0          0         1.0  20m",
+            "  gpu            0        0          0       0          7          -           -    -",
+            "default: 1.0 finished/s, done in 20m, last 5m                                                           ██",
+            "[Routes] Running 2  Workers  Failed 3",
+            "ROUTE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
+            "default     1200        1         80       3          0",
+            "gpu            9        1          0       0          0",
+            "",
+            "",
+            "every 2s  q leave  ? keys  tab pane  space pause",
+        ]
+    );
+}
+
+#[test]
+fn a_usual_screen_leaves_out_what_says_least() {
+    assert_eq!(
+        shown(routes(), 80, 12)[..3],
+        [
+            "taskqueue 0.1.0 at http://127.0.0.1:8000  ok                        08:00:00 UTC",
+            "  QUEUE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED  FINISHED/S  ETA",
+            "> default     1200        2         80       3          0         1.0  20m",
+        ]
+    );
+}
+
+#[test]
+fn a_tiny_screen_still_shows_queues_and_rows() {
+    assert_eq!(
+        shown(routes(), 40, 10),
+        [
+            "http://127.0.0.1:8000  ok   08:00:00 UTC",
+            "  QUEUE    PENDING  RUNNING  FAILED  ETA",
+            "> default     1200        2       3  20m",
+            "  gpu            0        0       0    -",
+            "[Routes] Running 2  Workers  Failed 3",
+            "ROUTE    PENDING  RUNNING  FAILED",
+            "default     1200        1       3",
+            "gpu            9        1       0",
+            "",
+            "every 2s  q leave  ? keys  tab pane  spa",
+        ]
+    );
+}
+
+#[test]
+fn no_screen_is_too_small() {
+    for (width, height) in [(1, 1), (2, 3), (10, 5), (300, 2), (1, 80)] {
+        shown(routes(), width, height);
+    }
+}
+
+#[test]
+fn running_tasks_tell_how_long_they_run() {
+    let running = |number, seconds: i64| Task {
+        status: Status::Running,
+        name: Some("warm\u{1b}[2Jup".into()),
+        attempt: 2,
+        last_route: Route::parse("gpu"),
+        started_at: Some(EIGHT.plus_seconds(-seconds)),
+        ..task(number)
+    };
+    let rows = Rows::Running(vec![running(1, 7300), running(2, -1)]);
+    assert_eq!(
+        shown(rows, 80, 12)[5..9],
+        [
+            " Routes [Running 2] Workers  Failed 3",
+            "ID              NAME             ROUTE  ATTEMPT  RUNS FOR",
+            "t_000000000001  warm\\u{1b}[2Jup  gpu        2/3        2h",
+            "t_000000000002  warm\\u{1b}[2Jup  gpu        2/3        0s",
+        ]
+    );
+}
+
+#[test]
+fn busy_workers_come_first() {
+    let worker = |number: u64, status, task_id: Option<&str>| Observation {
+        id: WorkerId::parse(&format!("w_{number:012}")).unwrap(),
+        queue: name("default"),
+        report: Report {
+            route: Route::parse("gpu").unwrap(),
+            status,
+            task_id: task_id.and_then(TaskId::parse),
+            metadata: JsonObject::empty(),
+        },
+        last_seen_at: EIGHT.plus_seconds(-50),
+        expires_at: EIGHT.plus_seconds(250),
+    };
+    let busy = worker(2, WorkerStatus::Busy, Some("t_000000000001"));
+    let rows = Rows::Workers(vec![worker(1, WorkerStatus::Idle, None), busy]);
+    assert_eq!(
+        shown(rows, 80, 12)[5..9],
+        [
+            " Routes  Running 2 [Workers 1 busy 1 idle] Failed 3",
+            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES",
+            "w_000000000002  busy    gpu    t_000000000001  50s ago    in 4m",
+            "w_000000000001  idle    gpu    -               50s ago    in 4m",
+        ]
+    );
+}
+
+#[test]
+fn failed_tasks_tell_why() {
+    let failure = Failure { kind: "ValueError".into(), message: "no\nnumber".into(), traceback: None };
+    let run_id = RunId::parse("r_000000000001").unwrap();
+    let failed = Task {
+        status: Status::Failed,
+        attempt: 3,
+        finished_at: Some(EIGHT.plus_seconds(-300)),
+        last_error: Some(LastError { failure, occurred_at: EIGHT, attempt: 3, run_id }),
+        ..task(3)
+    };
+    assert_eq!(
+        shown(Rows::Failed(vec![failed]), 80, 12)[5..8],
+        [
+            " Routes  Running 2  Workers [Failed 3]",
+            "ID              NAME  ATTEMPT  FINISHED  ERROR",
+            "t_000000000003  -         3/3  5m ago    ValueError: no\\nnumber",
+        ]
+    );
+}
+
+#[test]
+fn empty_panes_say_so() {
+    let said = |rows| shown(rows, 80, 12)[6].clone();
+    assert_eq!(said(Rows::Routes(vec![])), "no tasks");
+    assert_eq!(said(Rows::Running(vec![])), "nothing is running");
+    assert_eq!(said(Rows::Workers(vec![])), "no worker has reported within the last five minutes");
+    assert_eq!(said(Rows::Failed(vec![])), "nothing has failed");
+}
+
+#[test]
+fn a_server_that_is_away_is_told_in_red_and_the_data_stays() {
+    let now = Instant::now();
+    let view = view(now, routes());
+    let later = now + Duration::from_secs(14);
+    let trouble = Trouble { headline: "NO ANSWER", message: "refused".to_owned() };
+    let next_at = Some(later + Duration::from_secs(4));
+    let contact = Contact { answered_at: Some(now), trouble: Some(trouble), next_at };
+    let lines = at_eight(later, |moment| {
+        let moment = Moment { contact: &contact, theme: Theme::COLOURED, ..*moment };
+        screen(80, 12, |frame| {
+            draw(&view, frame, &moment);
+            let cell = frame.buffer_mut().cell((0, 1)).unwrap().clone();
+            assert_eq!((cell.fg, cell.modifier), (Color::Red, Modifier::BOLD));
+        })
+    });
+    assert_eq!(lines[0], "taskqueue 0.1.0 at http://127.0.0.1:8000  NO ANSWER                 08:00:00 UTC");
+    assert_eq!(lines[1], "NO ANSWER, data 14s old, next try in 4s: refused");
+    assert!(lines[3].starts_with("> default     1200"), "{lines:#?}");
+}
+
+#[test]
+fn data_that_gets_old_is_told_before_a_round_has_failed() {
+    let now = Instant::now();
+    let view = view(now, routes());
+    let contact = Contact { answered_at: Some(now), ..Contact::default() };
+    let lines = at_eight(now + Duration::from_secs(9), |moment| {
+        screen(80, 12, |frame| draw(&view, frame, &Moment { contact: &contact, ..*moment }))
+    });
+    assert!(lines[0].starts_with("taskqueue 0.1.0 at http://127.0.0.1:8000  data 9s old"), "{lines:#?}");
+}
+
+#[test]
+fn before_the_first_answer_and_without_queues_it_is_said_what_is_going_on() {
+    let mut view = TopView::new("unix:/run/\u{7}".to_owned(), name("default"));
+    let shown = |view: &TopView| at_eight(Instant::now(), |moment| screen(80, 12, |frame| draw(view, frame, moment)));
+    assert!(shown(&view)[0].starts_with(r"taskqueue at unix:/run/\u{7}  connecting"));
+    view.take(Snapshot { queues_left_out: 3, ..snapshot(&[], None) }, Instant::now());
+    let lines = shown(&view);
+    assert_eq!(lines[1], "no queues; create one with: taskqueue queue create NAME");
+    assert!(lines[11].contains("3 more queues"), "{lines:#?}");
+}
+
+#[test]
+fn the_selected_queue_stays_in_view_however_many_there_are() {
+    let names: Vec<String> = (0..30).map(|number| format!("queue-{number:02}")).collect();
+    let queues: Vec<(&str, [u64; 5])> = names.iter().map(|name| (name.as_str(), [0; 5])).collect();
+    let mut view = TopView::new("http://x".to_owned(), name("queue-00"));
+    view.take(snapshot(&queues, None), Instant::now());
+    (0..17).for_each(|_| view.press(Key::Down));
+    let lines = at_eight(Instant::now(), |moment| screen(80, 12, |frame| draw(&view, frame, moment)));
+    let marked: Vec<&str> = lines.iter().filter(|line| line.starts_with('>')).map(|line| &line[..10]).collect();
+    assert_eq!(marked, ["> queue-17"]);
+}
+
+#[test]
+fn the_help_lists_every_key() {
+    let now = Instant::now();
+    let view = view(now, Rows::Routes(vec![]));
+    let lines = at_eight(now, |moment| {
+        let controls = live::Controls { help: true, ..*moment.controls };
+        screen(40, 10, |frame| draw(&view, frame, &Moment { controls: &controls, ..*moment }))
+    });
+    assert_eq!(
+        lines,
+        [
+            "Keys (any key closes this)",
+            "up down   choose a queue (also k, j)",
+            "tab       next pane (also left, right)",
+            "space     pause and go on",
+            "+ -       ask more often, less often",
+            "r         ask now",
+            "q Esc ^C  leave",
+            "",
+            "",
+            "",
+        ]
+    );
+    assert_eq!(Pane::ALL.len(), 4);
+}

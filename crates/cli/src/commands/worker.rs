@@ -1,0 +1,34 @@
+//! `taskqueue worker ...`
+
+use taskqueue_client::{GroupQuery, WorkerDimension};
+
+use super::client;
+use super::task::{print_groups, print_walk};
+use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
+use crate::connect::{Patience, Session};
+use crate::failure::{Failure, Stop};
+use crate::output::CountRecord;
+
+pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
+    let session = Session::open(&args.connection, &args.queue, args.output, Patience::Brief)?;
+    client::run(&session, args.command.filter(), async |session| match &args.command {
+        WorkerCommand::List(args) => list(session, args).await,
+        WorkerCommand::Count(args) => count(session, args).await,
+    })
+}
+
+async fn list(session: &Session, args: &ListWorkersArgs) -> Result<(), Stop> {
+    let walk = session.client.walk_workers(&session.queue, args.selection.query(args.extent));
+    print_walk(session, walk, args.extent, "workers").await
+}
+
+async fn count(session: &Session, args: &CountWorkersArgs) -> Result<(), Stop> {
+    let selection = args.selection.selection();
+    let Some(dimensions) = &args.group_by else {
+        let count = session.client.count_workers(&session.queue, &selection).await?;
+        return Ok(session.printer.one(&CountRecord(count))?);
+    };
+    let words: Vec<&'static str> = dimensions.0.iter().copied().map(WorkerDimension::as_str).collect();
+    let query = GroupQuery::by(dimensions.0.iter().copied(), selection);
+    print_groups(session, session.client.walk_worker_groups(&session.queue, query), &words).await
+}

@@ -1,0 +1,133 @@
+//! Which source wins, and what is said about it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::file::{ConfigFile, user_file};
+use super::*;
+
+fn shown(config: &ClientConfig) -> Vec<String> {
+    config.settings().iter().map(|setting| format!("{}={} {}", setting.name, setting.value, setting.source)).collect()
+}
+
+fn write(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn resolve(flags: &ConnectionArgs, queue: Option<&str>, sources: &Sources) -> Vec<String> {
+    let queue = QueueArg { queue: queue.and_then(QueueName::parse) };
+    shown(&ClientConfig::resolve(flags, &queue, sources).unwrap())
+}
+
+#[test]
+fn each_source_hides_those_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (project, user) = (folder.path().join("taskqueue.toml"), folder.path().join("user.toml"));
+    write(&user, "url = 'http://user:1'\nqueue = 'user'\ntoken = 'ut'\nallow_insecure_token = true", 0o600);
+    write(&project, "url = 'http://project:1'\nqueue = 'project'", 0o644);
+    let read = |path: &Path| ConfigFile::read(path).unwrap().unwrap();
+    let none = ConnectionArgs::default();
+    let mut sources = Sources::default();
+    assert_eq!(
+        resolve(&none, None, &sources),
+        [
+            "url=http://127.0.0.1:8000 default",
+            "queue=default default",
+            "token=not set -",
+            "allow_insecure_token=false default"
+        ]
+    );
+    sources.files = vec![read(&user)];
+    let of_user = format!("file {}", user.display());
+    assert_eq!(
+        resolve(&none, None, &sources),
+        [
+            format!("url=http://user:1 {of_user}"),
+            format!("queue=user {of_user}"),
+            format!("token=set {of_user}"),
+            format!("allow_insecure_token=true {of_user}"),
+        ]
+    );
+    sources.files.insert(0, read(&project));
+    let of_project = format!("file {}", project.display());
+    let expected = [format!("url=http://project:1 {of_project}"), format!("queue=project {of_project}")];
+    assert_eq!(resolve(&none, None, &sources)[..2], expected);
+    sources.url = Some("http://env:1".to_owned());
+    sources.queue = Some("env".to_owned());
+    sources.token = Some(Secret::new("et".to_owned()));
+    let expected = [
+        "url=http://env:1 environment TASKQUEUE_URL",
+        "queue=env environment TASKQUEUE_QUEUE",
+        "token=set environment TASKQUEUE_TOKEN",
+    ];
+    assert_eq!(resolve(&none, None, &sources)[..3], expected);
+    let token = folder.path().join("token");
+    write(&token, "ft\n", 0o600);
+    let flags =
+        ConnectionArgs { url: Some("http://flag:1".to_owned()), token_file: Some(token), allow_insecure_token: true };
+    assert_eq!(
+        resolve(&flags, Some("flag"), &sources),
+        [
+            "url=http://flag:1 flag --url",
+            "queue=flag flag --queue",
+            "token=set flag --token-file",
+            "allow_insecure_token=true flag --allow-insecure-token",
+        ]
+    );
+}
+
+#[test]
+fn a_file_with_a_token_is_for_its_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("taskqueue.toml");
+    for mode in [0o604, 0o640, 0o644, 0o666, 0o610] {
+        write(&path, "token = 'hush'", mode);
+        let refused = ConfigFile::read(&path).unwrap_err();
+        let message = refused.message().unwrap();
+        assert!(message.contains("chmod 600") && !message.contains("hush"), "{message}");
+    }
+    write(&path, "token = 'hush'", 0o600);
+    assert_eq!(ConfigFile::read(&path).unwrap().unwrap().token(), Some("hush"));
+    write(&path, "queue = 'q'", 0o644);
+    assert!(ConfigFile::read(&path).unwrap().is_some());
+}
+
+#[test]
+fn the_nearest_file_above_is_found_and_token_files_are_relative_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("a/b/c");
+    fs::create_dir_all(&deep).unwrap();
+    write(&folder.path().join("taskqueue.toml"), "queue = 'far'", 0o644);
+    assert_eq!(ConfigFile::above(&deep).unwrap().unwrap().queue(), Some("far"));
+    write(&folder.path().join("a/taskqueue.toml"), "queue = 'near'\ntoken_file = 'secret/token'", 0o644);
+    let file = ConfigFile::above(&deep).unwrap().unwrap();
+    assert_eq!((file.queue(), file.token_file()), (Some("near"), Some(folder.path().join("a/secret/token"))));
+}
+
+#[test]
+fn a_file_that_cannot_be_understood_is_named_with_its_line_and_without_its_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("taskqueue.toml");
+    let cases = [
+        ("queue = 'q'\ntokn = 'hush'", "line 2"),
+        ("queue = 7", "line 1"),
+        ("\n\ntoken = 'hush", "line 3"),
+        ("token = 'hush'\ntoken_file = 'x'", "not both"),
+    ];
+    for (text, expected) in cases {
+        write(&path, text, 0o600);
+        let Err(Failure::Usage(message)) = ConfigFile::read(&path) else { panic!("{text}") };
+        assert!(message.contains(expected) && !message.contains("hush"), "{text}: {message}");
+    }
+}
+
+#[test]
+fn the_users_file_is_where_the_system_wants_it() {
+    let path = |config: Option<&str>, home: Option<&str>| user_file(config.map(Into::into), home.map(Into::into));
+    assert_eq!(path(Some("/c"), Some("/h")), Some("/c/taskqueue/config.toml".into()));
+    assert_eq!(path(None, Some("/h")), Some("/h/.config/taskqueue/config.toml".into()));
+    assert_eq!(path(Some("relative"), Some("/h")), Some("/h/.config/taskqueue/config.toml".into()));
+    assert_eq!(path(None, None), None);
+}

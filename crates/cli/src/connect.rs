@@ -1,0 +1,102 @@
+//! From the configuration to a client, and what every client command works with.
+
+use std::time::Duration;
+
+use taskqueue_client::{Client, Config, ConfigError, QueueName, Retries};
+
+use crate::args::{ConnectionArgs, OutputArgs, QueueArg};
+use crate::config::ClientConfig;
+use crate::failure::Failure;
+use crate::output::{self, Printer};
+
+/// How long a command tries again before it says that the server cannot be reached: people wait for the answer.
+const BRIEF: Retries =
+    Retries { tries: 3, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
+
+/// The same for commands that run long: a server that is being restarted is waited for, about half a minute.
+const PATIENT: Retries =
+    Retries { tries: 12, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
+
+/// A live view asks again by itself, and its questions are small: what takes longer than this is as good as lost.
+const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much a command bears before it gives up on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Somebody waits for the answer.
+    Brief,
+    /// The command runs long anyway.
+    Long,
+    /// The command goes on without the answer and asks again by itself.
+    None,
+}
+
+/// What a client command works with.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) queue: QueueName,
+    /// Where the server is, for messages.
+    pub(crate) url: String,
+    pub(crate) printer: Printer,
+}
+
+impl Session {
+    /// Makes the client. Nothing is sent yet.
+    pub(crate) fn open(
+        connection: &ConnectionArgs,
+        queue: &QueueArg,
+        output: OutputArgs,
+        patience: Patience,
+    ) -> Result<Self, Failure> {
+        let config = ClientConfig::load(connection, queue)?;
+        let client = client(&config, patience)?;
+        let printer = Printer::new(output.output);
+        Ok(Self { client, queue: config.queue.value, url: config.url.value, printer })
+    }
+
+    /// Tells what the client has to say about the server, each thing once.
+    pub(crate) fn warn(&self) {
+        while let Some(warning) = self.client.take_warning() {
+            output::warning(&warning.to_string());
+        }
+    }
+}
+
+fn client(config: &ClientConfig, patience: Patience) -> Result<Client, Failure> {
+    let retries = match patience {
+        Patience::Brief => BRIEF,
+        Patience::Long => PATIENT,
+        Patience::None => Retries::NONE,
+    };
+    let mut client = Config::new(&config.url.value).map_err(|error| wrong(&error, config))?.retries(retries);
+    if patience == Patience::None {
+        client = client.request_timeout(LIVE_TIMEOUT);
+    }
+    if let Some(token) = &config.token {
+        client = client.token(token.value.expose()).map_err(|error| wrong(&error, config))?;
+    }
+    if config.allow_insecure_token.value {
+        client = client.allow_insecure_token();
+    }
+    Client::new(client).map_err(|error| wrong(&error, config))
+}
+
+/// What is wrong with the configuration, and which source to mend.
+fn wrong(error: &ConfigError, config: &ClientConfig) -> Failure {
+    let url = &config.url;
+    match error {
+        ConfigError::BaseUrl { reason } => {
+            Failure::Usage(format!("the URL {} ({}) cannot be used: {reason}", url.value, url.source))
+        }
+        ConfigError::Token => {
+            let source = config.token.as_ref().map_or("", |token| &token.source);
+            Failure::Usage(format!("the token ({source}) must be visible ASCII characters without blanks"))
+        }
+        ConfigError::InsecureToken => Failure::Refused(format!(
+            "the token would travel readably to {} ({}); use https://, or say --allow-insecure-token",
+            url.value, url.source
+        )),
+        other => Failure::Refused(other.to_string()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Printed tables on a screen: the same columns, cells and widths. Where even short cells do not fit, whole columns are
+//! left out, those first that say least.
+
+use ratatui::text::{Line, Span};
+use taskqueue_core::time::Timestamp;
+
+use super::theme::Theme;
+use crate::output::{Cell, Column, Layout, Record, Terminal};
+
+/// A table that is to be shown.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: &[Column], rows: Vec<Vec<Cell>>) -> Self {
+        Self { columns: columns.to_vec(), rows }
+    }
+
+    /// The table that a list command prints.
+    pub(crate) fn of<'r, R: Record + 'r>(records: impl IntoIterator<Item = &'r R>, now: Timestamp) -> Self {
+        Self::new(R::COLUMNS, records.into_iter().map(|record| record.cells(now)).collect())
+    }
+
+    /// The head and the rows as lines of at most `width`. The columns with the heads in `leave_out` go, in this order,
+    /// until the others have room.
+    pub(crate) fn lines(mut self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
+        let terminal = Terminal { colour: false, width: Some(width.into()) };
+        let mut layout = Layout::fitting(&self.columns, &self.rows, terminal);
+        for head in leave_out {
+            if layout.width() <= width.into() {
+                break;
+            }
+            self.remove(head);
+            layout = Layout::fitting(&self.columns, &self.rows, terminal);
+        }
+        let line = |cells: &[Cell]| -> Line<'static> {
+            layout.pieces(cells).into_iter().map(|(text, style)| Span::styled(text, theme.cell(style))).collect()
+        };
+        (line(&layout.heads()), self.rows.iter().map(|row| line(row)).collect())
+    }
+
+    fn remove(&mut self, head: &str) {
+        if let Some(index) = self.columns.iter().position(|column| column.head == head) {
+            self.columns.remove(index);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
+        }
+    }
+}
+
+/// The first of `height` rows to show, so that the one at `marked` is among them and as few as possible are missing.
+pub(crate) fn window(marked: usize, rows: usize, height: usize) -> usize {
+    let last_start = rows.saturating_sub(height);
+    marked.saturating_sub(height / 2).min(last_start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_say_least_go_first_and_only_where_there_is_no_room() {
+        let columns = [Column::text("ID"), Column::number("RUNNING"), Column::number("CANCELLED")];
+        let shown = |width| {
+            let table = Table::new(&columns, vec![vec![Cell::new("t_1"), Cell::number(7), Cell::number(8)]]);
+            let (head, rows) = table.lines(width, &["CANCELLED", "RUNNING"], Theme::PLAIN);
+            [head.to_string(), rows[0].to_string()]
+        };
+        assert_eq!(shown(23), ["ID   RUNNING  CANCELLED", "t_1        7          8"]);
+        assert_eq!(shown(22), ["ID   RUNNING", "t_1        7"]);
+        assert_eq!(shown(5), ["ID", "t_1"]);
+    }
+
+    #[test]
+    fn the_marked_row_is_always_in_the_window() {
+        let cases =
+            [(0, 10, 4, 0), (1, 10, 4, 0), (5, 10, 4, 3), (9, 10, 4, 6), (3, 4, 9, 0), (0, 0, 3, 0), (2, 5, 1, 2)];
+        for (marked, rows, height, expected) in cases {
+            assert_eq!(window(marked, rows, height), expected, "{marked} {rows} {height}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! JSON objects from the command line: whole ones, files, and single members `KEY=VALUE`; and what tasks are made of them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use taskqueue_client::{Definition, JsonObject, Routes, Update};
+use taskqueue_core::definition::task_name;
+use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
+
+use crate::args::{ChangeArgs, DefinitionArgs, ObjectArgs};
+use crate::failure::Failure;
+
+/// What a file name means that is no file.
+pub(crate) const STANDARD_INPUT: &str = "-";
+
+/// The args that the flags describe.
+pub(crate) fn args_object(given: &ObjectArgs) -> Result<JsonObject, Failure> {
+    let file = given.args_file.as_deref().map(read).transpose()?;
+    let (whole, flag) = match &file {
+        Some(text) => (Some(text.as_str()), "--args-file"),
+        None => (given.args.as_deref(), "--args"),
+    };
+    let mut members = match whole.map(|text| object_value(text, flag)).transpose()? {
+        Some(Value::Object(members)) => members,
+        _ => Vec::new(),
+    };
+    for member in &given.arg {
+        let (key, value) = pair(member)?;
+        members.retain(|(existing, _)| existing != key);
+        members.push((key.into(), scalar(value)));
+    }
+    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    checked(&Value::Object(members), "--arg")
+}
+
+/// A new task with these args.
+pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Definition, Failure> {
+    let default = Definition::default();
+    Ok(Definition {
+        name: given.name.as_deref().map(name).transpose()?,
+        args,
+        metadata: given.metadata.as_deref().map_or(Ok(default.metadata), |text| object(text, "--metadata"))?,
+        priority: given.priority.unwrap_or(default.priority),
+        max_attempts: given.max_attempts.unwrap_or(default.max_attempts),
+        routes: routes(given)?.unwrap_or(default.routes),
+    })
+}
+
+/// The update that the flags describe.
+pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
+    let ChangeArgs { object: args, definition, no_name, result } = given;
+    let new_name = definition.name.as_deref().map(name).transpose()?;
+    let update = Update {
+        name: if *no_name { Some(None) } else { new_name.map(Some) },
+        args: (!args.is_empty()).then(|| args_object(args)).transpose()?,
+        metadata: definition.metadata.as_deref().map(|text| object(text, "--metadata")).transpose()?,
+        priority: definition.priority,
+        max_attempts: definition.max_attempts,
+        routes: routes(definition)?,
+        result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
+    };
+    if update == Update::default() {
+        return Err(Failure::Usage(
+            "say what to change, for example --priority 5; see taskqueue task update --help".to_owned(),
+        ));
+    }
+    Ok(update)
+}
+
+fn name(text: &str) -> Result<Arc<str>, Failure> {
+    task_name(text)
+        .map_err(|_| Failure::Usage("--name: use at most 256 characters without control characters".to_owned()))
+}
+
+/// The routes, if any are given. A route that is said twice is no different.
+fn routes(given: &DefinitionArgs) -> Result<Option<Routes>, Failure> {
+    let mut routes = given.routes.clone();
+    routes.sort();
+    routes.dedup();
+    if routes.is_empty() { Ok(None) } else { Ok(Routes::new(routes)) }
+}
+
+/// `KEY=VALUE`, split.
+pub(crate) fn pair(text: &str) -> Result<(&str, &str), Failure> {
+    let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    split.ok_or_else(|| Failure::Usage(format!("--arg {text}: write KEY=VALUE")))
+}
+
+/// JSON where it is JSON, and text otherwise.
+pub(crate) fn scalar(text: &str) -> Value<'_> {
+    parse(text.as_bytes()).unwrap_or(Value::Str(text.into()))
+}
+
+fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
+    checked(&object_value(text, flag)?, flag)
+}
+
+fn object_value<'a>(text: &'a str, flag: &str) -> Result<Value<'a>, Failure> {
+    match parse(text.as_bytes()) {
+        Ok(value @ (Value::Object(_) | Value::LoneSurrogateKeys(_))) => Ok(value),
+        Ok(_) => Err(Failure::Usage(format!("{flag}: give a JSON object, such as '{{\"lr\": 0.1}}'"))),
+        Err(ParseError::Malformed { message, byte }) => {
+            Err(Failure::Usage(format!("{flag}: this is not JSON: {message} (at byte {byte})")))
+        }
+        Err(ParseError::TooDeep) => Err(Failure::Usage(format!("{flag}: the JSON is nested too deeply"))),
+    }
+}
+
+/// The object, if a task may have it.
+pub(crate) fn checked(value: &Value<'_>, flag: &str) -> Result<JsonObject, Failure> {
+    JsonObject::from_value(value).map_err(|error| {
+        let rule = match error {
+            ObjectError::NotAnObject => "give a JSON object",
+            ObjectError::TooDeep => "nest JSON at most 64 levels deep",
+            ObjectError::Unusable { .. } => "use integers of 64 bits, finite numbers and whole characters",
+        };
+        Failure::Usage(format!("{flag}: {rule}"))
+    })
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let text = if path.as_os_str() == STANDARD_INPUT {
+        let mut text = String::new();
+        io::stdin().lock().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    };
+    text.map_err(|error| Failure::Refused(format!("cannot read {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(whole: Option<&str>, members: &[&str]) -> Result<String, Failure> {
+        let arg = members.iter().map(|&member| member.to_owned()).collect();
+        args_object(&ObjectArgs { args: whole.map(str::to_owned), arg, args_file: None })
+            .map(|object| object.as_str().to_owned())
+    }
+
+    #[test]
+    fn members_are_json_where_they_are_json_and_text_otherwise() {
+        let cases = [
+            (vec!["lr=0.1", "n=3"], r#"{"lr":0.1,"n":3}"#),
+            (vec!["model=resnet50"], r#"{"model":"resnet50"}"#),
+            (vec!["ok=true", "no=null"], r#"{"no":null,"ok":true}"#),
+            (vec!["list=[1, 2]"], r#"{"list":[1,2]}"#),
+            (vec![r#"seven="7""#], r#"{"seven":"7"}"#),
+            (vec!["eq=a=b", "empty="], r#"{"empty":"","eq":"a=b"}"#),
+            (vec!["x=1", "x=2"], r#"{"x":2}"#),
+        ];
+        for (members, expected) in cases {
+            assert_eq!(args(None, &members).as_deref(), Ok(expected), "{members:?}");
+        }
+        assert_eq!(args(Some(r#"{"b": 1, "a": {"c": 1e2}}"#), &["b=2"]).as_deref(), Ok(r#"{"a":{"c":100.0},"b":2}"#));
+        assert_eq!(args(None, &[]).as_deref(), Ok("{}"));
+    }
+
+    #[test]
+    fn what_cannot_be_args_is_refused() {
+        for whole in ["", "[1]", "1", "{", "{\"a\":99999999999999999999}"] {
+            assert!(matches!(args(Some(whole), &[]), Err(Failure::Usage(_))), "{whole}");
+        }
+        for member in ["noequals", "=1", "big=99999999999999999999", "inf=1e999"] {
+            assert!(matches!(args(None, &[member]), Err(Failure::Usage(_))), "{member}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! One field of a table: its text, made harmless, and how it looks on a terminal.
+
+use anstyle::{AnsiColor, Style};
+use taskqueue_core::task::Status;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::escape::escape;
+
+/// What stands where nothing is.
+const NOTHING: &str = "-";
+const ELLIPSIS: char = '…';
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Its head.
+    pub(crate) head: &'static str,
+    /// Whether numbers stand in it, which end at the same place.
+    pub(crate) right: bool,
+    /// Whether its cells may be cut where the terminal is too narrow.
+    pub(crate) shrinks: bool,
+}
+
+impl Column {
+    pub(crate) const fn text(head: &'static str) -> Self {
+        Self { head, right: false, shrinks: false }
+    }
+
+    pub(crate) const fn number(head: &'static str) -> Self {
+        Self { head, right: true, shrinks: false }
+    }
+
+    pub(crate) const fn shrinking(head: &'static str) -> Self {
+        Self { head, right: false, shrinks: true }
+    }
+}
+
+/// One field of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: escape(text.as_ref()).into_owned(), style: Style::new() }
+    }
+
+    /// The text, or a sign that there is none.
+    pub(crate) fn optional(text: Option<impl AsRef<str>>) -> Self {
+        text.map_or_else(|| Self::new(NOTHING).dimmed(), Self::new)
+    }
+
+    pub(crate) fn number(number: impl ToString) -> Self {
+        Self::new(number.to_string())
+    }
+
+    /// A status in its colour.
+    pub(crate) fn status(status: Status) -> Self {
+        let colour = match status {
+            Status::Pending => AnsiColor::Yellow,
+            Status::Running => AnsiColor::Cyan,
+            Status::Succeeded => AnsiColor::Green,
+            Status::Failed => AnsiColor::Red,
+            Status::Cancelled => AnsiColor::BrightBlack,
+        };
+        Self::new(status.as_str()).coloured(colour)
+    }
+
+    /// The same text in the look of another cell.
+    pub(crate) fn like(self, other: &Self) -> Self {
+        Self { style: other.style, ..self }
+    }
+
+    pub(crate) fn coloured(self, colour: AnsiColor) -> Self {
+        Self { style: Style::new().fg_color(Some(colour.into())), ..self }
+    }
+
+    pub(crate) fn bold(self) -> Self {
+        Self { style: self.style.bold(), ..self }
+    }
+
+    pub(crate) fn dimmed(self) -> Self {
+        Self { style: self.style.dimmed(), ..self }
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
+    /// How many columns of a terminal it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.text.width()
+    }
+
+    /// Appends the cell, cut or filled up to `width`.
+    pub(super) fn write(&self, out: &mut String, width: usize, right: bool, colour: bool) {
+        let text = cut(&self.text, width);
+        let blanks = " ".repeat(width.saturating_sub(text.width()));
+        if right {
+            out.push_str(&blanks);
+        }
+        if colour && self.style != Style::new() {
+            out.push_str(&format!("{}{text}{}", self.style.render(), self.style.render_reset()));
+        } else {
+            out.push_str(&text);
+        }
+        if !right {
+            out.push_str(&blanks);
+        }
+    }
+}
+
+/// The beginning of the text that fits, with a sign where something is missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (String::new(), 0);
+    for character in text.chars() {
+        used += character.width().unwrap_or(0);
+        // One column is left for the sign.
+        if used + 1 > width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.push(ELLIPSIS);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_by_what_a_terminal_shows() {
+        let cases = [
+            ("short", 5, "short"),
+            ("longer", 5, "long…"),
+            ("漢字漢字", 5, "漢字…"),
+            ("漢字漢字", 4, "漢…"),
+            ("abc", 1, "…"),
+        ];
+        for (text, width, expected) in cases {
+            assert_eq!(cut(text, width), expected, "{text} {width}");
+        }
+    }
+
+    #[test]
+    fn colours_appear_only_where_they_are_welcome() {
+        let shown = |colour| {
+            let mut out = String::new();
+            Cell::status(Status::Failed).write(&mut out, 8, false, colour);
+            out
+        };
+        assert_eq!(shown(false), "failed  ");
+        assert_eq!(shown(true), "\u{1b}[31mfailed\u{1b}[0m  ");
+    }
+}

@@ -1,0 +1,68 @@
+//! Text of others, made harmless: characters that would command a terminal or reorder a line are shown as escapes.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether a character commands a terminal (C0, DEL, C1), ends a line, or changes the direction of what follows.
+fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text for people: `\n`, `\t`, `\u{1b}` stand for themselves.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    replaced(text, |out, character| {
+        out.extend(character.escape_default());
+    })
+}
+
+/// JSON text in which harmful characters are written as `\uXXXX`: the same value, harmless to look at. They occur inside
+/// strings only, because JSON has no place for them elsewhere but line ends and tabs, which we do not write.
+pub(super) fn escape_json(text: &str) -> Cow<'_, str> {
+    replaced(text, |out, character| {
+        // None of these lies beyond the first plane; writing to memory does not fail.
+        let _ = write!(out, "\\u{:04x}", u32::from(character));
+    })
+}
+
+fn replaced(text: &str, write: impl Fn(&mut String, char)) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmful(character) { write(&mut out, character) } else { out.push(character) }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harmful_characters_are_shown_and_others_left_alone() {
+        let cases = [
+            ("plain ä 漢 \u{1f600} é", "plain ä 漢 \u{1f600} é"),
+            ("a\nb\tc\r", r"a\nb\tc\r"),
+            ("\u{1b}[31mred", r"\u{1b}[31mred"),
+            ("\u{7f}\u{9b}x", r"\u{7f}\u{9b}x"),
+            ("\u{202e}evil\u{2066}", r"\u{202e}evil\u{2066}"),
+            ("\u{0}", r"\u{0}"),
+            ("C:\\dir", "C:\\dir"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(escape(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_value() {
+        let text = "{\"a\":\"\u{9b}\u{202e}ä\u{7f}\"}";
+        let escaped = escape_json(text);
+        assert_eq!(escaped, r#"{"a":"\u009b\u202eä\u007f"}"#);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&escaped), value(text));
+    }
+}

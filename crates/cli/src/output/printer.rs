@@ -1,0 +1,146 @@
+//! Prints records in the format that was asked for. Lists are streamed: memory does not grow with their length.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use taskqueue_core::time::Timestamp;
+
+use super::age::now;
+use super::cell::{Cell, Column};
+use super::escape::{escape, escape_json};
+use super::record::Record;
+use super::table::Layout;
+use super::terminal::Terminal;
+use crate::args::Format;
+use crate::failure::Failure;
+
+/// How many rows decide the widths of the columns; those behind them are printed as they come.
+const ROWS_MEASURED: usize = 1000;
+
+/// The way to standard output.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    format: Format,
+    terminal: Terminal,
+    now: Timestamp,
+}
+
+impl Printer {
+    /// A printer to standard output.
+    pub(crate) fn new(format: Format) -> Self {
+        Self { format, terminal: Terminal::of_stdout(), now: now() }
+    }
+
+    /// How results look.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Prints one record with everything that is known about it.
+    pub(crate) fn one<R: Record>(&self, record: &R) -> Result<(), Failure> {
+        let text = match self.format {
+            Format::Table => details(&record.details(self.now), self.terminal),
+            Format::Json | Format::Jsonl => escape_json(&record.json()).into_owned(),
+            Format::Quiet => escape(&record.key()).into_owned(),
+        };
+        self.text(&text)
+    }
+
+    /// Prints what a command did: a sentence for people, the record for programs.
+    pub(crate) fn done<R: Record>(&self, record: &R, sentence: &str) -> Result<(), Failure> {
+        if self.format == Format::Table { self.text(&escape(sentence)) } else { self.one(record) }
+    }
+
+    /// Prints text that is already as it shall be, with a line end.
+    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        let written = writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush());
+        written.map_err(|error| Failure::from_output(&error))
+    }
+
+    /// Prints a list of which all records are there.
+    pub(crate) fn list<R: Record>(&self, records: &[R]) -> Result<(), Failure> {
+        let mut listing = self.listing::<R>();
+        records.iter().try_for_each(|record| listing.push(record))?;
+        listing.finish()
+    }
+
+    /// Begins a list whose records come one by one.
+    pub(crate) fn listing<R: Record>(&self) -> Listing<'_> {
+        let out = BufWriter::new(io::stdout().lock());
+        Listing { printer: self, out, columns: R::COLUMNS, measured: Vec::new(), layout: None, count: 0 }
+    }
+}
+
+/// A list that is being printed.
+#[derive(Debug)]
+pub(crate) struct Listing<'p> {
+    printer: &'p Printer,
+    out: BufWriter<StdoutLock<'static>>,
+    columns: &'static [Column],
+    /// Rows that wait for the layout.
+    measured: Vec<Vec<Cell>>,
+    layout: Option<Layout>,
+    count: u64,
+}
+
+impl Listing<'_> {
+    /// Adds a record. All records of a list are of the type it was begun for.
+    pub(crate) fn push<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
+        self.write(record).map_err(|error| Failure::from_output(&error))?;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn write<R: Record>(&mut self, record: &R) -> io::Result<()> {
+        match self.printer.format {
+            Format::Table => {
+                let cells = record.cells(self.printer.now);
+                if let Some(layout) = &self.layout {
+                    return writeln!(self.out, "{}", layout.row(&cells));
+                }
+                self.measured.push(cells);
+                if self.measured.len() < ROWS_MEASURED { Ok(()) } else { self.write_measured() }
+            }
+            Format::Json => {
+                let separator = if self.count == 0 { "[\n" } else { ",\n" };
+                write!(self.out, "{separator}{}", escape_json(&record.json()))
+            }
+            Format::Jsonl => writeln!(self.out, "{}", escape_json(&record.json())),
+            Format::Quiet => writeln!(self.out, "{}", escape(&record.key())),
+        }
+    }
+
+    /// Prints the head and the rows that decided the layout.
+    fn write_measured(&mut self) -> io::Result<()> {
+        let rows = std::mem::take(&mut self.measured);
+        let layout = Layout::fitting(self.columns, &rows, self.printer.terminal);
+        writeln!(self.out, "{}", layout.head())?;
+        rows.iter().try_for_each(|row| writeln!(self.out, "{}", layout.row(row)))?;
+        self.layout = Some(layout);
+        Ok(())
+    }
+
+    /// Ends the list. A table without rows has no head either.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let ended = match self.printer.format {
+            Format::Table if self.layout.is_none() && !self.measured.is_empty() => self.write_measured(),
+            Format::Json if self.count == 0 => writeln!(self.out, "[]"),
+            Format::Json => writeln!(self.out, "\n]"),
+            _ => Ok(()),
+        };
+        ended.and_then(|()| self.out.flush()).map_err(|error| Failure::from_output(&error))
+    }
+}
+
+/// One field per line, the names aligned. Where there is a terminal, nothing is cut here: this is all there is.
+fn details(fields: &[(&'static str, Cell)], terminal: Terminal) -> String {
+    let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (name, value) in fields {
+        Cell::new(name).bold().write(&mut out, width, false, terminal.colour);
+        out.push_str("  ");
+        value.write(&mut out, value.width(), false, terminal.colour);
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,25 @@
+//! What can be printed: a record knows itself as a row, as details, as JSON and as its key.
+
+use taskqueue_core::time::Timestamp;
+
+use super::cell::{Cell, Column};
+
+/// One result of a command.
+pub(crate) trait Record {
+    /// The columns of a table of such records.
+    const COLUMNS: &'static [Column];
+
+    /// The cells of its row, one for each column; ages are told from `now`.
+    fn cells(&self, now: Timestamp) -> Vec<Cell>;
+
+    /// The object that programs get.
+    fn json(&self) -> String;
+
+    /// What `--output quiet` leaves of it: an id, a name or a count.
+    fn key(&self) -> String;
+
+    /// Everything about it, one field per line, where it is shown alone.
+    fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
+        Self::COLUMNS.iter().map(|column| column.head).zip(self.cells(now)).collect()
+    }
+}

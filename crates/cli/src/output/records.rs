@@ -1,0 +1,15 @@
+//! How each kind of result looks: one file per noun.
+
+mod counts;
+mod planned;
+mod queue;
+mod server;
+mod summary;
+mod task;
+mod worker;
+
+pub(crate) use self::counts::{CountRecord, GroupRecord};
+pub(crate) use self::planned::PlannedRecord;
+pub(crate) use self::queue::QueueRecord;
+pub(crate) use self::server::{HealthRecord, SettingRecord};
+pub(crate) use self::summary::{Summary, WaitSummary};

@@ -1,0 +1,59 @@
+//! Counts, plain and by group.
+
+use taskqueue_client::Group;
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+
+use crate::output::{Cell, Column, JsonFields, Record};
+
+/// How many.
+#[derive(Debug)]
+pub(crate) struct CountRecord(pub(crate) u64);
+
+impl Record for CountRecord {
+    const COLUMNS: &'static [Column] = &[Column::number("COUNT")];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        vec![Cell::number(self.0)]
+    }
+
+    fn json(&self) -> String {
+        JsonFields::new().count("count", self.0).end()
+    }
+
+    fn key(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// How many of one group.
+#[derive(Debug)]
+pub(crate) struct GroupRecord<'d> {
+    /// What is grouped by.
+    pub(crate) dimensions: &'d [&'static str],
+    /// The values of the group and its count.
+    pub(crate) group: Group,
+}
+
+impl Record for GroupRecord<'_> {
+    const COLUMNS: &'static [Column] = &[Column::number("COUNT"), Column::text("GROUP")];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let group = match self.group.key.as_slice() {
+            [only] => Status::parse(only).map_or_else(|| Cell::new(only), Cell::status),
+            values => Cell::new(values.join(", ")),
+        };
+        vec![Cell::number(self.group.count), group]
+    }
+
+    fn json(&self) -> String {
+        let key = self.dimensions.iter().zip(&self.group.key);
+        let key = key.fold(JsonFields::new(), |fields, (dimension, value)| fields.text(dimension, value));
+        JsonFields::new().json("key", &key.end()).count("count", self.group.count).end()
+    }
+
+    fn key(&self) -> String {
+        // Neither routes nor statuses have blanks.
+        format!("{} {}", self.group.key.join(" "), self.group.count)
+    }
+}

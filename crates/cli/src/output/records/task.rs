@@ -1,0 +1,110 @@
+//! A task: the row, the details and the 17 fields of the contract.
+
+use taskqueue_client::{LastError, Task};
+use taskqueue_core::time::Timestamp;
+
+use crate::output::{Cell, Column, JsonFields, Record, age};
+
+impl Record for Task {
+    const COLUMNS: &'static [Column] = &[
+        Column::text("ID"),
+        Column::text("STATUS"),
+        Column::shrinking("NAME"),
+        Column::number("PRIORITY"),
+        Column::number("ATTEMPT"),
+        Column::shrinking("ROUTES"),
+        Column::text("CREATED"),
+        Column::text("UPDATED"),
+        Column::shrinking("ARGS"),
+    ];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        vec![
+            Cell::new(self.id.as_str()),
+            Cell::status(self.status),
+            Cell::optional(self.name.as_deref()),
+            Cell::number(self.priority),
+            Cell::new(format!("{}/{}", self.attempt, self.max_attempts)),
+            Cell::new(routes(self)),
+            Cell::new(age(self.created_at, now)),
+            Cell::new(age(self.updated_at, now)),
+            Cell::new(self.args.as_str()),
+        ]
+    }
+
+    fn json(&self) -> String {
+        let last_error = self.last_error.as_ref().map(last_error_json);
+        JsonFields::new()
+            .text("id", self.id.as_str())
+            .text("queue", self.queue.as_str())
+            .text("status", self.status.as_str())
+            .text_or_null("name", self.name.as_deref())
+            .json("args", self.args.as_str())
+            .json("metadata", self.metadata.as_str())
+            .integer("priority", self.priority)
+            .integer("attempt", self.attempt)
+            .integer("max_attempts", self.max_attempts)
+            .json("routes", self.routes.as_json())
+            .json("result", self.result.as_str())
+            .json("last_error", last_error.as_deref().unwrap_or("null"))
+            .text_or_null("last_route", self.last_route.as_ref().map(|route| route.as_str()))
+            .time("created_at", self.created_at)
+            .time("updated_at", self.updated_at)
+            .time_or_null("started_at", self.started_at)
+            .time_or_null("finished_at", self.finished_at)
+            .end()
+    }
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
+        let time = |at: Timestamp| format!("{at} ({})", age(at, now));
+        let mut fields = vec![
+            ("id", Cell::new(self.id.as_str())),
+            ("queue", Cell::new(self.queue.as_str())),
+            ("status", Cell::status(self.status)),
+            ("name", Cell::optional(self.name.as_deref())),
+            ("args", Cell::new(self.args.as_str())),
+            ("metadata", Cell::new(self.metadata.as_str())),
+            ("priority", Cell::number(self.priority)),
+            ("attempt", Cell::new(format!("{} of {}", self.attempt, self.max_attempts))),
+            ("routes", Cell::new(routes(self))),
+            ("result", Cell::new(self.result.as_str())),
+        ];
+        fields.extend(self.last_error.iter().flat_map(|error| error_details(error, &time(error.occurred_at))));
+        fields.extend([
+            ("last_route", Cell::optional(self.last_route.as_ref().map(|route| route.as_str()))),
+            ("created_at", Cell::new(time(self.created_at))),
+            ("updated_at", Cell::new(time(self.updated_at))),
+            ("started_at", Cell::optional(self.started_at.map(time))),
+            ("finished_at", Cell::optional(self.finished_at.map(time))),
+        ]);
+        fields
+    }
+}
+
+fn routes(task: &Task) -> String {
+    task.routes.iter().collect::<Vec<_>>().join(",")
+}
+
+fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cell)> {
+    let said = format!("{}: {}", error.failure.kind, error.failure.message);
+    let when = format!("attempt {}, {occurred_at}", error.attempt);
+    let mut fields = vec![("last_error", Cell::new(said)), ("", Cell::new(when))];
+    let traceback = error.failure.traceback.iter().flat_map(|text| text.lines());
+    fields.extend(traceback.map(|line| ("", Cell::new(line).dimmed())));
+    fields
+}
+
+fn last_error_json(error: &LastError) -> String {
+    JsonFields::new()
+        .text("type", &error.failure.kind)
+        .text("message", &error.failure.message)
+        .text_or_null("traceback", error.failure.traceback.as_deref())
+        .time("occurred_at", error.occurred_at)
+        .integer("attempt", error.attempt)
+        .text("run_id", error.run_id.as_str())
+        .end()
+}

@@ -1,0 +1,54 @@
+//! The worker protocol.
+
+use taskqueue_client::{ClaimRequest, Definition, ErrorCode, Failure, JsonObject, Status};
+
+use super::{client, object, queue, route, run_id, task_id};
+use crate::support::Server;
+
+#[tokio::test]
+async fn a_claim_can_be_repeated_renewed_and_completed() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    let request = ClaimRequest::new(route("default"), run_id(1)).retrying();
+    assert_eq!(client.claim(&q, &request).await.unwrap().claim, None);
+
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    let claim = client.claim(&q, &request.clone().waiting(1)).await.unwrap().claim.unwrap();
+    assert_eq!((claim.task.id, claim.task.status, claim.task.attempt), (task_id(1), Status::Running, 1));
+    assert_eq!(claim.run_id, run_id(1));
+    assert_eq!(Some(claim.lease_expires_at), claim.task.started_at.map(|start| start.plus_seconds(300)));
+    assert_eq!(client.claim(&q, &request).await.unwrap().claim, Some(claim.clone()), "the same claim again");
+
+    let lease = client.heartbeat(&q, task_id(1), run_id(1)).await.unwrap();
+    assert!(lease >= claim.lease_expires_at);
+    let result = object(r#"{"loss":0.5,"steps":9007199254740993}"#);
+    for _ in 0..2 {
+        client.complete(&q, task_id(1), run_id(1), &result).await.unwrap();
+    }
+    let task = client.task(&q, task_id(1)).await.unwrap();
+    assert_eq!((task.status, task.result), (Status::Succeeded, result));
+    let late = client.unclaim(&q, task_id(1), run_id(1)).await.unwrap_err();
+    assert_eq!(late.code(), Some(ErrorCode::RunFinalized));
+    let stale = client.heartbeat(&q, task_id(1), run_id(2)).await.unwrap_err();
+    assert_eq!(stale.code(), Some(ErrorCode::StaleRun));
+}
+
+#[tokio::test]
+async fn a_failure_is_charged_and_shown_and_an_unclaim_is_not() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    for run in [1, 2] {
+        client.claim(&q, &ClaimRequest::new(route("default"), run_id(run))).await.unwrap().claim.unwrap();
+        if run == 1 {
+            client.unclaim(&q, task_id(1), run_id(1)).await.unwrap();
+        }
+    }
+    let failure = Failure { kind: "ValueError".into(), message: "é\n".into(), traceback: Some("line".into()) };
+    client.fail(&q, task_id(1), run_id(2), &failure).await.unwrap();
+    let task = client.task(&q, task_id(1)).await.unwrap();
+    let error = task.last_error.unwrap();
+    assert_eq!((task.status, task.attempt, task.last_route), (Status::Pending, 1, Some(route("default"))));
+    assert_eq!((error.failure, error.attempt, error.run_id), (failure, 1, run_id(2)));
+    assert_eq!((Some(error.occurred_at), task.result), (task.finished_at, JsonObject::empty()));
+}

@@ -1,0 +1,129 @@
+//! What is said when something is wrong, and the exit codes: 1 refused, 2 wrong usage, 3 not reached.
+
+use std::net::TcpListener;
+
+use crate::support::{Server, binary, finish};
+
+#[test]
+fn an_unknown_queue_is_compared_with_those_that_exist() {
+    let server = Server::start();
+    for queue in ["nightly", "nightly-2", "other"] {
+        server.run(&format!("queue create {queue}")).ok();
+    }
+    let told = server.run("task list -q nigthly").fails(1);
+    let expected = "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2? Or create it with: \
+                    taskqueue queue create nigthly\n";
+    assert_eq!(told, expected);
+    let told = server.run("queue delete zzz").fails(1);
+    assert_eq!(told, "error: there is no queue zzz (queue_not_found); create it with: taskqueue queue create zzz\n");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_exit_code_3_and_how_to_start_one() {
+    let folder = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    for command in
+        [&["task", "list"][..], &["health"], &["queue", "create", "x"], &["task", "cancel", "t_aaaaaaaaaaaa"]]
+    {
+        let told = finish(binary(folder.path()).args(command).args(["--url", &url])).fails(3);
+        assert!(told.contains(&url) && told.contains("taskqueue serve") && told.lines().count() == 1, "{told}");
+    }
+    let told = finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails(3);
+    assert!(told.contains("unix:nowhere.sock"), "{told}");
+}
+
+#[test]
+fn a_wrong_filter_is_shown_with_a_mark_under_the_place() {
+    let server = Server::start();
+    let told = server.run_with(&["task", "list", "--filter", "priority > 1 and stats == 'x'"]).fails(1);
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].contains("invalid_filter") && lines[0].contains("status"), "{told}");
+    assert_eq!(lines[1..], ["  priority > 1 and stats == 'x'", "                   ^"]);
+    let told = server.run_with(&["worker", "count", "--filter", "route = 'x'"]).fails(1);
+    assert!(told.lines().nth(2).is_some_and(|line| line.ends_with('^')), "{told}");
+    let told = server.run_with(&["task", "cancel", "--yes", "--filter", "("]).fails(1);
+    assert!(told.contains("invalid_filter"), "{told}");
+}
+
+#[test]
+fn refusals_are_one_line_with_the_code_and_what_to_do() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let cases = [
+        ("task get t_zzzzzzzzzzzz", "task_not_found"),
+        ("task submit --id t_aaaaaaaaaaaa --priority 1", "task_id_conflict"),
+        ("task cancel t_zzzzzzzzzzzz", "task_not_found"),
+    ];
+    for (line, code) in cases {
+        let told = server.run(line).fails(1);
+        assert!(told.starts_with("error: ") && told.contains(code) && told.contains(';'), "{line}: {told}");
+        assert_eq!(told.lines().count(), 1, "{line}: {told}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
+    let server = Server::start();
+    let cases = [
+        ("task", "subcommand"),
+        ("task lst", "taskqueue task --help"),
+        ("task list --status done", "pending"),
+        ("task list --order-by size", "created_at"),
+        ("task list --limit 0", "taskqueue task list --help"),
+        ("task list --limit 5 --all", "--all"),
+        ("task get nonsense", "t_ and 12"),
+        ("task cancel", "required"),
+        ("task cancel t_aaaaaaaaaaaa --filter x", "cannot be used with"),
+        ("task update t_aaaaaaaaaaaa", "what to change"),
+        ("task submit --arg novalue", "KEY=VALUE"),
+        ("task submit --args [1]", "JSON object"),
+        ("task submit --from - --priority 1", "cannot be used with"),
+        ("task wait t_aaaaaaaaaaaa --timeout soon", "30s"),
+        ("task list --queue=-x", "A-Z"),
+        ("task list --url ftp://x", "http://"),
+        ("queue create a/b", "A-Z"),
+        ("worker count --group-by host", "route"),
+        ("completions klingon", "bash"),
+    ];
+    for (line, expected) in cases {
+        let told = server.run(line).fails(2);
+        assert!(told.contains(expected) && told.lines().count() == 1, "{line}: {told}");
+    }
+}
+
+#[test]
+fn something_that_is_no_taskqueue_server_is_recognised() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let other = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let _ = connection.read(&mut [0; 4096]).unwrap();
+        connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let told = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    assert!(told.contains("is") && told.contains("a taskqueue server?"), "{told}");
+    other.join().unwrap();
+}
+
+#[test]
+fn an_older_server_is_warned_of_once_on_standard_error() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let old = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let _ = connection.read(&mut [0; 4096]).unwrap();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTaskqueue-Server-Version: 0.0.1";
+        write!(connection, "{head}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]").unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &url]));
+    assert_eq!(ran.stderr.matches("warning: the server has version 0.0.1").count(), 1, "{ran:?}");
+    assert_eq!(ran.ok(), "[]\n");
+    old.join().unwrap();
+}

@@ -1,0 +1,18 @@
+//! The client commands, tested from outside: the real binary against a real server, what it prints and how it exits.
+//! What the server itself does is tested in `contract`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod actions;
+mod configuration;
+mod counting;
+mod errors;
+mod listing;
+mod manual;
+mod output;
+mod queues;
+mod submitting;
+mod support;
+mod sweeping;
+mod terminal;
+mod updating;
+mod waiting;

@@ -1,0 +1,31 @@
+//! `taskqueue queue ...`
+
+use crate::support::{Server, lines};
+
+#[test]
+fn queues_are_created_listed_and_deleted() {
+    let server = Server::start();
+    assert_eq!(server.run("queue create gpu").ok(), "queue gpu created\n");
+    assert_eq!(server.run("queue create gpu").ok(), "queue gpu already there\n");
+    assert_eq!(lines(&server.run("queue list").ok()), ["NAME", "gpu", "q"]);
+    assert_eq!(server.run("queue list -o json").ok(), "[\n{\"name\":\"gpu\"},\n{\"name\":\"q\"}\n]\n");
+    assert_eq!(server.run("queue list -o jsonl").ok(), "{\"name\":\"gpu\"}\n{\"name\":\"q\"}\n");
+    assert_eq!(server.run("queue list --output quiet").ok(), "gpu\nq\n");
+    assert_eq!(server.run("queue delete gpu").ok(), "queue gpu deleted\n");
+    assert_eq!(server.run("queue delete q -o quiet").ok(), "q\n");
+    assert_eq!(server.run("queue list").ok(), "");
+    assert_eq!(server.run("queue list -o json").ok(), "[]\n");
+}
+
+#[test]
+fn a_queue_with_tasks_is_deleted_only_with_cascade_and_consent() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let refused = server.run("queue delete q").fails(1);
+    assert!(refused.contains("queue_not_empty") && refused.contains("--cascade"), "{refused}");
+    let unasked = server.run("queue delete q --cascade").fails(2);
+    assert!(unasked.contains("queue q with 1 task") && unasked.contains("--yes"), "{unasked}");
+    assert_eq!(server.run("queue delete q --cascade --yes").ok(), "queue q deleted\n");
+    server.run("queue create empty").ok();
+    assert_eq!(server.run("queue delete empty --cascade").ok(), "queue empty deleted\n");
+}

@@ -1,0 +1,197 @@
+//! The harness: a server on a free port with the queue `q`, and the binary run against it in an empty folder with an
+//! environment that configures nothing else.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a command left behind.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    fn new(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// The standard output of a command that did what it was asked.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout
+    }
+
+    /// The standard error of a command that ended with this code.
+    #[track_caller]
+    pub(crate) fn fails(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self.stderr
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+}
+
+/// The binary in an environment that configures nothing, in `folder`.
+pub(crate) fn binary(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
+    command.env_clear().env("HOME", folder).current_dir(folder);
+    command
+}
+
+/// Runs a prepared command to its end.
+pub(crate) fn finish(command: &mut Command) -> Ran {
+    Ran::new(command.stdin(Stdio::null()).output().unwrap())
+}
+
+/// Runs a prepared command that reads `input`.
+pub(crate) fn finish_with(command: &mut Command, input: &str) -> Ran {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A command that refuses before it has read everything closes the pipe.
+    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+    Ran::new(child.wait_with_output().unwrap())
+}
+
+/// A server with the queue `q` and a folder for commands to run in.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) folder: TempDir,
+    child: Child,
+    token: Option<&'static str>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::launch(None)
+    }
+
+    pub(crate) fn with_token(token: &'static str) -> Self {
+        Self::launch(Some(token))
+    }
+
+    fn launch(token: Option<&'static str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = binary(folder.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--queue", "q", "--log-level", "error"]);
+        command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { url: url.trim_end().to_owned(), folder, child, token }
+    }
+
+    /// The binary, told where the server is and to use the queue `q`.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = binary(self.folder.path());
+        command.env("TASKQUEUE_URL", &self.url).env("TASKQUEUE_QUEUE", "q").args(arguments);
+        command.envs(self.token.map(|token| ("TASKQUEUE_TOKEN", token)));
+        command
+    }
+
+    /// Runs a command line; blanks separate arguments.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        self.run_with(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    pub(crate) fn run_with(&self, arguments: &[&str]) -> Ran {
+        finish(&mut self.command(arguments))
+    }
+
+    pub(crate) fn run_reading(&self, line: &str, input: &str) -> Ran {
+        finish_with(&mut self.command(&line.split(' ').collect::<Vec<_>>()), input)
+    }
+
+    /// Creates a task with this id, which is `t_` and 12 characters.
+    pub(crate) fn submit(&self, id: &str, flags: &[&str]) {
+        self.run_with(&[&["task", "submit", "--id", id], flags].concat()).ok();
+    }
+
+    /// How many tasks a filter selects.
+    #[track_caller]
+    pub(crate) fn count(&self, filter: &str) -> u64 {
+        self.run_with(&["task", "count", "-o", "quiet", "--filter", filter]).ok().trim().parse().unwrap()
+    }
+
+    /// Writes a file beside the commands.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// One request of a worker, for what no client command can do. Gives the status.
+    pub(crate) fn post(&self, path: &str, body: &str) -> u16 {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut connection = std::net::TcpStream::connect(address).unwrap();
+        let method = if path.starts_with("workers/") { "PUT" } else { "POST" };
+        write!(
+            connection,
+            "{method} /api/v2/queues/q/{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+             Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut line = String::new();
+        BufReader::new(connection).read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Claims the next task of a route; run ids end with three digits.
+    pub(crate) fn claim(&self, route: &str, run: u32) {
+        let body = format!(r#"{{"route":"{route}","run_id":"r_run000000{run:03}"}}"#);
+        assert_eq!(self.post("tasks/claim", &body), 200);
+    }
+
+    /// Ends a run well.
+    pub(crate) fn complete(&self, id: &str, run: u32) {
+        let body = format!(r#"{{"run_id":"r_run000000{run:03}","result":{{"loss":0.5}}}}"#);
+        assert_eq!(self.post(&format!("tasks/{id}/complete"), &body), 204);
+    }
+
+    /// Ends a run badly.
+    pub(crate) fn fail(&self, id: &str, run: u32) {
+        let error = r#"{"type":"ValueError","message":"bad seed","traceback":"line 1\nline 2"}"#;
+        let body = format!(r#"{{"run_id":"r_run000000{run:03}","error":{error}}}"#);
+        assert_eq!(self.post(&format!("tasks/{id}/fail"), &body), 204);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Text with its times replaced: full ones and ages.
+pub(crate) fn timeless(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (String::new(), 0);
+    while at < text.len() {
+        let stamp = text.get(at..at + 27).filter(|part| part.ends_with('Z') && part.as_bytes()[10] == b'T');
+        if stamp.is_some() && bytes[at].is_ascii_digit() {
+            out.push_str("TIME");
+            at += 27;
+        } else {
+            let character = text[at..].chars().next().unwrap();
+            out.push(character);
+            at += character.len_utf8();
+        }
+    }
+    ["1s ago", "2s ago", "3s ago", "4s ago", "5s ago"].iter().fold(out, |text, age| text.replace(age, "now   "))
+}
+
+/// The lines of a text without blanks at their ends.
+pub(crate) fn lines(text: &str) -> Vec<String> {
+    timeless(text).lines().map(|line| line.trim_end().to_owned()).collect()
+}

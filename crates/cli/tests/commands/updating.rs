@@ -1,0 +1,66 @@
+//! `task update`, by id and by filter.
+
+use serde_json::json;
+
+use crate::support::Server;
+
+#[test]
+fn every_field_can_be_changed() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--name", "old", "--args", r#"{"a":1,"b":2}"#]);
+    let update = [
+        "task",
+        "update",
+        "t_aaaaaaaaaaaa",
+        "-o",
+        "json",
+        "--name",
+        "new",
+        "--arg",
+        "b=3",
+        "--metadata",
+        r#"{"m":1}"#,
+        "--priority",
+        "4",
+        "--max-attempts",
+        "9",
+        "--route",
+        "gpu",
+        "--result",
+        r#"{"r":1}"#,
+    ];
+    let task = server.run_with(&update).json();
+    assert_eq!((&task["name"], &task["args"], &task["metadata"]), (&json!("new"), &json!({"b": 3}), &json!({"m": 1})));
+    assert_eq!((&task["priority"], &task["max_attempts"]), (&json!(4), &json!(9)));
+    assert_eq!((&task["routes"], &task["result"]), (&json!(["gpu"]), &json!({"r": 1})));
+    assert_eq!(server.run("task update t_aaaaaaaaaaaa --no-name").ok(), "t_aaaaaaaaaaaa updated\n");
+    assert_eq!(server.count("name == None"), 1);
+}
+
+#[test]
+fn matching_tasks_are_changed_together_after_consent() {
+    let server = Server::start();
+    for (id, priority) in [("t_aaaaaaaaaaaa", "1"), ("t_bbbbbbbbbbbb", "2"), ("t_cccccccccccc", "3")] {
+        server.submit(id, &["--priority", priority]);
+    }
+    server.claim("default", 1);
+    let update = ["task", "update", "--filter", "priority > 0", "--priority", "2"];
+    let told = server.run_with(&update).fails(2);
+    assert!(told.contains("Update 2 tasks of queue q (1 running left out): say --yes"), "{told}");
+    let ran = server.run_with(&[&update[..], &["--yes"]].concat()).ok();
+    assert_eq!(ran, "1 updated, 1 unchanged, 1 running left out\n");
+    let again = server.run_with(&[&update[..], &["--yes", "-o", "json"]].concat()).json();
+    assert_eq!(again, json!({"updated": 0, "unchanged": 2, "running_left_out": 1}));
+}
+
+#[test]
+fn a_refusal_for_one_of_many_named_tasks_is_told_and_a_failure() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.submit("t_bbbbbbbbbbbb", &["--priority", "9"]);
+    server.claim("default", 1);
+    let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --priority 5");
+    assert_eq!(ran.stdout, "1 updated, 1 refused\n");
+    let told = ran.fails(1);
+    assert!(told.contains("t_bbbbbbbbbbbb") && told.contains("task_running"), "{told}");
+}

@@ -1,0 +1,32 @@
+//! The tests that hold whatever the database is: part of `contract` (SQLite) and of `contract_postgres`.
+
+mod authentication;
+mod bulk_updates;
+mod claims;
+mod concurrency;
+mod counts;
+mod creation;
+mod cursors;
+mod discovery;
+mod durability;
+mod errors;
+mod filter_dynamic;
+mod filter_grammar;
+mod filter_refusals;
+mod filter_typed;
+mod fuzzy;
+mod hostile;
+mod http_details;
+mod identifiers;
+mod json_handling;
+mod lifecycle;
+mod listing;
+mod logs;
+mod order_of_checks;
+mod query_parameters;
+mod queues;
+mod runs;
+mod startup;
+mod task_fields;
+mod updates;
+mod workers;

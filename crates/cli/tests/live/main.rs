@@ -1,0 +1,13 @@
+//! Live views from outside: the real binary in a real terminal against a real server. How screens look in detail is tested
+//! beside the code that draws them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../contract/database.rs"]
+#[allow(dead_code, reason = "part of that harness")]
+mod database;
+#[path = "../contract/support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the harness of the contract tests, of which this needs a part")]
+mod support;
+mod terminal;
+mod top;
+mod watch;
