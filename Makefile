@@ -2,10 +2,10 @@
 
 .DEFAULT_GOAL := help
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
-.PHONY: help serve test check bench
+.PHONY: help serve test check bench bench-postgres
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: ## Build and start the server on the embedded database (more flags: make serve ARGS="--queue default")
 	cargo run --release --package taskqueue -- serve $(ARGS)
@@ -24,3 +24,7 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 bench: ## Measure the server against the bare-HTTP limit of this machine, about 3 minutes (more flags: make bench ARGS="--phases get")
 	cargo build --release --package taskqueue --package taskqueue-bench
 	$(RELEASE)/taskqueue-bench run --server $(RELEASE)/taskqueue --database-dir $(RELEASE) $(ARGS)
+
+bench-postgres: ## Measure the server on PostgreSQL against pgbench on the same cluster, about 5 minutes
+	cargo build --release --package taskqueue --package taskqueue-bench
+	$(RELEASE)/taskqueue-bench postgres --server $(RELEASE)/taskqueue $(ARGS)

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Take figures at growing numbers of pending tasks
     Backlog(BacklogArgs),
+    /// Take figures on PostgreSQL, on a cluster of its own, and compare them with pgbench
+    Postgres(PostgresArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -80,6 +82,30 @@ pub(crate) struct BacklogArgs {
     /// Where the database is put
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) database_dir: PathBuf,
+}
+
+/// How to take figures on PostgreSQL.
+#[derive(Debug, Args)]
+pub(crate) struct PostgresArgs {
+    /// The server's binary, built for release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: PathBuf,
+
+    /// How many times pgbench and the server take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+
+    /// How long claims go on without a pause, to see whether they slow down; 0 leaves it out
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub(crate) long_seconds: f64,
+
+    /// How many tasks are pending where claims are compared with those at 1,000; 0 leaves it out
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    pub(crate) pending: u64,
 }
 
 /// How figures are printed.

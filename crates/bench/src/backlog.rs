@@ -1,6 +1,7 @@
 //! `taskqueue-bench backlog`: what claims, the first page, counts, memory and a restart cost as pending tasks pile up
 //! (rows 10, 11, 15 and 16 of the goals). One connection, so that nothing but the server's own work is measured.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -72,7 +73,7 @@ pub(crate) async fn run(args: &BacklogArgs) -> Outcome<(String, Vec<Judged>)> {
 impl Backlog {
     async fn fill(args: &BacklogArgs, folder: &Path, pending: u64) -> Outcome<Self> {
         let database = folder.join(format!("backlog-{pending}.db"));
-        let server = Server::taskqueue(&args.server, &database)?;
+        let server = Server::taskqueue(&args.server, database.as_os_str())?;
         let idle_rss_bytes = Usage::of(server.pid())?.rss_bytes;
         fill::fill(server.address, QUEUE, pending, Rc::default()).await?;
         Ok(Self {
@@ -97,10 +98,7 @@ impl Backlog {
         let mut client = Client::connect(self.server.address).await?;
         let mut requests = Requests::new(self.server.address, QUEUE);
         for _ in 0..SAMPLES {
-            let run = self.numbers.next_run();
-            let body = timed(&mut client, &mut requests, Operation::Claim, (0, run), &mut self.claim).await?;
-            let task = wire::claimed_task(&body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
-            timed(&mut client, &mut requests, Operation::Unclaim, (task, run), &mut Histogram::default()).await?;
+            claim(&mut client, &mut requests, self.numbers.next_run(), &mut self.claim).await?;
             timed(&mut client, &mut requests, Operation::List, (0, 0), &mut self.page).await?;
             timed(&mut client, &mut requests, Operation::CountByStatus, (0, 0), &mut self.counts).await?;
         }
@@ -111,10 +109,32 @@ impl Backlog {
     /// Stops the server and starts it again on what it left.
     fn restart(self, args: &BacklogArgs) -> Outcome<Self> {
         self.server.stop()?;
-        let server = Server::taskqueue(&args.server, &self.database)?;
+        let server = Server::taskqueue(&args.server, self.database.as_os_str())?;
         let (restarted_rss_bytes, healthy_after) = (Usage::of(server.pid())?.rss_bytes, server.healthy_after);
         Ok(Self { server, restarted_rss_bytes, healthy_after, ..self })
     }
+}
+
+/// Some claims, each given back at once.
+pub(crate) async fn claims(
+    address: SocketAddr,
+    numbers: &Numbers,
+    count: usize,
+    latency: &mut Histogram,
+) -> Outcome<()> {
+    let mut client = Client::connect(address).await?;
+    let mut requests = Requests::new(address, QUEUE);
+    for _ in 0..count {
+        claim(&mut client, &mut requests, numbers.next_run(), latency).await?;
+    }
+    Ok(())
+}
+
+/// A claim, given back at once.
+async fn claim(client: &mut Client, requests: &mut Requests, run: u64, latency: &mut Histogram) -> Outcome<()> {
+    let body = timed(client, requests, Operation::Claim, (0, run), latency).await?;
+    let task = wire::claimed_task(&body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
+    timed(client, requests, Operation::Unclaim, (task, run), &mut Histogram::default()).await.map(drop)
 }
 
 async fn timed(

@@ -17,6 +17,7 @@ mod number;
 mod operation;
 mod output;
 mod pace;
+mod postgres;
 mod process;
 mod reference;
 mod report;
@@ -41,10 +42,8 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Reference => reference::run().map(|()| true),
         Command::Run(args) => run(&args),
-        Command::Backlog(args) => on_one_thread(backlog::run(&args)).map(|(text, judged)| {
-            output::line(&format!("{text}\n\n{}", report::goals(&judged)));
-            reaches_all(&judged)
-        }),
+        Command::Backlog(args) => on_one_thread(backlog::run(&args)).map(show),
+        Command::Postgres(args) => on_one_thread(postgres::run(&args)).map(show),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -66,6 +65,12 @@ fn run(args: &RunArgs) -> Outcome<bool> {
         Output::Json => format!("{:#}", report::json(&figures, &judged)),
     });
     Ok(reaches_all(&judged))
+}
+
+/// Shows tables and verdicts; whether all musts were reached.
+fn show((text, judged): (String, Vec<Judged>)) -> bool {
+    output::line(&format!("{text}\n\n{}", report::goals(&judged)));
+    reaches_all(&judged)
 }
 
 /// Whether no must is missed; names those that are.

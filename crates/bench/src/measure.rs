@@ -93,7 +93,7 @@ fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
 impl<'a> Subject<'a> {
     fn start(args: &'a RunArgs, place: Place, folder: &Path, reference: &'a Server) -> Outcome<Self> {
         let scratch = Scratch::new(folder)?;
-        let server = Server::taskqueue(&args.server, &scratch.path().join("bench.db"))?;
+        let server = Server::taskqueue(&args.server, scratch.path().join("bench.db").as_os_str())?;
         let (numbers, ledger, prepared) = (Rc::default(), Rc::default(), None);
         Ok(Self { args, place, server, reference, scratch, numbers, ledger, prepared })
     }

@@ -1,6 +1,7 @@
 //! Servers as child processes: started on a port of their own choice, asked for their health, stopped.
 //! Also the folder for their databases, which goes when the measurement ends.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +29,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts the server that is measured, with a queue for every phase.
-    pub(crate) fn taskqueue(binary: &Path, database: &Path) -> Outcome<Self> {
+    pub(crate) fn taskqueue(binary: &Path, database: &OsStr) -> Outcome<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--database"]).arg(database);
         for phase in Phase::value_variants() {
