@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{Server, finish};
 
 /// Lines of the interrupted file: enough that the first submission is certainly under way when it is ended.
-const INTERRUPTED_LINES: u64 = 20_000;
+const INTERRUPTED_LINES: u64 = 100_000;
 
 #[test]
 fn one_task_is_made_of_flags() {
