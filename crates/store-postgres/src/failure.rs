@@ -73,6 +73,15 @@ pub(crate) fn failed(doing: &'static str, error: &Error) -> StoreError {
     }
 }
 
+/// What an error means for a transaction, which is undone by it. Being overtaken is no failure: the work is begun anew.
+pub(crate) fn undoing(doing: &'static str, error: &Error) -> Cause {
+    let cause = cause(error);
+    if cause != Cause::Overtaken {
+        failed(doing, error);
+    }
+    cause
+}
+
 /// An error with everything that the database said about it. The driver's own text hides that.
 pub(crate) fn said(error: &Error) -> String {
     match error.as_db_error() {

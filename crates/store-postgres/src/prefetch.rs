@@ -24,7 +24,7 @@ use crate::workspace::{Found, Workspace};
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '4s'; \
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
-    SET LOCAL jit = off";
+    SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
 /// For commands that look at every task of a queue.
 const LONGER: &str = "SET LOCAL statement_timeout = '25s'";

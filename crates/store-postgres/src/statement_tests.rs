@@ -13,7 +13,8 @@ use crate::order;
 use crate::prefetch::BEGIN;
 use crate::query::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, PICK_TASKS, READER, SCAN_TASKS, TRANSFER, WRITER,
+    COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, READER, SCAN_TASKS, TRANSFER,
+    WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -163,5 +164,16 @@ async fn a_writer_finds_everything_by_indexes_whatever_the_planner_knows() {
         let pick = writers_plan(&session, &PICK_TASKS).await;
         assert!(pick.contains("ready_in_order") && !pick.contains("Sort"), "{pick}");
         database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    }
+}
+
+#[tokio::test]
+async fn a_writer_finds_tasks_by_their_id_also_in_a_database_that_was_just_made() {
+    let database = migrated(Cluster::shared());
+    let session = session(&database).await;
+    for sql in [&LOCK_TASKS, &LOAD_TASKS] {
+        let plan = writers_plan(&session, sql).await;
+        let found = plan.lines().any(|line| line.contains("Index Cond") && line.contains("id >= named.id"));
+        assert!(plan.contains("tasks_by_id") && found && !plan.contains("tasks_by_creation"), "{}:\n{plan}", sql.name);
     }
 }

@@ -23,7 +23,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
 use crate::changes::Changes;
-use crate::failure::{Cause, cause, failed};
+use crate::failure::{Cause, cause, undoing};
 use crate::operand::Bound;
 use crate::query::{Param, Session};
 use crate::statements as sql;
@@ -79,11 +79,7 @@ pub(crate) enum Ended {
 
 impl Ended {
     fn of(error: &Error) -> Self {
-        let cause = cause(error);
-        if cause != Cause::Overtaken {
-            failed("committing", error);
-        }
-        Self::Undone(cause)
+        Self::Undone(undoing("committing", error))
     }
 }
 
@@ -122,12 +118,7 @@ impl<'a> PostgresTransaction<'a> {
     }
 
     pub(crate) fn failed(&mut self, doing: &'static str, error: &Error) -> StoreError {
-        let cause = cause(error);
-        // Being overtaken is no failure: the batch is begun anew.
-        if cause != Cause::Overtaken {
-            failed(doing, error);
-        }
-        self.failure.get_or_insert(cause);
+        self.failure.get_or_insert(undoing(doing, error));
         StoreError::Unavailable
     }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Mutex, oneshot};
 
-use crate::failure::{Cause, cause, failed};
+use crate::failure::{Cause, failed, undoing};
 use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
 use crate::query::Session;
@@ -401,11 +401,7 @@ async fn receive(requests: &Requests, batch: &mut Vec<Request>, until: Option<In
 }
 
 fn undone(doing: &'static str, error: &tokio_postgres::Error) -> Undone {
-    let cause = cause(error);
-    if cause != Cause::Overtaken {
-        failed(doing, error);
-    }
-    Undone::Again(cause)
+    Undone::Again(undoing(doing, error))
 }
 
 /// What a caller is told about a transaction that was undone.
