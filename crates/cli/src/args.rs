@@ -6,6 +6,7 @@ mod definition;
 mod live;
 mod other;
 mod queue;
+mod run_loop;
 mod selection;
 mod task;
 mod values;
@@ -28,6 +29,7 @@ pub(crate) use self::definition::{ChangeArgs, DefinitionArgs, ObjectArgs};
 pub(crate) use self::live::TopArgs;
 pub(crate) use self::other::{CompletionsArgs, ConfigArgs, ConfigCommand, HealthArgs, ManArgs};
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
+pub(crate) use self::run_loop::{LoopArgs, OnStop};
 pub(crate) use self::selection::{ExtentArgs, ListArgs, TargetArgs};
 pub(crate) use self::task::{
     ActionArgs, ConsentArgs, CountArgs, SubmitArgs, SweepArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs,
@@ -113,6 +115,9 @@ pub(crate) enum Command {
     /// Create, find, change and wait for tasks
     #[command(arg_required_else_help = false)]
     Task(TaskArgs),
+    /// Work: claim tasks and run a command for each of them
+    #[command(name = "loop", after_help = run_loop::HELP)]
+    Loop(LoopArgs),
     /// See what workers report of themselves
     #[command(arg_required_else_help = false)]
     Worker(WorkerArgs),

@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Unreachable(String),
     /// Not everything was done, as the summary has told already.
     Unfinished,
+    /// Another process did the work and has told everything; this was its exit code.
+    Told(u8),
     /// Nobody reads the results any more, which is no mistake.
     ReaderGone,
 }
@@ -30,7 +32,7 @@ impl Failure {
         match self {
             Self::Usage(message) | Self::Refused(message) | Self::Unreachable(message) => Some(message),
             Self::RefusedAt { message, .. } => Some(message),
-            Self::Unfinished | Self::ReaderGone => None,
+            Self::Unfinished | Self::Told(_) | Self::ReaderGone => None,
         }
     }
 

@@ -46,11 +46,13 @@ fn main() -> ExitCode {
 
 /// 0: done, as far as anybody wanted to see it. 1: the command line is right, but what it asks for was refused or failed.
 /// 2: the command line or the configuration is wrong. 3: the server was not reached.
+/// A worker that was killed gives 128 and the number of the signal, as shells do.
 fn exit_code(failure: &Failure) -> u8 {
     match failure {
         Failure::ReaderGone => 0,
         Failure::Refused(_) | Failure::RefusedAt { .. } | Failure::Unfinished => 1,
         Failure::Usage(_) => 2,
         Failure::Unreachable(_) => 3,
+        Failure::Told(code) => *code,
     }
 }

@@ -8,6 +8,7 @@ mod json;
 mod printer;
 mod record;
 mod records;
+mod screen;
 mod table;
 mod terminal;
 
@@ -24,8 +25,9 @@ pub(crate) use self::record::Record;
 pub(crate) use self::records::{
     CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, SettingRecord, Summary, WaitSummary,
 };
+pub(crate) use self::screen::{Board, Screen};
 pub(crate) use self::table::Layout;
-pub(crate) use self::terminal::Terminal;
+pub(crate) use self::terminal::{Terminal, colours_welcome};
 
 use crate::failure::Failure;
 

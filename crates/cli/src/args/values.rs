@@ -60,6 +60,29 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_secs(u64::from(seconds) * unit_seconds))
 }
 
+/// What may be said not to end: `never`, or a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit<T>(pub(crate) Option<T>);
+
+const NEVER: &str = "never";
+
+/// A duration after which something ends, or `never`.
+pub(super) fn time_limit(text: &str) -> Result<Limit<Duration>, &'static str> {
+    if text == NEVER {
+        return Ok(Limit(None));
+    }
+    duration(text).map(|time| Limit(Some(time))).map_err(|_| "write a duration as 30, 30s, 5m or 2h, or never")
+}
+
+/// A number at which something ends, or `never`.
+pub(super) fn number_limit(text: &str) -> Result<Limit<u32>, &'static str> {
+    if text == NEVER {
+        return Ok(Limit(None));
+    }
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.map(|number| Limit(Some(number))).ok_or("write a number from 1 on, or never")
+}
+
 /// Seconds from one look to the next, such as `2` or `0.5`.
 pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "write seconds from 0.2 to 3600, such as 2 or 0.5";
@@ -80,6 +103,18 @@ mod tests {
         for text in ["", "0", "-1", "0.1", "3601", "NaN", "inf", "2s"] {
             assert!(interval(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn limits_may_be_never() {
+        assert_eq!(time_limit("never"), Ok(Limit(None)));
+        assert_eq!(time_limit("90"), Ok(Limit(Some(Duration::from_secs(90)))));
+        assert_eq!(number_limit("never"), Ok(Limit(None)));
+        assert_eq!(number_limit("5"), Ok(Limit(Some(5))));
+        for text in ["", "0", "-1", "1.5", "Never"] {
+            assert!(number_limit(text).is_err(), "{text}");
+        }
+        assert!(time_limit("Never").is_err());
     }
 
     #[test]

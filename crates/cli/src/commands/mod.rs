@@ -7,6 +7,7 @@ mod health;
 mod man;
 mod migrate;
 mod queue;
+mod run_loop;
 mod serve;
 mod task;
 mod top;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Migrate(args) => on_threads(LogFormat::Text, LogLevel::Warn, migrate::run(args)),
         Command::Queue(args) => queue::run(args),
         Command::Task(args) => task::run(args),
+        Command::Loop(args) => run_loop::run(&args),
         Command::Worker(args) => worker::run(args),
         Command::Top(args) => top::run(&args),
         Command::Health(args) => health::run(&args),

@@ -113,7 +113,7 @@ impl Cell {
 }
 
 /// The beginning of the text that fits, with a sign where something is missing.
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

@@ -1,6 +1,7 @@
 //! What standard output is: a terminal of some width that shows colours, or something that wants plain text.
 
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
@@ -23,13 +24,17 @@ impl Terminal {
         if !stdout.is_terminal() {
             return Self::default();
         }
-        let width = tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
-        Self { colour: colours_welcome(), width: width.map(|width| width.max(NARROWEST)) }
+        Self { colour: colours_welcome(), width: columns(&stdout).map(|width| width.max(NARROWEST)) }
     }
 }
 
+/// How many columns a terminal has, if it is one that says so.
+pub(super) fn columns(terminal: &impl AsFd) -> Option<usize> {
+    tcgetwinsize(terminal).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
 /// Whether the environment lets a terminal have colours (no-color.org: any value that is not empty says no).
-fn colours_welcome() -> bool {
+pub(crate) fn colours_welcome() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     !refused && !dumb

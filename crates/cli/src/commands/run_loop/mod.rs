@@ -1,0 +1,134 @@
+//! `taskqueue loop`: from the command line to a worker and back to an exit code. What a worker does is in the crate `worker`.
+
+mod lines;
+mod place;
+mod status;
+mod stops;
+mod teller;
+mod window;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use taskqueue_worker::command::{Command, CommandSettings, LOG_CAP_BYTES};
+use taskqueue_worker::keeper::{self, Kept, StopRequests};
+use taskqueue_worker::process::{Processes, RUN_ID_VARIABLE};
+use taskqueue_worker::{Counts, End, Pace, Settings, SpoolSettings, Template, Worker};
+use tokio::runtime::Builder;
+
+use self::teller::Teller;
+use crate::args::{Format, LoopArgs, OutputArgs};
+use crate::config::ClientConfig;
+use crate::connect::{Patience, Session};
+use crate::explain::explain;
+use crate::failure::Failure;
+use crate::output::Screen;
+
+/// One thread waits for children and servers while another is held up by a slow disk.
+const THREADS: usize = 2;
+
+pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
+    // First of all, so that the keeper stays as small as a process can be.
+    let kept = keeper::keep().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
+    match kept {
+        Kept::Keeper(0) => Ok(()),
+        Kept::Keeper(code) => Err(Failure::Told(code)),
+        Kept::Worker(requests) => start(args, requests),
+    }
+}
+
+fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
+    if !args.nested && std::env::var_os(RUN_ID_VARIABLE).is_some_and(|run| !run.is_empty()) {
+        let message = "this is inside a run of another worker; add --nested if a worker inside a worker is meant";
+        return Err(Failure::Refused(message.to_owned()));
+    }
+    let template = Template::parse(&args.command).map_err(|error| Failure::Usage(error.to_string()))?;
+    let output = OutputArgs { output: Format::Table };
+    let session = Session::open(&args.connection, &args.queue, output, Patience::None)?;
+    let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;
+    let outcome = runtime.block_on(work(args, template, &session, requests));
+    // Nothing that is left may hold up the end: what matters is done.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn work(args: &LoopArgs, template: Template, session: &Session, requests: StopRequests) -> Result<(), Failure> {
+    let screen = Screen::start(args.slots.into());
+    let teller = Arc::new(Teller::new(&screen, session, args));
+    let settings = settings(args, session)?;
+    let processes = Processes::new();
+    let processes = Arc::new(processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?);
+    let command = command(args, template, session, &settings, &screen)?;
+    let command = Command::new(command, Arc::clone(&processes), Arc::<Teller>::clone(&teller));
+    let worker =
+        Worker::new(session.client.clone(), settings.clone(), Arc::new(command), Arc::<Teller>::clone(&teller))
+            .map_err(|error| place::unwritable(&settings, &error))?;
+    let ticks = tokio::spawn(Arc::clone(&teller).tick());
+    let (end, counts) = worker.run(stops::watch(requests, args.on_stop, Arc::clone(&teller))).await;
+    ticks.abort();
+    // Whatever the runs have not taken along with them.
+    keeper::kill_everything();
+    teller.ended(&end, counts);
+    session.warn();
+    drop(teller);
+    screen.close().await;
+    outcome(session, end, counts).await
+}
+
+fn settings(args: &LoopArgs, session: &Session) -> Result<Settings, Failure> {
+    let run_dir = place::run_dir(args.run_dir.as_deref())?;
+    Ok(Settings {
+        slots: args.slots.into(),
+        idle_timeout: args.idle_timeout.0,
+        max_consecutive_failures: args.max_consecutive_failures.0,
+        max_tasks: args.max_tasks,
+        grace: args.grace,
+        spool: Some(SpoolSettings { run_dir, url: session.url.clone() }),
+        pace: Pace { heartbeat: args.heartbeat, ..Pace::default() },
+        ..Settings::new(session.queue.clone(), args.route.clone())
+    })
+}
+
+fn command(
+    args: &LoopArgs,
+    template: Template,
+    session: &Session,
+    settings: &Settings,
+    screen: &Screen,
+) -> Result<CommandSettings, Failure> {
+    let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
+    let token = match args.pass_token {
+        true => ClientConfig::load(&args.connection, &args.queue)?.token.map(|token| token.value.expose().to_owned()),
+        false => None,
+    };
+    Ok(CommandSettings {
+        template,
+        run_dir: settings.spool.as_ref().map(|spool| spool.run_dir.clone()).unwrap_or_default(),
+        url: session.url.clone(),
+        queue: settings.queue.clone(),
+        route: settings.route.clone(),
+        token,
+        grace: settings.grace,
+        log_cap_bytes: LOG_CAP_BYTES,
+        relay: screen.relay(),
+        by_line: settings.slots > 1,
+        terminal: if is_terminal && settings.slots == 1 { window::watch() } else { None },
+    })
+}
+
+/// What a worker's end means for whoever started it.
+async fn outcome(session: &Session, end: End, counts: Counts) -> Result<(), Failure> {
+    match end {
+        End::Guard(failures) => Err(Failure::Refused(format!(
+            "{failures} runs failed in a row, so this worker stopped; see taskqueue task list --status failed"
+        ))),
+        End::Refused(error) => Err(explain(session, error, None).await),
+        End::Broken(why) => Err(Failure::Refused(why)),
+        End::Stopped | End::Idle | End::MaxTasks if counts.undelivered > 0 => Err(Failure::Unreachable(format!(
+            "the ends of {} runs could not be reported; the next worker with this run directory will",
+            counts.undelivered
+        ))),
+        End::Stopped | End::Idle | End::MaxTasks => Ok(()),
+    }
+}

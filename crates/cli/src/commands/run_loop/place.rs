@@ -1,0 +1,48 @@
+//! Where runs get their folders: one place per user unless said otherwise, so that the next worker finds what this one leaves.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf, absolute};
+
+use taskqueue_worker::Settings;
+
+use crate::failure::Failure;
+
+/// The run directory, as a path that is good from everywhere: commands may change their directory.
+pub(super) fn run_dir(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let place = match given {
+        Some(place) => place.to_owned(),
+        None => default_place(variable("XDG_STATE_HOME"), variable("HOME")),
+    };
+    absolute(&place).map_err(|error| Failure::Refused(format!("cannot find {}: {error}", place.display())))
+}
+
+/// Where state belongs that should outlive a program (the XDG base directories); without a home, here.
+fn default_place(state_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let state = state_home.map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = state.or_else(|| home.map(|home| Path::new(&home).join(".local/state")));
+    state.map_or_else(|| "taskqueue-runs".into(), |state| state.join("taskqueue/runs"))
+}
+
+/// The run directory cannot be used.
+pub(super) fn unwritable(settings: &Settings, error: &io::Error) -> Failure {
+    let place = settings.spool.as_ref().map(|spool| spool.run_dir.display().to_string()).unwrap_or_default();
+    Failure::Refused(format!("the run directory {place} cannot be written: {error}; name another with --run-dir"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_in_the_users_state_directory() {
+        let place = |state: Option<&str>, home: Option<&str>| {
+            default_place(state.map(Into::into), home.map(Into::into)).display().to_string()
+        };
+        assert_eq!(place(Some("/s"), Some("/h")), "/s/taskqueue/runs");
+        assert_eq!(place(Some("relative"), Some("/h")), "/h/.local/state/taskqueue/runs");
+        assert_eq!(place(None, Some("/h")), "/h/.local/state/taskqueue/runs");
+        assert_eq!(place(None, None), "taskqueue-runs");
+    }
+}

@@ -1,0 +1,68 @@
+//! Hears the worker and tells what it does: lines and the status. How they get to the terminal is in `output`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use taskqueue_worker::{Counts, End, Event, Listener, Stop};
+
+use super::lines;
+use super::status::Status;
+use crate::args::LoopArgs;
+use crate::connect::Session;
+use crate::output::{Board, Screen, colours_welcome};
+
+/// Hears the worker and tells it on the screen.
+pub(super) struct Teller {
+    board: Board,
+    status: Mutex<Status>,
+    colour: bool,
+    has_status: bool,
+}
+
+impl Teller {
+    pub(super) fn new(screen: &Screen, session: &Session, args: &LoopArgs) -> Self {
+        let what = format!("{}/{}", session.queue, args.route);
+        let has_status = Screen::has_status();
+        let colour = has_status && colours_welcome();
+        Self { board: screen.board(), status: Mutex::new(Status::new(what)), colour, has_status }
+    }
+
+    /// Brings the status line up to date every second, if there is one.
+    pub(super) async fn tick(self: Arc<Self>) {
+        if !self.has_status {
+            return;
+        }
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            ticks.tick().await;
+            let text = self.status().text();
+            self.board.status(text);
+        }
+    }
+
+    /// The worker was asked to stop.
+    pub(super) fn stopping(&self, stop: Stop) {
+        if let Some(text) = lines::stopping(stop, self.status().running()) {
+            self.board.line(text, false);
+        }
+    }
+
+    /// The worker has ended.
+    pub(super) fn ended(&self, end: &End, counts: Counts) {
+        self.board.status(String::new());
+        self.board.line(lines::ended(end, counts), true);
+    }
+
+    fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Teller {
+    fn hear(&self, event: &Event<'_>) {
+        self.status().note(event);
+        if let Some(line) = lines::of(event, self.colour) {
+            self.board.line(line.text, line.after_output);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The size of our terminal as it changes, for children that get a terminal of their own.
+
+use std::io;
+
+use rustix::termios::tcgetwinsize;
+use taskqueue_worker::process::WindowSize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// The size from now on; nothing when this is no terminal, or cannot be watched.
+pub(super) fn watch() -> Option<watch::Receiver<WindowSize>> {
+    let mut resized = signal(SignalKind::window_change()).ok()?;
+    let (sizes, watched) = watch::channel(size()?);
+    tokio::spawn(async move {
+        while resized.recv().await.is_some() {
+            if let Some(size) = size() {
+                sizes.send_replace(size);
+            }
+        }
+    });
+    Some(watched)
+}
+
+fn size() -> Option<WindowSize> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    Some(WindowSize { rows: size.ws_row, columns: size.ws_col })
+}

@@ -1,0 +1,34 @@
+//! What a child finds in its environment, apart from what the worker itself was started with and the
+//! run id, by which `process` knows its children.
+
+use std::ffi::OsString;
+
+use super::CommandSettings;
+use super::folder::RunFolder;
+use crate::handler::Run;
+
+const TOKEN: &str = "TASKQUEUE_TOKEN";
+
+/// What no child inherits. It comes back where children shall have it.
+pub(super) const REMOVED: [&str; 1] = [TOKEN];
+
+/// The variables of a run.
+pub(super) fn of(settings: &CommandSettings, run: &Run, folder: &RunFolder) -> Vec<(OsString, OsString)> {
+    let task = &run.claim.task;
+    let mut variables: Vec<(OsString, OsString)> = vec![
+        ("TASKQUEUE_URL".into(), settings.url.as_str().into()),
+        ("TASKQUEUE_QUEUE".into(), settings.queue.as_str().into()),
+        ("TASKQUEUE_ROUTE".into(), settings.route.as_str().into()),
+        ("TASKQUEUE_TASK_ID".into(), task.id.as_str().into()),
+        ("TASKQUEUE_ATTEMPT".into(), task.attempt.to_string().into()),
+        ("TASKQUEUE_WORKER_ID".into(), run.worker_id.as_str().into()),
+        ("TASKQUEUE_SLOT".into(), run.slot.to_string().into()),
+        ("TASKQUEUE_RUN_DIR".into(), folder.path().into()),
+        ("TASKQUEUE_ARGS_FILE".into(), folder.args().into()),
+        ("TASKQUEUE_RESULT_FILE".into(), folder.result().into()),
+    ];
+    if let Some(token) = &settings.token {
+        variables.push((TOKEN.into(), token.into()));
+    }
+    variables
+}

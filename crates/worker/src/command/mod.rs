@@ -1,0 +1,108 @@
+//! The handler that runs a command: one child process per run, in a folder of its own, told by its environment what it works
+//! on. How children are started, heard and stopped is in `process/`.
+
+mod ending;
+mod environment;
+mod folder;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskqueue_client::{QueueName, Route};
+use tokio::sync::{mpsc, watch};
+
+use self::folder::RunFolder;
+use crate::events::{Event, Listener};
+use crate::handler::{Handler, Outcome, Run};
+use crate::process::{Chunk, Launch, Output, Processes, WindowSize};
+use crate::template::Template;
+
+/// How much of a child's output is kept unless said otherwise: enough for days of progress bars.
+pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
+
+/// What every run of a command is told.
+#[derive(Debug)]
+pub struct CommandSettings {
+    /// The command, with holes for the args of tasks.
+    pub template: Template,
+    /// Where each run gets a folder.
+    pub run_dir: PathBuf,
+    /// The server, for children that talk to it.
+    pub url: String,
+    /// The queue.
+    pub queue: QueueName,
+    /// The route.
+    pub route: Route,
+    /// The token, if children shall have it.
+    pub token: Option<String>,
+    /// How long a child may take to end when it is told to.
+    pub grace: Duration,
+    /// How much of a child's output is kept.
+    pub log_cap_bytes: u64,
+    /// Where output goes while it is made.
+    pub relay: mpsc::Sender<Chunk>,
+    /// Whether output is relayed in whole lines, because several children talk at once.
+    pub by_line: bool,
+    /// The size of the terminal that children get, as it changes; nothing means pipes.
+    pub terminal: Option<watch::Receiver<WindowSize>>,
+}
+
+/// Runs one child process per task.
+pub struct Command {
+    settings: CommandSettings,
+    processes: Arc<Processes>,
+    listener: Arc<dyn Listener>,
+}
+
+impl Command {
+    /// A handler whose children are `processes`' business.
+    pub fn new(settings: CommandSettings, processes: Arc<Processes>, listener: Arc<dyn Listener>) -> Self {
+        Self { settings, processes, listener }
+    }
+
+    fn launch(&self, run: &Run, folder: &RunFolder) -> Result<Launch, Outcome> {
+        let task = &run.claim.task;
+        let argv = self.settings.template.fill(&task.args, run.slot).map_err(|error| ending::unfilled(&error))?;
+        Ok(Launch {
+            argv,
+            environment: environment::of(&self.settings, run, folder),
+            remove: environment::REMOVED.map(Into::into).to_vec(),
+            run_id: run.claim.run_id,
+            output: Output {
+                slot: run.slot,
+                log: folder.log(),
+                log_cap_bytes: self.settings.log_cap_bytes,
+                relay: self.settings.relay.clone(),
+                by_line: self.settings.by_line,
+                terminal: self.settings.terminal.clone(),
+            },
+        })
+    }
+}
+
+#[async_trait]
+impl Handler for Command {
+    async fn run(&self, run: Run) -> Outcome {
+        let task = &run.claim.task;
+        let folder = match RunFolder::create(&self.settings.run_dir, task.id, run.claim.run_id, &task.args) {
+            Ok(folder) => folder,
+            Err(error) => return Outcome::Unable(format!("the run directory cannot be written: {error}")),
+        };
+        let launch = match self.launch(&run, &folder) {
+            Ok(launch) => launch,
+            Err(outcome) => return outcome,
+        };
+        let program = launch.argv.first().cloned().unwrap_or_default();
+        match self.processes.run(launch, run.orders.clone(), self.settings.grace).await {
+            Err(error) => ending::not_started(&program, &error),
+            Ok(ended) => {
+                for text in [&ended.log_note, &ended.process_note].into_iter().flatten() {
+                    self.listener.hear(&Event::Note { task_id: Some(task.id), text });
+                }
+                ending::of(&ended, &folder)
+            }
+        }
+    }
+}

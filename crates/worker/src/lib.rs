@@ -1,0 +1,36 @@
+//! The worker: claims tasks of one queue and route, runs each of them once, keeps its lease, reports how it ended.
+//!
+//! [`Worker`] does the protocol; a [`Handler`] does the work: [`command::Command`] starts one child process per run, and a
+//! function of a program of your own is a handler too. The worker never prints; a [`Listener`] hears what it does.
+
+pub mod command;
+pub mod keeper;
+pub mod process;
+
+mod claims;
+mod events;
+mod guard;
+mod handler;
+mod ids;
+mod lease;
+mod observer;
+mod pace;
+mod report;
+mod settings;
+mod shared;
+mod slot;
+mod spool;
+mod stop;
+mod template;
+mod verdict;
+mod worker;
+
+pub use events::{Ending, Event, Listener};
+pub use handler::{Handler, Outcome, Run};
+pub use ids::NoRandomness;
+pub use pace::{Pace, Pauses};
+pub use settings::{Settings, SpoolSettings};
+pub use shared::{Counts, End};
+pub use stop::{Order, Stop};
+pub use template::{FillError, Template, TemplateError};
+pub use worker::Worker;

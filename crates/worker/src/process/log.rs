@@ -1,0 +1,146 @@
+//! The file that keeps what a child says: its beginning up to a limit, and its very end. A failure needs the end, and how
+//! things were set up stands at the beginning. Everything here blocks.
+
+use std::fs::{File, OpenOptions, create_dir_all};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::tail::{TAIL_BYTES, Tail};
+
+/// A log that is created with its first byte: a run that says nothing has none.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+    cap_bytes: u64,
+    file: Option<File>,
+    written_bytes: u64,
+    /// What came after the limit was reached.
+    beyond: Tail,
+    beyond_bytes: u64,
+}
+
+impl Log {
+    pub(crate) fn new(path: PathBuf, cap_bytes: u64) -> Self {
+        Self { path, cap_bytes, file: None, written_bytes: 0, beyond: Tail::default(), beyond_bytes: 0 }
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Whether the limit is reached, after which nothing is written before the end.
+    pub(crate) fn is_full(&self) -> bool {
+        self.beyond_bytes > 0
+    }
+
+    /// Takes what does not fit any more.
+    pub(crate) fn remember(&mut self, bytes: &[u8]) {
+        self.beyond.push(bytes);
+        self.beyond_bytes += bytes.len() as u64;
+    }
+
+    /// Writes up to the limit, and says so in the file when it is reached.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = usize::try_from(self.cap_bytes - self.written_bytes).unwrap_or(usize::MAX);
+        let (fitting, beyond) = bytes.split_at(room.min(bytes.len()));
+        self.append(fitting)?;
+        self.written_bytes += fitting.len() as u64;
+        if !beyond.is_empty() {
+            if !self.is_full() {
+                let (cap, kib) = (self.cap_bytes, TAIL_BYTES / 1024);
+                let line =
+                    format!("\n[taskqueue: this log has reached its limit of {cap} bytes; the rest is not kept, ");
+                self.append(
+                    format!("{line}apart from its last {kib} KiB, which are added when the run has ended]\n")
+                        .as_bytes(),
+                )?;
+            }
+            self.remember(beyond);
+        }
+        Ok(())
+    }
+
+    /// Adds the end if it was beyond the limit. Says what is missing.
+    pub(crate) fn finish(&mut self) -> io::Result<Option<String>> {
+        if !self.is_full() {
+            return Ok(None);
+        }
+        let end = self.beyond.raw().to_vec();
+        let missing = self.beyond_bytes - end.len() as u64;
+        if missing > 0 {
+            self.append(format!("[taskqueue: {missing} bytes of output are not kept here]\n").as_bytes())?;
+        }
+        self.append(&end)?;
+        let (written, path) = (self.written_bytes, self.path.display());
+        let note = format!(
+            "{path} keeps the first {written} and the last {} bytes of the output, not the {missing} between",
+            end.len()
+        );
+        Ok((missing > 0).then_some(note))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(open(&self.path)?),
+        };
+        file.write_all(bytes)
+    }
+}
+
+fn open(path: &std::path::Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    match (options.open(path), path.parent()) {
+        (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
+            create_dir_all(folder)?;
+            options.open(path)
+        }
+        (opened, _) => opened,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(cap_bytes: u64, chunks: &[&[u8]]) -> (String, Option<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("task/run/output.log");
+        let mut log = Log::new(path.clone(), cap_bytes);
+        for chunk in chunks {
+            log.write(chunk).unwrap();
+        }
+        let note = log.finish().unwrap();
+        (std::fs::read_to_string(path).unwrap(), note)
+    }
+
+    #[test]
+    fn everything_is_kept_up_to_the_limit() {
+        assert_eq!(written(8, &[b"one\n", b"two\n"]), ("one\ntwo\n".to_owned(), None));
+    }
+
+    #[test]
+    fn beyond_the_limit_the_end_is_kept_and_the_gap_is_told() {
+        let flood = vec![b'x'; 100_000];
+        let (text, note) = written(6, &[b"one\n", b"two\n", &flood, b"\nthe end\n"]);
+        assert!(text.starts_with("one\ntw\n[taskqueue: this log has reached its limit of 6 bytes;"), "{text}");
+        assert!(text.contains("[taskqueue: 83627 bytes of output are not kept here]\nxxx"), "{text}");
+        assert!(text.ends_with("xxx\nthe end\n"));
+        assert_eq!(
+            text.len(),
+            6 + TAIL_BYTES
+                + text.lines().filter(|line| line.starts_with('[')).map(|line| line.len() + 1).sum::<usize>()
+                + 1
+        );
+        assert!(
+            note.unwrap().ends_with("keeps the first 6 and the last 16384 bytes of the output, not the 83627 between")
+        );
+    }
+
+    #[test]
+    fn a_little_beyond_the_limit_nothing_is_missing() {
+        let (text, note) = written(4, &[b"one\ntwo\n"]);
+        assert!(text.starts_with("one\n") && text.ends_with("]\ntwo\n") && note.is_none(), "{text}");
+    }
+}

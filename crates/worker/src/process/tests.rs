@@ -1,0 +1,126 @@
+//! Runs with real children. Each test names what a child does and what becomes of it.
+
+mod ending;
+mod output;
+mod starting;
+mod terminal;
+
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
+
+use super::*;
+
+/// Long enough that a test which waits for it has failed.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs one command and collects what becomes of it.
+struct Trial {
+    folder: TempDir,
+    launch: Launch,
+    orders: watch::Sender<Order>,
+    relayed: mpsc::Receiver<Chunk>,
+    grace: Duration,
+}
+
+fn fresh_run_id() -> RunId {
+    let random = getrandom::u64().unwrap();
+    RunId::parse(&format!("r_{:012}", random % 1_000_000_000_000)).unwrap()
+}
+
+fn arguments(argv: &[&str]) -> Vec<OsString> {
+    argv.iter().map(OsString::from).collect()
+}
+
+impl Trial {
+    fn new(argv: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (relay, relayed) = mpsc::channel(1024);
+        let log = folder.path().join("task/run/output.log");
+        let output = Output { log, log_cap_bytes: 1 << 20, relay, slot: 3, by_line: false, terminal: None };
+        let run_id = fresh_run_id();
+        // Scripts find the folder of their test in this variable.
+        let environment = vec![("FOLDER".into(), folder.path().into())];
+        let launch = Launch { argv: arguments(argv), environment, remove: Vec::new(), run_id, output };
+        Self { folder, launch, orders: watch::Sender::new(Order::Run), relayed, grace: LONG }
+    }
+
+    fn shell(script: &str) -> Self {
+        Self::new(&["sh", "-c", script])
+    }
+
+    /// Starts the run beside the test.
+    fn begin(self) -> Begun {
+        let (launch, orders, grace) = (self.launch, self.orders.subscribe(), self.grace);
+        let run = async move { Processes::new().unwrap().run(launch, orders, grace).await };
+        Begun { folder: self.folder, orders: self.orders, relayed: self.relayed, run: tokio::spawn(run) }
+    }
+
+    async fn run(self) -> Finished {
+        self.begin().finish().await
+    }
+}
+
+struct Begun {
+    folder: TempDir,
+    orders: watch::Sender<Order>,
+    relayed: mpsc::Receiver<Chunk>,
+    run: tokio::task::JoinHandle<Result<Ended, StartError>>,
+}
+
+impl Begun {
+    /// The number that a script has written into a file of its folder.
+    async fn number(&self, file: &str) -> i32 {
+        let path = self.folder.path().join(file);
+        let read = || std::fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'));
+        until(file, || read().is_some()).await;
+        read().unwrap().trim().parse().unwrap()
+    }
+
+    async fn finish(mut self) -> Finished {
+        let ended = tokio::time::timeout(LONG, &mut self.run).await.expect("the run does not end").unwrap();
+        let mut chunks = Vec::new();
+        while let Ok(chunk) = self.relayed.try_recv() {
+            chunks.push(chunk);
+        }
+        let log = std::fs::read_to_string(self.folder.path().join("task/run/output.log")).ok();
+        Finished { folder: self.folder, result: ended, chunks, log }
+    }
+}
+
+struct Finished {
+    folder: TempDir,
+    result: Result<Ended, StartError>,
+    chunks: Vec<Chunk>,
+    log: Option<String>,
+}
+
+impl Finished {
+    #[track_caller]
+    fn ended(&self) -> &Ended {
+        self.result.as_ref().unwrap()
+    }
+
+    fn relayed(&self, stream: Stream) -> String {
+        let chunks = self.chunks.iter().filter(|chunk| chunk.stream == stream);
+        String::from_utf8(chunks.flat_map(|chunk| chunk.bytes.clone()).collect()).unwrap()
+    }
+
+    fn number(&self, file: &str) -> i32 {
+        std::fs::read_to_string(self.folder.path().join(file)).unwrap().trim().parse().unwrap()
+    }
+}
+
+/// Asks again until it is so.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LONG, "still not so: {what}");
+        tokio::time::timeout(Duration::from_millis(2), std::future::pending::<()>()).await.unwrap_err();
+    }
+}
+
+fn is_alive(pid: i32) -> bool {
+    proc::all().iter().any(|entry| entry.pid == pid && entry.is_alive)
+}

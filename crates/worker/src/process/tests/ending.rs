@@ -1,0 +1,204 @@
+//! Runs that are ended, and what they leave behind.
+
+use super::*;
+
+/// Starts a run whose script writes its number when it is ready.
+async fn ready(script: &str, grace: Duration) -> (Begun, i32) {
+    let mut trial = Trial::shell(script);
+    trial.grace = grace;
+    let begun = trial.begin();
+    let pid = begun.number("ready").await;
+    (begun, pid)
+}
+
+#[tokio::test]
+async fn a_stopped_run_may_end_by_itself() {
+    let script = "trap 'echo bye; exit 3' TERM; echo $$ >$FOLDER/ready; while :; do sleep 0.01; done";
+    let (begun, _) = ready(script, LONG).await;
+    begun.orders.send_replace(Order::Stop);
+    let finished = begun.finish().await;
+    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Code(3), true));
+    assert_eq!(finished.relayed(Stream::Stdout), "bye\n");
+}
+
+#[tokio::test]
+async fn a_run_that_ignores_sigterm_is_killed_after_the_grace_time() {
+    let grace = Duration::from_millis(300);
+    let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
+    let (begun, pid) = ready(script, grace).await;
+    let ordered = Instant::now();
+    begun.orders.send_replace(Order::Stop);
+    let finished = begun.finish().await;
+    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Signal(9), true));
+    assert!(ordered.elapsed() >= grace && ordered.elapsed() < LONG / 2);
+    assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn a_sharper_order_does_not_wait_for_the_grace_time() {
+    let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
+    let (begun, _) = ready(script, LONG * 10).await;
+    begun.orders.send_replace(Order::Stop);
+    begun.orders.send_replace(Order::Kill);
+    assert_eq!(begun.finish().await.ended().status, Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn an_order_that_was_given_before_the_start_is_heeded() {
+    let trial = Trial::shell("sleep 1000");
+    trial.orders.send_replace(Order::Kill);
+    let finished = trial.run().await;
+    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Signal(9), true));
+}
+
+#[tokio::test]
+async fn a_run_goes_on_when_nobody_can_give_orders_any_more() {
+    let trial = Trial::shell("exit 4");
+    let (launch, orders) = (trial.launch, trial.orders.subscribe());
+    drop(trial.orders);
+    let ended = Processes::new().unwrap().run(launch, orders, LONG).await.unwrap();
+    assert_eq!((ended.status, ended.stopped), (Exit::Code(4), false));
+}
+
+#[tokio::test]
+async fn a_run_that_is_suspended_ends_as_well() {
+    let (begun, pid) = ready("echo $$ >$FOLDER/ready; kill -STOP $$; sleep 1000", LONG).await;
+    until("suspended", || proc::all().iter().any(|entry| entry.pid == pid && entry.state == 'T')).await;
+    begun.orders.send_replace(Order::Stop);
+    assert_eq!(begun.finish().await.ended().status, Exit::Signal(15));
+}
+
+#[tokio::test]
+async fn what_stays_in_the_group_is_ended_with_its_leader() {
+    // It also keeps the pipes open.
+    let finished = Trial::shell("sleep 1000 & echo $! >$FOLDER/left; exit 5").run().await;
+    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Code(5), false));
+    assert!(!is_alive(finished.number("left")));
+}
+
+#[tokio::test]
+async fn leftovers_that_ignore_sigterm_are_killed_soon() {
+    let mut trial =
+        Trial::shell("(trap '' TERM; sh -c 'echo $PPID' >$FOLDER/left; while :; do sleep 1000; done) & exit 0");
+    trial.grace = Duration::from_millis(200);
+    let (begun, left) = {
+        let begun = trial.begin();
+        let left = begun.number("left").await;
+        (begun, left)
+    };
+    assert_eq!(begun.finish().await.ended().status, Exit::Code(0));
+    assert!(!is_alive(left));
+}
+
+/// Leaves its parents, its group and its session, as daemons do.
+const DAEMON: &str = "setsid sh -c 'sh -c \"echo \\$\\$ >$FOLDER/daemon; exec sleep 1000\" & exit 0' &";
+
+#[tokio::test]
+async fn a_daemon_does_not_outlive_the_run_that_started_it() {
+    let script = format!("{DAEMON} while ! [ -s $FOLDER/daemon ]; do :; done; exit 6");
+    let finished = Trial::shell(&script).run().await;
+    assert_eq!(finished.ended().status, Exit::Code(6));
+    assert!(!is_alive(finished.number("daemon")));
+}
+
+#[tokio::test]
+async fn a_daemon_does_not_outlive_an_order() {
+    for order in [Order::Stop, Order::Kill] {
+        let begun = Trial::shell(&format!("{DAEMON} sleep 1000")).begin();
+        let daemon = begun.number("daemon").await;
+        begun.orders.send_replace(order);
+        assert!(begun.finish().await.ended().stopped);
+        assert!(!is_alive(daemon), "{order:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_of_one_run_survives_the_end_of_another() {
+    let begun = Trial::shell(&format!("{DAEMON} sleep 1000")).begin();
+    let daemon = begun.number("daemon").await;
+    Trial::shell("sleep 1000 & exit 0").run().await;
+    assert!(is_alive(daemon));
+    begun.orders.send_replace(Order::Stop);
+    begun.finish().await;
+    assert!(!is_alive(daemon));
+}
+
+#[tokio::test]
+async fn a_daemon_that_forgot_its_run_ends_when_no_run_is_left() {
+    let script = "setsid env -i sh -c \"sh -c 'echo \\$\\$ >$FOLDER/daemon; exec sleep 1000' & exit 0\" &
+        while ! [ -s $FOLDER/daemon ]; do :; done";
+    let finished = Trial::shell(script).run().await;
+    let daemon = finished.number("daemon");
+    // Other tests have runs of their own; the last of them ends it.
+    until("the daemon is gone", || !is_alive(daemon)).await;
+}
+
+#[tokio::test]
+async fn processes_that_replace_themselves_all_the_time_are_caught() {
+    // Each one starts the next in a session of its own and ends.
+    let hop = "echo $$ >>$FOLDER/hops; setsid sh $FOLDER/hop & exit 0";
+    let mut trial = Trial::shell("setsid sh $FOLDER/hop & while ! [ -s $FOLDER/hops ]; do :; done; exit 8");
+    trial.grace = Duration::from_millis(50);
+    std::fs::write(trial.folder.path().join("hop"), hop).unwrap();
+    let run_id = trial.launch.run_id;
+    let finished = trial.run().await;
+    assert_eq!((finished.ended().status, &finished.ended().process_note), (Exit::Code(8), &None));
+    let started_for_it =
+        |pid| proc::started_with(pid, RUN_ID_VARIABLE).is_some_and(|id| id == run_id.as_str().as_bytes());
+    assert!(!proc::all().iter().any(|entry| entry.is_alive && started_for_it(entry.pid)));
+}
+
+#[tokio::test]
+async fn a_group_of_zombies_only_is_no_reason_to_wait() {
+    // The parent of the zombie has left the group, forgot its run, and never reaps.
+    let script = "sh -c '(exit 0) & exec setsid env -i sleep 1000' &
+        while [ \"$(cat /proc/$!/comm)\" != sleep ]; do :; done; exit 9";
+    let begun = Instant::now();
+    let finished = Trial::shell(script).run().await;
+    assert_eq!(finished.ended().status, Exit::Code(9));
+    assert!(begun.elapsed() < LONG / 2);
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_waits_for_any_more_is_killed() {
+    let (begun, pid) = ready("echo $$ >$FOLDER/ready; sleep 1000", LONG).await;
+    begun.run.abort();
+    until("the run is gone", || !is_alive(pid)).await;
+}
+
+/// What this process has started and not reaped, apart from what other tests are running.
+fn zombies() -> usize {
+    let own = proc::own_pid();
+    proc::all().iter().filter(|entry| entry.parent == own && !entry.is_alive).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
+    let marker = fresh_run_id();
+    let lane = |number: u32| async move {
+        for round in 0..125 {
+            let script = match (number + round) % 4 {
+                0 => "sleep 1000 & exit 0",
+                1 => "setsid sleep 1000 & exit 0",
+                2 => "(true &) ; exit 1",
+                _ => "true & true",
+            };
+            let mut trial = Trial::shell(script);
+            trial.launch.environment.push(("TRIAL_MARKER".into(), marker.as_str().into()));
+            assert!(trial.run().await.result.is_ok());
+        }
+    };
+    let lanes: Vec<_> = (0..8).map(|number| tokio::spawn(lane(number))).collect();
+    for lane in lanes {
+        lane.await.unwrap();
+    }
+    let marked = |pid| proc::started_with(pid, "TRIAL_MARKER").is_some_and(|value| value == marker.as_str().as_bytes());
+    let orphans: Vec<_> = proc::all().into_iter().filter(|entry| entry.is_alive && marked(entry.pid)).collect();
+    assert_eq!(orphans, []);
+    // A stray that ended while another child was being started is reaped by the next look.
+    until("no zombies", || {
+        table::sweep();
+        zombies() == 0
+    })
+    .await;
+}

@@ -1,0 +1,240 @@
+//! The argv template: `%{name}` and `%{object.field}` stand for values of a task's args, `%{slot}` for the number of the
+//! slot, `%{{` for the two characters `%{`. There is no shell: an element stays one argument, whatever a value contains.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use taskqueue_core::json::{Found, JsonObject, lookup};
+
+/// The name that reads the slot number instead of an argument.
+const SLOT: &str = "slot";
+
+/// A command with holes, known to be well formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(Vec<Vec<Piece>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(OsString),
+    Argument(Vec<String>),
+    Slot,
+}
+
+/// What is wrong with a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    /// Which element of the command, the program being 1.
+    pub element: usize,
+    /// The character within the element, from 1.
+    pub column: usize,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "element {} of the command, column {}: {}", self.element, self.column, self.advice)
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// Why a task's args do not fill a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FillError {
+    /// The args have no such value: its path.
+    Missing(String),
+    /// The value at this path contains U+0000, which no argument of a program can.
+    Nul(String),
+}
+
+impl Template {
+    /// Reads a command, the program first. Elements that are not UTF-8 are taken as they are, without holes.
+    pub fn parse<S: AsRef<OsStr>>(command: &[S]) -> Result<Self, TemplateError> {
+        if command.is_empty() {
+            return Err(TemplateError { element: 1, column: 1, advice: "name the command to run after --" });
+        }
+        let elements = command.iter().enumerate().map(|(index, element)| {
+            let element = element.as_ref();
+            let Some(text) = element.to_str() else { return Ok(vec![Piece::Text(element.to_owned())]) };
+            pieces(text).map_err(|(at, advice)| TemplateError {
+                element: index + 1,
+                column: text[..at].chars().count() + 1,
+                advice,
+            })
+        });
+        elements.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The command for a task with these args in this slot.
+    pub fn fill(&self, args: &JsonObject, slot: usize) -> Result<Vec<OsString>, FillError> {
+        let element = |pieces: &Vec<Piece>| {
+            let mut filled = OsString::new();
+            for piece in pieces {
+                match piece {
+                    Piece::Text(text) => filled.push(text),
+                    Piece::Slot => filled.push(slot.to_string()),
+                    Piece::Argument(path) => filled.push(value(args, path)?),
+                }
+            }
+            Ok(filled)
+        };
+        self.0.iter().map(element).collect()
+    }
+}
+
+/// The pieces of one element; an error with the byte where it is.
+fn pieces(text: &str) -> Result<Vec<Piece>, (usize, &'static str)> {
+    let (mut pieces, mut literal, mut at) = (Vec::new(), String::new(), 0);
+    while let Some(found) = text[at..].find("%{") {
+        literal.push_str(&text[at..at + found]);
+        let (open, inside) = (at + found, at + found + 2);
+        if text[inside..].starts_with('{') {
+            literal.push_str("%{");
+            at = inside + 1;
+            continue;
+        }
+        let Some(length) = text[inside..].find('}') else {
+            return Err((open, "close this with }, or write %{{ for a literal %{"));
+        };
+        if !literal.is_empty() {
+            pieces.push(Piece::Text(std::mem::take(&mut literal).into()));
+        }
+        pieces.push(hole(&text[inside..inside + length]).map_err(|(offset, advice)| (inside + offset, advice))?);
+        at = inside + length + 1;
+    }
+    literal.push_str(&text[at..]);
+    if !literal.is_empty() {
+        pieces.push(Piece::Text(literal.into()));
+    }
+    Ok(pieces)
+}
+
+/// What stands between the braces.
+fn hole(path: &str) -> Result<Piece, (usize, &'static str)> {
+    if path == SLOT {
+        return Ok(Piece::Slot);
+    }
+    let (mut names, mut offset) = (Vec::new(), 0);
+    for name in path.split('.') {
+        if name.is_empty() {
+            return Err((offset, "a name is missing here: write %{name} or %{object.field}"));
+        }
+        if let Some(at) = name.find(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '{' | '%')) {
+            return Err((offset + at, "names have no blanks and none of { and %"));
+        }
+        names.push(name.to_owned());
+        offset += name.len() + 1;
+    }
+    Ok(Piece::Argument(names))
+}
+
+/// A value as text: strings as they are, everything else as compact JSON.
+fn value(args: &JsonObject, path: &[String]) -> Result<OsString, FillError> {
+    let found = lookup(args.as_str(), path).ok_or_else(|| FillError::Missing(path.join(".")))?;
+    let text = match found {
+        Found::Null => "null".to_owned(),
+        Found::Bool(value) => value.to_string(),
+        Found::Int(value) => value.to_string(),
+        Found::Float(value) => float(value),
+        Found::Str(text) => text.to_text().into_owned(),
+        Found::Array(text) | Found::Object(text) => text.to_owned(),
+    };
+    if text.contains('\0') { Err(FillError::Nul(path.join("."))) } else { Ok(text.into()) }
+}
+
+/// A float as it stands in the canonical text.
+fn float(value: f64) -> String {
+    let mut out = Vec::new();
+    taskqueue_core::json::write_value(&mut out, &taskqueue_core::json::Value::Float(value));
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::json::parse;
+
+    use super::*;
+
+    fn args(text: &str) -> JsonObject {
+        JsonObject::from_value(&parse(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    fn fill(element: &str, text: &str) -> Result<String, FillError> {
+        let filled = Template::parse(&[element]).unwrap().fill(&args(text), 3)?;
+        Ok(filled[0].to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn values_are_filled_in() {
+        let with = r#"{"s":"a b","i":7,"f":1.0,"e":1e30,"t":true,"n":null,"l":[1,"x"],"o":{"p":{"q":"deep"},"e":""},"é":"ü","":"e","slot":9}"#;
+        for (element, expected) in [
+            ("plain", "plain"),
+            ("", ""),
+            ("%{s}", "a b"),
+            ("--x=%{i}", "--x=7"),
+            ("%{f}", "1.0"),
+            ("%{e}", "1e30"),
+            ("%{t}%{n}", "truenull"),
+            ("%{l}", r#"[1,"x"]"#),
+            ("%{o.p}", r#"{"q":"deep"}"#),
+            ("<%{o.p.q}>", "<deep>"),
+            ("%{o.e}", ""),
+            ("%{é}", "ü"),
+            ("%{slot}", "3"),
+            ("cuda:%{slot}", "cuda:3"),
+            ("%{{s}", "%{s}"),
+            ("%{{%{s}%{{", "%{a b%{"),
+            ("100% {s} % %%", "100% {s} % %%"),
+            ("%%{s}", "%a b"),
+        ] {
+            assert_eq!(fill(element, with).as_deref(), Ok(expected), "{element}");
+        }
+    }
+
+    #[test]
+    fn values_never_become_several_arguments_or_templates() {
+        let filled = Template::parse(&["%{a}", "%{b}"]).unwrap();
+        let filled = filled.fill(&args(r#"{"a":"x; rm -rf $HOME `id` 'q'","b":"%{a}"}"#), 0).unwrap();
+        assert_eq!(filled, ["x; rm -rf $HOME `id` 'q'", "%{a}"]);
+    }
+
+    #[test]
+    fn missing_and_impossible_values_are_told_apart() {
+        for (element, expected) in [
+            ("%{x}", FillError::Missing("x".into())),
+            ("%{o.x}", FillError::Missing("o.x".into())),
+            ("%{i.x}", FillError::Missing("i.x".into())),
+            ("%{o}%{z}", FillError::Nul("z".into())),
+        ] {
+            assert_eq!(fill(element, "{\"o\":{},\"i\":1,\"z\":\"a\\u0000b\"}"), Err(expected), "{element}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_found_with_element_and_column() {
+        for (element, column) in [
+            ("%{", 1),
+            ("é%{x", 2),
+            ("%{}", 3),
+            ("%{a.}", 5),
+            ("%{.a}", 3),
+            ("%{a b}", 4),
+            ("ab%{a%{b}", 6),
+            ("%{a..b}", 5),
+        ] {
+            let error = Template::parse(&["true", element]).unwrap_err();
+            assert_eq!((error.element, error.column), (2, column), "{element}: {error}");
+        }
+        let nothing: [&str; 0] = [];
+        assert!(Template::parse(&nothing).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn elements_that_are_no_text_are_passed_on() {
+        use std::os::unix::ffi::OsStrExt;
+        let element = OsStr::from_bytes(b"\xff%{x}");
+        assert_eq!(Template::parse(&[element]).unwrap().fill(&JsonObject::empty(), 0).unwrap(), [element]);
+    }
+}

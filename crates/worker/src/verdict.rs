@@ -1,0 +1,102 @@
+//! What an error of a call means for a run. One table for claims, heartbeats and reports, so that they agree.
+
+use taskqueue_client::{Code, Error, ErrorCode};
+
+/// What an error means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing is decided: the server was not reached, was busy or broken, or something in between answered. Ask again.
+    Open,
+    /// The run is over or belongs to somebody else.
+    Revoked,
+    /// The server knows the run, but will not take what was said about it, however often it is asked: a result that is
+    /// too large, say.
+    Refused,
+}
+
+impl Verdict {
+    /// The verdict about a run that exists.
+    pub(crate) fn of(error: &Error) -> Self {
+        match error {
+            Error::Api { status, code, .. } if is_final(*status) => Self::of_code(code),
+            _ => Self::Open,
+        }
+    }
+
+    fn of_code(code: &Code) -> Self {
+        use ErrorCode as C;
+        let Code::Known(code) = code else { return Self::Refused };
+        match code {
+            C::StaleRun | C::RunFinalized | C::RunIdConflict => Self::Revoked,
+            // A running task cannot be deleted: it was cancelled first, and its run with it.
+            C::TaskNotFound | C::QueueNotFound => Self::Revoked,
+            // The token may be mended on the server; the run is not to blame.
+            C::Unauthorized => Self::Open,
+            _ => Self::Refused,
+        }
+    }
+
+    /// Whether a claim that failed so should end the worker: what is wrong is the configuration, and trying again
+    /// cannot mend it.
+    pub(crate) fn ends_claiming(error: &Error) -> bool {
+        let Error::Api { status, code, .. } = error else { return false };
+        let of_this_run = matches!(code, Code::Known(ErrorCode::StaleRun | ErrorCode::RunIdConflict));
+        is_final(*status) && !of_this_run
+    }
+}
+
+/// Whether a status is meant to last. Proxies say 408 and 429 when they mean "later".
+fn is_final(status: u16) -> bool {
+    status < 500 && !matches!(status, 408 | 429)
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::json::JsonObject;
+
+    use super::*;
+
+    fn api(status: u16, code: &str) -> Error {
+        Error::Api {
+            status,
+            code: code.into(),
+            message: String::new(),
+            details: JsonObject::empty(),
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn only_an_answer_about_the_run_decides_about_it() {
+        for (status, code, verdict, ends) in [
+            (409, "stale_run", Verdict::Revoked, false),
+            (409, "run_finalized", Verdict::Revoked, true),
+            (404, "task_not_found", Verdict::Revoked, true),
+            (404, "queue_not_found", Verdict::Revoked, true),
+            (422, "task_data_too_large", Verdict::Refused, true),
+            (413, "request_too_large", Verdict::Refused, true),
+            (422, "json_too_deep", Verdict::Refused, true),
+            (422, "invalid_request", Verdict::Refused, true),
+            (401, "unauthorized", Verdict::Open, true),
+            (409, "run_id_conflict", Verdict::Revoked, false),
+            (429, "slow_down", Verdict::Open, false),
+            (503, "database_busy", Verdict::Open, false),
+            (500, "internal_error", Verdict::Open, false),
+            (503, "queue_not_found", Verdict::Open, false),
+        ] {
+            assert_eq!(Verdict::of(&api(status, code)), verdict, "{status} {code}");
+            assert_eq!(Verdict::ends_claiming(&api(status, code)), ends, "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn garbage_and_silence_decide_nothing() {
+        let silence = Error::Transport { message: String::new(), may_have_arrived: true };
+        let garbage = Error::Protocol { status: 404, message: String::new() };
+        let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(api(503, "database_busy")) };
+        for error in [silence, garbage, unknown] {
+            assert_eq!(Verdict::of(&error), Verdict::Open, "{error:?}");
+            assert!(!Verdict::ends_claiming(&error), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The worker's half of the protocol, against a server that says whatever a test wants it to say: stalls, lies, dies.
+//! The real server and real commands are in the tests of the binary.
+
+#![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
+
+mod claiming;
+mod ending;
+mod leases;
+mod observing;
+mod reporting;
+mod scene;
+mod server;

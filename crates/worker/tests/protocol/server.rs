@@ -1,0 +1,170 @@
+//! A server with one script per verb. When a script has ended its last reply is given again and again.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server does with one request, after it has read all of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// A whole answer: status, extra header lines, body. `{run_id}` in the body stands for the run id that was sent.
+    Answer(u16, &'static str, String),
+    /// Bytes that are no answer; then the connection is closed.
+    Garbage(&'static str),
+    /// Never answers.
+    Silence,
+}
+
+pub(crate) fn done() -> Reply {
+    Reply::Answer(204, "", String::new())
+}
+
+pub(crate) fn nothing() -> Reply {
+    done()
+}
+
+/// Nothing, after a wait that the server says it has made.
+pub(crate) fn nothing_after_waiting() -> Reply {
+    Reply::Answer(204, "Preference-Applied: wait=1\r\n", String::new())
+}
+
+pub(crate) fn hang_up() -> Reply {
+    Reply::Garbage("")
+}
+
+pub(crate) fn refusal(status: u16, code: &str) -> Reply {
+    Reply::Answer(status, "", format!(r#"{{"error":{{"code":"{code}","message":"no","details":{{}}}}}}"#))
+}
+
+/// The task `t_00000000000N`, claimed.
+pub(crate) fn task(number: u8) -> Reply {
+    let task = format!(
+        r#"{{"id":"t_00000000000{number}","queue":"q","status":"running","name":null,"args":{{}},"metadata":{{}},"priority":0,"attempt":1,"max_attempts":3,"routes":["default"],"result":{{}},"last_error":null,"last_route":"default","created_at":"2026-01-01T00:00:00.000000Z","updated_at":"2026-01-01T00:00:00.000000Z","started_at":"2026-01-01T00:00:00.000000Z","finished_at":null}}"#
+    );
+    let lease = "2026-01-01T00:05:00.000000Z";
+    Reply::Answer(200, "", format!(r#"{{"task":{task},"run_id":"{{run_id}}","lease_expires_at":"{lease}"}}"#))
+}
+
+pub(crate) fn lease() -> Reply {
+    Reply::Answer(200, "", r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#.to_owned())
+}
+
+/// One request: what it was about, and all of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) verb: String,
+    pub(crate) text: String,
+}
+
+impl Request {
+    /// The value of a text member of the body.
+    pub(crate) fn member(&self, name: &str) -> String {
+        let start = self.text.find(&format!("\"{name}\":\"")).unwrap() + name.len() + 4;
+        self.text[start..].split('"').next().unwrap().to_owned()
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    scripts: HashMap<&'static str, Vec<Reply>>,
+    seen: Vec<Request>,
+}
+
+/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, and `PUT` and `DELETE` of workers.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl Server {
+    /// Everything works, and nothing is ever pending.
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let server = Self { address, state: Arc::clone(&state) };
+        for verb in ["complete", "fail", "unclaim", "PUT", "DELETE"] {
+            server.script(verb, [done()]);
+        }
+        server.script("claim", [nothing()]);
+        server.script("heartbeat", [lease()]);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&state)));
+            }
+        });
+        server
+    }
+
+    /// From now on this verb is answered so, one reply after the other.
+    pub(crate) fn script(&self, verb: &'static str, replies: impl IntoIterator<Item = Reply>) {
+        self.state.lock().unwrap().scripts.insert(verb, replies.into_iter().collect());
+    }
+
+    /// What was asked, in order, without the observations.
+    pub(crate) fn verbs(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        let verbs = state.seen.iter().map(|request| request.verb.clone());
+        verbs.filter(|verb| verb != "PUT" && verb != "DELETE").collect()
+    }
+
+    /// The requests with this verb.
+    pub(crate) fn asked(&self, verb: &str) -> Vec<Request> {
+        self.state.lock().unwrap().seen.iter().filter(|request| request.verb == verb).cloned().collect()
+    }
+
+    /// Waits until this verb was asked so often.
+    pub(crate) async fn until(&self, verb: &str, times: usize) {
+        super::scene::until(|| self.asked(verb).len() >= times).await;
+    }
+}
+
+async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
+    let Some(text) = read_request(&mut stream).await else { return };
+    let verb = verb(&text);
+    let request = Request { verb: verb.clone(), text };
+    let reply = {
+        let mut state = state.lock().unwrap();
+        state.seen.push(request.clone());
+        let script = state.scripts.get_mut(verb.as_str()).unwrap_or_else(|| panic!("no script for {verb}"));
+        if script.len() > 1 { script.remove(0) } else { script[0].clone() }
+    };
+    let bytes = match reply {
+        Reply::Silence => std::future::pending().await,
+        Reply::Garbage(text) => text.to_owned(),
+        Reply::Answer(status, headers, body) => {
+            let body =
+                if body.contains("{run_id}") { body.replace("{run_id}", &request.member("run_id")) } else { body };
+            let length = if status == 204 { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+            format!("HTTP/1.1 {status} Said\r\nConnection: close\r\n{length}{headers}\r\n{body}")
+        }
+    };
+    // A client that has heard enough may be gone.
+    let _ = stream.write_all(bytes.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+fn verb(text: &str) -> String {
+    let mut words = text.split(' ');
+    let (method, path) = (words.next().unwrap(), words.next().unwrap());
+    if path.contains("/workers/") { method.to_owned() } else { path.rsplit('/').next().unwrap().to_owned() }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return Some(text);
+            }
+        }
+    }
+}
