@@ -2,7 +2,9 @@
 
 .DEFAULT_GOAL := help
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
-.PHONY: help serve test check bench bench-postgres
+BENCH := $(RELEASE)/taskqueue-bench
+ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
+.PHONY: help serve test check bench bench-full bench-peers bench-postgres bench-programs
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,10 +23,23 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test --package taskqueue --test tidy
 
-bench: ## Measure the server against the bare-HTTP limit of this machine, about 3 minutes (more flags: make bench ARGS="--phases get")
-	cargo build --release --package taskqueue --package taskqueue-bench
-	$(RELEASE)/taskqueue-bench run --server $(RELEASE)/taskqueue --database-dir $(RELEASE) $(ARGS)
+bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 3 minutes (more flags: make bench ARGS="--phases get")
+	$(BENCH) run $(ON_DISK) $(ARGS)
 
-bench-postgres: ## Measure the server on PostgreSQL against pgbench on the same cluster, about 5 minutes
+bench-full: bench-programs ## Measure everything and draw the plots of docs/performance.md, the long one; goes on after a missed goal
+	-$(BENCH) run $(ON_DISK)
+	-$(BENCH) run $(ON_DISK) --phases claim-complete --connections 1,16,64,1000 --plots docs/plots
+	-$(BENCH) backlog $(ON_DISK) --plots docs/plots
+	-$(BENCH) cost $(ON_DISK) --plots docs/plots
+	-$(BENCH) wait $(ON_DISK)
+	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
+
+bench-peers: bench-programs ## Do the same work on what users would pick instead, some minutes; installs it where it is missing
+	scripts/install-bench-peers
+	$(BENCH) peers $(ON_DISK) --peers-dir $(RELEASE)/../bench-peers $(ARGS)
+
+bench-postgres: bench-programs ## Measure the server on PostgreSQL against pgbench on the same cluster, some minutes
+	$(BENCH) postgres --server $(RELEASE)/taskqueue $(ARGS)
+
+bench-programs:
 	cargo build --release --package taskqueue --package taskqueue-bench
-	$(RELEASE)/taskqueue-bench postgres --server $(RELEASE)/taskqueue $(ARGS)

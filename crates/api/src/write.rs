@@ -1,12 +1,14 @@
 //! Writes answers as compact JSON, straight into bytes: this is the hot path, and args, metadata, result and routes are
 //! already JSON text. The fields come in the order of the contract's tables; the schemas say the same in `schema`.
 
+use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::grouping::GroupPage;
 use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::json::{write_integer, write_string};
 use taskqueue_core::observation::Observation;
-use taskqueue_core::task::{LastError, Task};
+use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::view::TaskView;
 
 use crate::details::Details;
 use crate::error_code::ErrorCode;
@@ -25,65 +27,80 @@ pub fn task_bytes(task: &Task) -> usize {
 }
 
 /// Appends the task resource: exactly the 17 fields of the contract.
-pub fn task(out: &mut Vec<u8>, task: &Task) {
-    let (definition, lifecycle, outcome) = (&task.definition, &task.lifecycle, &task.outcome);
+pub fn task(out: &mut Vec<u8>, task: &TaskView<'_>) {
     raw(out, "{\"id\":");
     plain(out, task.id.as_str());
     raw(out, ",\"queue\":");
-    plain(out, task.queue.as_str());
+    plain(out, task.queue);
     raw(out, ",\"status\":");
-    plain(out, lifecycle.status.as_str());
+    plain(out, task.status.as_str());
     raw(out, ",\"name\":");
-    optional(out, definition.name.as_deref(), write_string);
+    optional(out, task.name, write_string);
     raw(out, ",\"args\":");
-    raw(out, definition.args.as_str());
+    raw(out, task.args);
     raw(out, ",\"metadata\":");
-    raw(out, definition.metadata.as_str());
+    raw(out, task.metadata);
     raw(out, ",\"priority\":");
-    write_integer(out, definition.priority);
+    write_integer(out, task.priority);
     raw(out, ",\"attempt\":");
-    write_integer(out, lifecycle.attempt);
+    write_integer(out, task.attempt);
     raw(out, ",\"max_attempts\":");
-    write_integer(out, definition.max_attempts);
+    write_integer(out, task.max_attempts);
     raw(out, ",\"routes\":");
-    raw(out, definition.routes.as_json());
+    raw(out, task.routes);
     raw(out, ",\"result\":");
-    raw(out, outcome.result.as_str());
+    raw(out, task.result);
     raw(out, ",\"last_error\":");
-    optional(out, outcome.last_error.as_ref(), last_error);
+    optional(out, task.last_error, last_error);
     raw(out, ",\"last_route\":");
-    optional(out, lifecycle.last_route.as_ref(), |out, route| plain(out, route.as_str()));
+    optional(out, task.last_route, plain);
     raw(out, ",\"created_at\":");
-    time(out, lifecycle.created_at);
+    time(out, task.created_at);
     raw(out, ",\"updated_at\":");
-    time(out, lifecycle.updated_at);
+    time(out, task.updated_at);
     raw(out, ",\"started_at\":");
-    optional(out, lifecycle.started_at, time);
+    optional(out, task.started_at, time);
     raw(out, ",\"finished_at\":");
-    optional(out, lifecycle.finished_at, time);
+    optional(out, task.finished_at, time);
     out.push(b'}');
 }
 
-fn last_error(out: &mut Vec<u8>, error: &LastError) {
+fn last_error(out: &mut Vec<u8>, error: LastErrorFields<'_>) {
     raw(out, "{\"type\":");
-    write_string(out, &error.failure.kind);
+    write_string(out, error.kind);
     raw(out, ",\"message\":");
-    write_string(out, &error.failure.message);
+    write_string(out, error.message);
     raw(out, ",\"traceback\":");
-    optional(out, error.failure.traceback.as_deref(), write_string);
+    optional(out, error.traceback, write_string);
     raw(out, ",\"occurred_at\":");
     time(out, error.occurred_at);
     raw(out, ",\"attempt\":");
     write_integer(out, error.attempt);
     raw(out, ",\"run_id\":");
-    plain(out, error.run_id.as_str());
+    plain(out, error.run_id);
     out.push(b'}');
+}
+
+/// What a page of tasks begins with.
+const FIRST_TASK: &str = "{\"items\":[";
+
+/// Appends the next task of a page to what [`end_of_tasks`] will end.
+pub fn next_task(out: &mut Vec<u8>, next: &TaskView<'_>) {
+    raw(out, if out.is_empty() { FIRST_TASK } else { "," });
+    task(out, next);
+}
+
+/// Ends a page of tasks. It may have none.
+pub fn end_of_tasks(out: &mut Vec<u8>, next_cursor: Option<&str>) {
+    raw(out, if out.is_empty() { FIRST_TASK } else { "" });
+    out.push(b']');
+    end_of_page(out, next_cursor);
 }
 
 /// Appends the answer to a claim.
 pub fn claimed(out: &mut Vec<u8>, claimed: &Task, run_id: RunId, lease_expires_at: Timestamp) {
     raw(out, "{\"task\":");
-    task(out, claimed);
+    task(out, &claimed.view());
     raw(out, ",\"run_id\":");
     plain(out, run_id.as_str());
     raw(out, ",\"lease_expires_at\":");
@@ -98,7 +115,7 @@ pub fn lease(out: &mut Vec<u8>, lease_expires_at: Timestamp) {
     out.push(b'}');
 }
 
-/// Appends a page of a list; `item` appends one of its items.
+/// Appends a page of a list that is not one of tasks; `item` appends one of its items.
 pub fn page<T>(out: &mut Vec<u8>, items: &[T], next_cursor: Option<&str>, item: impl Fn(&mut Vec<u8>, &T)) {
     raw(out, "{\"items\":");
     list(out, items, item);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::operation::Phase;
+use crate::peers::Peer;
 
 /// Measures the taskqueue server against the bare-HTTP limit of this machine.
 #[derive(Debug, Parser)]
@@ -24,6 +25,12 @@ pub(crate) enum Command {
     Backlog(BacklogArgs),
     /// Take figures on PostgreSQL, on a cluster of its own, and compare them with pgbench
     Postgres(PostgresArgs),
+    /// Open 10,000 connections, let claims wait on them, and see how soon a new task is picked up
+    Wait(WaitArgs),
+    /// Split the cost of a request into HTTP, rules, storage and sync
+    Cost(CostArgs),
+    /// Do the same work on what users would pick instead, as far as scripts/install-bench-peers has installed it
+    Peers(PeersArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -63,9 +70,20 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub(crate) tmpfs_dir: PathBuf,
 
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How findings are shown.
+#[derive(Debug, Args)]
+pub(crate) struct Shown {
     /// How the figures are printed
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
     pub(crate) output: Output,
+
+    /// Draw plots of the figures into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
 }
 
 /// How to let the backlog grow.
@@ -82,6 +100,9 @@ pub(crate) struct BacklogArgs {
     /// Where the database is put
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) database_dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shown: Shown,
 }
 
 /// How to take figures on PostgreSQL.
@@ -106,6 +127,102 @@ pub(crate) struct PostgresArgs {
     /// How many tasks are pending where claims are compared with those at 1,000; 0 leaves it out
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     pub(crate) pending: u64,
+
+    /// How many tasks are completed before claims are compared with those at 1,000 again; 0 leaves it out
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    pub(crate) completed: u64,
+
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How to let claims wait.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The server's binary, built for release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: PathBuf,
+
+    /// How many connections are idle, and how many claims wait
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) connections: u16,
+
+    /// How many tasks are created one after the other to see how soon they are picked up
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) pickups: u32,
+
+    /// For how long the CPU of waiting claims is measured; they wait for 30 seconds at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+
+    /// Where the database is put
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) database_dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How to split the cost of a request.
+#[derive(Debug, Args)]
+pub(crate) struct CostArgs {
+    /// The server's binary, built for release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: PathBuf,
+
+    /// How many times reference, server in memory and server on disk take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+
+    /// Where the database is put
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) database_dir: PathBuf,
+
+    /// A folder in memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    pub(crate) tmpfs_dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How to compare with others.
+#[derive(Debug, Args)]
+pub(crate) struct PeersArgs {
+    /// The server's binary, built for release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: PathBuf,
+
+    /// Where scripts/install-bench-peers has put what it installed
+    #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
+    pub(crate) peers_dir: PathBuf,
+
+    /// Only these
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',')]
+    pub(crate) peers: Vec<Peer>,
+
+    /// Over how many connections, or with how many calls under way at once
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "64,1")]
+    pub(crate) connections: Vec<u16>,
+
+    /// How many times all take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long creations are measured, and then pairs
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+
+    /// Where the databases are put
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) database_dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shown: Shown,
 }
 
 /// How figures are printed.

@@ -6,21 +6,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::args::BacklogArgs;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::fill;
+use crate::findings::Findings;
 use crate::goals::Judged;
 use crate::histogram::Histogram;
 use crate::number::Numbers;
 use crate::operation::Operation;
-use crate::output;
+use crate::plots::lines::{self, Series};
 use crate::process::{Scratch, Server};
 use crate::report::{mebibytes, milliseconds};
 use crate::request::Requests;
-use crate::table;
 use crate::usage::Usage;
-use crate::wire;
+use crate::{output, plots, table, wire};
 
 /// The backlogs that goals speak of.
 const SMALL: u64 = 1_000;
@@ -49,7 +51,7 @@ struct Backlog {
 /// Measures all backlogs; a table of them, and how they stand to their goals.
 ///
 /// All servers are filled first and then take turns, so that a busy minute of the machine does not hit only one.
-pub(crate) async fn run(args: &BacklogArgs) -> Outcome<(String, Vec<Judged>)> {
+pub(crate) async fn run(args: &BacklogArgs) -> Outcome<Findings> {
     let scratch = Scratch::new(&args.database_dir)?;
     let mut backlogs = Vec::new();
     for pending in &args.pending {
@@ -67,7 +69,11 @@ pub(crate) async fn run(args: &BacklogArgs) -> Outcome<(String, Vec<Judged>)> {
         }
     }
     let restarted = backlogs.into_iter().map(|backlog| backlog.restart(args)).collect::<Outcome<Vec<_>>>()?;
-    Ok((render(&restarted), judge(&restarted)))
+    if let Some(folder) = &args.shown.plots {
+        draw(folder, &restarted)?;
+    }
+    let figures = restarted.iter().map(figure_json).collect::<Vec<_>>().into();
+    Ok(Findings { text: render(&restarted), figures, judged: judge(&restarted) })
 }
 
 impl Backlog {
@@ -151,6 +157,45 @@ async fn timed(
         return Err(Failure::new(format!("{operation:?} was answered with {}", answer.status)));
     }
     Ok(answer.body.to_vec())
+}
+
+/// Latencies and memory by backlog.
+#[allow(clippy::cast_precision_loss, reason = "drawn only")]
+fn draw(folder: &Path, backlogs: &[Backlog]) -> Outcome<()> {
+    let line = |name: &str, of: &dyn Fn(&Backlog) -> f64| Series {
+        name: name.to_owned(),
+        points: backlogs.iter().map(|backlog| (backlog.pending as f64, of(backlog))).collect(),
+    };
+    let millis = |latency: &Histogram| latency.quantile(0.5) as f64 / 1e6;
+    let latencies = [
+        line("first page", &|of| millis(&of.page)),
+        line("claim (one sync)", &|of| millis(&of.claim)),
+        line("counts by status", &|of| millis(&of.counts)),
+    ];
+    let title = "median latency by pending tasks, one connection";
+    plots::save(folder, "latency-by-backlog.svg", &lines::render(title, "pending tasks", "ms", &latencies))?;
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let memory = [
+        line("filled", &|of| mebibytes(of.rss_bytes)),
+        line("after a restart", &|of| mebibytes(of.restarted_rss_bytes)),
+        line("before", &|of| mebibytes(of.idle_rss_bytes)),
+    ];
+    let title = "resident memory by pending tasks";
+    plots::save(folder, "memory-by-backlog.svg", &lines::render(title, "pending tasks", "MiB", &memory))
+}
+
+fn figure_json(backlog: &Backlog) -> Value {
+    json!({
+        "pending": backlog.pending,
+        "claim_p50_nanoseconds": backlog.claim.quantile(0.5),
+        "first_page_p50_nanoseconds": backlog.page.quantile(0.5),
+        "counts_p50_nanoseconds": backlog.counts.quantile(0.5),
+        "filter_p50_nanoseconds": backlog.filter.quantile(0.5),
+        "idle_rss_bytes": backlog.idle_rss_bytes,
+        "rss_bytes": backlog.rss_bytes,
+        "restarted_rss_bytes": backlog.restarted_rss_bytes,
+        "start_to_healthy_seconds": backlog.healthy_after.as_secs_f64(),
+    })
 }
 
 /// Judges the ends of the range, if they are those that the goals speak of.

@@ -23,6 +23,8 @@ pub(crate) struct Client {
 pub(crate) struct Answer<'a> {
     /// The status code.
     pub(crate) status: u16,
+    /// The head, with its empty line.
+    pub(crate) head: &'a [u8],
     /// The body.
     pub(crate) body: &'a [u8],
 }
@@ -37,7 +39,17 @@ impl Client {
 
     /// Sends a request and reads its answer.
     pub(crate) async fn send(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
-        self.stream.write_all(request).await?;
+        self.write(request).await?;
+        self.answer().await
+    }
+
+    /// Sends a request whose answer may take its time.
+    pub(crate) async fn write(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.write_all(request).await
+    }
+
+    /// Reads an answer.
+    pub(crate) async fn answer(&mut self) -> io::Result<Answer<'_>> {
         let mut filled = 0;
         let head = loop {
             filled += self.read(filled).await?;
@@ -52,7 +64,8 @@ impl Client {
         while filled < end {
             filled += self.read(filled).await?;
         }
-        Ok(Answer { status: head.status, body: &self.buffer[head.head_bytes..end] })
+        let (head_bytes, body) = self.buffer[..end].split_at(head.head_bytes);
+        Ok(Answer { status: head.status, head: head_bytes, body })
     }
 
     async fn read(&mut self, filled: usize) -> io::Result<usize> {

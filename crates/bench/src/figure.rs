@@ -144,11 +144,19 @@ pub(crate) mod tests {
     use crate::operation::{OPERATIONS, Operation};
 
     /// Something measured in one second.
-    fn measured(requests: u64, cpu_seconds: f64) -> Measured {
+    pub(crate) fn measured(requests: u64, cpu_seconds: f64) -> Measured {
         let mut latencies = vec![Histogram::default(); OPERATIONS];
         (0..requests).for_each(|_| latencies[Operation::Claim as usize].record(1000));
         let errors = BTreeMap::new();
-        Measured { seconds: 1.0, latencies, errors, cpu_seconds, rss_bytes: 1, body_bytes: requests }
+        Measured {
+            seconds: 1.0,
+            latencies,
+            errors,
+            cpu_seconds,
+            rss_bytes: 1,
+            body_bytes: requests,
+            answered: requests,
+        }
     }
 
     /// A figure with these requests per second of reference and server.

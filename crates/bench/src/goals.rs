@@ -19,6 +19,8 @@ enum Quantity {
     CoreShare,
     /// Requests that share one sync; more is better.
     RequestsPerSync,
+    /// The same where nobody is there to share it with: more than one would mean that not every answer was synced.
+    RequestsPerSyncAlone,
 }
 
 struct Goal {
@@ -65,6 +67,7 @@ const GOALS: &[Goal] = &[
     goal(4, Place::Disk, Phase::List, 16, 0.38, 0.80),
     goal(4, Place::Disk, Phase::Mixed, 16, 0.22, 0.35),
     of_claims(5, Quantity::CpuRatio, 64, 4.0, 2.5),
+    of_claims(6, Quantity::RequestsPerSyncAlone, 1, 1.05, 1.05),
     of_claims(6, Quantity::RequestsPerSync, 16, 5.0, 8.0),
     of_claims(6, Quantity::RequestsPerSync, 64, 12.0, 20.0),
     of_claims(9, Quantity::ClaimTail, 16, 8.0, 4.0),
@@ -163,7 +166,9 @@ impl Goal {
             Quantity::CpuRatio => (figure.cpu_ratio(), "CPU/request over reference"),
             Quantity::ClaimTail => (figure.claim_tail(), "claim p99 over p50"),
             Quantity::CoreShare => (figure.core_share(), "share of one core"),
-            Quantity::RequestsPerSync => (figure.requests_per_sync?, "requests per sync"),
+            Quantity::RequestsPerSync | Quantity::RequestsPerSyncAlone => {
+                (figure.requests_per_sync?, "requests per sync")
+            }
         };
         let more_is_better = matches!(self.quantity, Quantity::Ratio | Quantity::RequestsPerSync);
         let verdict = verdict(measured, self.must, self.aim, more_is_better);

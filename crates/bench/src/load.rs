@@ -62,6 +62,8 @@ pub(crate) struct Measured {
     pub(crate) rss_bytes: u64,
     /// Bytes of all bodies.
     pub(crate) body_bytes: u64,
+    /// Requests that were answered as they should be, warm-up included.
+    pub(crate) answered: u64,
 }
 
 /// What all connections share.
@@ -76,6 +78,7 @@ struct Shared {
     latencies: RefCell<Vec<Histogram>>,
     errors: RefCell<BTreeMap<String, u64>>,
     body_bytes: Cell<u64>,
+    answered: Cell<u64>,
 }
 
 /// Puts the load on the server and measures. Runs inside a `LocalSet`.
@@ -94,6 +97,7 @@ pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Led
         latencies: RefCell::new(vec![Histogram::default(); OPERATIONS]),
         errors: RefCell::default(),
         body_bytes: Cell::new(0),
+        answered: Cell::new(0),
         load,
     });
     let mut connections = JoinSet::new();
@@ -111,6 +115,7 @@ pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Led
         cpu_seconds: after.cpu_seconds - before.cpu_seconds,
         rss_bytes: after.rss_bytes,
         body_bytes: shared.body_bytes.get(),
+        answered: shared.answered.get(),
     })
 }
 
@@ -203,6 +208,7 @@ impl Shared {
             }
             return None;
         }
+        self.answered.set(self.answered.get() + 1);
         if self.measuring.get() && !self.stopped.get() {
             let nanoseconds = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.latencies.borrow_mut()[operation as usize].record(nanoseconds);

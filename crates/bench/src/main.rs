@@ -4,10 +4,12 @@
 mod args;
 mod backlog;
 mod client;
+mod cost;
 mod disk;
 mod failure;
 mod figure;
 mod fill;
+mod findings;
 mod goals;
 mod histogram;
 mod ledger;
@@ -17,6 +19,8 @@ mod number;
 mod operation;
 mod output;
 mod pace;
+mod peers;
+mod plots;
 mod postgres;
 mod process;
 mod reference;
@@ -24,7 +28,9 @@ mod report;
 mod request;
 mod syncs;
 mod table;
+mod threads;
 mod usage;
+mod wait;
 mod wire;
 
 use std::future::Future;
@@ -34,16 +40,19 @@ use clap::Parser;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use self::args::{Command, CommandLine, Output, RunArgs};
+use self::args::{Command, CommandLine, Shown};
 use self::failure::Outcome;
-use self::goals::Judged;
+use self::findings::Findings;
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Reference => reference::run().map(|()| true),
-        Command::Run(args) => run(&args),
-        Command::Backlog(args) => on_one_thread(backlog::run(&args)).map(show),
-        Command::Postgres(args) => on_one_thread(postgres::run(&args)).map(show),
+        Command::Run(args) => show(measure::run(&args), &args.shown),
+        Command::Backlog(args) => show(backlog::run(&args), &args.shown),
+        Command::Postgres(args) => show(postgres::run(&args), &args.shown),
+        Command::Wait(args) => show(wait::run(&args), &args.shown),
+        Command::Cost(args) => show(cost::run(&args), &args.shown),
+        Command::Peers(args) => show(peers::run(&args), &args.shown),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -56,31 +65,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all musts were reached.
-fn run(args: &RunArgs) -> Outcome<bool> {
-    let figures = on_one_thread(measure::run(args))?;
-    let judged = goals::judge(&figures);
-    output::line(&match args.output {
-        Output::Text => report::text(&figures, &judged),
-        Output::Json => format!("{:#}", report::json(&figures, &judged)),
-    });
-    Ok(reaches_all(&judged))
-}
-
-/// Shows tables and verdicts; whether all musts were reached.
-fn show((text, judged): (String, Vec<Judged>)) -> bool {
-    output::line(&format!("{text}\n\n{}", report::goals(&judged)));
-    reaches_all(&judged)
-}
-
-/// Whether no must is missed; names those that are.
-fn reaches_all(judged: &[Judged]) -> bool {
-    let missed = report::missed(judged);
-    missed.iter().for_each(|line| output::progress(&format!("missed: {line}")));
-    missed.is_empty()
-}
-
-fn on_one_thread<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+/// Measures on one thread and shows what was found; whether all musts were reached.
+fn show(measurement: impl Future<Output = Outcome<Findings>>, shown: &Shown) -> Outcome<bool> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, work)
+    Ok(LocalSet::new().block_on(&runtime, measurement)?.show(shown.output))
 }

@@ -12,13 +12,15 @@ use clap::ValueEnum;
 use crate::args::RunArgs;
 use crate::failure::Outcome;
 use crate::figure::{Figure, Place, Round};
+use crate::findings::Findings;
 use crate::ledger::Ledger;
 use crate::load::{self, Load, Measured};
 use crate::number::Numbers;
 use crate::operation::Phase;
+use crate::plots::lines::{self, Series};
 use crate::process::{Scratch, Server};
 use crate::syncs::SyncCount;
-use crate::{disk, fill, output};
+use crate::{disk, fill, goals, output, plots, report};
 
 /// Long enough for caches, short enough to run before every round.
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -50,7 +52,35 @@ struct Subject<'a> {
 }
 
 /// Takes all figures. Each phase has a fresh database, so that none pays for what another has left behind.
-pub(crate) async fn run(args: &RunArgs) -> Outcome<Vec<Figure>> {
+pub(crate) async fn run(args: &RunArgs) -> Outcome<Findings> {
+    let figures = figures(args).await?;
+    if let Some(folder) = &args.shown.plots {
+        let title = "claim, complete: requests per second by connections";
+        let lines = throughput(&figures);
+        plots::save(folder, "throughput.svg", &lines::render(title, "connections", "requests/s", &lines))?;
+    }
+    Ok(Findings { text: report::text(&figures), figures: report::json(&figures), judged: goals::judge(&figures) })
+}
+
+/// Lines of claim-complete by connections: the reference, and the server on disk and in memory.
+fn throughput(figures: &[Figure]) -> Vec<Series> {
+    let of = |place: Place, rate: fn(&Figure) -> f64| {
+        let wanted = figures.iter().filter(|figure| figure.phase == Phase::ClaimComplete && figure.place == place);
+        #[allow(clippy::cast_precision_loss, reason = "at most 65,535 connections")]
+        wanted.map(|figure| (figure.connections as f64, rate(figure))).collect::<Vec<_>>()
+    };
+    let line = |name: &str, mut points: Vec<(f64, f64)>| {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Series { name: name.to_owned(), points }
+    };
+    vec![
+        line("bare HTTP", of(Place::Disk, Figure::reference_rate)),
+        line("taskqueue on tmpfs", of(Place::Tmpfs, Figure::rate)),
+        line("taskqueue on disk", of(Place::Disk, Figure::rate)),
+    ]
+}
+
+async fn figures(args: &RunArgs) -> Outcome<Vec<Figure>> {
     let reference = Server::reference()?;
     let mut figures = Vec::new();
     for (place, folder) in [(Place::Disk, &args.database_dir), (Place::Tmpfs, &args.tmpfs_dir)] {
@@ -79,6 +109,8 @@ fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
     let usual: &[u16] = match phase {
         Phase::ClaimComplete => &[64, 16, 1],
         Phase::Create => &[64, 16],
+        // 1,000 connected workers, beside what the goals ask for.
+        Phase::Mixed => &[16, 1000],
         Phase::Poll => &[1000],
         _ => &[16],
     };
@@ -148,9 +180,7 @@ impl<'a> Subject<'a> {
         let Some(count) = SyncCount::start(self.server.pid(), self.scratch.path()) else { return Ok(None) };
         let measured = self.load(cell, &self.server, known, self.ledger.clone()).await?;
         let syncs = count.finish().filter(|syncs| *syncs > 0);
-        // The warm-up was counted too, at the same rate.
-        let requests = measured.rate() * (measured.seconds + WARM_UP.as_secs_f64());
-        Ok(syncs.map(|syncs| requests / syncs as f64))
+        Ok(syncs.map(|syncs| measured.answered as f64 / syncs as f64))
     }
 
     /// Makes sure that the queue of a phase holds what the phase needs; the tasks that are there to be read.

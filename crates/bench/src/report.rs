@@ -9,8 +9,8 @@ use crate::table;
 /// Percentiles that are shown, with their names.
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
-/// A table of figures, a table of verdicts, and a line for each kind of error.
-pub(crate) fn text(figures: &[Figure], judged: &[Judged]) -> String {
+/// A table of figures, and a line for each kind of error.
+pub(crate) fn text(figures: &[Figure]) -> String {
     let heading = [
         "phase",
         "on",
@@ -31,8 +31,6 @@ pub(crate) fn text(figures: &[Figure], judged: &[Judged]) -> String {
     ];
     let rows: Vec<Vec<String>> = figures.iter().map(figure_row).collect();
     let mut text = table::render(&heading, &rows, 2);
-    text.push_str("\n\n");
-    text.push_str(&goals(judged));
     for figure in figures {
         for (code, count) in figure.errors() {
             text.push_str(&format!(
@@ -59,12 +57,14 @@ pub(crate) fn missed(judged: &[Judged]) -> Vec<String> {
         .collect()
 }
 
-/// Everything, for machines.
-pub(crate) fn json(figures: &[Figure], judged: &[Judged]) -> Value {
-    json!({
-        "figures": figures.iter().map(figure_json).collect::<Vec<_>>(),
-        "goals": judged.iter().map(judged_json).collect::<Vec<_>>(),
-    })
+/// All figures, for machines.
+pub(crate) fn json(figures: &[Figure]) -> Value {
+    figures.iter().map(figure_json).collect::<Vec<_>>().into()
+}
+
+/// All verdicts, for machines.
+pub(crate) fn goals_json(judged: &[Judged]) -> Value {
+    judged.iter().map(judged_json).collect::<Vec<_>>().into()
 }
 
 fn figure_row(figure: &Figure) -> Vec<String> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const EVENTS: &str = "syscalls:sys_enter_fdatasync,syscalls:sys_enter_fsync";
 /// How long perf may take to attach itself. It does not say when it has.
-const ATTACHING: Duration = Duration::from_millis(300);
+const ATTACHING: Duration = Duration::from_millis(600);
 
 /// A count that is under way.
 #[derive(Debug)]

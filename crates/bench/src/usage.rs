@@ -27,7 +27,7 @@ impl Usage {
 }
 
 /// Fields 14 and 15. The second field is a name in parentheses that may contain anything, so counting begins behind it.
-fn cpu_seconds(stat: &str) -> Option<f64> {
+pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some((user + system) / TICKS_PER_SECOND)

@@ -36,6 +36,12 @@ pub(crate) fn claimed_task(body: &[u8]) -> Option<u64> {
     number::read(body.get(at..at + number::DIGITS)?)
 }
 
+/// The number of the run that a claim began.
+pub(crate) fn claimed_run(body: &[u8]) -> Option<u64> {
+    let at = find(body, b"\"run_id\":\"r_")? + 12;
+    number::read(body.get(at..at + number::DIGITS)?)
+}
+
 /// The code in the envelope of an error.
 pub(crate) fn error_code(body: &[u8]) -> Option<&str> {
     let rest = &body[find(body, b"\"code\":\"")? + 8..];
@@ -49,10 +55,14 @@ pub(crate) fn count(body: &[u8]) -> Option<u64> {
 }
 
 fn content_length(head: &[u8]) -> Option<usize> {
-    const NAME: &[u8] = b"content-length:";
+    header(head, b"content-length:").and_then(digits)
+}
+
+/// The value of a header; its name is given with its colon.
+pub(crate) fn header<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut lines = head.split(|byte| *byte == b'\n');
-    let line = lines.find(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))?;
-    digits(line[NAME.len()..].trim_ascii())
+    let line = lines.find(|line| line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)))?;
+    Some(line[name.len()..].trim_ascii())
 }
 
 fn digits(text: &[u8]) -> Option<usize> {
@@ -99,6 +109,11 @@ mod tests {
     fn what_bodies_say_is_found() {
         assert_eq!(claimed_task(br#"{"task":{"id":"t_000000000042","queue":"q"}}"#), Some(42));
         assert_eq!(claimed_task(br#"{"task":{"id":"t_00000000004"#), None);
+        assert_eq!(claimed_run(br#"{"task":{},"run_id":"r_000000000007","lease"#), Some(7));
+        assert_eq!(
+            header(b"HTTP/1.1 204 No Content\r\nPreference-Applied: wait=1\r\n\r\n", b"preference-applied:"),
+            Some(&b"wait=1"[..])
+        );
         assert_eq!(error_code(br#"{"error":{"code":"stale_run","message":"m"}}"#), Some("stale_run"));
         assert_eq!(error_code(b"{}"), None);
         assert_eq!(count(br#"{"count":1234}"#), Some(1234));

@@ -18,3 +18,4 @@ pub mod selection;
 pub mod task;
 pub mod time;
 pub mod update;
+pub mod view;

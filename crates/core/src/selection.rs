@@ -8,8 +8,9 @@ use crate::cursor::{Binding, Place, Position, Resource};
 use crate::filter::{ObservationFilter, TaskFields, TaskFilter};
 use crate::fuzzy::FuzzyName;
 use crate::ids::{QueueName, TaskId, WorkerId};
-use crate::task::{Status, Task};
+use crate::task::Status;
 use crate::time::Timestamp;
+use crate::view::TaskView;
 
 /// The selectors of a task list or count, combined with AND.
 #[derive(Clone, Debug, Default)]
@@ -186,7 +187,7 @@ pub struct TaskPosition {
 
 impl TaskPosition {
     /// The position of `task` in `order`.
-    pub fn of(task: &Task, order: TaskOrder) -> Self {
+    pub fn of(task: &TaskView<'_>, order: TaskOrder) -> Self {
         Self { value: order.field.value_of(task).into_owned(), id: task.id }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::definition::{Definition, Routes};
 use crate::filter::{LastErrorFields, TaskFields};
 use crate::ids::{QueueName, Route, RunId, TaskId};
-use crate::json::{self, JsonObject};
+use crate::json::JsonObject;
 use crate::time::Timestamp;
 
 /// The five states of a task.
@@ -198,18 +198,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// An upper bound, close to the truth, of the bytes of this task as a JSON resource.
-    pub fn resource_bytes(&self) -> usize {
-        // Field names, queue, id, status, counters and timestamps of a task without error: under 640 bytes.
-        const FRAME: usize = 640;
-        let error = self.outcome.last_error.as_ref().map_or(0, |error| {
-            let failure = &error.failure;
-            let traceback = failure.traceback.as_deref().map_or(4, json::string_len);
-            json::string_len(&failure.kind) + json::string_len(&failure.message) + traceback
-        });
-        FRAME + self.definition.stored_bytes() + self.outcome.result.as_str().len() + error
-    }
-
     /// The part that rules about actions need.
     pub fn head(&self) -> TaskHead {
         TaskHead {

@@ -78,10 +78,12 @@ pub(crate) struct Share(OwnedSemaphorePermit);
 impl Share {
     /// The bytes of an answer, which hold what they need of this share until the last slice of them is dropped. That is
     /// when the connection has sent them or given up: hyper takes a body at once and drops it, but keeps its bytes.
-    pub(crate) fn hold(mut self, bytes: Vec<u8>) -> Bytes {
+    pub(crate) fn hold(mut self, mut bytes: Vec<u8>) -> Bytes {
         if bytes.len() <= SMALL_BYTES {
             return bytes.into();
         }
+        // A page grows while it is written, up to twice what it needs.
+        bytes.shrink_to_fit();
         let needed = permits_for(bytes.capacity()) as usize;
         let spare = self.0.num_permits().saturating_sub(needed);
         drop(self.0.split(spare));

@@ -25,17 +25,15 @@ pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
     json(StatusCode::OK, body)
 }
 
-/// An answer with a page, which `write` appends and which holds its share of the budget until it is sent.
-pub(crate) fn page(share: Share, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Response {
-    let mut body = Vec::with_capacity(bytes);
-    write(&mut body);
+/// An answer with a page, which holds its share of the budget until it is sent.
+pub(crate) fn page(share: Share, body: Vec<u8>) -> Response {
     json(StatusCode::OK, share.hold(body))
 }
 
 /// An answer with a task.
 pub(crate) fn task(status: StatusCode, task: &Task) -> Response {
     let mut body = Vec::with_capacity(write::task_bytes(task));
-    write::task(&mut body, task);
+    write::task(&mut body, &task.view());
     json(status, body)
 }
 

@@ -15,6 +15,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::command::{Answer, Command, Scanned};
+use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::Notify;
 
@@ -42,7 +43,7 @@ impl Store for Scans {
     async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
         unreachable!()
     }
-    async fn list_tasks(&self, _: &QueueName, _: TaskQuery) -> Result<Page<Task>, StoreError> {
+    async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {
         unreachable!()
     }
     async fn count_tasks(&self, _: &QueueName, _: TaskSelection) -> Result<u64, StoreError> {

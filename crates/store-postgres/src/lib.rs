@@ -51,6 +51,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::{Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -155,10 +156,15 @@ impl Store for PostgresStore {
         read.await
     }
 
-    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
-        let input = (queue, query);
-        let read = self.readers.read(Lane::Long, "listing tasks", &input, |session, (queue, query)| {
-            reads::list_tasks(session, queue, query).boxed()
+    async fn list_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        write: WriteTask,
+    ) -> Result<WrittenTasks, StoreError> {
+        let input = (queue, query, write);
+        let read = self.readers.read(Lane::Long, "listing tasks", &input, |session, (queue, query, write)| {
+            reads::list_tasks(session, queue, query, *write).boxed()
         });
         read.await
     }

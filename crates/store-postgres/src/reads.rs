@@ -12,7 +12,9 @@ use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskPosition,
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::page::{TaskPage, group_position, observation_position, page_of_observations, task_position};
+use taskqueue_store::page::{
+    TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
+};
 use taskqueue_store::transaction::QueueKey;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
@@ -72,7 +74,12 @@ pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -
 }
 
 /// One page of tasks.
-pub(crate) async fn list_tasks(session: &Session, queue: &QueueName, query: &TaskQuery) -> Read<Page<Task>> {
+pub(crate) async fn list_tasks(
+    session: &Session,
+    queue: &QueueName,
+    query: &TaskQuery,
+    write: WriteTask,
+) -> Read<WrittenTasks> {
     let key = existing_queue(session, queue).await?;
     let mut after = query.after.clone().map(|position| task_position(position, key)).transpose()?;
     let mut condition = dialect::condition(&query.selection, behind(&sql::LIST_TASKS));
@@ -81,7 +88,7 @@ pub(crate) async fn list_tasks(session: &Session, queue: &QueueName, query: &Tas
         let keys = first_keys(session, key, query, after.clone()).await?;
         condition = dialect::among(keys, behind(&sql::LIST_TASKS));
     }
-    let mut page = TaskPage::new(query.order, query.limit, key);
+    let mut page = TaskPage::new(query.order, query.limit, key, write);
     let mut wanted = usize::from(query.limit) + 1;
     loop {
         let chunk = Chunk { queue, key, query, condition: &condition, wanted };
@@ -131,7 +138,7 @@ async fn fill(session: &Session, page: &mut TaskPage, chunk: Chunk<'_>, after: O
         bytes += rows::bytes(&row)?;
         // What comes behind a full page is little; it is read to its end because the connection is used again.
         if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
-            full = !page.takes(rows::task(&row, queue)?);
+            full = !page.takes(&RowFields::new(&row).view(queue)?);
         }
         last = Some(row);
     }

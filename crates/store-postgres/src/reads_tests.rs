@@ -12,9 +12,9 @@ use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter, queue, task_id};
-use taskqueue_store::conformance::filters;
 use taskqueue_store::conformance::random::Random;
-use taskqueue_store::page::page_of_tasks;
+use taskqueue_store::conformance::{filters, listed};
+use taskqueue_store::page::TaskPage;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_test_postgres::{Cluster, Database};
 
@@ -37,20 +37,22 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
 
 async fn list(readers: &Readers, query: &TaskQuery) -> Page<Task> {
     let read = readers.read(Lane::Long, "listing", query, |session, query| {
-        async { reads::list_tasks(session, &queue("q"), query).await }.boxed()
+        async { reads::list_tasks(session, &queue("q"), query, listed::write).await }.boxed()
     });
-    read.await.unwrap()
+    listed::read(read.await.unwrap(), &queue("q"))
 }
 
 fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
-    let place = |task: &Task| TaskPosition::of(task, query.order);
+    let place = |task: &Task| TaskPosition::of(&task.view(), query.order);
     let order =
         |a: &TaskPosition, b: &TaskPosition| query.order.compare((&a.value, a.id.as_str()), (&b.value, b.id.as_str()));
     let after = query.after.clone().map(|after| TaskPosition::from_position(after).unwrap());
     let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(*task)).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
-    page_of_tasks(selected.into_iter(), query.order, query.limit, QueueKey(QUEUE_KEY))
+    let mut page = TaskPage::new(query.order, query.limit, QueueKey(QUEUE_KEY), listed::write);
+    let more = !selected.iter().all(|task| page.takes(&task.view()));
+    listed::read(page.finish(more), &queue("q"))
 }
 
 #[tokio::test]
@@ -145,7 +147,8 @@ async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
         loop {
             let page = list(&readers, &query).await;
             assert_eq!(page, expected(&tasks, &query));
-            assert!(page.items.iter().map(Task::resource_bytes).sum::<usize>() <= PAGE_BYTES);
+            let bytes = |task: &Task| task.definition.args.as_str().len() + task.outcome.result.as_str().len();
+            assert!(page.items.iter().map(bytes).sum::<usize>() <= PAGE_BYTES);
             pages += 1;
             query.after = page.next;
             if query.after.is_none() {
@@ -210,7 +213,7 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
     database.admin("UPDATE taskqueue.tasks SET status = 'lost'");
     let query = TaskQuery { selection: TaskSelection::default(), order: Default::default(), limit: 10, after: None };
     let read = readers.read(Lane::Long, "listing", &query, |session, query| {
-        async { reads::list_tasks(session, &queue("q"), query).await }.boxed()
+        async { reads::list_tasks(session, &queue("q"), query, listed::write).await }.boxed()
     });
     assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {

@@ -23,6 +23,7 @@ use taskqueue_core::task::{
     ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
 };
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::view::TaskView;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use tokio_postgres::Row;
@@ -329,6 +330,34 @@ impl<'a> RowFields<'a> {
     /// The routes as JSON, for grouping.
     pub(crate) fn routes(&self) -> &'a str {
         self.text(ROUTES).unwrap_or_default()
+    }
+
+    /// The task as the API shows it. Unlike the fields that a filter asks for, a damaged one is an error.
+    pub(crate) fn view<'b>(&'b self, queue: &'b QueueName) -> Read<TaskView<'b>> {
+        let row = self.row;
+        let last_error = match get::<Option<&str>>(row, ERROR)? {
+            None => None,
+            Some(_) => Some(self.last_error().ok_or(Damaged { column: ERROR })?),
+        };
+        Ok(TaskView {
+            id: id(row)?,
+            queue: queue.as_str(),
+            status: parsed(row, STATUS, Status::parse)?,
+            name: get(row, NAME)?,
+            args: get(row, ARGS)?,
+            metadata: get(row, METADATA)?,
+            priority: get(row, PRIORITY)?,
+            attempt: get(row, ATTEMPT)?,
+            max_attempts: get(row, MAX_ATTEMPTS)?,
+            routes: get(row, ROUTES)?,
+            result: get::<Option<&str>>(row, RESULT)?.unwrap_or("{}"),
+            last_error,
+            last_route: get(row, LAST_ROUTE)?,
+            created_at: time(row, CREATED_AT)?,
+            updated_at: time(row, UPDATED_AT)?,
+            started_at: time_or_null(row, STARTED_AT)?,
+            finished_at: time_or_null(row, FINISHED_AT)?,
+        })
     }
 
     fn text(&self, column: usize) -> Option<&'a str> {

@@ -10,6 +10,7 @@ use taskqueue_core::definition::{Routes, routes_of};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::task::{Lifecycle, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::command::Command;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::query::{GO_ON, each_row};
@@ -128,6 +129,13 @@ impl Board {
     /// The first pending task of a route.
     pub(crate) fn first_pending(&self, queue: QueueKey, route: &str) -> Option<TaskKey> {
         self.pending.get(&queue)?.get(route)?.first_key_value().map(|(_, task)| *task)
+    }
+
+    /// Whether a command is a claim that would find nothing. `execute` says the same, and decides about all others.
+    pub(crate) fn has_nothing_for(&self, command: &Command) -> bool {
+        let Command::Claim { queue, route, run_id } = command else { return false };
+        let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
+        self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
     }
 
     /// What is known of a run id.

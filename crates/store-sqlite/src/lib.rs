@@ -35,6 +35,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
@@ -118,9 +119,15 @@ impl Store for SqliteStore {
         self.threads.readers.read(Lane::Short, "getting a task", move |file| reads::get_task(file, &queue, id)).await
     }
 
-    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
+    async fn list_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        write: WriteTask,
+    ) -> Result<WrittenTasks, StoreError> {
         let queue = queue.clone();
-        self.threads.readers.read(Lane::Long, "listing tasks", move |file| reads::list_tasks(file, &queue, query)).await
+        let read = move |file: &_| reads::list_tasks(file, &queue, query, write);
+        self.threads.readers.read(Lane::Long, "listing tasks", read).await
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {

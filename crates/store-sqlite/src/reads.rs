@@ -15,7 +15,9 @@ use taskqueue_core::selection::{
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::page::{TaskPage, group_position, observation_position, page_of_observations, task_position};
+use taskqueue_store::page::{
+    TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
+};
 use taskqueue_store::transaction::QueueKey;
 
 use crate::query::{GO_ON, Go, each_row};
@@ -58,12 +60,18 @@ pub(crate) fn get_task(connection: &Connection, queue: &QueueName, id: TaskId) -
 }
 
 /// One page of tasks.
-pub(crate) fn list_tasks(connection: &Connection, queue: &QueueName, mut query: TaskQuery) -> Read<Page<Task>> {
+pub(crate) fn list_tasks(
+    connection: &Connection,
+    queue: &QueueName,
+    mut query: TaskQuery,
+    write: WriteTask,
+) -> Read<WrittenTasks> {
     let key = existing_queue(connection, queue)?;
     let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
+    let page = TaskPage::new(query.order, query.limit, key, write);
     match query.order.field {
-        OrderField::CreatedAt | OrderField::Id => list_by_index(connection, queue, key, &query, after),
-        _ => list_by_looking_at_all(connection, queue, key, &query, after),
+        OrderField::CreatedAt | OrderField::Id => list_by_index(connection, queue, key, &query, after, page),
+        _ => list_by_looking_at_all(connection, queue, key, &query, after, page),
     }
 }
 
@@ -73,14 +81,14 @@ fn list_by_index(
     key: QueueKey,
     query: &TaskQuery,
     after: Option<TaskPosition>,
-) -> Read<Page<Task>> {
-    let mut page = TaskPage::new(query.order, query.limit, key);
+    mut page: TaskPage,
+) -> Read<WrittenTasks> {
     let mut more = false;
     let take = |row: &Row<'_>| {
         if !query.selection.matches(&RowFields(row)) {
             return Ok(GO_ON);
         }
-        more = !page.takes(rows::task(row, queue)?);
+        more = !page.takes(&rows::view(row, queue)?);
         Ok(if more { Go::Break(()) } else { GO_ON })
     };
     let (start, end) = (String::new(), BEHIND_EVERY_ID.to_owned());
@@ -114,17 +122,16 @@ fn list_by_looking_at_all(
     key: QueueKey,
     query: &TaskQuery,
     after: Option<TaskPosition>,
-) -> Read<Page<Task>> {
+    mut page: TaskPage,
+) -> Read<WrittenTasks> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
     each_selected(connection, key, &query.selection, |row| {
         first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
         Ok(GO_ON)
     })?;
-    let mut page = TaskPage::new(query.order, query.limit, key);
     let mut statement = connection.prepare_cached(sql::LOAD_TASK)?;
     for task in first.into_sorted() {
-        let task = statement.query_row([task.0], |row| rows::task(row, queue))?;
-        if !page.takes(task) {
+        if !statement.query_row([task.0], |row| Ok(page.takes(&rows::view(row, queue)?)))? {
             return Ok(page.finish(true));
         }
     }

@@ -12,6 +12,7 @@ use taskqueue_core::task::{
     ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
 };
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::view::TaskView;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 const KEY: usize = 0;
@@ -171,6 +172,42 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
         },
         lifecycle: lifecycle(row)?,
         outcome: outcome(row)?,
+    })
+}
+
+/// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error.
+pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskView<'a>> {
+    let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
+    let text_or_null = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
+    let last_error = match text_or_null(ERROR_TYPE)? {
+        None => None,
+        Some(kind) => Some(LastErrorFields {
+            kind,
+            message: text(ERROR_MESSAGE)?,
+            traceback: text_or_null(ERROR_TRACEBACK)?,
+            occurred_at: time(row, ERROR_OCCURRED_AT)?,
+            attempt: row.get(ERROR_ATTEMPT)?,
+            run_id: text(ERROR_RUN_ID)?,
+        }),
+    };
+    Ok(TaskView {
+        id: parsed(row, ID)?,
+        queue: queue.as_str(),
+        status: parsed(row, STATUS)?,
+        name: text_or_null(NAME)?,
+        args: text(ARGS)?,
+        metadata: text(METADATA)?,
+        priority: row.get(PRIORITY)?,
+        attempt: row.get(ATTEMPT)?,
+        max_attempts: row.get(MAX_ATTEMPTS)?,
+        routes: text(ROUTES)?,
+        result: text_or_null(RESULT)?.unwrap_or("{}"),
+        last_error,
+        last_route: text_or_null(LAST_ROUTE)?,
+        created_at: time(row, CREATED_AT)?,
+        updated_at: time(row, UPDATED_AT)?,
+        started_at: time_or_null(row, STARTED_AT)?,
+        finished_at: time_or_null(row, FINISHED_AT)?,
     })
 }
 

@@ -121,6 +121,11 @@ impl Writer {
         if !self.ready() {
             return batch.into_iter().for_each(|request| release(request, Err(StoreError::Unavailable)));
         }
+        // The board holds what is committed, so that these are answered from there: workers that find nothing to do
+        // cost no transaction.
+        if batch.iter().all(|request| self.board.has_nothing_for(&request.command)) {
+            return batch.into_iter().for_each(|request| release(request, Ok(Answer::Claimed(None))));
+        }
         batch.sort_by_key(|request| turn(&request.command));
         let first_alone = batch.partition_point(|request| turn(&request.command) < Turn::Alone);
         let alone = batch.split_off(first_alone);
@@ -184,7 +189,7 @@ impl Writer {
         &mut self,
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.connection.execute_batch("BEGIN IMMEDIATE").doing("beginning a transaction")?;
+        run_prepared(&self.connection, "BEGIN IMMEDIATE").doing("beginning a transaction")?;
         let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, self.clock.now());
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
@@ -192,7 +197,7 @@ impl Writer {
             Ok(value)
         }));
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
-            self.connection.execute_batch("COMMIT").doing("committing")?;
+            run_prepared(&self.connection, "COMMIT").doing("committing")?;
             Ok(value)
         });
         match done {
@@ -281,6 +286,11 @@ fn execute_all(
         }
     }
     Ok(answers)
+}
+
+/// Runs a statement that stays prepared.
+fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(drop)
 }
 
 fn release(request: Request, answer: Outcome) {

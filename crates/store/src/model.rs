@@ -21,7 +21,9 @@ use taskqueue_core::time::Timestamp;
 use crate::clock::Clock;
 use crate::command::{Answer, Command};
 use crate::execute::{credit_after_outage, execute};
-use crate::page::{group_position, observation_position, page_of_observations, page_of_tasks, task_position};
+use crate::page::{
+    TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
+};
 use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use crate::{Store, StoreError};
 
@@ -279,15 +281,22 @@ impl Store for ModelStore {
         task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id }.into())
     }
 
-    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
+    async fn list_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        write: WriteTask,
+    ) -> Result<WrittenTasks, StoreError> {
         let state = self.state();
         let key = state.queue(queue)?;
         let after = query.after.map(|position| task_position(position, key)).transpose()?;
         let mut rows = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
         for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(*task)) {
-            rows.offer(task, task.id, task.clone());
+            rows.offer(task, task.id, task);
         }
-        Ok(page_of_tasks(rows.into_sorted().into_iter(), query.order, query.limit, key))
+        let mut page = TaskPage::new(query.order, query.limit, key, write);
+        let more = !rows.into_sorted().into_iter().all(|task| page.takes(&task.view()));
+        Ok(page.finish(more))
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {

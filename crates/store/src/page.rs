@@ -8,7 +8,7 @@ use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, worker_position};
-use taskqueue_core::task::Task;
+use taskqueue_core::view::TaskView;
 
 use crate::StoreError;
 use crate::transaction::QueueKey;
@@ -43,49 +43,63 @@ fn own(position: &Position, queue: QueueKey) -> Result<(), StoreError> {
     if position.queue_key == queue.0 { Ok(()) } else { Err(INVALID) }
 }
 
-/// Collects a page of tasks, row by row in order, until it is full by number or by bytes.
+/// Appends a task to the tasks of a page that were written before.
+pub type WriteTask = fn(&mut Vec<u8>, &TaskView<'_>);
+
+/// One page of tasks, as [`WriteTask`] wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenTasks {
+    /// Its tasks, in order.
+    pub bytes: Vec<u8>,
+    /// Where the next page begins; nothing exactly when no further task exists.
+    pub next: Option<Position>,
+}
+
+/// About what a small task takes when it is written: enough to seldom grow the buffer of a usual page.
+const TASK_BYTES: usize = 640;
+/// Tasks of a usual page.
+const USUAL_TASKS: usize = 100;
+
+/// Writes a page of tasks, row by row in order, until it is full by number or by bytes.
 pub struct TaskPage {
     order: TaskOrder,
     limit: usize,
     queue: QueueKey,
-    bytes: usize,
-    items: Vec<Task>,
+    write: WriteTask,
+    bytes: Vec<u8>,
+    tasks: usize,
+    last: Option<TaskPosition>,
 }
 
 impl TaskPage {
     /// An empty page.
-    pub fn new(order: TaskOrder, limit: u16, queue: QueueKey) -> Self {
-        Self { order, limit: usize::from(limit), queue, bytes: 0, items: Vec::new() }
+    pub fn new(order: TaskOrder, limit: u16, queue: QueueKey, write: WriteTask) -> Self {
+        let limit = usize::from(limit);
+        let bytes = Vec::with_capacity(limit.min(USUAL_TASKS) * TASK_BYTES);
+        Self { order, limit, queue, write, bytes, tasks: 0, last: None }
     }
 
     /// Takes a task if the page has room for it and says so; otherwise the page is full and another one follows.
-    pub fn takes(&mut self, task: Task) -> bool {
-        let bytes = task.resource_bytes();
-        let full = self.items.len() == self.limit || (!self.items.is_empty() && self.bytes + bytes > PAGE_BYTES);
-        if !full {
-            self.bytes += bytes;
-            self.items.push(task);
+    pub fn takes(&mut self, task: &TaskView<'_>) -> bool {
+        if self.tasks == self.limit {
+            return false;
         }
-        !full
+        let before = self.bytes.len();
+        (self.write)(&mut self.bytes, task);
+        if self.bytes.len() > PAGE_BYTES && self.tasks > 0 {
+            self.bytes.truncate(before);
+            return false;
+        }
+        self.tasks += 1;
+        self.last = Some(TaskPosition::of(task, self.order));
+        true
     }
 
     /// The page; `more` says whether a task was left that did not fit.
-    pub fn finish(self, more: bool) -> Page<Task> {
-        let last = self.items.last().filter(|_| more);
-        let next = last.map(|task| TaskPosition::of(task, self.order).into_position(self.queue.0));
-        Page { items: self.items, next }
+    pub fn finish(self, more: bool) -> WrittenTasks {
+        let next = self.last.filter(|_| more).map(|last| last.into_position(self.queue.0));
+        WrittenTasks { bytes: self.bytes, next }
     }
-}
-
-/// The page of the tasks that come in order.
-pub fn page_of_tasks(tasks: impl Iterator<Item = Task>, order: TaskOrder, limit: u16, queue: QueueKey) -> Page<Task> {
-    let mut page = TaskPage::new(order, limit, queue);
-    for task in tasks {
-        if !page.takes(task) {
-            return page.finish(true);
-        }
-    }
-    page.finish(false)
 }
 
 /// The page of the observations that come in the order of their ids.

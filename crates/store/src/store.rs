@@ -10,6 +10,7 @@ use taskqueue_core::task::Task;
 
 use crate::StoreError;
 use crate::command::{Answer, Command};
+use crate::page::{WriteTask, WrittenTasks};
 
 /// A place where queues, tasks and observations live.
 ///
@@ -26,8 +27,14 @@ pub trait Store: Send + Sync + 'static {
     /// One task.
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError>;
 
-    /// One page of the selected tasks.
-    async fn list_tasks(&self, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError>;
+    /// One page of the selected tasks, each written by `write` as soon as it is read: a page of tasks is the largest
+    /// answer there is, and none of them is needed for anything else.
+    async fn list_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        write: WriteTask,
+    ) -> Result<WrittenTasks, StoreError>;
 
     /// How many tasks are selected.
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError>;

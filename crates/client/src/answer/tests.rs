@@ -35,7 +35,7 @@ fn stored_task() -> taskqueue_core::task::Task {
 
 fn written(task: &taskqueue_core::task::Task) -> String {
     let mut out = Vec::new();
-    taskqueue_api::write::task(&mut out, task);
+    taskqueue_api::write::task(&mut out, &task.view());
     String::from_utf8(out).unwrap()
 }
 

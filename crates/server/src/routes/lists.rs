@@ -8,6 +8,7 @@ use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
 use taskqueue_core::filter::{FilterError, ObservationFilter};
 use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
+use taskqueue_store::page::WrittenTasks;
 
 use super::Outcome;
 use crate::error::ApiError;
@@ -44,10 +45,10 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Out
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
     let share = state.budgets().pages.take(page_bytes(limit, TASK_BYTES)).await?;
-    let page = state.store().list_tasks(&queue, TaskQuery { selection, order, limit, after }).await?;
-    let next = page.next.map(|next| binding.encode(&next));
-    let bytes = FRAME_BYTES + page.items.iter().map(write::task_bytes).sum::<usize>();
-    Ok(respond::page(share, bytes, |out| write::page(out, &page.items, next.as_deref(), write::task)))
+    let query = TaskQuery { selection, order, limit, after };
+    let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, write::next_task).await?;
+    write::end_of_tasks(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
+    Ok(respond::page(share, bytes))
 }
 
 /// Lists worker observations.
@@ -73,8 +74,9 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> O
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
     let metadata: usize = page.items.iter().map(|item| item.report.metadata.as_str().len()).sum();
-    let bytes = FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata;
-    Ok(respond::page(share, bytes, |out| write::page(out, &page.items, next.as_deref(), write::observation)))
+    let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata);
+    write::page(&mut body, &page.items, next.as_deref(), write::observation);
+    Ok(respond::page(share, body))
 }
 
 /// What a page of so many items may take.

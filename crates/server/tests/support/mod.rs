@@ -23,6 +23,7 @@ use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::model::ModelStore;
+use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::{Store, StoreError};
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
@@ -118,7 +119,7 @@ impl Store for FailingStore {
     async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
         self.fail()
     }
-    async fn list_tasks(&self, _: &QueueName, _: TaskQuery) -> Result<Page<Task>, StoreError> {
+    async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {
         self.fail()
     }
     async fn count_tasks(&self, _: &QueueName, _: TaskSelection) -> Result<u64, StoreError> {

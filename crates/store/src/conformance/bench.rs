@@ -13,6 +13,7 @@ use taskqueue_core::time::Timestamp;
 
 use super::Storage;
 use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue, task_id};
+use super::listed;
 use crate::clock::{Clock, ManualClock};
 use crate::command::{Answer, Claimed, Command, Scanned};
 use crate::{Store, StoreError};
@@ -147,7 +148,7 @@ impl Bench {
         after: Option<Position>,
     ) -> Page<Task> {
         let query = TaskQuery { selection: selection.clone(), order, limit, after };
-        self.store.list_tasks(&queue(in_queue), query).await.unwrap()
+        listed::list(&*self.store, &queue(in_queue), query).await.unwrap()
     }
 
     /// All pages, one after the other.
@@ -165,9 +166,14 @@ impl Bench {
         }
     }
 
-    /// All tasks of a queue by id, without their places in the pending order: stores number those as they like.
+    /// All tasks of a queue by id, with their runs, without their places in the pending order: stores number those as
+    /// they like.
     pub async fn tasks(&self, in_queue: &str) -> Vec<Task> {
-        self.walk(in_queue, &all(), BY_ID, 1000).await.into_iter().map(without_seq).collect()
+        let mut tasks = Vec::new();
+        for listed in self.walk(in_queue, &all(), BY_ID, 1000).await {
+            tasks.push(without_seq(self.store.get_task(&queue(in_queue), listed.id).await.unwrap()));
+        }
+        tasks
     }
 
     /// How many tasks of `q` are selected.

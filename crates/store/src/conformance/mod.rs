@@ -22,6 +22,7 @@ pub mod durability;
 pub mod filters;
 pub mod generate;
 pub mod leases;
+pub mod listed;
 pub mod lists;
 pub mod observations;
 pub mod queues;

@@ -12,6 +12,7 @@ use taskqueue_core::update::Update;
 use super::Storage;
 use super::bench::Bench;
 use super::commands::*;
+use super::listed;
 use crate::StoreError;
 use crate::command::{Answer, Command};
 
@@ -125,7 +126,7 @@ pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(storage: &
     let worker_groups =
         ObservationGroupQuery { selection: None, dimensions: vec![WorkerDimension::Route], limit: 1, after: None };
     let (store, q) = (&bench.store, queue("q"));
-    let after_task = store.list_tasks(&q, list.clone()).await.unwrap().next;
+    let after_task = listed::list(&**store, &q, list.clone()).await.unwrap().next;
     let after_group = store.group_tasks(&q, groups.clone()).await.unwrap().next;
     let after_worker = store.list_workers(&q, workers.clone()).await.unwrap().next;
     let after_worker_group = store.group_workers(&q, worker_groups.clone()).await.unwrap().next;
@@ -133,13 +134,13 @@ pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(storage: &
         assert!(position.is_some());
     }
     let list = TaskQuery { after: after_task, ..list };
-    assert_eq!(store.list_tasks(&q, list.clone()).await.unwrap().items.len(), 1);
+    assert_eq!(listed::list(&**store, &q, list.clone()).await.unwrap().items.len(), 1);
 
     bench.ok(delete_queue("q", true)).await;
     bench.ok(create_queue("q")).await;
     fill().await;
     let invalid = StoreError::Refused(Refusal::InvalidCursor);
-    assert_eq!(store.list_tasks(&q, list).await.unwrap_err(), invalid);
+    assert_eq!(listed::list(&**store, &q, list).await.unwrap_err(), invalid);
     let groups = TaskGroupQuery { after: after_group.map(Ok), ..groups };
     assert_eq!(store.group_tasks(&q, groups).await.unwrap_err(), invalid);
     let workers = ObservationQuery { after: after_worker, ..workers };
@@ -195,7 +196,7 @@ pub async fn every_command_and_read_of_a_missing_queue_is_refused(storage: &impl
     let worker_groups =
         ObservationGroupQuery { selection: None, dimensions: vec![WorkerDimension::Route], limit: 1, after: None };
     assert_eq!(store.get_task(&no, task_id(1)).await.unwrap_err(), missing);
-    assert_eq!(store.list_tasks(&no, list).await.unwrap_err(), missing);
+    assert_eq!(listed::list(&**store, &no, list).await.unwrap_err(), missing);
     assert_eq!(store.count_tasks(&no, all()).await.unwrap_err(), missing);
     assert_eq!(store.count_tasks(&no, filtered("priority == 1")).await.unwrap_err(), missing);
     assert_eq!(store.group_tasks(&no, groups).await.unwrap_err(), missing);

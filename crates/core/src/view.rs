@@ -1,0 +1,124 @@
+//! A task as the API shows it, borrowed from wherever it lies: a row of a database or a [`Task`]. A page is written from
+//! these, so that no task of it is built first. Nothing private (run, lease, place in the pending order) is in it.
+
+use crate::definition::routes_of;
+use crate::filter::{LastErrorFields, TaskFields};
+use crate::ids::{Route, TaskId};
+use crate::task::{Status, Task};
+use crate::time::Timestamp;
+
+/// The task resource; JSON as canonical text.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskView<'a> {
+    /// The identity within the queue.
+    pub id: TaskId,
+    /// The name of the queue.
+    pub queue: &'a str,
+    /// The state.
+    pub status: Status,
+    /// A label for people.
+    pub name: Option<&'a str>,
+    /// What the worker gets.
+    pub args: &'a str,
+    /// What the client keeps with the task.
+    pub metadata: &'a str,
+    /// Higher is claimed first.
+    pub priority: i64,
+    /// Claims minus unclaims since creation or requeue.
+    pub attempt: i64,
+    /// The attempt budget.
+    pub max_attempts: i64,
+    /// Who may claim it, as a JSON list.
+    pub routes: &'a str,
+    /// What came out of it.
+    pub result: &'a str,
+    /// The last recorded failure.
+    pub last_error: Option<LastErrorFields<'a>>,
+    /// Route of the latest claim.
+    pub last_route: Option<&'a str>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it was last claimed.
+    pub started_at: Option<Timestamp>,
+    /// When its latest run ended.
+    pub finished_at: Option<Timestamp>,
+}
+
+impl Task {
+    /// This task as the API shows it.
+    pub fn view(&self) -> TaskView<'_> {
+        let (definition, lifecycle) = (&self.definition, &self.lifecycle);
+        TaskView {
+            id: self.id,
+            queue: self.queue.as_str(),
+            status: lifecycle.status,
+            name: definition.name.as_deref(),
+            args: definition.args.as_str(),
+            metadata: definition.metadata.as_str(),
+            priority: definition.priority,
+            attempt: lifecycle.attempt,
+            max_attempts: definition.max_attempts,
+            routes: definition.routes.as_json(),
+            result: self.outcome.result.as_str(),
+            last_error: self.last_error(),
+            last_route: lifecycle.last_route.as_ref().map(Route::as_str),
+            created_at: lifecycle.created_at,
+            updated_at: lifecycle.updated_at,
+            started_at: lifecycle.started_at,
+            finished_at: lifecycle.finished_at,
+        }
+    }
+}
+
+impl TaskFields for TaskView<'_> {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+    fn status(&self) -> Status {
+        self.status
+    }
+    fn name(&self) -> Option<&str> {
+        self.name
+    }
+    fn last_route(&self) -> Option<&str> {
+        self.last_route
+    }
+    fn priority(&self) -> i64 {
+        self.priority
+    }
+    fn attempt(&self) -> i64 {
+        self.attempt
+    }
+    fn max_attempts(&self) -> i64 {
+        self.max_attempts
+    }
+    fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+    fn updated_at(&self) -> Timestamp {
+        self.updated_at
+    }
+    fn started_at(&self) -> Option<Timestamp> {
+        self.started_at
+    }
+    fn finished_at(&self) -> Option<Timestamp> {
+        self.finished_at
+    }
+    fn has_route(&self, route: &str) -> bool {
+        routes_of(self.routes).any(|own| own == route)
+    }
+    fn args(&self) -> &str {
+        self.args
+    }
+    fn metadata(&self) -> &str {
+        self.metadata
+    }
+    fn result(&self) -> &str {
+        self.result
+    }
+    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+        self.last_error
+    }
+}
