@@ -8,3 +8,9 @@ pub const JSON: &str = "application/json";
 
 /// The authentication scheme, as `WWW-Authenticate` names it.
 pub const BEARER: &str = "Bearer";
+
+/// What a caller would like; `wait=N` with a claim (RFC 7240).
+pub const PREFER: &str = "prefer";
+
+/// Which of the preferences were followed.
+pub const PREFERENCE_APPLIED: &str = "preference-applied";

@@ -32,6 +32,8 @@ pub const OBSERVATION_SECONDS: i64 = 300;
 /// Largest canonical size of the metadata that a worker may report of itself; beyond the contract, see
 /// docs/decisions/0008. A full page of observations stays within [`PAGE_BYTES`].
 pub const REPORT_METADATA_BYTES: usize = 16_384;
+/// The longest time in seconds that a claim may wait for a task; beyond the contract, see docs/decisions/0013.
+pub const WAIT_SECONDS_MAX: u32 = 60;
 /// Longest pause between two lease scans in seconds (D 8).
 pub const LEASE_SCAN_SECONDS: i64 = 5;
 /// A pause between two lease scans longer than this is an outage (D 8).

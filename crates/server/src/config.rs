@@ -8,6 +8,9 @@ use crate::auth::Token;
 /// Connections held at once unless the machine allows fewer: room for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;
 
+/// Claims that wait at once, unless there are few connections: every worker of the largest installation we think of.
+pub(crate) const WAITING_CAP: usize = 10_000;
+
 /// File descriptors kept back from connections: the database files, the listener, logs and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
 
@@ -18,6 +21,8 @@ pub struct Config {
     pub token: Option<Token>,
     /// Connections held at once; further ones wait in the backlog of the listener.
     pub connection_cap: usize,
+    /// Claims that wait at once; the ones above are answered at once.
+    pub waiting_cap: usize,
     /// How long it waits for what.
     pub timeouts: Timeouts,
 }
@@ -25,7 +30,8 @@ pub struct Config {
 impl Config {
     /// The usual behaviour, with as many connections as the process may open.
     pub fn new(token: Option<Token>) -> Self {
-        Self { token, connection_cap: connection_cap(open_file_limit()), timeouts: Timeouts::default() }
+        let connection_cap = connection_cap(open_file_limit());
+        Self { token, connection_cap, waiting_cap: waiting_cap(connection_cap), timeouts: Timeouts::default() }
     }
 }
 
@@ -66,6 +72,11 @@ fn connection_cap(open_files: Option<usize>) -> usize {
     room.map_or(CONNECTION_CAP, |room| room.min(CONNECTION_CAP))
 }
 
+/// Those who wait leave a quarter of the connections to those who do not.
+fn waiting_cap(connection_cap: usize) -> usize {
+    WAITING_CAP.min(connection_cap - connection_cap / 4)
+}
+
 /// How many files this process may open, where the system tells it as a file (Linux).
 fn open_file_limit() -> Option<usize> {
     soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
@@ -93,6 +104,13 @@ mod tests {
         ];
         for (limit, cap) in cases {
             assert_eq!(connection_cap(limit), cap, "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn those_who_wait_leave_connections_to_the_others() {
+        for (connections, waiting) in [(16_384, 10_000), (10_372, 7_779), (896, 672), (1, 1)] {
+            assert_eq!(waiting_cap(connections), waiting);
         }
     }
 

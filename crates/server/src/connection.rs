@@ -4,11 +4,16 @@
 mod activity;
 mod farewell;
 mod io;
+mod presence;
 mod service;
+mod waiting;
 
 use std::future::poll_fn;
+use std::sync::Mutex;
 use std::task::Poll;
 
+use axum::body::Body;
+use axum::http::Response;
 use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -19,8 +24,10 @@ use tracing::debug;
 
 use self::activity::Verdict;
 use self::io::Io;
+pub(crate) use self::presence::Presence;
 pub(crate) use self::service::Handler;
 use self::service::Observed;
+use self::waiting::{Bench, Patient};
 use crate::config::Timeouts;
 use crate::listener::Stream;
 
@@ -43,6 +50,8 @@ pub(crate) enum Stop {
 enum End {
     /// It is idle and can wait without buffers.
     Parked,
+    /// Its request waits for something that may take long.
+    Waiting(Patient),
     /// Its last answer is out, or the client is gone.
     Finished,
     /// It was too slow, or the server stops: close it without ado.
@@ -55,7 +64,7 @@ enum End {
 /// bytes build that anew. Ten thousand idle workers cost little more than their sockets. For the same reason
 /// the two large futures live on the heap, and only while they run.
 pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeouts, mut stop: watch::Receiver<Stop>) {
-    let mut io = Io::new(stream);
+    let (mut io, mut answer) = (Io::new(stream), None);
     loop {
         if !io.has_unread() {
             match request_arrives(&io, &timeouts, &mut stop).await {
@@ -63,9 +72,16 @@ pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeo
                 None => return,
             }
         }
-        let (end, socket) = Box::pin(exchange(io, handler.clone(), &timeouts, &mut stop)).await;
+        let (end, socket) = Box::pin(exchange(io, handler.clone(), answer.take(), &timeouts, &mut stop)).await;
         match end {
             End::Parked => io = socket,
+            End::Waiting(patient) => {
+                io = socket;
+                answer = waiting::wait(patient, &mut io, &mut stop).await;
+                if answer.is_none() {
+                    return;
+                }
+            }
             End::Finished => return Box::pin(farewell::say(socket, &timeouts, &mut stop)).await,
             End::Abandoned => return,
         }
@@ -87,10 +103,19 @@ async fn request_arrives(io: &Io, timeouts: &Timeouts, stop: &mut watch::Receive
     }
 }
 
-/// Lets hyper read and answer requests until the connection is idle or over, and gives the socket back.
-async fn exchange<H: Handler>(io: Io, handler: H, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) -> (End, Io) {
-    let activity = io.activity.clone();
-    let service = Observed { handler, activity: activity.clone() };
+/// Lets hyper read and answer requests until the connection is idle or over, and gives the socket back. The first request
+/// is answered with `answer`, if there is one.
+async fn exchange<H: Handler>(
+    io: Io,
+    handler: H,
+    answer: Option<Response<Body>>,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<Stop>,
+) -> (End, Io) {
+    let (activity, bench) = (io.activity.clone(), Bench::default());
+    let service = Observed { handler, activity: activity.clone(), bench: bench.clone(), answer: Mutex::new(answer) };
+    // Nothing of an earlier answer may be left behind in hyper's buffers.
+    let can_wait = || bench.waits() && activity.get().is_all_sent();
     let draining = *stop.borrow_and_update() != Stop::Run;
     let mut connection = http1::Builder::new()
         .max_buf_size(READ_BUFFER_BYTES)
@@ -105,6 +130,7 @@ async fn exchange<H: Handler>(io: Io, handler: H, timeouts: &Timeouts, stop: &mu
         // rings too early it is set again. A busy connection hardly ever touches it.
         let progress = poll_fn(|cx| match connection.poll_without_shutdown(cx) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if can_wait() => Poll::Ready(None),
             Poll::Pending if activity.get().deadline(timeouts).is_some_and(|at| at < rings_at) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         });
@@ -125,6 +151,9 @@ async fn exchange<H: Handler>(io: Io, handler: H, timeouts: &Timeouts, stop: &mu
                 debug!(%error, "a connection ended early");
             }
             break End::Finished;
+        }
+        if let Some(patient) = can_wait().then(|| bench.take_out()).flatten() {
+            break End::Waiting(patient);
         }
         let verdict = activity.get().verdict(Instant::now(), timeouts);
         match verdict {

@@ -13,9 +13,12 @@ use taskqueue_api::bodies::{self, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 
 use crate::budget::Share;
+use crate::connection::Presence;
 use crate::error::ApiError;
+use crate::prefer;
 use crate::query::Query;
 use crate::state::AppState;
+use crate::waiting::Wish;
 
 pub(crate) use body::discard;
 pub(crate) use path::{is_unroutable, normalised, percent_decoded};
@@ -25,6 +28,7 @@ pub(crate) struct Call {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    presence: Option<Presence>,
     /// What a large body has of the budget, until the request is answered.
     _share: Option<Share>,
 }
@@ -33,9 +37,10 @@ impl FromRequest<AppState> for Call {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
-        Ok(Self { uri: head.uri, headers: head.headers, body, _share: share })
+        let presence = head.extensions.remove();
+        Ok(Self { uri: head.uri, headers: head.headers, body, presence, _share: share })
     }
 }
 
@@ -46,6 +51,13 @@ impl Call {
             return Err(bodies::not_json::<B>().into());
         }
         Ok(bodies::decode(&self.body)?)
+    }
+
+    /// For how long the caller would wait for what is not there yet. The request is over with this: what waits holds
+    /// nothing of it.
+    pub(crate) fn into_wish(self) -> Option<Wish> {
+        let seconds = prefer::wait_seconds(&self.headers)?;
+        Some(Wish { seconds, presence: self.presence })
     }
 
     /// The query.

@@ -12,6 +12,7 @@ mod extract;
 mod lease_scan;
 pub mod listener;
 pub mod openapi;
+mod prefer;
 mod query;
 mod request_log;
 mod respond;
@@ -19,6 +20,7 @@ mod router;
 mod routes;
 mod run;
 pub mod state;
+mod waiting;
 
 pub use config::{Config, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::accept::Connections;
+use crate::budget::Budgets;
 use crate::config::Config;
 use crate::connection::Handler;
 use crate::edge::{self, Edge};
@@ -41,7 +42,8 @@ pub async fn run(
 ) -> Result<(), StoreError> {
     lease_scan::once(&*store).await?;
     let connections = Connections::new(&config);
-    let edge = edge::service(AppState::new(Arc::clone(&store), config.token.clone()));
+    let (token, budgets) = (config.token.clone(), Budgets::default());
+    let edge = edge::service(AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
     let scan = tokio::spawn(lease_scan::keep(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
@@ -53,6 +55,7 @@ pub async fn run(
 
     info!("stopping: no new connections, requests under way are finished");
     drop(listener);
+    store.waiters().close();
     connections.drain().await;
     scan.abort();
     if timeout(CLOSE_PATIENCE, store.close()).await.is_err() {

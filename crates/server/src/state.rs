@@ -6,6 +6,7 @@ use taskqueue_store::Store;
 
 use crate::auth::Token;
 use crate::budget::Budgets;
+use crate::config::WAITING_CAP;
 
 /// The state behind the route table.
 #[derive(Clone)]
@@ -17,17 +18,23 @@ struct Shared {
     store: Arc<dyn Store>,
     token: Option<Token>,
     budgets: Budgets,
+    waiting_cap: usize,
 }
 
 impl AppState {
     /// Serves `store`, to everybody or to those who have the token.
     pub fn new(store: Arc<dyn Store>, token: Option<Token>) -> Self {
-        Self::with_budgets(store, token, Budgets::default())
+        Self::with_limits(store, token, Budgets::default(), WAITING_CAP)
     }
 
-    /// The same within other budgets than the usual ones.
-    pub fn with_budgets(store: Arc<dyn Store>, token: Option<Token>, budgets: Budgets) -> Self {
-        Self { shared: Arc::new(Shared { store, token, budgets }) }
+    /// The same within other limits than the usual ones: the budgets, and how many claims may wait at once.
+    pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Budgets, waiting_cap: usize) -> Self {
+        Self { shared: Arc::new(Shared { store, token, budgets, waiting_cap }) }
+    }
+
+    /// How many claims may wait at once.
+    pub(crate) fn waiting_cap(&self) -> usize {
+        self.shared.waiting_cap
     }
 
     /// What requests and answers may hold in memory.

@@ -23,7 +23,7 @@ const MIB: usize = 1_048_576;
 async fn server_with_a_large_page(pages_bytes: usize) -> Edge {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
-    let edge = service(AppState::with_budgets(store, None, Budgets::new(pages_bytes, MIB)));
+    let edge = service(AppState::with_limits(store, None, Budgets::new(pages_bytes, MIB), 1));
     expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
     let body = format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(MIB - 4096));
     for n in 0..15 {

@@ -16,6 +16,7 @@ use taskqueue_core::task::Task;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::waiting::Waiters;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::Notify;
 
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 struct Scans {
     count: AtomicUsize,
     recovered: Notify,
+    waiters: Arc<Waiters>,
 }
 
 #[async_trait]
@@ -60,6 +62,9 @@ impl Store for Scans {
     }
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         unreachable!()
+    }
+    fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         unreachable!()

@@ -6,7 +6,11 @@ mod changes;
 mod dialect;
 mod durability;
 mod failure;
+mod hints;
+mod looks;
 mod migrate;
+mod notice;
+mod notices;
 mod open;
 mod operand;
 mod order;
@@ -37,6 +41,7 @@ mod reads_tests;
 mod statement_tests;
 
 use std::collections::hash_map::RandomState;
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
@@ -52,11 +57,14 @@ use taskqueue_core::task::Task;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::waiting::Waiters;
 use taskqueue_store::{Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 pub use crate::address::{Address, AddressError};
+use crate::hints::Hints;
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::query::Schema;
@@ -90,7 +98,10 @@ impl Default for Options {
 /// The store in one schema of a PostgreSQL database.
 pub struct PostgresStore {
     threads: Arc<Threads>,
-    readers: Readers,
+    readers: Arc<Readers>,
+    hints: Arc<Hints>,
+    /// What goes on beside reads and writes; it ends with the store.
+    _beside: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -111,13 +122,18 @@ impl PostgresStore {
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros]).await;
         raised.map_err(|error| failed(&failure::said(&error)))?;
         let first_shard = chance() % SHARDS;
+        let hints = Arc::new(Hints::default());
         let writer = |number: u64| {
             let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
             let (connector, clock) = (Arc::clone(&connector), clock.clone());
-            Writer::new(connector, Handle::current(), clock, outage_credit_seconds, shard)
+            Writer::new(connector, Handle::current(), Arc::clone(&hints), clock, outage_credit_seconds, shard)
         };
         let threads = Threads::start((0..WRITERS).map(writer)).map_err(|error| failed(&error))?;
-        Ok(Self { threads, readers: Readers::new(connector.clone()), clock })
+        let readers = Arc::new(Readers::new(connector.clone()));
+        let mut beside = JoinSet::new();
+        beside.spawn(looks::keep(Arc::clone(&hints), Arc::clone(&readers)));
+        beside.spawn(notices::keep(Arc::clone(&hints), connector));
+        Ok(Self { threads, readers, hints, _beside: beside, clock })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
@@ -219,6 +235,10 @@ impl Store for PostgresStore {
             reads::group_workers(session, queue, query, *now).boxed()
         });
         read.await
+    }
+
+    fn waiters(&self) -> &Arc<Waiters> {
+        &self.hints.waiters
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

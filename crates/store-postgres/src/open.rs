@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use taskqueue_store::StoreError;
 use thiserror::Error;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::TlsStream;
@@ -184,6 +185,15 @@ impl Connector {
     /// A connection to the first host that gives one, within the time that the address allows. Each host has an equal
     /// share of what is left, so that one that is silent does not hide the others.
     pub(crate) async fn client(&self) -> Result<Client, ConnectError> {
+        self.connect(None).await
+    }
+
+    /// The same, and what the connection is notified of goes to `heard`, as long as there is room.
+    pub(crate) async fn hearing_client(&self, heard: mpsc::Sender<String>) -> Result<Client, ConnectError> {
+        self.connect(Some(heard)).await
+    }
+
+    async fn connect(&self, heard: Option<mpsc::Sender<String>>) -> Result<Client, ConnectError> {
         let limit = self.address.connect_timeout();
         let end = Instant::now() + limit;
         let mut failure = ConnectError::Timeout(limit);
@@ -192,7 +202,7 @@ impl Connector {
             let share = end.saturating_duration_since(Instant::now()) / left;
             let error = match timeout(share, place.config.connect(self.tls.clone())).await {
                 Ok(Ok((client, connection))) => {
-                    tokio::spawn(attend(connection));
+                    tokio::spawn(attend(connection, heard));
                     return Ok(client);
                 }
                 Ok(Err(error)) => ConnectError::Driver(error),
@@ -254,10 +264,15 @@ impl Connector {
 
 /// Drives a connection until it ends: when its client is dropped, or because of an error, of which whoever is at it
 /// hears too.
-async fn attend<T: TlsStream + Unpin>(mut connection: Connection<Socket, T>) {
+async fn attend<T: TlsStream + Unpin>(mut connection: Connection<Socket, T>, heard: Option<mpsc::Sender<String>>) {
     loop {
         match poll_fn(|context| connection.poll_message(context)).await {
             Some(Ok(AsyncMessage::Notice(notice))) => tracing::debug!(notice = notice.message(), "the database says"),
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                if let Some(heard) = &heard {
+                    let _ = heard.try_send(notification.payload().to_owned());
+                }
+            }
             Some(Ok(_)) => {}
             Some(Err(error)) => return tracing::debug!(error = said(&error), "a connection to the database ended"),
             None => return,

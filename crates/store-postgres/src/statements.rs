@@ -109,6 +109,7 @@ statements! {
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT);
+    LOOK_FOR_WAITERS = "look_for_waiters" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
 }
 
 statements! {

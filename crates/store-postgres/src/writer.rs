@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
 use taskqueue_store::StoreError;
+use taskqueue_store::claimable::Claimable;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::execute::{credit_after_outage, execute};
 use tokio::runtime::Handle;
@@ -15,6 +16,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::failure::{Cause, failed, undoing};
+use crate::hints::Hints;
 use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
 use crate::query::Session;
@@ -69,6 +71,7 @@ pub(crate) type Requests = Arc<Mutex<Receiver<Request>>>;
 pub(crate) struct Writer {
     connector: Arc<Connector>,
     runtime: Handle,
+    hints: Arc<Hints>,
     /// A clock instead of the database's, for tests.
     clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
     credit_seconds: i64,
@@ -99,6 +102,7 @@ impl Writer {
     pub(crate) fn new(
         connector: Arc<Connector>,
         runtime: Handle,
+        hints: Arc<Hints>,
         clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
         credit_seconds: i64,
         shard: i16,
@@ -106,6 +110,7 @@ impl Writer {
         Self {
             connector,
             runtime,
+            hints,
             clock,
             credit_seconds,
             shard,
@@ -281,13 +286,16 @@ impl Writer {
         }
         let mut tx = self.transaction(session, begun, clock);
         let mut answers = Vec::with_capacity(batch.len());
+        // Always: whoever comes to wait while this is under way may look before it is committed.
+        let mut claimable = Claimable::new(true);
         for request in batch {
-            answers.push(execute(&mut tx, &request.command, self.credit_seconds));
+            answers.push(execute(&mut tx, &request.command, self.credit_seconds, &mut claimable));
             if let Some(cause) = tx.failure {
                 return Err(Undone::Again(cause));
             }
         }
         self.end(tx.commit())?;
+        self.hints.committed(&claimable);
         Ok(answers)
     }
 

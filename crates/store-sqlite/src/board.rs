@@ -138,6 +138,11 @@ impl Board {
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
     }
 
+    /// How many tasks are pending for a route.
+    pub(crate) fn pending(&self, queue: QueueKey, route: &str) -> usize {
+        self.pending.get(&queue).and_then(|orders| orders.get(route)).map_or(0, PendingOrder::len)
+    }
+
     /// What is known of a run id.
     pub(crate) fn run_use(&self, run_id: RunId) -> RunUse {
         let active = self.active_runs.get(&run_id).and_then(|task| Some((self.running.get(task)?.queue, *task)));

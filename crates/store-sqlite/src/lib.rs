@@ -36,6 +36,7 @@ use taskqueue_core::task::Task;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::waiting::Waiters;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
@@ -66,6 +67,7 @@ pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     ownership: Arc<Ownership>,
     threads: Arc<Threads>,
+    waiters: Arc<Waiters>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
 }
@@ -93,8 +95,9 @@ impl SqliteStore {
             checkpointer,
             Arc::clone(&failed),
         );
+        let waiters = writer.waiters();
         let threads = Threads::start(readers, writer).map_err(unusable)?;
-        Ok(Self { clock, ownership, threads, failed })
+        Ok(Self { clock, ownership, threads, waiters, failed })
     }
 }
 
@@ -161,6 +164,10 @@ impl Store for SqliteStore {
         let (queue, now) = (queue.clone(), self.clock.now());
         let read = move |file: &_| reads::group_workers(file, &queue, &query, now);
         self.threads.readers.read(Lane::Long, "grouping observations", read).await
+    }
+
+    fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
+use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::execute::{credit_after_outage, execute};
+use taskqueue_store::waiting::Waiters;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::oneshot;
@@ -48,6 +50,7 @@ pub(crate) struct Writer {
     clock: Arc<dyn Clock>,
     credit_seconds: i64,
     checkpointer: Checkpointer,
+    waiters: Arc<Waiters>,
     /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
     /// The same, for the health check.
@@ -79,11 +82,17 @@ impl Writer {
             clock,
             credit_seconds,
             checkpointer,
+            waiters: Arc::default(),
             failed_at,
             failed,
             scanned_at,
             purging,
         }
+    }
+
+    /// Those whom this writer wakes.
+    pub(crate) fn waiters(&self) -> Arc<Waiters> {
+        Arc::clone(&self.waiters)
     }
 
     /// Runs until every sender is gone, then moves the whole log into the file.
@@ -168,16 +177,37 @@ impl Writer {
             return Err(StoreError::Unavailable);
         }
         let credit_seconds = self.credit_seconds;
+        // Whoever comes to wait from now on has a claim in a later batch.
+        let mut claimable = Claimable::new(!self.waiters.is_empty());
         let answers = self.in_transaction(|tx| {
             // Whoever went away before their command began gets none. Beginning may have taken seconds, so that a
             // caller who was told that the storage is busy can rely on it.
             batch.retain(|request| !request.answer.is_closed());
-            execute_all(tx, batch, credit_seconds)
+            execute_all(tx, batch, credit_seconds, &mut claimable)
         })?;
+        self.wake(&claimable);
         // A purge that failed is taken up again with the next scan.
         let purges = |request: &Request| matches!(request.command, Command::DeleteQueue { .. } | Command::Scan);
         self.purging |= batch.iter().any(purges);
         Ok(answers)
+    }
+
+    /// Wakes those who wait for what was committed.
+    fn wake(&self, claimable: &Claimable) {
+        self.waiters.tell(claimable);
+        if claimable.is_everywhere() {
+            self.look_for_waiters();
+        }
+    }
+
+    /// Compares what is pending with what is waited for.
+    fn look_for_waiters(&self) {
+        for (queue, route, waiting) in self.waiters.lines() {
+            match self.board.queue(&queue) {
+                Some(key) => self.waiters.found(&queue, &route, self.board.pending(key, route.as_str()).min(waiting)),
+                None => self.waiters.queue_gone(&queue),
+            }
+        }
     }
 
     fn purge(&mut self) {
@@ -263,6 +293,8 @@ impl Writer {
                 self.failed_at = None;
                 self.failed.store(false, Ordering::Relaxed);
                 tracing::info!("the database was opened again after a failure");
+                // What could not be committed may be there all the same, and nobody was told of it.
+                self.look_for_waiters();
             }
             Err(error) => drop(failed("opening the database again", &error)),
         }
@@ -274,11 +306,12 @@ fn execute_all(
     tx: &mut SqliteTransaction<'_>,
     batch: &[Request],
     credit_seconds: i64,
+    claimable: &mut Claimable,
 ) -> Result<Vec<Outcome>, StoreError> {
     let credited_runs = credit_after_outage(tx, credit_seconds)?;
     let mut answers = Vec::with_capacity(batch.len());
     for request in batch {
-        match execute(tx, &request.command, credit_seconds) {
+        match execute(tx, &request.command, credit_seconds, claimable) {
             Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
             // The credit was granted before the scan could do it; the scan tells it all the same.
             Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),

@@ -14,6 +14,7 @@ use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task};
 use taskqueue_core::update::Update;
 
 use crate::StoreError;
+use crate::claimable::Claimable;
 use crate::command::{Answer, Claimed, Command, NewTask, Scanned};
 use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
 
@@ -23,20 +24,25 @@ const LOADED_AT_ONCE: usize = 256;
 type Executed = Result<Answer, StoreError>;
 
 /// Runs one command. A refusal has written nothing, except the expiry of a lease that had ended before.
-/// `credit_seconds` is the outage credit.
-pub fn execute<T: Transaction>(tx: &mut T, command: &Command, credit_seconds: i64) -> Executed {
+/// `credit_seconds` is the outage credit. What the command makes claimable is added to `claimable`.
+pub fn execute<T: Transaction>(
+    tx: &mut T,
+    command: &Command,
+    credit_seconds: i64,
+    claimable: &mut Claimable,
+) -> Executed {
     match command {
         Command::CreateQueue(queue) => create_queue(tx, queue),
-        Command::DeleteQueue { queue, cascade } => delete_queue(tx, queue, *cascade),
-        Command::CreateTask { queue, id, new } => create_task(tx, queue, *id, new),
-        Command::UpdateTask { queue, id, update } => update_task(tx, queue, *id, update),
-        Command::UpdateTasks { queue, filter, update } => update_tasks(tx, queue, filter, update),
-        Command::Act { queue, id, action } => act(tx, queue, *id, action),
+        Command::DeleteQueue { queue, cascade } => delete_queue(tx, queue, *cascade, claimable),
+        Command::CreateTask { queue, id, new } => create_task(tx, queue, *id, new, claimable),
+        Command::UpdateTask { queue, id, update } => update_task(tx, queue, *id, update, claimable),
+        Command::UpdateTasks { queue, filter, update } => update_tasks(tx, queue, filter, update, claimable),
+        Command::Act { queue, id, action } => act(tx, queue, *id, action, claimable),
         Command::Claim { queue, route, run_id } => claim(tx, queue, route, *run_id),
-        Command::ReportRun { queue, id, action } => report_run(tx, queue, *id, action),
+        Command::ReportRun { queue, id, action } => report_run(tx, queue, *id, action, claimable),
         Command::ReportWorker { queue, id, report } => report_worker(tx, queue, *id, report),
         Command::WithdrawWorker { queue, id } => withdraw_worker(tx, queue, *id),
-        Command::Scan => scan(tx, credit_seconds),
+        Command::Scan => scan(tx, credit_seconds, claimable),
     }
 }
 
@@ -48,7 +54,7 @@ fn create_queue<T: Transaction>(tx: &mut T, queue: &QueueName) -> Executed {
     Ok(Answer::Created(true))
 }
 
-fn delete_queue<T: Transaction>(tx: &mut T, name: &QueueName, cascade: bool) -> Executed {
+fn delete_queue<T: Transaction>(tx: &mut T, name: &QueueName, cascade: bool, claimable: &mut Claimable) -> Executed {
     let queue = existing_queue(tx, name)?;
     let tally = tx.tally_queue(queue.key)?;
     if tally.running > 0 {
@@ -58,10 +64,17 @@ fn delete_queue<T: Transaction>(tx: &mut T, name: &QueueName, cascade: bool) -> 
         return Err(Refusal::QueueNotEmpty { queue: name.clone(), tasks: tally.tasks }.into());
     }
     tx.delete_queue(queue)?;
+    claimable.queue_gone(name);
     Ok(Answer::Done)
 }
 
-fn create_task<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, new: &NewTask) -> Executed {
+fn create_task<T: Transaction>(
+    tx: &mut T,
+    name: &QueueName,
+    id: TaskId,
+    new: &NewTask,
+    claimable: &mut Claimable,
+) -> Executed {
     let queue = existing_queue(tx, name)?;
     if let Some(key) = tx.find_task(queue.key, id)? {
         if tx.load_identity(key)? != new.identity {
@@ -74,16 +87,24 @@ fn create_task<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, new: &N
     let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
     let task = Task { queue: name.clone(), id, definition: new.definition.clone(), lifecycle, outcome };
     tx.insert_task(queue.key, &task, &new.identity)?;
+    claimable.created(name, id, &task.definition.routes);
     Ok(Answer::Task { created: true, task: Box::new(task) })
 }
 
-fn update_task<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, update: &Update) -> Executed {
+fn update_task<T: Transaction>(
+    tx: &mut T,
+    name: &QueueName,
+    id: TaskId,
+    update: &Update,
+    claimable: &mut Claimable,
+) -> Executed {
     let queue = existing_queue(tx, name)?;
     let key = existing_task(tx, queue, id)?;
     let before = tx.load_task(queue, key)?;
     let task = match update.apply(&before, tx.now())? {
         Some(after) => {
             tx.save_update(queue.key, key, &before, &after)?;
+            claimable.updated(name, &before.head(), &after.definition.routes);
             after
         }
         None => before,
@@ -93,7 +114,13 @@ fn update_task<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, update:
 
 /// Two passes: the first decides about every matching task and remembers only which ones change, so that one refusal
 /// leaves everything untouched and a million tasks do not have to fit into memory; the second one writes.
-fn update_tasks<T: Transaction>(tx: &mut T, name: &QueueName, filter: &TaskFilter, update: &Update) -> Executed {
+fn update_tasks<T: Transaction>(
+    tx: &mut T,
+    name: &QueueName,
+    filter: &TaskFilter,
+    update: &Update,
+    claimable: &mut Claimable,
+) -> Executed {
     let queue = existing_queue(tx, name)?;
     let now = tx.now();
     let (mut matched, mut changed, mut refusal) = (0, Vec::new(), None);
@@ -116,6 +143,7 @@ fn update_tasks<T: Transaction>(tx: &mut T, name: &QueueName, filter: &TaskFilte
         for (key, before) in keys.iter().zip(tx.load_tasks(queue, keys)?) {
             if let Some(after) = update.apply(&before, now)? {
                 tx.save_update(queue.key, *key, &before, &after)?;
+                claimable.updated(name, &before.head(), &after.definition.routes);
             }
         }
     }
@@ -123,7 +151,13 @@ fn update_tasks<T: Transaction>(tx: &mut T, name: &QueueName, filter: &TaskFilte
 }
 
 /// Cancel, requeue and delete. Deleting a task that does not exist is done already.
-fn act<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, action: &Action) -> Executed {
+fn act<T: Transaction>(
+    tx: &mut T,
+    name: &QueueName,
+    id: TaskId,
+    action: &Action,
+    claimable: &mut Claimable,
+) -> Executed {
     let queue = existing_queue(tx, name)?;
     let deletes = matches!(action, Action::Delete);
     let key = match tx.find_task(queue.key, id)? {
@@ -137,7 +171,10 @@ fn act<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, action: &Action
             tx.delete_task(queue.key, key, &before)?;
             return Ok(Answer::Done);
         }
-        Decision::Change(change) => tx.save_change(queue.key, key, &before, &change)?,
+        Decision::Change(change) => {
+            tx.save_change(queue.key, key, &before, &change)?;
+            claimable.acted(name, &before, change.lifecycle.status);
+        }
         Decision::Unchanged => {}
         Decision::Refuse(refusal) | Decision::Expire(_, refusal) => return Err(refusal.into()),
     }
@@ -193,7 +230,13 @@ fn claimed(task: Task, run_id: RunId) -> Executed {
     }
 }
 
-fn report_run<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, action: &Action) -> Executed {
+fn report_run<T: Transaction>(
+    tx: &mut T,
+    name: &QueueName,
+    id: TaskId,
+    action: &Action,
+    claimable: &mut Claimable,
+) -> Executed {
     let queue = existing_queue(tx, name)?;
     let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
@@ -204,12 +247,14 @@ fn report_run<T: Transaction>(tx: &mut T, name: &QueueName, id: TaskId, action: 
     match decide(&before, action, tx.now(), tx.next_pending_seq()) {
         Decision::Change(change) => {
             tx.save_change(queue.key, key, &before, &change)?;
+            claimable.acted(name, &before, change.lifecycle.status);
             Ok(lease(&change.lifecycle))
         }
         Decision::Unchanged => Ok(lease(&before.lifecycle)),
         Decision::Refuse(refusal) => Err(refusal.into()),
         Decision::Expire(expiry, refusal) => {
             tx.save_change(queue.key, key, &before, &expiry)?;
+            claimable.acted(name, &before, expiry.lifecycle.status);
             Err(refusal.into())
         }
         Decision::Delete => broken("a report of a run asked for a deletion"),
@@ -231,7 +276,7 @@ fn withdraw_worker<T: Transaction>(tx: &mut T, name: &QueueName, id: WorkerId) -
 }
 
 /// The lease scan. After an outage the credit comes first, so that nothing expires because nobody could be heard.
-fn scan<T: Transaction>(tx: &mut T, credit_seconds: i64) -> Executed {
+fn scan<T: Transaction>(tx: &mut T, credit_seconds: i64, claimable: &mut Claimable) -> Executed {
     let mut scanned = Scanned { credited_runs: credit_after_outage(tx, credit_seconds)?, ..Scanned::default() };
     for (queue, key) in tx.running_until(tx.now())? {
         let before = tx.load_head(key)?;
@@ -239,6 +284,10 @@ fn scan<T: Transaction>(tx: &mut T, credit_seconds: i64) -> Executed {
             tx.save_change(queue, key, &before, &change)?;
             scanned.expired_runs += 1;
         }
+    }
+    if scanned.expired_runs > 0 {
+        // The scan goes by the storage's numbers of queues and not by their names.
+        claimable.look_everywhere();
     }
     scanned.expired_observations = tx.delete_expired_observations()?;
     tx.save_scan()?;

@@ -2,6 +2,7 @@
 //! load-decide-save that every backend shares ([`execute`]), the clock, and the in-memory model.
 //! No SQL and no driver lives here.
 
+pub mod claimable;
 pub mod clock;
 pub mod command;
 #[cfg(feature = "conformance")]
@@ -13,6 +14,7 @@ pub mod page;
 mod store;
 pub mod transaction;
 pub mod transfer;
+pub mod waiting;
 
 pub use error::StoreError;
 pub use store::Store;

@@ -18,6 +18,7 @@ use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, Ta
 use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
+use crate::claimable::Claimable;
 use crate::clock::Clock;
 use crate::command::{Answer, Command};
 use crate::execute::{credit_after_outage, execute};
@@ -25,12 +26,14 @@ use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
 use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+use crate::waiting::Waiters;
 use crate::{Store, StoreError};
 
 /// The store in maps.
 pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    waiters: Arc<Waiters>,
 }
 
 #[derive(Default)]
@@ -53,7 +56,7 @@ struct Row {
 impl ModelStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default() }
+        Self { clock, state: Mutex::default(), waiters: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,6 +91,12 @@ impl State {
 
     fn task_mut(&mut self, key: TaskKey) -> Loaded<&mut Task> {
         self.tasks.get_mut(&key).map(|row| &mut row.task).ok_or(StoreError::Unavailable)
+    }
+
+    fn pending(&self, queue: &QueueName, route: &Route) -> usize {
+        let claimable =
+            |task: &Task| task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str());
+        self.queue(queue).map_or(0, |key| self.tasks_of(key).filter(|(_, task)| claimable(task)).count())
     }
 
     fn forget_runs(&mut self, gone: &BTreeSet<TaskKey>) {
@@ -267,7 +276,19 @@ impl Store for ModelStore {
         if !matches!(command, Command::Scan) {
             credit_after_outage(&mut tx, OUTAGE_CREDIT_SECONDS)?;
         }
-        execute(&mut tx, &command, OUTAGE_CREDIT_SECONDS)
+        let mut claimable = Claimable::new(true);
+        let answer = execute(&mut tx, &command, OUTAGE_CREDIT_SECONDS, &mut claimable);
+        self.waiters.tell(&claimable);
+        if claimable.is_everywhere() {
+            for (queue, route, waiting) in self.waiters.lines() {
+                self.waiters.found(&queue, &route, state.pending(&queue, &route).min(waiting));
+            }
+        }
+        answer
+    }
+
+    fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

@@ -1,5 +1,7 @@
 //! The trait that the server sees: one way to write, a handful of reads, a check and an orderly end.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
@@ -11,6 +13,7 @@ use taskqueue_core::task::Task;
 use crate::StoreError;
 use crate::command::{Answer, Command};
 use crate::page::{WriteTask, WrittenTasks};
+use crate::waiting::Waiters;
 
 /// A place where queues, tasks and observations live.
 ///
@@ -50,6 +53,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// One page of groups of the current observations.
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
+
+    /// Those who wait for tasks. The store wakes them when something became claimable, whoever did it: after every commit
+    /// of its own, and soon after one of another server.
+    fn waiters(&self) -> &Arc<Waiters>;
 
     /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
     async fn check(&self) -> Result<Vec<String>, StoreError>;

@@ -13,8 +13,8 @@ mod workers;
 pub use answers::{Error, ErrorEnvelope, Health, Queue, Unhealthy};
 pub use counts::{Count, CountAnswer, Group, GroupedCount, Updated};
 pub use parameters::{
-    CountTasksQuery, CountWorkersQuery, DeleteQueueQuery, ListTasksQuery, ListWorkersQuery, QueuePath, TaskPath,
-    WorkerPath,
+    CountTasksQuery, CountWorkersQuery, DeleteQueueQuery, ListTasksQuery, ListWorkersQuery, PreferHeader, QueuePath,
+    TaskPath, WorkerPath,
 };
 pub use requests::{
     BulkUpdateRequest, ClaimRequest, CompleteRequest, CreateTaskRequest, FailRequest, Failure, RunRequest,

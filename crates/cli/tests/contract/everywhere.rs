@@ -29,4 +29,5 @@ mod runs;
 mod startup;
 mod task_fields;
 mod updates;
+mod waiting;
 mod workers;

@@ -11,7 +11,7 @@ use crate::{fresh_database, server};
 const MINUTE: i64 = 60_000_000;
 
 /// The library that shifts a program's clock, of Debian's package `faketime`.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
     let libraries = folders.map(|folder| folder.join("faketime/libfaketime.so.1"));
     libraries

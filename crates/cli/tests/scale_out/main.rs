@@ -12,6 +12,7 @@ mod start;
 #[path = "../contract/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the harness of the contract; not all of it is needed here")]
 mod support;
+mod waiting;
 
 use support::Server;
 use taskqueue_test_postgres::Cluster;

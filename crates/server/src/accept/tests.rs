@@ -53,7 +53,8 @@ impl Server {
     async fn start(cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
         let address = listener.base_url().trim_start_matches("http://").to_owned();
-        let connections = Arc::new(Connections::new(&Config { token: None, connection_cap: cap, timeouts }));
+        let connections =
+            Arc::new(Connections::new(&Config { token: None, connection_cap: cap, waiting_cap: 8, timeouts }));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { match connections.accept(&listener, handler).await {} }
@@ -318,7 +319,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
     ];
     let calls = Arc::new(AtomicUsize::new(0));
     let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
-    let connections = Connections::new(&Config { token: None, connection_cap: 8, timeouts: TIMEOUTS });
+    let connections = Connections::new(&Config { token: None, connection_cap: 8, waiting_cap: 8, timeouts: TIMEOUTS });
     let started = std::time::Instant::now();
     tokio::spawn(async move { match connections.accept(&source, echo_path).await {} });
 

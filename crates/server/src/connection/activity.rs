@@ -42,13 +42,15 @@ pub(super) struct Activity {
     since: Instant,
     /// Since when the client has taken nothing of an answer.
     write_blocked_since: Option<Instant>,
+    /// Whether an answer has ended whose last bytes may not have left yet.
+    unsent: bool,
     /// The status of an answer that hyper wrote on its own account.
     refused_status: Option<u16>,
 }
 
 impl Activity {
     fn new(now: Instant) -> Self {
-        Self { phase: Phase::Idle, since: now, write_blocked_since: None, refused_status: None }
+        Self { phase: Phase::Idle, since: now, write_blocked_since: None, unsent: false, refused_status: None }
     }
 
     fn enter(&mut self, phase: Phase, now: Instant) {
@@ -70,11 +72,13 @@ impl Activity {
 
     /// The last byte of an answer is on its way.
     pub(super) fn response_ends(&mut self, now: Instant) {
+        self.unsent = true;
         self.enter(Phase::Flushing, now);
     }
 
     /// Everything written so far has left.
     pub(super) fn flushed(&mut self, now: Instant) {
+        self.unsent = false;
         if self.phase == Phase::Flushing {
             self.enter(Phase::Idle, now);
         }
@@ -83,6 +87,11 @@ impl Activity {
     /// The client took some bytes, or did not.
     pub(super) fn wrote(&mut self, progress: bool, now: Instant) {
         self.write_blocked_since = if progress { None } else { self.write_blocked_since.or(Some(now)) };
+    }
+
+    /// Whether every answer has left. One request may begin before the answer to the last one has.
+    pub(super) fn is_all_sent(&self) -> bool {
+        !self.unsent
     }
 
     /// Whether an answer is being written. If not, bytes to be written are an answer of hyper's own.

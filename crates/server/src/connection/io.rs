@@ -33,6 +33,11 @@ impl Io {
         }
     }
 
+    /// Takes them away again.
+    pub(super) fn take_unread(&mut self) -> Bytes {
+        std::mem::take(&mut self.unread)
+    }
+
     /// Whether bytes wait that the socket no longer has.
     pub(super) fn has_unread(&self) -> bool {
         !self.unread.is_empty()

@@ -1,17 +1,20 @@
 //! The service that hyper calls: it notes when a request begins and when its answer ends, and hands the rest on.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn, ready};
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::http::{Request, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
+use taskqueue_api::headers::PREFER;
 use tokio::time::Instant;
 
 use super::activity::Shared;
+use super::waiting::Bench;
 
 /// Answers requests; cheap to clone.
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
@@ -23,6 +26,10 @@ pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
 pub(super) struct Observed<H> {
     pub(super) handler: H,
     pub(super) activity: Shared,
+    /// Where requests go that may come to wait.
+    pub(super) bench: Bench,
+    /// The answer to a request that has waited; the next call is for it.
+    pub(super) answer: Mutex<Option<Response<Body>>>,
 }
 
 impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
@@ -35,6 +42,18 @@ impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.activity.get().request_begins(Instant::now());
         let (handler, activity) = (self.handler.clone(), self.activity.clone());
+        if let Some(answer) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Box::pin(ready(Ok(answer.map(|body| ObservedBody { body, activity }))));
+        }
+        // Only who has a preference can come to wait; the others go the shorter way.
+        if request.headers().contains_key(PREFER) {
+            let bench = self.bench.clone();
+            bench.take_in(handler, request.map(Body::new));
+            return Box::pin(async move {
+                let response = poll_fn(|context| bench.poll(context)).await;
+                Ok(response.map(|body| ObservedBody { body, activity }))
+            });
+        }
         Box::pin(async move {
             let response = handler.handle(request.map(Body::new)).await;
             Ok(response.map(|body| ObservedBody { body, activity }))

@@ -4,7 +4,8 @@ use axum::extract::State;
 use hyper::StatusCode;
 use taskqueue_api::bodies::{Claim, Complete, Fail, RunReference};
 use taskqueue_api::schema::{
-    ClaimRequest, Claimed, CompleteRequest, ErrorEnvelope, FailRequest, Lease, QueuePath, RunRequest, TaskPath,
+    ClaimRequest, Claimed, CompleteRequest, ErrorEnvelope, FailRequest, Lease, PreferHeader, QueuePath, RunRequest,
+    TaskPath,
 };
 use taskqueue_api::write;
 use taskqueue_core::lifecycle::Action;
@@ -13,16 +14,22 @@ use taskqueue_store::command::{Answer, Command};
 use super::{Outcome, write_done};
 use crate::error::ApiError;
 use crate::extract::Call;
-use crate::respond;
 use crate::state::AppState;
+use crate::{prefer, respond, waiting};
 
-/// Takes the first pending task of a route.
+/// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
 #[utoipa::path(
     post, path = "/api/v2/queues/{queue}/tasks/claim", tag = "worker protocol",
-    params(QueuePath), request_body = ClaimRequest,
+    params(QueuePath, PreferHeader), request_body = ClaimRequest,
     responses(
-        (status = 200, description = "The task and its lease.", body = Claimed),
-        (status = 204, description = "No pending task has this route."),
+        (
+            status = 200, description = "The task and its lease.", body = Claimed,
+            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
+        ),
+        (
+            status = 204, description = "No pending task has this route.",
+            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
+        ),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
         (status = 409, description = "`stale_run` or `run_id_conflict`", body = ErrorEnvelope),
         (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
@@ -31,15 +38,18 @@ use crate::state::AppState;
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
     let Claim { route, run_id } = call.body()?;
     let queue = call.queue()?;
-    match state.store().write(Command::Claim { queue, route, run_id }).await? {
+    let (answer, applied) = waiting::claim(&state, (queue, route, run_id), call.into_wish()).await?;
+    let mut response = match answer {
         Answer::Claimed(Some(claimed)) => {
             let mut body = Vec::with_capacity(write::task_bytes(&claimed.task) + 100);
             write::claimed(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
-            Ok(respond::json(StatusCode::OK, body))
+            respond::json(StatusCode::OK, body)
         }
-        Answer::Claimed(None) => Ok(respond::no_content()),
-        _ => Err(ApiError::unexpected_answer()),
-    }
+        Answer::Claimed(None) => respond::no_content(),
+        _ => return Err(ApiError::unexpected_answer()),
+    };
+    response.headers_mut().extend(applied.map(prefer::applied));
+    Ok(response)
 }
 
 /// Renews the lease of a run.

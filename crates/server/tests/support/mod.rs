@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use axum::body::Body;
@@ -24,6 +24,7 @@ use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::waiting::Waiters;
 use taskqueue_store::{Store, StoreError};
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
@@ -136,6 +137,10 @@ impl Store for FailingStore {
     }
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         self.fail()
+    }
+    fn waiters(&self) -> &Arc<Waiters> {
+        static NOBODY: LazyLock<Arc<Waiters>> = LazyLock::new(Arc::default);
+        &NOBODY
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.fail()

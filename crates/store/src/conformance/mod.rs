@@ -29,6 +29,7 @@ pub mod queues;
 pub mod random;
 pub mod runs;
 pub mod updates;
+pub mod waiting;
 
 /// A place where a store can be opened. Each test gets a fresh one; it is dropped when the test ends.
 pub trait Storage {
@@ -173,6 +174,18 @@ macro_rules! conformance_suite {
                 claims_and_bulk_updates_never_mix
                 a_busy_queue_loses_nothing
                 a_storm_of_random_commands_keeps_every_invariant
+            }
+            waiting {
+                a_task_that_is_there_needs_no_wait
+                everything_that_makes_a_task_claimable_wakes
+                deleting_the_queue_wakes_its_waiters
+                a_used_run_id_is_refused_at_once
+                waiters_are_served_in_their_order_and_tasks_in_theirs
+                who_left_takes_nothing_and_the_next_one_is_woken
+                who_got_a_task_elsewhere_passes_the_wake_up_on
+                a_task_with_two_routes_reaches_whoever_is_left
+                a_stop_ends_all_waits
+                a_thousand_waiters_and_a_thousand_creations_in_random_order
             }
         }
     };

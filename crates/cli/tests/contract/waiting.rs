@@ -1,0 +1,213 @@
+//! Claims that wait (`Prefer: wait=N`, RFC 7240): beyond the contract, and invisible to whoever does not ask.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::*;
+
+/// A claim for a route by run `n` that waits so many seconds.
+fn waiting(route: &str, n: usize, seconds: u32) -> Request {
+    let body = json!({"route": route, "run_id": run_id(n)});
+    Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
+}
+
+/// Sends a waiting claim and does not read its answer yet.
+fn begin(server: &Server, request: &Request) -> Connection {
+    let mut connection = server.connect();
+    connection.write(&request.to_bytes()).unwrap();
+    connection
+}
+
+/// Gives what was sent before the time to arrive and to find nothing, by asking in vain for a while.
+fn let_it_rest(server: &Server) {
+    for n in 0..20 {
+        server.claim_for("q", "nobody", 900_000_000 + n).expect(204);
+    }
+}
+
+#[track_caller]
+fn task_of(connection: &mut Connection) -> usize {
+    let response = connection.read_response(true).unwrap();
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.header("Preference-Applied"), Some("wait=25"));
+    response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
+}
+
+#[test]
+fn without_the_header_nothing_is_different() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    let names = |response: &Response| response.headers.iter().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>();
+    let (plain, nothing) = (server.claim_for("q", "default", 1).expect(200), server.claim_for("q", "default", 2));
+    assert_eq!(names(&plain), ["content-type", "content-length", "taskqueue-server-version", "date"]);
+    assert_eq!(names(&nothing.expect(204)), ["taskqueue-server-version", "date"]);
+    for ignored in ["wait=0", "wait=x", "wait", "handling=lenient"] {
+        let body = json!({"route": "default", "run_id": run_id(1)});
+        let replay = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", ignored).json(body);
+        let replay = server.send(&replay).expect(200);
+        assert_eq!((replay.text(), names(&replay)), (plain.text(), names(&plain)), "{ignored}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_answered_at_once() {
+    let server = Server::with_queue();
+    server.create(1, json!({}));
+    server.claim(1);
+    server.act(1, "complete", 1).expect(204);
+    let begun = Instant::now();
+    server.send(&waiting("default", 1, 25)).assert_error(409, "stale_run");
+    server.send(&waiting("no route", 2, 25)).assert_error(422, "invalid_request");
+    let mut elsewhere = waiting("default", 2, 25);
+    elsewhere.target = "/api/v2/queues/none/tasks/claim".into();
+    server.send(&elsewhere).assert_error(404, "queue_not_found");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn everything_that_makes_a_task_claimable_ends_a_wait() {
+    let server = Server::with_queue();
+    let causes = ["create", "fail", "unclaim", "requeue", "update", "bulk update"];
+    for (n, cause) in causes.into_iter().enumerate() {
+        let route = format!("for-{n}");
+        match cause {
+            "create" => {}
+            "fail" | "unclaim" => {
+                server.create(n, json!({"routes": [route]}));
+                server.claim_for("q", &route, 100 + n).expect(200);
+            }
+            "requeue" => drop(server.create_in_state(n, "cancelled")),
+            _ => drop(server.create(n, json!({"routes": ["elsewhere"]}))),
+        }
+        let wanted = if cause == "requeue" { format!("only-{n}") } else { route.clone() };
+        let mut waiter = begin(&server, &waiting(&wanted, 200 + n, 25));
+        let_it_rest(&server);
+        match cause {
+            "create" => drop(server.create(n, json!({"routes": [route, "another"]}))),
+            "fail" | "unclaim" => drop(server.act(n, cause, 100 + n).expect(204)),
+            "requeue" => drop(server.requeue(n).expect(200)),
+            "update" => drop(server.patch(&of_task(n, ""), json!({"routes": [route]})).expect(200)),
+            _ => {
+                let only = format!("id == '{}'", task_id(n));
+                let body = json!({"filter": only, "changes": {"routes": [route]}});
+                assert_eq!(server.patch(&in_queue("/tasks"), body).expect(200).json()["updated"], 1);
+            }
+        }
+        assert_eq!(task_of(&mut waiter), n, "{cause}");
+    }
+}
+
+#[test]
+fn a_wait_ends_in_time_and_the_connection_goes_on() {
+    let server = Server::with_queue();
+    let mut connection = server.connect();
+    let begun = Instant::now();
+    let response = connection.exchange(&waiting("default", 1, 1)).unwrap();
+    assert_eq!((response.status, response.header("Preference-Applied")), (204, Some("wait=1")));
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    server.create(1, json!({}));
+    let response = connection.exchange(&waiting("default", 1, 90)).unwrap();
+    assert_eq!((response.status, response.header("Preference-Applied")), (200, Some("wait=60")));
+    // A repetition finds the same task again, waiting or not (I3).
+    let again = connection.exchange(&waiting("default", 1, 5)).unwrap();
+    assert_eq!(again.text(), response.text());
+}
+
+#[test]
+fn a_thousand_waiters_and_a_thousand_creations_meet() {
+    const MANY: usize = 1_000;
+    let server = Server::with_queue();
+    let route = |n: usize| format!("route-{}", n % 10);
+    let mut waiters = thread::scope(|scope| {
+        let creating = scope.spawn(|| {
+            in_parallel(4, |lane| {
+                for n in (0..MANY).filter(|n| n % 4 == lane) {
+                    // In another order than the waiters come.
+                    let n = n * 387 % MANY;
+                    server.create(n, json!({"routes": [route(n)], "priority": n % 3}));
+                }
+            })
+        });
+        let waiters: Vec<Connection> = (0..MANY).map(|n| begin(&server, &waiting(&route(n), n, 25))).collect();
+        creating.join().unwrap();
+        waiters
+    });
+    let taken: BTreeSet<usize> = waiters.iter_mut().map(task_of).collect();
+    assert_eq!(taken.len(), MANY, "each task went to exactly one waiter");
+    let counts = server.get(&in_queue("/tasks/count?group_by=status")).json();
+    assert_eq!(counts["items"], json!([{"key": {"status": "running"}, "count": MANY}]));
+}
+
+#[test]
+fn first_come_first_served_and_tasks_by_priority() {
+    let server = Server::with_queue();
+    let mut waiters: Vec<Connection> = (0..5)
+        .map(|n| {
+            let waiter = begin(&server, &waiting("default", n, 25));
+            let_it_rest(&server);
+            waiter
+        })
+        .collect();
+    for (n, waiter) in waiters.iter_mut().enumerate() {
+        server.create(n, json!({"priority": n % 2}));
+        assert_eq!(task_of(waiter), n);
+    }
+    for (n, priority) in [(10, 0), (11, 5), (12, 5), (13, 1)] {
+        server.create(n, json!({"priority": priority}));
+    }
+    let order: Vec<usize> = (20..24).map(|n| task_of(&mut begin(&server, &waiting("default", n, 25)))).collect();
+    assert_eq!(order, [11, 12, 13, 10]);
+}
+
+#[test]
+fn deleting_the_queue_answers_who_waits_there() {
+    let server = Server::with_queue();
+    let mut waiters = [1, 2, 3].map(|n| begin(&server, &waiting("default", n, 25)));
+    let_it_rest(&server);
+    server.delete("/api/v2/queues/q").expect(204);
+    for waiter in &mut waiters {
+        waiter.read_response(true).unwrap().assert_error(404, "queue_not_found");
+    }
+}
+
+#[test]
+fn who_went_away_takes_nothing() {
+    let server = Server::with_queue();
+    let waiters = [1, 2, 3].map(|n| begin(&server, &waiting("default", n, 60)));
+    let_it_rest(&server);
+    drop(waiters);
+    let_it_rest(&server);
+    server.create(1, json!({}));
+    let_it_rest(&server);
+    assert_eq!(server.task(1)["status"], "pending");
+    assert_eq!(server.claimed(9), 1);
+}
+
+#[test]
+fn a_stop_answers_who_waits_and_a_restart_loses_nothing() {
+    let mut server = Server::with_queue();
+    let mut waiters = [1, 2, 3].map(|n| begin(&server, &waiting("default", n, 60)));
+    let_it_rest(&server);
+    let begun = Instant::now();
+    server.signal("TERM");
+    for waiter in &mut waiters {
+        let response = waiter.read_response(true).unwrap();
+        assert_eq!((response.status, response.header("Preference-Applied")), (204, None), "{response:?}");
+    }
+    server.wait();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    server.start_again();
+    // A kill is another matter: the connection ends, and the claim is made again.
+    let mut waiter = begin(&server, &waiting("default", 4, 60));
+    let_it_rest(&server);
+    server.kill();
+    assert!(waiter.read_response(true).is_err());
+    server.start_again();
+    let mut waiter = begin(&server, &waiting("default", 4, 25));
+    let_it_rest(&server);
+    server.create(1, json!({}));
+    assert_eq!(task_of(&mut waiter), 1);
+}

@@ -1,0 +1,108 @@
+//! A request that waits, away from hyper: while it rests, a connection needs no buffers, and hyper would not notice that its
+//! client has gone. When the answer is there, hyper writes it as the answer to a stand-in for the request.
+
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, Response, Version};
+use hyper::header::CONNECTION;
+use tokio::select;
+use tokio::sync::watch;
+
+use super::io::Io;
+use super::presence::Presence;
+use super::{Handler, Stop};
+
+type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// A request that may come to wait.
+pub(super) struct Patient {
+    answering: Answering,
+    presence: Presence,
+    /// What hyper is to answer in its place, later.
+    stand_in: &'static [u8],
+}
+
+/// The place of such a request, seen by hyper's service and by whoever runs the connection; both in one task.
+#[derive(Clone, Default)]
+pub(super) struct Bench(Arc<Mutex<Option<Patient>>>);
+
+impl Bench {
+    fn seat(&self) -> MutexGuard<'_, Option<Patient>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seats a request.
+    pub(super) fn take_in<H: Handler>(&self, handler: H, mut request: Request<Body>) {
+        let (presence, stand_in) = (Presence::default(), stand_in(request.version(), request.headers()));
+        request.extensions_mut().insert(presence.clone());
+        let answering = Box::pin(async move { handler.handle(request).await });
+        *self.seat() = Some(Patient { answering, presence, stand_in });
+    }
+
+    /// Goes on with it. Once it was taken out, nothing comes of this any more.
+    pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Response<Body>> {
+        let mut seat = self.seat();
+        let Some(patient) = seat.as_mut() else { return Poll::Pending };
+        let polled = patient.answering.as_mut().poll(context);
+        if polled.is_ready() {
+            *seat = None;
+        }
+        polled
+    }
+
+    /// Whether it waits for something that may take long.
+    pub(super) fn waits(&self) -> bool {
+        self.seat().as_ref().is_some_and(|patient| patient.presence.is_awaited())
+    }
+
+    /// Takes it out.
+    pub(super) fn take_out(&self) -> Option<Patient> {
+        self.seat().take()
+    }
+}
+
+/// Waits for the answer, and puts the stand-in before whatever the client has sent since. Nothing when the server stops
+/// too hastily.
+pub(super) async fn wait(patient: Patient, io: &mut Io, stop: &mut watch::Receiver<Stop>) -> Option<Response<Body>> {
+    let Patient { mut answering, presence, stand_in } = patient;
+    let mut more = io.take_unread();
+    let answer = {
+        let answer = poll_fn(|context| answering.as_mut().poll(context));
+        let watch = async {
+            // One request may follow this one; then nobody looks whether the client goes away.
+            if more.is_empty() {
+                match io.stream.next_bytes().await {
+                    Ok(bytes) if !bytes.is_empty() => more = bytes,
+                    _ => presence.end(),
+                }
+            }
+            pending::<()>().await;
+        };
+        select! {
+            biased;
+            answer = answer => Some(answer),
+            _ = stop.wait_for(|stop| *stop == Stop::Abort) => None,
+            () = watch => None,
+        }
+    };
+    io.unread([stand_in, &more].concat().into());
+    answer
+}
+
+/// A head that is as long-lived as the one it stands for.
+fn stand_in(version: Version, headers: &HeaderMap) -> &'static [u8] {
+    let says = |word: &str| {
+        let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|option| option.trim().eq_ignore_ascii_case(word))
+    };
+    match version {
+        Version::HTTP_10 if says("keep-alive") => b"POST / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        Version::HTTP_10 => b"POST / HTTP/1.0\r\n\r\n",
+        _ if says("close") => b"POST / HTTP/1.1\r\nconnection: close\r\n\r\n",
+        _ => b"POST / HTTP/1.1\r\n\r\n",
+    }
+}

@@ -1,0 +1,117 @@
+//! What a caller prefers (RFC 7240), as far as anybody here can give it: to wait for a task. Whatever is not understood is
+//! ignored, as the RFC says: a preference is never an error.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use taskqueue_api::headers::{PREFER, PREFERENCE_APPLIED};
+use taskqueue_core::limits::WAIT_SECONDS_MAX;
+
+const WAIT: &str = "wait";
+
+/// For how many seconds a caller wants to wait, cut to what is given at most. The first `wait` counts, also when it is
+/// malformed: then there is none.
+pub(crate) fn wait_seconds(headers: &HeaderMap) -> Option<u32> {
+    let values = headers.get_all(PREFER).into_iter().filter_map(|value| value.to_str().ok());
+    let (_, value) = values.flat_map(|value| split(value, ',')).map(preference).find(|(name, _)| is_wait(name))?;
+    seconds(value?)
+}
+
+/// What an answer says about it.
+pub(crate) fn applied(seconds: u32) -> (HeaderName, HeaderValue) {
+    let value = HeaderValue::try_from(format!("{WAIT}={seconds}")).unwrap_or(HeaderValue::from_static(WAIT));
+    (HeaderName::from_static(PREFERENCE_APPLIED), value)
+}
+
+fn is_wait(name: &str) -> bool {
+    name.eq_ignore_ascii_case(WAIT)
+}
+
+/// Name and value of `name = value; parameters`.
+fn preference(text: &str) -> (&str, Option<&str>) {
+    let bare = split(text, ';').next().unwrap_or_default();
+    match bare.split_once('=') {
+        Some((name, value)) => (name.trim(), Some(value.trim())),
+        None => (bare.trim(), None),
+    }
+}
+
+/// Digits, quoted or not; at least 1.
+fn seconds(value: &str) -> Option<u32> {
+    let digits = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // Too large for the type is too large for us.
+    let seconds = digits.parse().unwrap_or(WAIT_SECONDS_MAX).min(WAIT_SECONDS_MAX);
+    (seconds > 0).then_some(seconds)
+}
+
+/// The parts of a list; a separator inside quotes is none.
+fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |character| {
+        let separates = character == separator && !quoted;
+        quoted ^= character == '"' && !escaped;
+        escaped = quoted && character == '\\' && !escaped;
+        separates
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_found_wherever_the_rfc_lets_it_stand() {
+        let cases: &[(&[&str], Option<u32>)] = &[
+            (&[], None),
+            (&["wait=10"], Some(10)),
+            (&["wait=1"], Some(1)),
+            (&["wait=60"], Some(60)),
+            (&["wait=61"], Some(60)),
+            (&["wait=99999999999999999999999"], Some(60)),
+            (&["wait=007"], Some(7)),
+            (&["Wait=10"], Some(10)),
+            (&["WAIT = 10"], Some(10)),
+            (&["wait=\"10\""], Some(10)),
+            (&["wait=10; foo=bar"], Some(10)),
+            (&["wait=10;foo"], Some(10)),
+            (&["respond-async, wait=10"], Some(10)),
+            (&["respond-async", "wait=10"], Some(10)),
+            (&["return=minimal; x=\"a,wait=5\", wait=10"], Some(10)),
+            (&["x=\"\\\", wait=5\", wait=10"], Some(10)),
+            (&["foo; wait=5"], None),
+            (&["wait=10, wait=20"], Some(10)),
+            (&["wait=10", "wait=20"], Some(10)),
+            (&[",, wait=3"], Some(3)),
+            // Malformed or nothing to wait for: ignored, and the first one counts.
+            (&["wait"], None),
+            (&["wait="], None),
+            (&["wait=\"\""], None),
+            (&["wait=0"], None),
+            (&["wait=-1"], None),
+            (&["wait=+1"], None),
+            (&["wait=1.5"], None),
+            (&["wait=1e1"], None),
+            (&["wait=10s"], None),
+            (&["wait=10 20"], None),
+            (&["wait=\"10"], None),
+            (&["wait=\u{661}"], None),
+            (&["wait=x, wait=10"], None),
+            (&["waits=10"], None),
+            (&["await=10"], None),
+        ];
+        for (values, expected) in cases {
+            let mut headers = HeaderMap::new();
+            for value in *values {
+                headers.append(PREFER, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            }
+            assert_eq!(wait_seconds(&headers), *expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_applied_is_said() {
+        assert_eq!(applied(60).1, "wait=60");
+    }
+}

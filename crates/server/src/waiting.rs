@@ -1,0 +1,52 @@
+//! Claims that wait: how long, how many, and what is said about it. How a waiter looks and rests is the store's business.
+
+use std::time::Duration;
+
+use taskqueue_core::ids::{QueueName, Route, RunId};
+use taskqueue_store::StoreError;
+use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::waiting;
+use tokio::select;
+use tokio::time::{Instant, sleep_until};
+
+use crate::connection::Presence;
+use crate::state::AppState;
+
+/// What a claim asked for, and who asked.
+pub(crate) struct Wish {
+    pub(crate) seconds: u32,
+    /// Nothing when nobody can tell whether the client is still there.
+    pub(crate) presence: Option<Presence>,
+}
+
+/// Claims, and waits if that was wished for. The second value is the wait that was given: nothing when there are too many
+/// waiters, so that the caller polls for a while instead of coming back at once, and nothing when the server stops.
+pub(crate) async fn claim(
+    state: &AppState,
+    (queue, route, run_id): (QueueName, Route, RunId),
+    wish: Option<Wish>,
+) -> Result<(Answer, Option<u32>), StoreError> {
+    let store = state.store();
+    let waiter = wish.as_ref().and_then(|_| store.waiters().enter(&queue, &route, state.waiting_cap()));
+    let look = || store.write(Command::Claim { queue: queue.clone(), route: route.clone(), run_id });
+    let (Some(Wish { seconds, presence }), Some(waiter)) = (wish, waiter) else {
+        return Ok((look().await?, None));
+    };
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    let answer = waiting::claim(waiter, look, is_over(end, presence)).await?;
+    let cut_short = answer == Answer::Claimed(None) && store.waiters().is_closed();
+    Ok((answer, Some(seconds).filter(|_| !cut_short)))
+}
+
+async fn is_over(end: Instant, presence: Option<Presence>) {
+    let gone = async {
+        match &presence {
+            Some(presence) => presence.gone().await,
+            None => std::future::pending().await,
+        }
+    };
+    select! {
+        () = gone => {}
+        () = sleep_until(end) => {}
+    }
+}

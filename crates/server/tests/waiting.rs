@@ -1,0 +1,318 @@
+//! Waiting claims over real sockets, with the model behind them: what is answered when, and that nobody who went away is
+//! waited for.
+
+#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+use taskqueue_server::{Config, Listener, run};
+use taskqueue_store::Store;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::Command;
+use taskqueue_store::model::ModelStore;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet, yield_now};
+use tokio::time::{Instant, timeout};
+
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Served {
+    address: String,
+    store: Arc<ModelStore>,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+fn queue() -> QueueName {
+    QueueName::parse("q").unwrap()
+}
+
+fn task_id(n: usize) -> TaskId {
+    TaskId::parse(&format!("t_{n:012}")).unwrap()
+}
+
+async fn serve(waiting_cap: usize) -> Served {
+    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
+    let store = Arc::new(ModelStore::new(Arc::new(clock)));
+    store.write(Command::CreateQueue(queue())).await.unwrap();
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+    let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
+    let (stop, stopped) = oneshot::channel();
+    let config = Config { waiting_cap, ..Config::new(None) };
+    let served: Arc<dyn Store> = store.clone();
+    let running = tokio::spawn(async move {
+        let shutdown = async { drop(stopped.await) };
+        run(listener, served, config, || {}, shutdown).await.unwrap();
+    });
+    Served { address, store, stop, running }
+}
+
+/// A claim of run `n` with these header lines, each ended by CRLF.
+fn claim(n: usize, headers: &str) -> String {
+    let body = format!(r#"{{"route":"default","run_id":"r_{n:012}"}}"#);
+    let length = body.len();
+    format!(
+        "POST /api/v2/queues/q/tasks/claim HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+const WAIT: &str = "prefer: wait=50\r\n";
+
+impl Served {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).await.unwrap()
+    }
+
+    async fn send(&self, request: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn create(&self, n: usize) {
+        let new = Box::new(Definition::default().into());
+        self.store.write(Command::CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
+    }
+
+    /// Until so many rest.
+    async fn resting(&self, count: usize) {
+        let resting = || self.store.waiters().lines().first().map_or(0, |line| line.2);
+        let rest = async {
+            while resting() != count {
+                yield_now().await;
+            }
+        };
+        timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{} rest, not {count}", resting()));
+    }
+
+    async fn count(&self, status: Status) -> u64 {
+        let selection = TaskSelection { status: Some(status), ..TaskSelection::default() };
+        self.store.count_tasks(&queue(), selection).await.unwrap()
+    }
+}
+
+/// One answer: its head in lower case, and its body.
+async fn read(stream: &mut TcpStream) -> (String, String) {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let mut one = [0];
+        let count = timeout(PATIENCE, stream.read(&mut one)).await.expect("no answer").unwrap();
+        assert_eq!(count, 1, "the connection ended: {:?}", String::from_utf8_lossy(&bytes));
+        bytes.push(one[0]);
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).await.unwrap();
+    (head, String::from_utf8(body).unwrap())
+}
+
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(timeout(PATIENCE, stream.read(&mut [0])).await.unwrap(), Ok(0) | Err(_))
+}
+
+/// The status and the applied preference.
+fn told(head: &str) -> (&str, Option<&str>) {
+    (&head[9..12], head.lines().find_map(|line| line.strip_prefix("preference-applied: ")))
+}
+
+#[tokio::test]
+async fn the_preference_is_followed_cut_or_ignored() {
+    let served = serve(10).await;
+    let cases = [
+        ("prefer: wait=5\r\n", Some("wait=5")),
+        ("prefer: wait=600\r\n", Some("wait=60")),
+        ("Prefer: respond-async, Wait=\"7\"; x=y\r\n", Some("wait=7")),
+        ("prefer: wait=0\r\n", None),
+        ("prefer: wait=soon\r\n", None),
+        ("", None),
+    ];
+    for (n, (headers, expected)) in cases.into_iter().enumerate() {
+        served.create(n).await;
+        let (head, body) = read(&mut served.send(&claim(n, headers)).await).await;
+        assert_eq!(told(&head), ("200", expected), "{headers}");
+        assert!(body.contains(task_id(n).as_str()));
+        if expected.is_none() {
+            let (head, body) = read(&mut served.send(&claim(100 + n, headers)).await).await;
+            assert_eq!((told(&head), body.as_str()), (("204", None), ""));
+        }
+    }
+    let unknown = claim(200, WAIT).replace("/q/", "/nowhere/");
+    assert_eq!(told(&read(&mut served.send(&unknown).await).await.0), ("404", None));
+    let invalid = claim(201, WAIT).replace("r_0", "x_0");
+    assert_eq!(told(&read(&mut served.send(&invalid).await).await.0), ("422", None));
+}
+
+#[tokio::test]
+async fn a_waiting_claim_is_answered_by_a_creation_and_its_connection_goes_on() {
+    let served = serve(10).await;
+    let mut stream = served.connect().await;
+    for n in 0..5 {
+        stream.write_all(claim(n, WAIT).as_bytes()).await.unwrap();
+        served.resting(1).await;
+        served.create(n).await;
+        let (head, body) = read(&mut stream).await;
+        assert_eq!(told(&head), ("200", Some("wait=50")));
+        assert!(head.contains("taskqueue-server-version: ") && head.contains("\r\ndate: "), "{head}");
+        assert!(body.contains(task_id(n).as_str()), "{body}");
+    }
+    // A request that was sent behind a waiting one is answered behind it.
+    let both = claim(5, WAIT) + "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(both.as_bytes()).await.unwrap();
+    served.resting(1).await;
+    served.create(5).await;
+    assert_eq!(told(&read(&mut stream).await.0), ("200", Some("wait=50")));
+    assert!(read(&mut stream).await.1.contains("api_version"));
+    assert!(is_closed(&mut stream).await);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_to_be_closed_is_closed_after_the_wait() {
+    let served = serve(10).await;
+    let old = claim(2, WAIT).replace("HTTP/1.1", "HTTP/1.0");
+    for (n, request) in [(1, claim(1, "prefer: wait=50\r\nconnection: close\r\n")), (2, old)] {
+        let mut stream = served.send(&request).await;
+        served.resting(1).await;
+        served.create(n).await;
+        assert_eq!(told(&read(&mut stream).await.0), ("200", Some("wait=50")));
+        assert!(is_closed(&mut stream).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_lasts_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
+    let served = serve(10).await;
+    let begun = Instant::now();
+    let (head, _) = read(&mut served.send(&claim(1, "prefer: wait=60\r\n")).await).await;
+    assert_eq!(told(&head), ("204", Some("wait=60")));
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert!(served.store.waiters().is_empty());
+}
+
+#[tokio::test]
+async fn who_finds_no_room_to_wait_is_answered_at_once() {
+    let served = serve(2).await;
+    let mut waiting = [served.send(&claim(1, WAIT)).await, served.send(&claim(2, WAIT)).await];
+    served.resting(2).await;
+    let (head, _) = read(&mut served.send(&claim(3, WAIT)).await).await;
+    assert_eq!(told(&head), ("204", None));
+    served.create(1).await;
+    served.create(2).await;
+    for stream in &mut waiting {
+        assert_eq!(told(&read(stream).await.0).0, "200");
+    }
+    served.create(3).await;
+    let (head, _) = read(&mut served.send(&claim(4, WAIT)).await).await;
+    assert_eq!(told(&head), ("200", Some("wait=50")));
+}
+
+#[tokio::test]
+async fn who_goes_away_while_waiting_takes_nothing() {
+    let served = serve(10).await;
+    let gone = served.send(&claim(1, WAIT)).await;
+    served.resting(1).await;
+    drop(gone);
+    served.resting(0).await;
+    // A client that has only said all it has to say is told that there is nothing.
+    let mut half = served.send(&claim(2, WAIT)).await;
+    served.resting(1).await;
+    half.shutdown().await.unwrap();
+    assert_eq!(told(&read(&mut half).await.0).0, "204");
+    served.create(1).await;
+    assert_eq!(served.count(Status::Pending).await, 1);
+    assert!(served.store.waiters().is_empty());
+}
+
+#[tokio::test]
+async fn a_stop_answers_all_who_wait_at_once() {
+    let served = serve(100).await;
+    let mut streams = Vec::new();
+    for n in 0..20 {
+        streams.push(served.send(&claim(n, WAIT)).await);
+    }
+    served.resting(20).await;
+    let begun = std::time::Instant::now();
+    served.stop.send(()).unwrap();
+    for stream in &mut streams {
+        let (head, _) = read(stream).await;
+        assert_eq!(told(&head), ("204", None));
+        assert!(is_closed(stream).await);
+    }
+    timeout(PATIENCE, served.running).await.unwrap().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// Where in its life a client goes away.
+async fn leave_at(served: &Served, moment: usize, n: usize) {
+    let request = claim(n, WAIT);
+    let mut stream = served.connect().await;
+    match moment {
+        // In the middle of the request.
+        0 => drop(stream.write_all(&request.as_bytes()[..n % request.len()]).await),
+        // At once behind it, or some time later.
+        _ => {
+            stream.write_all(request.as_bytes()).await.unwrap();
+            for _ in 0..moment * 3 {
+                yield_now().await;
+            }
+        }
+    }
+    if n.is_multiple_of(3) {
+        // By a reset instead of an orderly end.
+        stream.set_zero_linger().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_who_go_away_at_any_moment_leave_nothing_behind() {
+    const CLIENTS: usize = 10_000;
+    const LANES: usize = 20;
+    let served = Arc::new(serve(1_000).await);
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let served = Arc::clone(&served);
+        lanes.spawn(async move {
+            for n in (lane..CLIENTS).step_by(LANES) {
+                leave_at(&served, n / LANES % 7, n).await;
+                // Now and then there is something to take.
+                if (n / LANES).is_multiple_of(10) {
+                    served.create(n).await;
+                }
+            }
+        });
+    }
+    timeout(PATIENCE, lanes.join_all()).await.unwrap();
+    let nobody = async {
+        while !served.store.waiters().is_empty() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, nobody).await.expect("somebody is waited for who is gone");
+    // What was taken at the moment its client went away is found again by its run (I3), and by nobody else.
+    let (taken, left) = (served.count(Status::Running).await, served.count(Status::Pending).await);
+    assert_eq!(taken + left, (CLIENTS / 10) as u64);
+    let mut found = 0;
+    for id in (0..CLIENTS).map(task_id) {
+        let task = served.store.get_task(&queue(), id).await;
+        let Some(run) = task.ok().and_then(|task| task.lifecycle.run) else { continue };
+        let owner: usize = run.run_id.as_str()[2..].parse().unwrap();
+        let (head, body) = read(&mut served.send(&claim(owner, "")).await).await;
+        assert_eq!(told(&head).0, "200");
+        assert!(body.contains(id.as_str()), "{body}");
+        found += 1;
+    }
+    assert_eq!(found, taken);
+}

@@ -1,0 +1,83 @@
+//! Who is to be told what became claimable: the waiters of this server at once, and those of others through the database
+//! (`notices.rs`) while any other server says that it has some. Hints may be lost on the way: what counts is the look that
+//! a server with waiters takes every second (`looks.rs`).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use taskqueue_store::claimable::Claimable;
+use taskqueue_store::waiting::{Hint, Waiters};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::notice::Notice;
+
+/// For how long another server is believed to have waiters after it said so; it says so about every second.
+const BELIEF: Duration = Duration::from_secs(5);
+
+/// Hints of this server on their way.
+#[derive(Default)]
+pub(crate) struct Hints {
+    pub(crate) waiters: Arc<Waiters>,
+    /// Not yet told to other servers.
+    outbox: Mutex<Notice>,
+    others_wait_until: Mutex<Option<Instant>>,
+    /// Told when there is something in the outbox.
+    pub(crate) outgoing: Notify,
+    /// Told when a look is due before its time.
+    pub(crate) look: Notify,
+    /// Told when the other servers are to know that somebody waits here.
+    pub(crate) announce: Notify,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hints {
+    /// A transaction of this server was committed.
+    pub(crate) fn committed(&self, claimable: &Claimable) {
+        if claimable.is_empty() {
+            return;
+        }
+        self.tell_waiters(claimable);
+        if self.others_wait() {
+            locked(&self.outbox).add(claimable);
+            self.outgoing.notify_one();
+        }
+    }
+
+    fn tell_waiters(&self, claimable: &Claimable) {
+        self.waiters.tell(claimable);
+        if claimable.is_everywhere() && !self.waiters.is_empty() {
+            self.look.notify_one();
+        }
+    }
+
+    /// Another server said something.
+    pub(crate) fn heard(&self, notice: &Notice) {
+        if notice.waits {
+            *locked(&self.others_wait_until) = Some(Instant::now() + BELIEF);
+        }
+        let mut claimable = Claimable::new(true);
+        notice.gone.iter().for_each(|queue| claimable.queue_gone(queue));
+        for ((queue, routes), tasks) in &notice.tasks {
+            let hint = |task: &_| Hint { queue: queue.clone(), routes: routes.clone(), task: Some(*task) };
+            tasks.iter().map(hint).for_each(|hint| claimable.hint(hint));
+        }
+        if notice.everywhere {
+            claimable.look_everywhere();
+        }
+        self.tell_waiters(&claimable);
+    }
+
+    fn others_wait(&self) -> bool {
+        locked(&self.others_wait_until).is_some_and(|until| until > Instant::now())
+    }
+
+    /// What is to be told, if anything.
+    pub(crate) fn take_outgoing(&self) -> Option<Notice> {
+        let notice = std::mem::take(&mut *locked(&self.outbox));
+        (!notice.is_empty()).then_some(notice)
+    }
+}

@@ -1,0 +1,75 @@
+//! The claim of one who waits: look, rest, look again when woken, until there is a task or the time is over.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Waiter;
+use crate::StoreError;
+use crate::command::Answer;
+
+/// Pause of a woken waiter before it looks again, when the storage failed under it. It keeps its hint meanwhile, so that
+/// a storage that is out is asked by one waiter for each task and not by all of them.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What ended a rest.
+#[derive(PartialEq, Eq)]
+enum Rested {
+    Woken,
+    Over,
+}
+
+/// Claims by `look`, waiting until `over` is done if there is nothing. `over` is polled only while the waiter rests:
+/// its first poll tells that there was nothing at first.
+///
+/// A failure of the storage at the first look is answered at once, as for everybody; later ones only when the time is
+/// over. Between two looks nothing is under way: whoever drops this while it rests takes no task.
+pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
+    mut waiter: Waiter,
+    mut look: impl FnMut() -> L,
+    over: impl Future<Output = ()>,
+) -> Result<Answer, StoreError> {
+    let mut over = pin!(over);
+    let mut looked = false;
+    loop {
+        match look().await {
+            Ok(Answer::Claimed(None)) => {
+                looked = true;
+                if !waiter.rest() {
+                    continue;
+                }
+                // The server may have begun to stop during the look, when there was nobody to wake.
+                let over = waiter.is_over() || until(waiter.woken(), over.as_mut()).await == Rested::Over;
+                if over || waiter.is_over() {
+                    return Ok(Answer::Claimed(None));
+                }
+            }
+            Ok(Answer::Claimed(Some(claimed))) => {
+                waiter.leave_with(claimed.task.id);
+                return Ok(Answer::Claimed(Some(claimed)));
+            }
+            Err(failure @ (StoreError::Busy | StoreError::Unavailable)) if looked => {
+                let paused = until(sleep(PAUSE), over.as_mut()).await;
+                if paused == Rested::Over || waiter.is_over() {
+                    return Err(failure);
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Waits for the one or the other; being woken comes first.
+async fn until(woken: impl Future<Output = ()>, mut over: Pin<&mut impl Future<Output = ()>>) -> Rested {
+    let mut woken = pin!(woken);
+    poll_fn(|context| {
+        if woken.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Rested::Woken);
+        }
+        over.as_mut().poll(context).map(|()| Rested::Over)
+    })
+    .await
+}

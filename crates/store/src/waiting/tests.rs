@@ -1,0 +1,95 @@
+//! Waiting claims over stores that fail, in paused time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::command::Answer;
+use crate::conformance::commands::{claim as claim_command, create, create_queue, queue, route};
+use crate::model::ModelStore;
+use crate::{Store, StoreError};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::time::Timestamp;
+
+const MOST: usize = 2;
+
+async fn store() -> Arc<ModelStore> {
+    let store = Arc::new(ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)))));
+    store.write(create_queue("q")).await.unwrap();
+    store
+}
+
+fn enter(store: &ModelStore) -> Option<Waiter> {
+    store.waiters().enter(&queue("q"), &route("default"), MOST)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_its_time_is_over_and_not_before() {
+    let store = store().await;
+    let begun = Instant::now();
+    let waiter = enter(&store).unwrap();
+    let over = sleep_until(begun + Duration::from_secs(60));
+    let answer = claim(waiter, || store.write(claim_command("q", "default", 1)), over).await;
+    assert_eq!((answer, begun.elapsed().as_secs()), (Ok(Answer::Claimed(None)), 60));
+    assert!(store.waiters().is_empty());
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_and_no_more() {
+    let store = store().await;
+    let waiters = [enter(&store).unwrap(), enter(&store).unwrap()];
+    assert!(enter(&store).is_none());
+    assert_eq!(store.waiters().len(), 2);
+    drop(waiters);
+    assert!(store.waiters().is_empty() && enter(&store).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_woken_waiter_outlasts_an_outage_and_keeps_its_hint() {
+    let (store, failures) = (store().await, Arc::new(AtomicUsize::new(0)));
+    let patient = |run| {
+        let (store, failures) = (Arc::clone(&store), Arc::clone(&failures));
+        let waiter = enter(&store).unwrap();
+        let over = sleep_until(Instant::now() + Duration::from_secs(30));
+        let look = move || {
+            let fails = failures.try_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+            let store = Arc::clone(&store);
+            async move { if fails { Err(StoreError::Busy) } else { store.write(claim_command("q", "default", run)).await } }
+        };
+        tokio::spawn(claim(waiter, look, over))
+    };
+    let (first, second) = (patient(1), patient(2));
+    while store.waiters().lines().first().is_none_or(|line| line.2 != 2) {
+        tokio::task::yield_now().await;
+    }
+    failures.store(3, Ordering::SeqCst);
+    store.write(create("q", 1, Definition::default())).await.unwrap();
+    assert!(matches!(first.await.unwrap(), Ok(Answer::Claimed(Some(_)))));
+    assert_eq!(failures.load(Ordering::SeqCst), 0, "only the woken one asked, three times in vain");
+    failures.store(usize::MAX, Ordering::SeqCst);
+    store.write(create("q", 2, Definition::default())).await.unwrap();
+    assert_eq!(second.await.unwrap(), Err(StoreError::Busy), "an outage that lasts is told when the time is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_whose_end_comes_together_with_a_wake_up_still_ends() {
+    let store = store().await;
+    for run in 0..50 {
+        let waiter = enter(&store).unwrap();
+        let over = sleep_until(Instant::now() + Duration::from_secs(1));
+        let waiting = {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { claim(waiter, || store.write(claim_command("q", "default", run)), over).await })
+        };
+        while store.waiters().lines().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // Woken in vain at the very moment at which the time is over.
+        tokio::time::advance(Duration::from_secs(1)).await;
+        store.waiters().found(&queue("q"), &route("default"), 1);
+        assert_eq!(waiting.await.unwrap(), Ok(Answer::Claimed(None)));
+    }
+}
