@@ -46,15 +46,17 @@ enum Asked {
 }
 
 impl Shared {
-    /// The next task; nothing when the worker is to claim no more.
+    /// The next task, with which the slot is occupied; nothing when the worker is to claim no more.
     pub(crate) async fn next_claim(&self) -> Option<Claimed> {
         if self.is_stopping() || !self.may_begin() {
             return None;
         }
         let mut attempt = self.fresh()?;
+        self.occupy();
         if let Asked::Got(claimed) = self.ask(&mut attempt, None).await {
             return Some(*claimed);
         }
+        self.vacate();
         let mut stop = self.stop.subscribe();
         let _turn = tokio::select! {
             biased;
@@ -75,7 +77,10 @@ impl Shared {
             }
             let wait = left.unwrap_or(Duration::MAX).min(self.settings.pace.wait);
             let least = match self.ask(&mut attempt, Some(wait)).await {
-                Asked::Got(claimed) => return Some(*claimed),
+                Asked::Got(claimed) => {
+                    self.occupy();
+                    return Some(*claimed);
+                }
                 Asked::Stopped => return None,
                 Asked::Nothing { waited: true } => {
                     backoff.reset();
@@ -158,23 +163,31 @@ impl Shared {
     async fn confirm(&self, attempt: &mut Attempt, mut claimed: Claimed, stop: &mut watch::Receiver<Stop>) -> Asked {
         let mut backoff = Backoff::new(self.settings.pace.pauses);
         loop {
-            let since = Instant::now();
-            let beat = self.client.heartbeat(&self.settings.queue, claimed.claim.task.id, claimed.claim.run_id).await;
-            match beat {
-                Ok(_) => {
-                    claimed.since = since;
-                    return Asked::Got(Box::new(claimed));
+            let asking = async {
+                let since = Instant::now();
+                match self.client.heartbeat(&self.settings.queue, claimed.claim.task.id, claimed.claim.run_id).await {
+                    Err(error) if Verdict::of(&error) != Verdict::Revoked => {
+                        self.contact.lost(&*self.listener, &error);
+                        sleep(backoff.next()).await;
+                        None
+                    }
+                    answer => Some(answer.map(|_| since)),
                 }
-                Err(error) if Verdict::of(&error) == Verdict::Revoked => return self.with_another_run(attempt),
-                Err(error) => self.contact.lost(&*self.listener, &error),
-            }
+            };
             tokio::select! {
                 biased;
                 _ = reached(stop, Stop::Finish) => {
                     self.give_back(&claimed.claim).await;
                     return Asked::Stopped;
                 }
-                () = sleep(backoff.next()) => {}
+                answer = asking => match answer {
+                    None => {}
+                    Some(Ok(since)) => {
+                        claimed.since = since;
+                        return Asked::Got(Box::new(claimed));
+                    }
+                    Some(Err(_)) => return self.with_another_run(attempt),
+                },
             }
         }
     }

@@ -15,6 +15,9 @@ use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::Stop;
 
+/// How long a slot without work waits at least while another has some, which may bring it some.
+const BESIDE_A_RUN: Duration = Duration::from_secs(1);
+
 /// Why a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -63,8 +66,9 @@ pub(crate) struct Shared {
 struct State {
     guard: Guard,
     end: Option<End>,
-    running: usize,
-    /// When the last run began or ended.
+    /// How many slots run something or are just asking whether there is something for them at once.
+    busy: usize,
+    /// When the last run ended.
     changed: Instant,
     counts: Counts,
 }
@@ -72,7 +76,7 @@ struct State {
 impl Shared {
     pub(crate) fn new(client: Client, settings: Settings, spool: Spool, listener: Arc<dyn Listener>) -> Self {
         let guard = Guard::new(settings.max_consecutive_failures);
-        let state = State { guard, end: None, running: 0, changed: Instant::now(), counts: Counts::default() };
+        let state = State { guard, end: None, busy: 0, changed: Instant::now(), counts: Counts::default() };
         Self {
             client,
             settings,
@@ -122,17 +126,22 @@ impl Shared {
         self.settings.max_tasks.is_none_or(|most| begun < most)
     }
 
-    pub(crate) fn began(&self) {
-        let mut state = self.state();
-        state.running += 1;
-        state.changed = Instant::now();
+    /// A slot runs something, or is about to know whether it will. Before it knows, the worker is not idle: another slot may
+    /// have found nothing only because this one was given the last task.
+    pub(crate) fn occupy(&self) {
+        self.state().busy += 1;
+    }
+
+    /// There is nothing for the slot at the moment.
+    pub(crate) fn vacate(&self) {
+        self.state().busy -= 1;
     }
 
     /// Books the end of a run.
     pub(crate) fn ended(&self, ending: &Ending) {
         let tripped = {
             let mut state = self.state();
-            state.running -= 1;
+            state.busy -= 1;
             state.changed = Instant::now();
             state.counts.add(ending);
             state.guard.count(tried(ending))
@@ -143,12 +152,11 @@ impl Shared {
     }
 
     /// How long until the worker has been idle for too long; nothing when it may be idle for ever. While something runs the
-    /// time does not begin.
+    /// time does not begin, so there is some left even where a worker may not be idle at all.
     pub(crate) fn idle_left(&self) -> Option<Duration> {
         let timeout = self.settings.idle_timeout?;
         let state = self.state();
-        let idle = if state.running > 0 { Duration::ZERO } else { state.changed.elapsed() };
-        Some(timeout.saturating_sub(idle))
+        Some(if state.busy > 0 { timeout.max(BESIDE_A_RUN) } else { timeout.saturating_sub(state.changed.elapsed()) })
     }
 
     /// Why the worker ended and what it did.

@@ -62,7 +62,6 @@ impl Slot {
         let Shared { client, contact, listener, settings, .. } = &*self.shared;
         let run = RunOf { queue: settings.queue.clone(), task_id: claim.task.id, run_id: claim.run_id };
         listener.hear(&Event::Started { slot: self.number, claim: &claim });
-        self.shared.began();
         let (orders, told) = watch::channel(Order::Run);
         let (handler, slot, worker_id) = (Arc::clone(&self.handler), self.number, self.worker_id);
         let work = tokio::spawn(async move { handler.run(Run { slot, worker_id, claim, orders: told }).await });

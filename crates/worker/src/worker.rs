@@ -6,7 +6,7 @@ use std::sync::Arc;
 use taskqueue_client::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::events::{Event, Listener};
 use crate::handler::Handler;
@@ -46,7 +46,7 @@ impl Worker {
         let mut slots = JoinSet::new();
         // Looked up before any slot can leave something there.
         let left_over = self.shared.spool.left_over();
-        let left_over = tokio::spawn(deliver(Arc::clone(&self.shared), left_over));
+        let mut left_over = tokio::spawn(deliver(Arc::clone(&self.shared), left_over));
         for number in 0..self.shared.settings.slots {
             match ids::worker_id() {
                 Ok(worker_id) => {
@@ -75,7 +75,10 @@ impl Worker {
                 }
             }
         }
-        left_over.abort();
+        // A worker that had nothing else to do should not leave before it has done this, if the server answers.
+        if timeout(self.shared.settings.pace.farewell, &mut left_over).await.is_err() {
+            left_over.abort();
+        }
         self.shared.summary()
     }
 }

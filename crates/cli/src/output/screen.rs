@@ -39,8 +39,14 @@ impl Screen {
     pub(crate) fn start(slots: usize) -> Self {
         let (chunks, chunks_in) = mpsc::channel(CHUNKS);
         let (papers, papers_in) = mpsc::channel(LINES);
-        let writer =
-            Writer { is_shared: slots > 1, has_status: Self::has_status(), status: String::new(), at_line_start: true };
+        let has_status = Self::has_status();
+        let writer = Writer {
+            is_shared: slots > 1,
+            has_status,
+            is_one_terminal: has_status && io::stdout().is_terminal(),
+            status: String::new(),
+            at_line_start: true,
+        };
         let thread = std::thread::Builder::new().name("tq-screen".to_owned());
         // Without a thread nothing is shown; the tasks are run all the same.
         let thread = thread.spawn(move || writer.write(chunks_in, papers_in)).ok();
@@ -95,6 +101,8 @@ struct Writer {
     /// Whether several children talk, so that each line says whose it is.
     is_shared: bool,
     has_status: bool,
+    /// Whether standard output, too, is seen where our lines and the status are.
+    is_one_terminal: bool,
     status: String,
     /// Whether the next character begins a line; otherwise there is no room for the status.
     at_line_start: bool,
@@ -138,7 +146,9 @@ impl Writer {
 
     fn line(&mut self, text: &str) {
         self.erase();
-        let open = if self.at_line_start || !self.has_status { "" } else { "\r\n" };
+        let open = if self.at_line_start { "" } else { "\r\n" };
+        // Only a terminal has a carriage to return.
+        let open = if self.has_status { open } else { open.trim_start_matches('\r') };
         // If nobody reads this any more, the work is still done.
         drop(writeln!(io::stderr(), "{open}{text}"));
         self.at_line_start = true;
@@ -152,7 +162,10 @@ impl Writer {
             Stream::Stderr => put(io::stderr().lock(), chunk, self.is_shared),
         };
         drop(written);
-        self.at_line_start = chunk.bytes.last() == Some(&b'\n');
+        if chunk.stream == Stream::Stderr || self.is_one_terminal {
+            let last = chunk.bytes.last();
+            self.at_line_start = last == Some(&b'\n') || (self.is_shared && last != Some(&b'\r'));
+        }
         self.draw();
     }
 
@@ -178,12 +191,16 @@ impl Writer {
     }
 }
 
-/// Writes a piece of output; with several children at work each line begins with the number of its slot.
+/// Writes a piece of output. With several children at work each line begins with the number of its slot, and one that has no
+/// end gets one: what comes next may be somebody else's.
 fn put(mut out: impl Write, chunk: &Chunk, is_shared: bool) -> io::Result<()> {
     if is_shared {
         for line in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
             write!(out, "{} | ", chunk.slot)?;
             out.write_all(line)?;
+        }
+        if !matches!(chunk.bytes.last(), Some(b'\n' | b'\r')) {
+            out.write_all(b"\n")?;
         }
     } else {
         out.write_all(&chunk.bytes)?;

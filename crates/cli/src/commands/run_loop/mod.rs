@@ -9,6 +9,7 @@ mod window;
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskqueue_worker::command::{Command, CommandSettings, LOG_CAP_BYTES};
 use taskqueue_worker::keeper::{self, Kept, StopRequests};
@@ -85,9 +86,15 @@ fn settings(args: &LoopArgs, session: &Session) -> Result<Settings, Failure> {
         max_tasks: args.max_tasks,
         grace: args.grace,
         spool: Some(SpoolSettings { run_dir, url: session.url.clone() }),
-        pace: Pace { heartbeat: args.heartbeat, ..Pace::default() },
+        pace: pace(args.heartbeat),
         ..Settings::new(session.queue.clone(), args.route.clone())
     })
+}
+
+/// Heartbeats as often as said; one that failed is not repeated later than the next one would come.
+fn pace(heartbeat: Duration) -> Pace {
+    let usual = Pace::default();
+    Pace { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
 }
 
 fn command(

@@ -1,0 +1,43 @@
+//! Which processes there are, as the kernel tells it.
+
+use std::fs;
+
+/// One process, which may have ended without having been waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) is_zombie: bool,
+    /// Its command line, for people.
+    pub(crate) command: String,
+}
+
+/// Every process of this machine.
+pub(crate) fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+fn process(pid: i32) -> Option<Process> {
+    let text = |name: &str| Some(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{name}")).ok()?).into_owned());
+    let stat = text("stat")?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let is_zombie = fields.next()? == "Z";
+    let parent = fields.next()?.parse().ok()?;
+    Some(Process { pid, parent, is_zombie, command: text("cmdline")?.replace('\0', " ") })
+}
+
+/// Those that are alive and were started with this variable in their environment.
+pub(crate) fn started_with(name: &str, value: &str) -> Vec<Process> {
+    let wanted = format!("{name}={value}");
+    let has = |process: &Process| {
+        let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
+    };
+    all().into_iter().filter(|process| !process.is_zombie && has(process)).collect()
+}
+
+/// Whether a process with this number is alive.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    pid.trim().parse().ok().and_then(process).is_some_and(|process| !process.is_zombie)
+}

@@ -1,0 +1,158 @@
+//! A worker in a real terminal: its commands have one of their own, and the status line is in nobody's way.
+
+use rustix::process::Signal;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::processes;
+use crate::server::Server;
+use crate::support::until;
+use crate::terminal::Terminal;
+
+const CTRL_C: &str = "\u{3}";
+
+/// A worker in a terminal of 100 columns and 24 rows, and what it leaves in its folder.
+struct Scene {
+    terminal: Terminal,
+    folder: TempDir,
+}
+
+impl Scene {
+    fn start(server: &Server, flags: &str, script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().to_str().unwrap().to_owned();
+        let runs = format!("{home}/runs");
+        let mut arguments = vec!["loop", "--run-dir", &runs, "--heartbeat", "0.2"];
+        arguments.extend(flags.split_whitespace());
+        arguments.extend(["--", "sh", "-c", script]);
+        let url = server.url();
+        let environment = [("TASKQUEUE_URL", url.as_str()), ("TASKQUEUE_QUEUE", "q"), ("HOME", &home)];
+        Self { terminal: Terminal::start(100, 24, &arguments, &environment), folder }
+    }
+
+    fn write(&self, name: &str) {
+        std::fs::write(self.folder.path().join(name), "").unwrap();
+    }
+
+    /// Waits for a good end; gives what is left on the screen, and the folder.
+    #[track_caller]
+    fn finish(self) -> (String, TempDir) {
+        let (status, screen) = self.terminal.wait_for_end();
+        assert_eq!(status.code(), Some(0), "{screen}");
+        let left = processes::started_with("HOME", self.folder.path().to_str().unwrap());
+        assert!(left.is_empty(), "{left:?}");
+        (screen, self.folder)
+    }
+}
+
+#[test]
+fn a_command_has_a_terminal_of_the_same_size_and_hears_of_changes() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "trap 'stty size < /dev/tty' WINCH; [ -t 1 ] && [ -t 2 ] && echo yes a terminal; \
+                  stty size < /dev/tty; while [ ! -e $HOME/go ]; do sleep 0.05; done";
+    let mut scene = Scene::start(&server, "--max-tasks 1", script);
+    let screen = scene.terminal.wait_for("24 100");
+    assert!(screen.contains("yes a terminal"), "{screen}");
+    scene.terminal.resize(90, 30);
+    scene.terminal.wait_for("30 90");
+    scene.write("go");
+    let (screen, _) = scene.finish();
+    assert!(screen.contains("succeeded t_000000000001"), "{screen}");
+}
+
+#[test]
+fn the_status_line_tells_what_runs_and_is_gone_at_the_end() {
+    let server = Server::start();
+    let mut scene = Scene::start(&server, "", "echo working; while [ ! -e $HOME/go ]; do sleep 0.05; done");
+    scene.terminal.wait_for("q/default: idle for");
+    server.create_once(1, json!({}));
+    scene.terminal.wait_until("what runs", |screen| {
+        screen.contains("working") && screen.contains("q/default: running t_000000000001")
+    });
+    scene.write("go");
+    scene.terminal.wait_until("what was done", |screen| {
+        screen.contains("succeeded t_000000000001") && screen.contains("| 1 succeeded")
+    });
+    scene.terminal.press(CTRL_C);
+    let (screen, _) = scene.finish();
+    let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
+    assert!(!screen.contains("q/default:"), "{screen}");
+    assert!(lines.contains(&"working"), "{screen}");
+    assert!(lines.iter().any(|line| line.starts_with("ended (stopped): 1 succeeded, 0 failed")), "{screen}");
+}
+
+#[test]
+fn ctrl_c_is_one_request_and_does_not_reach_the_command() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "trap 'echo interrupted' INT; echo begun; while [ ! -e $HOME/go ]; do sleep 0.05; done; echo finished";
+    let mut scene = Scene::start(&server, "", script);
+    scene.terminal.wait_for("begun");
+    scene.terminal.press(CTRL_C);
+    scene.terminal.wait_for("stopping: 1 running may finish");
+    scene.write("go");
+    let (screen, _) = scene.finish();
+    assert!(screen.contains("finished") && !screen.contains("interrupted"), "{screen}");
+    assert!(!screen.contains("given back;"), "{screen}");
+    assert_eq!(server.task(1)["status"], "succeeded");
+}
+
+#[test]
+fn ctrl_c_twice_gives_back() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut scene = Scene::start(&server, "", "echo begun; exec sleep 1000");
+    scene.terminal.wait_for("begun");
+    scene.terminal.press(CTRL_C);
+    scene.terminal.wait_for("may finish");
+    scene.terminal.press(CTRL_C);
+    let (screen, _) = scene.finish();
+    assert!(screen.contains("released t_000000000001"), "{screen}");
+    assert_eq!((server.task(1)["status"].as_str(), server.task(1)["attempt"].as_u64()), (Some("pending"), Some(0)));
+}
+
+#[test]
+fn progress_bars_look_as_they_do_without_a_worker() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = r"printf 'first\n'; for i in 1 2 3; do printf '\r%s0%% of it' $i; sleep 0.05; done;
+        while [ ! -e $HOME/go ]; do sleep 0.05; done; printf '\r100%% of it\n'; printf '\033[1mbold\033[0m\n'; ln -s $TASKQUEUE_RUN_DIR/output.log $HOME/log";
+    let mut scene = Scene::start(&server, "--max-tasks 1", script);
+    let screen = scene.terminal.wait_for("30% of it");
+    let line = |screen: &str, text: &str| screen.lines().any(|line| line.trim_end() == text);
+    assert!(line(&screen, "first") && line(&screen, "30% of it"), "{screen}");
+    scene.write("go");
+    let (screen, folder) = scene.finish();
+    for text in ["first", "100% of it", "bold"] {
+        assert!(line(&screen, text), "{text} in\n{screen}");
+    }
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.starts_with("first\n\r10% of it\r20%") && log.contains("\n\u{1b}[1mbold"), "{log:?}");
+}
+
+#[test]
+fn the_end_of_the_terminal_is_a_request_to_stop() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let scene = Scene::start(&server, "--on-stop release", "echo > $HOME/begun; exec sleep 1000");
+    until("the run", || scene.folder.path().join("begun").exists());
+    let home = scene.folder.path().to_str().unwrap().to_owned();
+    scene.terminal.signal(Signal::HUP);
+    until("the end of everything", || processes::started_with("HOME", &home).is_empty());
+    assert_eq!(server.task(1)["attempt"], 0);
+}
+
+#[test]
+fn several_commands_have_no_terminal_and_their_lines_are_told_apart() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    server.create_once(2, json!({}));
+    let script = "[ -t 1 ] || echo no terminal; echo >> $HOME/begun; \
+                  while [ $(wc -l < $HOME/begun) -lt 2 ]; do sleep 0.02; done";
+    let scene = Scene::start(&server, "--max-tasks 2 --jobs 2", script);
+    let (screen, _) = scene.finish();
+    for text in ["0 | no terminal", "1 | no terminal"] {
+        assert!(screen.lines().any(|line| line.trim_end() == text), "{screen}");
+    }
+}
