@@ -32,6 +32,7 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) backlog $(ON_DISK) --plots docs/plots
 	-$(BENCH) cost $(ON_DISK) --plots docs/plots
 	-$(BENCH) wait $(ON_DISK)
+	-$(BENCH) work $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
 
 bench-peers: bench-programs ## Do the same work on what users would pick instead, some minutes; installs it where it is missing

@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Postgres(PostgresArgs),
     /// Open 10,000 connections, let claims wait on them, and see how soon a new task is picked up
     Wait(WaitArgs),
+    /// Let a worker run `true`, beside a loop that does nothing but start and reap it
+    Work(WorkArgs),
     /// Split the cost of a request into HTTP, rules, storage and sync
     Cost(CostArgs),
     /// Do the same work on what users would pick instead, as far as scripts/install-bench-peers has installed it
@@ -156,6 +158,37 @@ pub(crate) struct WaitArgs {
     pub(crate) seconds: f64,
 
     /// Where the database is put
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) database_dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How to let a worker work.
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {
+    /// The server's and worker's binary, built for release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: PathBuf,
+
+    /// How many tasks a worker runs in one turn
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tasks: u32,
+
+    /// How many tasks it runs at the same time
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) slots: u16,
+
+    /// How many times the bare loop and the worker take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// For how long the CPU of an idle worker is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+
+    /// Where the database and the run directory are put
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) database_dir: PathBuf,
 

@@ -20,6 +20,7 @@ mod operation;
 mod output;
 mod pace;
 mod peers;
+mod pickup;
 mod plots;
 mod postgres;
 mod process;
@@ -32,6 +33,7 @@ mod threads;
 mod usage;
 mod wait;
 mod wire;
+mod work;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Backlog(args) => show(backlog::run(&args), &args.shown),
         Command::Postgres(args) => show(postgres::run(&args), &args.shown),
         Command::Wait(args) => show(wait::run(&args), &args.shown),
+        Command::Work(args) => show(work::run(&args), &args.shown),
         Command::Cost(args) => show(cost::run(&args), &args.shown),
         Command::Peers(args) => show(peers::run(&args), &args.shown),
     };

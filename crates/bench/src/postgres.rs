@@ -19,7 +19,7 @@ use crate::load::{self, Load, Measured};
 use crate::number::Numbers;
 use crate::operation::Phase;
 use crate::process::Server;
-use crate::{fill, output, table};
+use crate::{fill, output, pickup, table};
 
 const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -30,6 +30,8 @@ const TURNS: usize = 10;
 const SAMPLES: usize = 50;
 /// The backlog that others are compared with.
 const FEW: u64 = 1_000;
+/// Tasks that are picked up across servers.
+const PICKUPS: u32 = 500;
 /// How long tasks are completed at a time, until enough are.
 const COMPLETING_SECONDS: f64 = 10.0;
 
@@ -38,13 +40,14 @@ struct Subject {
     server: Server,
     numbers: Rc<Numbers>,
     // Dropped after the server that uses it.
-    _database: Database,
+    database: Database,
 }
 
 /// Measures everything that was asked for; tables of it, and how it stands to the goals.
 pub(crate) async fn run(args: &PostgresArgs) -> Outcome<Findings> {
     let cluster = Cluster::private();
     let mut findings = throughput(args, &cluster).await?;
+    findings.add("pickup_nanoseconds", across_servers(args, &cluster).await?);
     if args.long_seconds > 0.0 {
         findings.add("long_run", long_run(args, &cluster).await?);
     }
@@ -123,6 +126,16 @@ fn throughput_json((connections, [transactions, created, pairs]): (usize, [f64; 
     })
 }
 
+/// Tasks that one server creates for claims that wait at another.
+async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
+    let subject = Subject::start(args, cluster)?;
+    let other = Server::taskqueue(&args.server, subject.database.url().as_ref())?;
+    let latency = pickup::pickups((subject.server.address, other.address), PICKUPS, &subject.numbers).await?;
+    let judged = vec![pickup::judge(&latency, "PostgreSQL: picked up at another server, p99 ms", 50.0)];
+    let text = format!("across two servers: {}", pickup::text(&latency));
+    Ok(Findings { text, figures: pickup::json(&latency), judged })
+}
+
 /// Claims and completions without a pause, in windows: rows die all the while.
 async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
     let subject = Subject::start(args, cluster)?;
@@ -191,7 +204,7 @@ impl Subject {
     fn start(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Self> {
         let database = cluster.database();
         let server = Server::taskqueue(&args.server, database.url().as_ref())?;
-        Ok(Self { server, numbers: Rc::default(), _database: database })
+        Ok(Self { server, numbers: Rc::default(), database })
     }
 
     /// Makes sure that so many tasks can be claimed.

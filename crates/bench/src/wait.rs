@@ -5,8 +5,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::args::WaitArgs;
@@ -18,15 +16,12 @@ use crate::histogram::Histogram;
 use crate::number::Numbers;
 use crate::operation::{Operation, Phase};
 use crate::process::{Scratch, Server};
-use crate::report::milliseconds;
 use crate::request::{self, Requests};
 use crate::usage::Usage;
-use crate::{output, wire};
+use crate::{output, pickup, wire};
 
-/// The longest wait that a claim may ask for.
+/// How long a claim waits at most.
 const LONGEST_SECONDS: u32 = 30;
-/// Waiting claims of which one picks each task up.
-const PICKERS: usize = 16;
 /// How long after the last byte was sent the server is given to come to rest.
 const SETTLING: Duration = Duration::from_secs(1);
 
@@ -57,7 +52,7 @@ pub(crate) async fn run(args: &WaitArgs) -> Outcome<Findings> {
     drop(clients);
     let pickup = match waiting {
         None => None,
-        Some(_) => Some(pickups(args, &server, &numbers).await?),
+        Some(_) => Some(pickup::pickups((server.address, server.address), args.pickups, &numbers).await?),
     };
     Ok(findings(args, &idle, waiting.as_ref(), pickup.as_ref()))
 }
@@ -98,65 +93,6 @@ async fn offers_waiting(server: &Server, numbers: &Numbers) -> Outcome<bool> {
     Ok(wire::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
 }
 
-/// Creates tasks one after the other: from the answer to the creation until a waiting claim has the task.
-async fn pickups(args: &WaitArgs, server: &Server, numbers: &Rc<Numbers>) -> Outcome<Histogram> {
-    let queue = Phase::Lifecycle.queue();
-    output::progress(&format!("{} tasks for {PICKERS} waiting claims", args.pickups));
-    let (sender, mut picked) = unbounded_channel();
-    let mut pickers = JoinSet::new();
-    for _ in 0..PICKERS {
-        let (client, requests) = (Client::connect(server.address).await?, Requests::new(server.address, queue));
-        let numbers = numbers.clone();
-        let address = server.address;
-        let claim = move || request::waiting_claim(address, queue, numbers.next_run(), LONGEST_SECONDS);
-        pickers.spawn_local(pick(client, requests, claim, sender.clone()));
-    }
-    let mut creator = Client::connect(server.address).await?;
-    let mut requests = Requests::new(server.address, queue);
-    let mut latency = Histogram::default();
-    for _ in 0..args.pickups {
-        let task = numbers.next_task();
-        let created = creator.send(requests.of(Operation::Create).fill(task, 0)).await?;
-        let (acknowledged, status) = (Instant::now(), created.status);
-        if status != 201 {
-            return Err(Failure::new(format!("a task could not be created: {status}")));
-        }
-        let at = pickup_of(task, &mut picked).await?;
-        // A claim may be answered before the creation is.
-        let nanoseconds = at.saturating_duration_since(acknowledged).as_nanos();
-        latency.record(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
-    }
-    Ok(latency)
-}
-
-async fn pickup_of(task: u64, picked: &mut UnboundedReceiver<(u64, Instant)>) -> Outcome<Instant> {
-    match tokio::time::timeout(Duration::from_secs(u64::from(LONGEST_SECONDS)), picked.recv()).await {
-        Ok(Some((picked, at))) if picked == task => Ok(at),
-        other => Err(Failure::new(format!("task {task} was not picked up, but {other:?}"))),
-    }
-}
-
-/// One waiting claim after the other; each task is completed. Ends with the connection.
-async fn pick(
-    mut client: Client,
-    mut requests: Requests,
-    claim: impl Fn() -> Vec<u8>,
-    picked: UnboundedSender<(u64, Instant)>,
-) {
-    loop {
-        let claim = claim();
-        let Ok(answer) = client.send(&claim).await else { return };
-        let Some(task) = wire::claimed_task(answer.body) else { continue };
-        let run = wire::claimed_run(answer.body).unwrap_or_default();
-        if picked.send((task, Instant::now())).is_err() {
-            return;
-        }
-        if client.send(requests.of(Operation::Complete).fill(task, run)).await.is_err() {
-            return;
-        }
-    }
-}
-
 fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Histogram>) -> Findings {
     let line = |what: &str, of: &Idle| {
         let (rss, share) = (mebibytes(of.rss_bytes), of.core_share * 100.0);
@@ -167,20 +103,13 @@ fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option
         Some(waiting) => line("waiting claims", waiting),
         None => "the server does not offer waiting: its answer has no header preference-applied".to_owned(),
     });
-    text.extend(pickup.map(|latency| {
-        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| milliseconds(latency.quantile(share)));
-        let (max, count) = (milliseconds(latency.max()), latency.total());
-        format!(
-            "picked up after the answer to its creation, ms: p50 {p50}, p90 {p90}, p99 {p99}, max {max} ({count} tasks)"
-        )
-    }));
+    text.extend(pickup.map(pickup::text));
     let costs = |of: &Idle| json!({ "rss_bytes": of.rss_bytes, "core_share": of.core_share });
-    let latencies = |of: &Histogram| json!({ "p50": of.quantile(0.5), "p99": of.quantile(0.99), "max": of.max() });
     let figures = json!({
         "connections": args.connections,
         "idle": costs(idle),
         "waiting": waiting.map(costs),
-        "pickup_nanoseconds": pickup.map(latencies),
+        "pickup_nanoseconds": pickup.map(pickup::json),
     });
     // Goals speak of 10,000; other numbers are shown and not judged.
     let judged = if args.connections == 10_000 { judge(idle, waiting, pickup) } else { Vec::new() };
@@ -195,11 +124,7 @@ fn judge(idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Histogram>) -> Vec
         judged.push(Judged::at_most(18, "RSS with 10,000 waiting claims, MiB", rss, 150.0, 150.0));
         judged.push(Judged::at_most(18, "10,000 waiting claims, share of one core", waiting.core_share, 0.02, 0.02));
     }
-    judged.extend(pickup.map(|latency| {
-        #[allow(clippy::cast_precision_loss, reason = "nanoseconds far below 2^52")]
-        let p99 = latency.quantile(0.99) as f64 / 1e6;
-        Judged::at_most(18, "picked up by a waiting claim, p99 ms", p99, 5.0, 5.0)
-    }));
+    judged.extend(pickup.map(|latency| pickup::judge(latency, "picked up by a waiting claim, p99 ms", 5.0)));
     judged
 }
 

@@ -1,0 +1,108 @@
+//! How soon a waiting claim is answered once a task is there: from the answer to its creation, which one server gives, until
+//! one of some waiting claims has it, which wait at the same server or at another.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::client::Client;
+use crate::failure::{Failure, Outcome};
+use crate::goals::Judged;
+use crate::histogram::Histogram;
+use crate::number::Numbers;
+use crate::operation::{Operation, Phase};
+use crate::report::milliseconds;
+use crate::request::{self, Requests};
+use crate::{output, wire};
+
+/// Waiting claims of which one picks each task up.
+const PICKERS: usize = 16;
+/// How long a claim waits at most.
+const LONGEST_SECONDS: u32 = 30;
+
+/// Creates tasks one after the other: from the answer to the creation until a waiting claim has the task.
+pub(crate) async fn pickups(
+    (creating, waiting): (SocketAddr, SocketAddr),
+    count: u32,
+    numbers: &Rc<Numbers>,
+) -> Outcome<Histogram> {
+    let queue = Phase::Lifecycle.queue();
+    output::progress(&format!("{count} tasks for {PICKERS} waiting claims"));
+    let (sender, mut picked) = unbounded_channel();
+    let mut pickers = JoinSet::new();
+    for _ in 0..PICKERS {
+        let (client, requests) = (Client::connect(waiting).await?, Requests::new(waiting, queue));
+        let numbers = numbers.clone();
+        let claim = move || request::waiting_claim(waiting, queue, numbers.next_run(), LONGEST_SECONDS);
+        pickers.spawn_local(pick(client, requests, claim, sender.clone()));
+    }
+    let mut creator = Client::connect(creating).await?;
+    let mut requests = Requests::new(creating, queue);
+    let mut latency = Histogram::default();
+    for _ in 0..count {
+        let task = numbers.next_task();
+        let created = creator.send(requests.of(Operation::Create).fill(task, 0)).await?;
+        let (acknowledged, status) = (Instant::now(), created.status);
+        if status != 201 {
+            return Err(Failure::new(format!("a task could not be created: {status}")));
+        }
+        let at = pickup_of(task, &mut picked).await?;
+        // A claim may be answered before the creation is.
+        let nanoseconds = at.saturating_duration_since(acknowledged).as_nanos();
+        latency.record(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+    }
+    Ok(latency)
+}
+
+async fn pickup_of(task: u64, picked: &mut UnboundedReceiver<(u64, Instant)>) -> Outcome<Instant> {
+    match tokio::time::timeout(Duration::from_secs(u64::from(LONGEST_SECONDS)), picked.recv()).await {
+        Ok(Some((picked, at))) if picked == task => Ok(at),
+        other => Err(Failure::new(format!("task {task} was not picked up, but {other:?}"))),
+    }
+}
+
+/// One waiting claim after the other; each task is completed. Ends with the connection.
+async fn pick(
+    mut client: Client,
+    mut requests: Requests,
+    claim: impl Fn() -> Vec<u8>,
+    picked: UnboundedSender<(u64, Instant)>,
+) {
+    loop {
+        let claim = claim();
+        let Ok(answer) = client.send(&claim).await else { return };
+        let Some(task) = wire::claimed_task(answer.body) else { continue };
+        let run = wire::claimed_run(answer.body).unwrap_or_default();
+        if picked.send((task, Instant::now())).is_err() {
+            return;
+        }
+        if client.send(requests.of(Operation::Complete).fill(task, run)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The latencies, for people.
+pub(crate) fn text(latency: &Histogram) -> String {
+    let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| milliseconds(latency.quantile(share)));
+    let (max, count) = (milliseconds(latency.max()), latency.total());
+    format!(
+        "picked up after the answer to its creation, ms: p50 {p50}, p90 {p90}, p99 {p99}, max {max} ({count} tasks)"
+    )
+}
+
+/// The latencies, for machines.
+pub(crate) fn json(latency: &Histogram) -> Value {
+    json!({ "p50": latency.quantile(0.5), "p99": latency.quantile(0.99), "max": latency.max() })
+}
+
+/// How they stand to the goal.
+pub(crate) fn judge(latency: &Histogram, what: &str, must: f64) -> Judged {
+    #[allow(clippy::cast_precision_loss, reason = "nanoseconds far below 2^52")]
+    let p99 = latency.quantile(0.99) as f64 / 1e6;
+    Judged::at_most(18, what, p99, must, must)
+}
