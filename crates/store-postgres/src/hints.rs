@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use crate::notice::Notice;
 
-/// For how long another server is believed to have waiters after it said so; it says so about every second.
+/// For how long another server is believed to have waiters after it said so.
 const BELIEF: Duration = Duration::from_secs(5);
+/// How often it says so at most.
+const ANNOUNCEMENT: Duration = Duration::from_millis(900);
 
 /// Hints of this server on their way.
 #[derive(Default)]
@@ -22,6 +24,7 @@ pub(crate) struct Hints {
     /// Not yet told to other servers.
     outbox: Mutex<Notice>,
     others_wait_until: Mutex<Option<Instant>>,
+    announced_at: Mutex<Option<Instant>>,
     /// Told when there is something in the outbox.
     pub(crate) outgoing: Notify,
     /// Told when a look is due before its time.
@@ -71,6 +74,16 @@ impl Hints {
         self.tell_waiters(&claimable);
     }
 
+    /// Somebody waits here, and the others are to know. Not at each look: a look may be what another server asked all
+    /// of them for, and then each of them would tell all of them something.
+    pub(crate) fn somebody_waits(&self, now: Instant) {
+        let mut announced_at = locked(&self.announced_at);
+        if announced_at.is_none_or(|at| now.duration_since(at) >= ANNOUNCEMENT) {
+            *announced_at = Some(now);
+            self.announce.notify_one();
+        }
+    }
+
     fn others_wait(&self) -> bool {
         locked(&self.others_wait_until).is_some_and(|until| until > Instant::now())
     }
@@ -79,5 +92,22 @@ impl Hints {
     pub(crate) fn take_outgoing(&self) -> Option<Notice> {
         let notice = std::mem::take(&mut *locked(&self.outbox));
         (!notice.is_empty()).then_some(notice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn that_somebody_waits_is_not_announced_at_each_look() {
+        let (hints, now) = (Hints::default(), Instant::now());
+        let announced = [0, 1, 899, 900, 1_000, 1_800].map(|millis| {
+            hints.somebody_waits(now + Duration::from_millis(millis));
+            hints.announce.notified().now_or_never().is_some()
+        });
+        assert_eq!(announced, [true, false, false, true, false, true]);
     }
 }

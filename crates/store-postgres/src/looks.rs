@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_store::StoreError;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::chance;
 use crate::hints::Hints;
@@ -31,7 +31,7 @@ pub(crate) async fn keep(hints: Arc<Hints>, readers: Arc<Readers>) -> Infallible
         while hints.waiters.is_empty() {
             hints.waiters.arrival().await;
         }
-        hints.announce.notify_one();
+        hints.somebody_waits(Instant::now());
         let due = pause + Duration::from_micros(chance() % JITTER_MICROS);
         // Whoever asks for a look before its time asks for one at once.
         let asked = timeout(due, hints.look.notified()).await.is_ok();
@@ -63,7 +63,8 @@ async fn look(hints: &Hints, readers: &Readers) -> Result<(), StoreError> {
 async fn ask(session: &Session, lines: &Lines) -> Result<Vec<Option<usize>>, ReadError> {
     let queues: Vec<&str> = lines.iter().map(|(queue, _, _)| queue.as_str()).collect();
     let routes: Vec<&str> = lines.iter().map(|(_, route, _)| route.as_str()).collect();
-    let waiting: Vec<i64> = lines.iter().map(|line| i64::try_from(line.2).unwrap_or(i64::MAX)).collect();
+    // Where nobody rests, those who look want to know whether there is anything.
+    let waiting: Vec<i64> = lines.iter().map(|line| i64::try_from(line.2.max(1)).unwrap_or(i64::MAX)).collect();
     let rows = session.query(&sql::LOOK_FOR_WAITERS, &[&queues, &routes, &waiting]).await?;
     // Nobody is woken where nothing was answered.
     let mut seen = vec![Some(0); lines.len()];

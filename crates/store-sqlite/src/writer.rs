@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use taskqueue_core::lease;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::claimable::Claimable;
@@ -131,8 +132,8 @@ impl Writer {
             return batch.into_iter().for_each(|request| release(request, Err(StoreError::Unavailable)));
         }
         // The board holds what is committed, so that these are answered from there: workers that find nothing to do
-        // cost no transaction.
-        if batch.iter().all(|request| self.board.has_nothing_for(&request.command)) {
+        // cost no transaction. Not after an outage: whatever is heard first grants the credit.
+        if !self.was_out() && batch.iter().all(|request| self.board.has_nothing_for(&request.command)) {
             return batch.into_iter().for_each(|request| release(request, Ok(Answer::Claimed(None))));
         }
         batch.sort_by_key(|request| turn(&request.command));
@@ -142,6 +143,12 @@ impl Writer {
         for request in alone {
             self.serve_together(vec![request]);
         }
+    }
+
+    /// Whether leases are to be made good before anything else.
+    fn was_out(&self) -> bool {
+        let out = |last| lease::was_out(last, self.clock.now());
+        self.credit_seconds > 0 && self.board.last_scan_at.is_some_and(out)
     }
 
     /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
@@ -202,9 +209,9 @@ impl Writer {
 
     /// Compares what is pending with what is waited for.
     fn look_for_waiters(&self) {
-        for (queue, route, waiting) in self.waiters.lines() {
+        for (queue, route, _) in self.waiters.lines() {
             match self.board.queue(&queue) {
-                Some(key) => self.waiters.found(&queue, &route, self.board.pending(key, route.as_str()).min(waiting)),
+                Some(key) => self.waiters.found(&queue, &route, self.board.pending(key, route.as_str())),
                 None => self.waiters.queue_gone(&queue),
             }
         }

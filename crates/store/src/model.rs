@@ -280,8 +280,8 @@ impl Store for ModelStore {
         let answer = execute(&mut tx, &command, OUTAGE_CREDIT_SECONDS, &mut claimable);
         self.waiters.tell(&claimable);
         if claimable.is_everywhere() {
-            for (queue, route, waiting) in self.waiters.lines() {
-                self.waiters.found(&queue, &route, state.pending(&queue, &route).min(waiting));
+            for (queue, route, _) in self.waiters.lines() {
+                self.waiters.found(&queue, &route, state.pending(&queue, &route));
             }
         }
         answer

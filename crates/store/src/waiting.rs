@@ -86,7 +86,7 @@ impl Waiters {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// The routes at which somebody waits, and how many do.
+    /// The routes at which somebody waits, and how many of them rest.
     pub fn lines(&self) -> Vec<(QueueName, Route, usize)> {
         self.registry().lines()
     }
@@ -112,10 +112,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A look found nothing. Whether to wait now; otherwise something happened meanwhile, so look again.
-    #[must_use]
-    pub fn rest(&mut self) -> bool {
-        self.waiters.registry().rest(self.ticket)
+    /// A look found nothing. If something happened meanwhile, the waiter does not rest: it is woken already.
+    pub fn rest(&mut self) {
+        let _ = self.waiters.registry().rest(self.ticket);
     }
 
     /// Waits to be woken. May be dropped and called again.

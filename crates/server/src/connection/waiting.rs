@@ -83,10 +83,11 @@ pub(super) async fn wait(patient: Patient, io: &mut Io, stop: &mut watch::Receiv
             pending::<()>().await;
         };
         select! {
+            // A client that has gone is noticed before its request goes on and takes something for it.
             biased;
+            () = watch => None,
             answer = answer => Some(answer),
             _ = stop.wait_for(|stop| *stop == Stop::Abort) => None,
-            () = watch => None,
         }
     };
     io.unread([stand_in, &more].concat().into());
@@ -104,5 +105,37 @@ fn stand_in(version: Version, headers: &HeaderMap) -> &'static [u8] {
         Version::HTTP_10 => b"POST / HTTP/1.0\r\n\r\n",
         _ if says("close") => b"POST / HTTP/1.1\r\nconnection: close\r\n\r\n",
         _ => b"POST / HTTP/1.1\r\n\r\n",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::listener::Stream;
+
+    #[tokio::test]
+    async fn that_a_client_has_gone_is_seen_before_its_request_goes_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        drop(client);
+        assert_eq!(server.peek(&mut [0]).await.unwrap(), 0);
+
+        let presence = Presence::default();
+        let asked = presence.clone();
+        let answering = Box::pin(async move {
+            let gone = select! {
+                biased;
+                () = asked.gone() => true,
+                () = std::future::ready(()) => false,
+            };
+            Response::new(Body::from(gone.to_string()))
+        });
+        let patient = Patient { answering, presence, stand_in: b"" };
+        let (mut io, (_run, mut stop)) = (Io::new(Stream::Tcp(server)), watch::channel(Stop::Run));
+        let answer = wait(patient, &mut io, &mut stop).await.unwrap();
+        assert_eq!(axum::body::to_bytes(answer.into_body(), 9).await.unwrap(), "true");
     }
 }

@@ -22,8 +22,8 @@ enum Rested {
     Over,
 }
 
-/// Claims by `look`, waiting until `over` is done if there is nothing. `over` is polled only while the waiter rests:
-/// its first poll tells that there was nothing at first.
+/// Claims by `look`, waiting until `over` is done if there is nothing. `over` is polled only between two looks: its
+/// first poll tells that there was nothing at first.
 ///
 /// A failure of the storage at the first look is answered at once, as for everybody; later ones only when the time is
 /// over. Between two looks nothing is under way: whoever drops this while it rests takes no task.
@@ -38,9 +38,7 @@ pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
         match look().await {
             Ok(Answer::Claimed(None)) => {
                 looked = true;
-                if !waiter.rest() {
-                    continue;
-                }
+                waiter.rest();
                 // The server may have begun to stop during the look, when there was nobody to wake.
                 let over = waiter.is_over() || until(waiter.woken(), over.as_mut()).await == Rested::Over;
                 if over || waiter.is_over() {
@@ -62,14 +60,15 @@ pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
     }
 }
 
-/// Waits for the one or the other; being woken comes first.
+/// Waits for the one or the other. That it is over comes first: a client that has gone takes nothing, and who is woken again
+/// and again, always too late, does not wait for ever. What it was woken by goes to the next one.
 async fn until(woken: impl Future<Output = ()>, mut over: Pin<&mut impl Future<Output = ()>>) -> Rested {
     let mut woken = pin!(woken);
     poll_fn(|context| {
-        if woken.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Rested::Woken);
+        if over.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Rested::Over);
         }
-        over.as_mut().poll(context).map(|()| Rested::Over)
+        woken.as_mut().poll(context).map(|()| Rested::Woken)
     })
     .await
 }

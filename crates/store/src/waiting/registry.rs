@@ -174,11 +174,11 @@ impl Registry {
         all.into_iter().filter_map(|ticket| self.wake(ticket, None)).collect()
     }
 
-    /// The routes at which somebody rests, and how many.
+    /// The routes at which somebody waits, and how many of them rest. Also where all of them look: what is found there
+    /// they may have missed.
     pub fn lines(&self) -> Vec<(QueueName, Route, usize)> {
         let lines = self.queues.iter().flat_map(|(queue, lines)| lines.iter().map(move |line| (queue, line)));
-        let waiting = lines.filter(|(_, (_, line))| !line.resting.is_empty());
-        waiting.map(|(queue, (route, line))| (queue.clone(), route.clone(), line.resting.len())).collect()
+        lines.map(|(queue, (route, line))| (queue.clone(), route.clone(), line.resting.len())).collect()
     }
 
     /// How many there are.
@@ -192,9 +192,10 @@ impl Registry {
     }
 }
 
-/// Whether whoever took this task has done what a hint was for. Where the hint does not say which, any task counts.
+/// Whether whoever took this task has done what a hint was for. Where the hint does not say which task it is about, nobody
+/// knows: this one may be of a run that was active before, and then the other is still there.
 fn is_settled(hint: &Hint, took: Option<TaskId>) -> bool {
-    took.is_some_and(|took| hint.task.is_none_or(|task| task == took))
+    took.is_some() && hint.task == took
 }
 
 #[cfg(test)]

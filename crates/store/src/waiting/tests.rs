@@ -1,9 +1,12 @@
 //! Waiting claims over stores that fail, in paused time.
 
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -84,7 +87,7 @@ async fn a_wait_whose_end_comes_together_with_a_wake_up_still_ends() {
             let store = Arc::clone(&store);
             tokio::spawn(async move { claim(waiter, || store.write(claim_command("q", "default", run)), over).await })
         };
-        while store.waiters().lines().is_empty() {
+        while store.waiters().lines().first().is_none_or(|line| line.2 != 1) {
             tokio::task::yield_now().await;
         }
         // Woken in vain at the very moment at which the time is over.
@@ -92,4 +95,37 @@ async fn a_wait_whose_end_comes_together_with_a_wake_up_still_ends() {
         store.waiters().found(&queue("q"), &route("default"), 1);
         assert_eq!(waiting.await.unwrap(), Ok(Answer::Claimed(None)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_always_comes_too_late_does_not_wait_longer_than_it_wanted() {
+    let store = store().await;
+    let (begun, waiter) = (Instant::now(), enter(&store).unwrap());
+    let look = || async {
+        sleep_until(Instant::now() + Duration::from_millis(10)).await;
+        store.waiters().found(&queue("q"), &route("default"), 1);
+        Ok(Answer::Claimed(None))
+    };
+    let over = sleep_until(begun + Duration::from_secs(1));
+    let answer = timeout(Duration::from_secs(60), claim(waiter, look, over)).await;
+    assert_eq!((answer, begun.elapsed().as_secs()), (Ok(Ok(Answer::Claimed(None))), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_wait_is_over_when_it_is_woken_takes_nothing_and_passes_the_task_on() {
+    let store = store().await;
+    let (gone, over) = oneshot::channel::<()>();
+    let patient = |run, over: Pin<Box<dyn Future<Output = ()> + Send>>| {
+        let (store, waiter) = (Arc::clone(&store), enter(&store).unwrap());
+        tokio::spawn(async move { claim(waiter, || store.write(claim_command("q", "default", run)), over).await })
+    };
+    let first = patient(1, Box::pin(async { drop(over.await) }));
+    let second = patient(2, Box::pin(pending()));
+    while store.waiters().lines().first().is_none_or(|line| line.2 != 2) {
+        tokio::task::yield_now().await;
+    }
+    gone.send(()).unwrap();
+    store.write(create("q", 1, Definition::default())).await.unwrap();
+    assert_eq!(first.await.unwrap(), Ok(Answer::Claimed(None)));
+    assert!(matches!(second.await.unwrap(), Ok(Answer::Claimed(Some(_)))));
 }
