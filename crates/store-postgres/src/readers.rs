@@ -27,6 +27,8 @@ const LONG: usize = CONNECTIONS - 2;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a long read may take; no request takes more than 30 seconds in all.
 const LONG_PATIENCE: Duration = Duration::from_secs(25);
+/// How long after a request to stop a read another one is sent.
+const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Begins a snapshot. Its settings end with it, because a pooler may give the connection to others in between. Filters
 /// are looked at once, so compiling them costs more than it gains.
@@ -277,10 +279,14 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let (Some(session), Ok(runtime)) = (self.session.take(), Handle::try_current()) else { return };
-        let cancel = self.shared.source.cancel(session.client().cancel_token());
+        let cancel = || self.shared.source.cancel(session.client().cancel_token());
+        // A request to stop that overtakes the statement stops nothing, so another one follows when it must have begun.
+        let (first, second) = (cancel(), cancel());
         let turn = Arc::clone(&self.turn);
         runtime.spawn(async move {
-            cancel.await;
+            first.await;
+            tokio::time::sleep(CANCEL_AGAIN).await;
+            second.await;
             drop((session, turn));
         });
     }
