@@ -27,6 +27,8 @@ pub(crate) struct Claimed {
 /// One run id and what is known of it.
 struct Attempt {
     run_id: RunId,
+    /// Whether a claim failed, so that what the next one gives is to be confirmed.
+    is_repeated: bool,
     /// Whether an answer got lost, so that a task may be ours without our knowing.
     in_doubt: bool,
 }
@@ -57,26 +59,33 @@ impl Shared {
             return Some(*claimed);
         }
         self.vacate();
-        let mut stop = self.stop.subscribe();
-        let _turn = tokio::select! {
-            biased;
-            _ = reached(&mut stop, Stop::Finish) => return None,
-            turn = self.turn.lock() => turn,
-        };
-        self.wait_for_claim(attempt, &mut stop).await
+        let claimed = self.wait_for_claim(&mut attempt).await;
+        if claimed.is_none() && attempt.in_doubt {
+            self.settle(&attempt).await;
+        }
+        claimed
     }
 
-    /// Asks again and again, leaving the waiting to the server where it offers that.
-    async fn wait_for_claim(&self, mut attempt: Attempt, stop: &mut watch::Receiver<Stop>) -> Option<Claimed> {
-        let mut backoff = Backoff::new(self.settings.pace.pauses);
+    /// Asks again and again, leaving the waiting to the server where it offers that. Only one slot at a time has its turn to
+    /// wait; one that may have a task without knowing does not let that lie until then.
+    async fn wait_for_claim(&self, attempt: &mut Attempt) -> Option<Claimed> {
+        let (mut backoff, mut stop) = (Backoff::new(self.settings.pace.pauses), self.stop.subscribe());
+        let mut turn = None;
         loop {
+            if turn.is_none() && !attempt.in_doubt {
+                turn = tokio::select! {
+                    biased;
+                    _ = reached(&mut stop, Stop::Finish) => return None,
+                    turn = self.turn.lock() => Some(turn),
+                };
+            }
             let left = self.idle_left();
             if left == Some(Duration::ZERO) {
-                self.end(End::Idle);
+                self.end(if self.contact.is_lost() { End::OutOfContact } else { End::Idle });
                 return None;
             }
             let wait = left.unwrap_or(Duration::MAX).min(self.settings.pace.wait);
-            let least = match self.ask(&mut attempt, Some(wait)).await {
+            let least = match self.ask(attempt, turn.is_some().then_some(wait)).await {
                 Asked::Got(claimed) => {
                     self.occupy();
                     return Some(*claimed);
@@ -86,13 +95,14 @@ impl Shared {
                     backoff.reset();
                     continue;
                 }
+                Asked::Nothing { .. } if turn.is_none() => continue,
                 Asked::Nothing { waited: false } => Duration::ZERO,
                 Asked::Failed { asked_pause } => asked_pause,
             };
             let pause = backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX));
             tokio::select! {
                 biased;
-                _ = reached(stop, Stop::Finish) => return None,
+                _ = reached(&mut stop, Stop::Finish) => return None,
                 () = sleep(pause) => {}
             }
         }
@@ -105,7 +115,7 @@ impl Shared {
         let answer = tokio::select! {
             biased;
             _ = reached(&mut stop, Stop::Finish) => {
-                self.settle(attempt).await;
+                attempt.in_doubt = true;
                 return Asked::Stopped;
             }
             answer = self.claim(attempt.run_id, wait) => answer,
@@ -115,6 +125,7 @@ impl Shared {
             Err(error) => return self.failed(attempt, error),
         };
         self.contact.made(&*self.listener);
+        attempt.in_doubt = false;
         let Some(claim) = answer.claim else {
             *attempt = match self.fresh() {
                 Some(fresh) => fresh,
@@ -127,7 +138,11 @@ impl Shared {
             self.give_back(&claimed.claim).await;
             return Asked::Stopped;
         }
-        if attempt.in_doubt { self.confirm(attempt, claimed, &mut stop).await } else { Asked::Got(Box::new(claimed)) }
+        if attempt.is_repeated {
+            self.confirm(attempt, claimed, &mut stop).await
+        } else {
+            Asked::Got(Box::new(claimed))
+        }
     }
 
     async fn claim(&self, run_id: RunId, wait: Option<Duration>) -> Result<ClaimAnswer, Error> {
@@ -148,7 +163,8 @@ impl Shared {
             return self.with_another_run(attempt);
         }
         self.contact.lost(&*self.listener, &error);
-        attempt.in_doubt = true;
+        attempt.is_repeated = true;
+        attempt.in_doubt |= !matches!(error, Error::Transport { may_have_arrived: false, .. });
         Asked::Failed { asked_pause: asked_pause(&error) }
     }
 
@@ -195,7 +211,12 @@ impl Shared {
     /// A claim was broken off at an unknown moment: if it took a task, that goes back now and not when its lease ends. If
     /// nothing was taken and a task has become pending just now, that one is taken and given back, which does no harm.
     async fn settle(&self, attempt: &Attempt) {
-        let again = timeout(SETTLE, self.claim(attempt.run_id, None)).await;
+        let mut stop = self.stop.subscribe();
+        let again = tokio::select! {
+            biased;
+            again = timeout(SETTLE, self.claim(attempt.run_id, None)) => again,
+            _ = reached(&mut stop, Stop::Kill) => return,
+        };
         if let Ok(Ok(ClaimAnswer { claim: Some(claim), .. })) = again {
             self.give_back(&claim).await;
         }
@@ -209,7 +230,7 @@ impl Shared {
 
     fn fresh(&self) -> Option<Attempt> {
         match ids::run_id() {
-            Ok(run_id) => Some(Attempt { run_id, in_doubt: false }),
+            Ok(run_id) => Some(Attempt { run_id, is_repeated: false, in_doubt: false }),
             Err(error) => {
                 self.end(End::Broken(error.to_string()));
                 None

@@ -49,7 +49,7 @@ pub enum Event<'a> {
         run_id: RunId,
         /// How.
         ending: &'a Ending,
-        /// From claim to end.
+        /// From its beginning to the answer to its report.
         took: Duration,
     },
     /// Calls began to fail. They are repeated; nothing that runs is stopped.
@@ -97,6 +97,10 @@ pub(crate) struct Contact {
 }
 
 impl Contact {
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn lost(&self, listener: &dyn Listener, error: &Error) {
         if !self.is_lost.swap(true, Ordering::Relaxed) {
             listener.hear(&Event::OutOfContact(error));

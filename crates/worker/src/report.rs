@@ -54,7 +54,7 @@ impl Reporter<'_> {
     /// that is known the report is kept on disk.
     pub(crate) async fn deliver(&self, run: &RunOf, report: Report, stop: &mut watch::Receiver<Stop>) -> Delivery {
         let (mut report, mut backoff) = (report, Backoff::new(self.pauses));
-        self.spool.keep(run, &report, self.listener);
+        self.spool.keep(run, &report, self.listener).await;
         loop {
             let sent = tokio::select! {
                 biased;
@@ -63,14 +63,14 @@ impl Reporter<'_> {
             };
             let Err(error) = sent else {
                 self.contact.made(self.listener);
-                self.spool.forget(run);
+                self.spool.forget(run).await;
                 return Delivery::Taken(report);
             };
             match instead(report, error) {
                 Next::Again(same, error) => {
                     report = same;
                     self.contact.lost(self.listener, &error);
-                    self.spool.make_durable(run);
+                    self.spool.make_durable(run).await;
                     tokio::select! {
                         biased;
                         _ = reached(stop, Stop::Kill) => return Delivery::Left,
@@ -79,10 +79,10 @@ impl Reporter<'_> {
                 }
                 Next::Other(other) => {
                     report = other;
-                    self.spool.keep(run, &report, self.listener);
+                    self.spool.keep(run, &report, self.listener).await;
                 }
                 Next::Over(error) => {
-                    self.spool.forget(run);
+                    self.spool.forget(run).await;
                     return Delivery::Refused(error);
                 }
             }

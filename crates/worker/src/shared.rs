@@ -25,6 +25,8 @@ pub enum End {
     Stopped,
     /// Nothing was to be done for as long as it was to wait.
     Idle,
+    /// The same, but because the server could not be asked.
+    OutOfContact,
     /// It has run as many tasks as it was to.
     MaxTasks,
     /// So many runs failed in a row.

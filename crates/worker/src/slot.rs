@@ -61,6 +61,8 @@ impl Slot {
         let Claimed { claim, since } = claimed;
         let Shared { client, contact, listener, settings, .. } = &*self.shared;
         let run = RunOf { queue: settings.queue.clone(), task_id: claim.task.id, run_id: claim.run_id };
+        // Not since the claim was sent, which may have waited for its task for most of a minute.
+        let begun = Instant::now();
         listener.hear(&Event::Started { slot: self.number, claim: &claim });
         let (orders, told) = watch::channel(Order::Run);
         let (handler, slot, worker_id) = (Arc::clone(&self.handler), self.number, self.worker_id);
@@ -77,7 +79,7 @@ impl Slot {
             },
         };
         self.shared.ended(&ending);
-        let (task_id, run_id, took) = (run.task_id, run.run_id, since.elapsed());
+        let (task_id, run_id, took) = (run.task_id, run.run_id, begun.elapsed());
         listener.hear(&Event::Ended { slot, task_id, run_id, ending: &ending, took });
         ending
     }

@@ -4,12 +4,18 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use taskqueue_client::{Failure, JsonObject, QueueName, RunId, TaskId};
 use taskqueue_core::json::{Value, parse, write_string};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::events::{Event, Listener};
 use crate::report::{Report, RunOf};
+
+/// How long a disk may take. One that is far away may hang for hours, and the server should not have to wait for it.
+pub(crate) const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where undelivered reports are kept, and of which server.
 #[derive(Clone, Debug)]
@@ -35,25 +41,28 @@ impl Spool {
     }
 
     /// Keeps a report. That this fails is no reason not to report; it is told.
-    pub(crate) fn keep(&self, run: &RunOf, report: &Report, listener: &dyn Listener) {
+    pub(crate) async fn keep(&self, run: &RunOf, report: &Report, listener: &dyn Listener) {
         let Some(place) = &self.0 else { return };
-        if let Err(error) = place.write(run, report) {
+        let (file, text) = (place.file(run.run_id), text(&place.url, run, report));
+        if let Err(error) = in_time(move || write(&file, &text)).await {
             let text = format!("the report cannot be kept in {}: {error}", place.folder.display());
             listener.hear(&Event::Note { task_id: Some(run.task_id), text: &text });
         }
     }
 
     /// Makes a report survive a power cut, now that it may have to wait for long.
-    pub(crate) fn make_durable(&self, run: &RunOf) {
+    pub(crate) async fn make_durable(&self, run: &RunOf) {
         let Some(place) = &self.0 else { return };
+        let file = place.file(run.run_id);
         // What cannot be synced is still kept as well as this disk can.
-        drop(File::open(place.file(run.run_id)).and_then(|file| file.sync_all()));
+        drop(in_time(move || File::open(file)?.sync_all()).await);
     }
 
     /// Forgets a report that is settled. A file that stays is delivered again, which has no effect.
-    pub(crate) fn forget(&self, run: &RunOf) {
+    pub(crate) async fn forget(&self, run: &RunOf) {
         if let Some(place) = &self.0 {
-            drop(fs::remove_file(place.file(run.run_id)));
+            let file = place.file(run.run_id);
+            drop(in_time(move || fs::remove_file(file)).await);
         }
     }
 
@@ -72,19 +81,6 @@ impl Spool {
 impl Place {
     fn file(&self, run_id: RunId) -> PathBuf {
         self.folder.join(format!("{run_id}.json"))
-    }
-
-    /// Written aside and renamed, so that nobody reads half of it.
-    fn write(&self, run: &RunOf, report: &Report) -> io::Result<()> {
-        let file = self.file(run.run_id);
-        let aside = file.with_extension("new");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        // Results are nobody else's business.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&aside)?.write_all(&text(&self.url, run, report))?;
-        fs::rename(aside, file)
     }
 
     fn read(&self, file: &Path) -> Option<(RunOf, Report)> {
@@ -106,6 +102,26 @@ impl Place {
         };
         Some((run, report))
     }
+}
+
+/// Does something with the disk off the threads that keep the leases of all slots, and does not wait for it for ever.
+async fn in_time(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    match timeout(DISK_PATIENCE, spawn_blocking(work)).await {
+        Ok(done) => done.unwrap_or_else(|error| Err(error.into())),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer")),
+    }
+}
+
+/// Written aside and renamed, so that nobody reads half of it.
+fn write(file: &Path, text: &[u8]) -> io::Result<()> {
+    let aside = file.with_extension("new");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    // Results are nobody else's business.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&aside)?.write_all(text)?;
+    fs::rename(aside, file)
 }
 
 fn text(url: &str, run: &RunOf, report: &Report) -> Vec<u8> {
@@ -193,35 +209,35 @@ mod tests {
         reports
     }
 
-    #[test]
-    fn what_is_kept_is_found_again_until_it_is_forgotten() {
+    #[tokio::test]
+    async fn what_is_kept_is_found_again_until_it_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(folder.path(), "http://a").unwrap();
         for (run, report) in reports() {
-            spool.keep(&run, &report, &());
-            spool.make_durable(&run);
+            spool.keep(&run, &report, &()).await;
+            spool.make_durable(&run).await;
         }
         let again = Spool::open(folder.path(), "http://a").unwrap();
         assert_eq!(sorted(again.left_over()), reports());
-        spool.forget(&run(2));
-        spool.forget(&run(2));
+        spool.forget(&run(2)).await;
+        spool.forget(&run(2)).await;
         assert_eq!(again.left_over().len(), 3);
     }
 
-    #[test]
-    fn reports_for_another_server_and_files_of_others_are_left_alone() {
+    #[tokio::test]
+    async fn reports_for_another_server_and_files_of_others_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(folder.path(), "http://a").unwrap();
-        spool.keep(&run(1), &Report::Unclaim, &());
+        spool.keep(&run(1), &Report::Unclaim, &()).await;
         fs::write(folder.path().join("undelivered/half.json"), "{\"url\":\"http://b\"").unwrap();
         assert!(Spool::open(folder.path(), "http://b").unwrap().left_over().is_empty());
         assert_eq!(spool.left_over().len(), 1);
     }
 
-    #[test]
-    fn without_a_run_directory_nothing_is_kept() {
+    #[tokio::test]
+    async fn without_a_run_directory_nothing_is_kept() {
         let spool = Spool::none();
-        spool.keep(&run(1), &Report::Unclaim, &());
+        spool.keep(&run(1), &Report::Unclaim, &()).await;
         assert!(spool.left_over().is_empty());
     }
 }

@@ -90,7 +90,7 @@ async fn deliver(shared: Arc<Shared>, mut waiting: Vec<(RunOf, Report)>) {
         let mut still = Vec::new();
         for (run, kept) in waiting {
             let Err(error) = report::send(&shared.client, &run, &kept).await else {
-                shared.spool.forget(&run);
+                shared.spool.forget(&run).await;
                 shared.listener.hear(&Event::LeftOver { task_id: run.task_id, refused: None });
                 continue;
             };
@@ -101,7 +101,7 @@ async fn deliver(shared: Arc<Shared>, mut waiting: Vec<(RunOf, Report)>) {
                 }
                 Next::Other(other) => still.push((run, other)),
                 Next::Over(error) => {
-                    shared.spool.forget(&run);
+                    shared.spool.forget(&run).await;
                     let refused = error.to_string();
                     shared.listener.hear(&Event::LeftOver { task_id: run.task_id, refused: Some(&refused) });
                 }

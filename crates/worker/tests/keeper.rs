@@ -147,6 +147,9 @@ impl Subject {
     fn wait_for_requests(&self, count: usize) {
         eventually("requests", || (self.count() >= count).then_some(()));
         assert_eq!(self.count(), count);
+        // What comes within 50 milliseconds is the same request.
+        let heard = Instant::now();
+        eventually("the next moment", || (heard.elapsed() > Duration::from_millis(60)).then_some(()));
     }
 
     /// Waits for the end of the keeper, after which nothing may be alive if it ended in order.

@@ -31,7 +31,8 @@ Whatever the command leaves running is stopped. The first Ctrl-C or SIGTERM stop
 lets tasks finish, the second gives them back, the third kills.
 
 Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
-2 wrong arguments, 3 ended with reports that the server has not taken.";
+2 wrong arguments, 3 ended with reports that the server has not taken, or idle because it did not
+answer.";
 
 /// How to work.
 #[derive(Debug, Args)]

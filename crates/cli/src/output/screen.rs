@@ -46,6 +46,7 @@ impl Screen {
             is_one_terminal: has_status && io::stdout().is_terminal(),
             status: String::new(),
             at_line_start: true,
+            has_title: false,
         };
         let thread = std::thread::Builder::new().name("tq-screen".to_owned());
         // Without a thread nothing is shown; the tasks are run all the same.
@@ -71,12 +72,15 @@ impl Screen {
     /// Writes what is left, as long as somebody takes it.
     pub(crate) async fn close(self) {
         let Some(thread) = self.thread else { return };
-        let closed = self.papers.send(Paper::Close).await;
-        drop((self.chunks, self.papers));
-        if closed.is_ok() {
-            let joined = tokio::task::spawn_blocking(move || thread.join());
-            drop(tokio::time::timeout(LAST_LINES, joined).await);
-        }
+        let closing = async {
+            // There is no room for this either while nobody takes the lines before it.
+            let closed = self.papers.send(Paper::Close).await;
+            drop((self.chunks, self.papers));
+            if closed.is_ok() {
+                drop(tokio::task::spawn_blocking(move || thread.join()).await);
+            }
+        };
+        drop(tokio::time::timeout(LAST_LINES, closing).await);
     }
 }
 
@@ -106,6 +110,8 @@ struct Writer {
     status: String,
     /// Whether the next character begins a line; otherwise there is no room for the status.
     at_line_start: bool,
+    /// Whether the title of the window is ours.
+    has_title: bool,
 }
 
 impl Writer {
@@ -138,8 +144,11 @@ impl Writer {
         });
     }
 
+    /// Writes the output that is under way now. What comes meanwhile has to wait: a child that never pauses would keep all
+    /// lines back.
     fn drain(&mut self, chunks: &mut Receiver<Chunk>) {
-        while let Ok(chunk) = chunks.try_recv() {
+        for _ in 0..chunks.len() {
+            let Ok(chunk) = chunks.try_recv() else { return };
             self.chunk(&chunk);
         }
     }
@@ -176,13 +185,19 @@ impl Writer {
         }
     }
 
-    fn draw(&self) {
+    fn draw(&mut self) {
+        if self.has_title && self.at_line_start {
+            // It would go on to tell of a moment that is long over.
+            self.has_title = false;
+            drop(write!(io::stderr(), "\x1b]2;\x07"));
+        }
         if !self.has_status || self.status.is_empty() {
             return;
         }
         let columns = terminal::columns(&io::stderr()).unwrap_or(80);
         let text = cut(&self.status, columns.saturating_sub(1));
         // Where a child is in the middle of a line (a progress bar, a prompt) only the title of the window is ours.
+        self.has_title = !self.at_line_start;
         drop(if self.at_line_start {
             write!(io::stderr(), "{text}")
         } else {
@@ -206,4 +221,22 @@ fn put(mut out: impl Write, chunk: &Chunk, is_shared: bool) -> io::Result<()> {
         out.write_all(&chunk.bytes)?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A terminal that was stopped while there was much to tell.
+    #[tokio::test]
+    async fn a_screen_that_takes_nothing_any_more_does_not_hold_up_the_end() {
+        let (chunks, _chunks_in) = mpsc::channel(1);
+        let (papers, _papers_in) = mpsc::channel(1);
+        let (_never, stuck) = std::sync::mpsc::channel::<()>();
+        let thread = Some(std::thread::spawn(move || _ = stuck.recv()));
+        let screen = Screen { chunks, papers, thread };
+        screen.board().line("the last that fits".to_owned(), false);
+        let closed = tokio::time::timeout(2 * LAST_LINES, screen.close()).await;
+        assert!(closed.is_ok(), "the end waits for the screen");
+    }
 }

@@ -1,11 +1,12 @@
 //! How a command ends, and what becomes of its task.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::server::{Server, task_id};
-use crate::support::Setup;
+use crate::support::{Setup, until};
 
 /// Runs the tasks 1 to `count` with a script that gets the argument `x` of each; gives them as they are then.
 fn tasks_after(server: &Server, count: usize, script: &str) -> Vec<Value> {
@@ -161,4 +162,25 @@ fn a_failure_of_a_task_that_is_as_large_as_tasks_can_be_is_still_reported() {
     server.create_once(1, json!({"x": "1", "filling": filling}));
     let tasks = tasks_after(&server, 1, "head -c 100000 /dev/zero | tr '\\0' y >&2; exit 3");
     assert_eq!((&tasks[0]["status"], &tasks[0]["last_error"]["type"]), (&json!("failed"), &json!("ExitCode")));
+}
+
+#[test]
+fn the_time_of_a_run_does_not_count_the_wait_for_its_task() {
+    let server = Server::start();
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("true", &[]);
+    until("its observation", || server.workers().len() == 1);
+    let idle = Instant::now();
+    until("a while without a task", || idle.elapsed() > Duration::from_secs(3));
+    server.create_once(1, json!({}));
+    let said = worker.finish_well();
+    let told = said.split("succeeded t_000000000001 after ").nth(1).and_then(|rest| rest.split(' ').next());
+    assert!(told.unwrap().parse::<f64>().unwrap() < 3.0, "{said}");
+}
+
+#[test]
+fn a_name_that_no_program_can_have_is_charged_to_the_task_and_not_to_every_worker_in_turn() {
+    let server = Server::start();
+    server.create_once(1, json!({"program": "x".repeat(5000)}));
+    Setup::new(&server).flags("--max-tasks 1").start(&["%{program}"]).finish_well();
+    assert_eq!(server.task(1)["last_error"]["type"], "CommandNotExecutable");
 }

@@ -138,3 +138,23 @@ fn output_that_is_no_text_is_kept_as_it_is_and_reported_as_text() {
     let traceback = server.task(1)["last_error"]["traceback"].as_str().unwrap().to_owned();
     assert!(traceback.starts_with("e\u{fffd}") && traceback.ends_with("!\n"), "{traceback:?}");
 }
+
+#[test]
+fn a_command_that_never_stops_talking_does_not_drown_the_lines_of_the_worker() {
+    let server = Server::start();
+    server.create_once(1, json!({"talks": true}));
+    let flood = Setup::new(&server).flags("--jobs 2");
+    let mut worker = flood.start_to(
+        File::options().write(true).open("/dev/null").unwrap(),
+        &["sh", "-c", "if $1; then echo > begun; exec yes; fi", "sh", "%{talks}"],
+    );
+    worker.wait_for_file("begun");
+    for n in 2..=4 {
+        server.create_once(n, json!({"talks": false}));
+        worker.wait_for_line(&format!("succeeded {}", crate::server::task_id(n)));
+    }
+    worker.signal(rustix::process::Signal::TERM);
+    worker.wait_for_line("may finish");
+    worker.signal(rustix::process::Signal::TERM);
+    worker.finish_well();
+}

@@ -124,3 +124,12 @@ fn ignored_hangups_stay_ignored() {
     let said = worker.finish_well();
     assert!(!said.contains("stopping"), "{said}");
 }
+
+#[test]
+fn a_worker_that_ends_without_having_reached_the_server_does_not_say_that_there_was_nothing_to_do() {
+    let mut server = Server::start();
+    server.kill();
+    let ended = Setup::new(&server).flags("--idle-timeout 1").sh("true", &[]).finish();
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("ended (the server was not reached)"), "{ended:?}");
+}

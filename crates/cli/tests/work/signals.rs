@@ -117,6 +117,19 @@ fn a_signal_to_the_whole_group_is_one_request() {
 }
 
 #[test]
+fn timeout_which_signals_twice_asks_once() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).under(&["timeout", "1000"]).sh(WAITS, &[]);
+    worker.wait_for_file("begun");
+    worker.signal(Signal::TERM);
+    worker.wait_for_line("may finish");
+    worker.write("go");
+    let ended = worker.finish();
+    assert!(ended.stderr.contains("ended (stopped): 1 succeeded, 0 failed"), "{ended:?}");
+}
+
+#[test]
 fn nothing_survives_a_worker_that_is_killed() {
     let server = Server::start();
     let script = format!("setsid sh -c 'setsid sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &'; {STUBBORN}");

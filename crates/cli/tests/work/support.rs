@@ -159,8 +159,11 @@ impl Worker {
         Pid::from_raw(found.unwrap().pid).unwrap()
     }
 
-    /// Sends a signal as a person or a service does: to what was started.
+    /// Sends a signal as a person or a service does: to what was started, and not within 50 milliseconds of the one before,
+    /// which would be the same request.
     pub(crate) fn signal(&self, signal: Signal) {
+        let asked = Instant::now();
+        until("the next moment", || asked.elapsed() > Duration::from_millis(60));
         kill_process(self.keeper(), signal).unwrap();
     }
 

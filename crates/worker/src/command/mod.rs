@@ -12,11 +12,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskqueue_client::{QueueName, Route};
 use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use self::folder::RunFolder;
 use crate::events::{Event, Listener};
 use crate::handler::{Handler, Outcome, Run};
 use crate::process::{Chunk, Launch, Output, Processes, WindowSize};
+use crate::spool::DISK_PATIENCE;
 use crate::template::Template;
 
 /// How much of a child's output is kept unless said otherwise: enough for days of progress bars.
@@ -84,11 +87,13 @@ impl Command {
 
 #[async_trait]
 impl Handler for Command {
-    async fn run(&self, run: Run) -> Outcome {
-        let task = &run.claim.task;
-        let folder = match RunFolder::create(&self.settings.run_dir, task.id, run.claim.run_id, &task.args) {
-            Ok(folder) => folder,
-            Err(error) => return Outcome::Unable(format!("the run directory cannot be written: {error}")),
+    async fn run(&self, mut run: Run) -> Outcome {
+        let (run_dir, task, run_id) = (self.settings.run_dir.clone(), run.claim.task.clone(), run.claim.run_id);
+        let making = move || RunFolder::create(&run_dir, task.id, run_id, &task.args);
+        let folder = match unless_told_to_end(&mut run, making).await {
+            None => return Outcome::Stopped,
+            Some(Ok(folder)) => folder,
+            Some(Err(error)) => return Outcome::Unable(format!("the run directory cannot be written: {error}")),
         };
         let launch = match self.launch(&run, &folder) {
             Ok(launch) => launch,
@@ -99,10 +104,20 @@ impl Handler for Command {
             Err(error) => ending::not_started(&program, &error),
             Ok(ended) => {
                 for text in [&ended.log_note, &ended.process_note].into_iter().flatten() {
-                    self.listener.hear(&Event::Note { task_id: Some(task.id), text });
+                    self.listener.hear(&Event::Note { task_id: Some(run.claim.task.id), text });
                 }
-                ending::of(&ended, &folder)
+                unless_told_to_end(&mut run, move || ending::of(&ended, &folder)).await.unwrap_or(Outcome::Stopped)
             }
         }
+    }
+}
+
+/// Does something with the disk off the threads that keep the leases of all slots. Nothing when the run is to end and the disk
+/// does not answer.
+async fn unless_told_to_end<T: Send + 'static>(run: &mut Run, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = spawn_blocking(work) => done.ok(),
+        () = async { run.told_to_end().await; sleep(DISK_PATIENCE).await } => None,
     }
 }

@@ -33,8 +33,12 @@ pub enum StartError {
 
 impl StartError {
     fn new(program: &OsString, error: io::Error) -> Self {
-        // What execve(2) says of files that are no program; std has no kinds for it.
-        const EXEC_FORMAT: i32 = rustix::io::Errno::NOEXEC.raw_os_error();
+        // What execve(2) says of what is no program, which no other machine and no later moment will change.
+        const NO_PROGRAM: [i32; 3] = [
+            rustix::io::Errno::NOEXEC.raw_os_error(),
+            rustix::io::Errno::NAMETOOLONG.raw_os_error(),
+            rustix::io::Errno::LOOP.raw_os_error(),
+        ];
         let name = program.to_string_lossy().into_owned();
         match error.kind() {
             // The file is there, so what is missing is the interpreter that it names.
@@ -42,7 +46,9 @@ impl StartError {
             io::ErrorKind::NotFound => Self::NotFound(name),
             io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => Self::NotExecutable(name, error),
             io::ErrorKind::ArgumentListTooLong => Self::TooLong,
-            _ if error.raw_os_error() == Some(EXEC_FORMAT) => Self::NotExecutable(name, error),
+            _ if error.raw_os_error().is_some_and(|number| NO_PROGRAM.contains(&number)) => {
+                Self::NotExecutable(name, error)
+            }
             _ => Self::Other(error),
         }
     }

@@ -143,3 +143,38 @@ async fn the_loss_of_contact_is_told_once_and_its_end_too() {
     until(|| ears.heard().iter().any(|line| line.starts_with("ended"))).await;
     assert_eq!(ears.heard()[..3], ["out of contact", "in contact", "started t_000000000001"]);
 }
+
+#[tokio::test]
+async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for_all() {
+    let server = Server::start().await;
+    server.script("claim", [nothing(), hang_up(), Reply::Silence]);
+    let scene = Scene::start(&server, Settings { slots: 2, ..settings() });
+    server.until("claim", 2).await;
+    let in_doubt = server.asked("claim")[1].member("run_id");
+    until(|| server.asked("claim").iter().filter(|claim| claim.member("run_id") == in_doubt).count() > 1).await;
+    scene.stop(Stop::Kill);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
+    let long = Duration::from_secs(60);
+    for (idle_timeout, expected) in [(None, End::Stopped), (Some(Duration::from_millis(50)), End::OutOfContact)] {
+        let server = Server::start().await;
+        server.script("claim", [hang_up(), hang_up(), task(1)]);
+        let pace = taskqueue_worker::Pace {
+            pauses: taskqueue_worker::Pauses { first: long, longest: long },
+            ..crate::scene::pace()
+        };
+        let scene = Scene::start(&server, Settings { pace, idle_timeout, ..settings() });
+        server.until("claim", 2).await;
+        until(|| scene.ears.heard().contains(&"out of contact".to_owned())).await;
+        if idle_timeout.is_none() {
+            scene.stop(Stop::Finish);
+        }
+        assert_eq!(scene.end().await.0, expected);
+        let claims = server.asked("claim");
+        assert_eq!(claims[0].member("run_id"), claims[2].member("run_id"));
+        assert_eq!(server.asked("unclaim")[0].member("run_id"), claims[0].member("run_id"));
+    }
+}

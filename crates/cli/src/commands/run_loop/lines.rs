@@ -70,7 +70,7 @@ fn told(ending: &Ending) -> (&'static str, AnsiColor, Option<String>) {
 pub(super) fn stopping(stop: Stop, running: usize) -> Option<String> {
     Some(match (stop, running) {
         (Stop::Go, _) => return None,
-        (Stop::Finish, 0) => "stopping".to_owned(),
+        (_, 0) => "stopping".to_owned(),
         (Stop::Finish, _) => {
             format!("stopping: {running} running may finish; a second time gives back, a third time kills")
         }
@@ -84,6 +84,7 @@ pub(super) fn ended(end: &End, counts: Counts) -> String {
     let why = match end {
         End::Stopped => "stopped",
         End::Idle => "nothing to do",
+        End::OutOfContact => "the server was not reached",
         End::MaxTasks => "enough tasks",
         End::Guard(_) => "too many failures in a row",
         End::Refused(_) => "refused by the server",
@@ -126,6 +127,12 @@ mod tests {
             told,
             ["0.04 s", "9.99 s", "10.0 s", "119.9 s", "2 min 0 s", "119 min 59 s", "2 h 0 min", "25 h 1 min"]
         );
+    }
+
+    #[test]
+    fn a_worker_without_runs_promises_nothing_about_them() {
+        let told = [Stop::Finish, Stop::Release, Stop::Kill].map(|stop| stopping(stop, 0).unwrap());
+        assert_eq!(told, ["stopping"; 3]);
     }
 
     #[test]

@@ -128,14 +128,17 @@ fn command(
 async fn outcome(session: &Session, end: End, counts: Counts) -> Result<(), Failure> {
     match end {
         End::Guard(failures) => Err(Failure::Refused(format!(
-            "{failures} runs failed in a row, so this worker stopped; see taskqueue task list --status failed"
+            "{failures} runs failed in a row, so this worker stopped: is it this machine? See taskqueue task show and the id of one"
         ))),
         End::Refused(error) => Err(explain(session, error, None).await),
         End::Broken(why) => Err(Failure::Refused(why)),
-        End::Stopped | End::Idle | End::MaxTasks if counts.undelivered > 0 => Err(Failure::Unreachable(format!(
-            "the ends of {} runs could not be reported; the next worker with this run directory will",
-            counts.undelivered
-        ))),
+        End::Stopped | End::Idle | End::OutOfContact | End::MaxTasks if counts.undelivered > 0 => {
+            Err(Failure::Unreachable(format!(
+                "the ends of {} runs could not be reported; the next worker with this run directory will",
+                counts.undelivered
+            )))
+        }
+        End::OutOfContact => Err(Failure::Unreachable(format!("no answer from {}; see taskqueue health", session.url))),
         End::Stopped | End::Idle | End::MaxTasks => Ok(()),
     }
 }

@@ -19,8 +19,9 @@ pub(super) fn watch(mut requests: StopRequests, on_stop: OnStop, teller: Arc<Tel
                 // Whoever watched over this worker is gone, and so is the terminal or the service that started it.
                 None => Stop::Kill,
             };
-            stops.send_replace(stop);
+            // Told first, while what it will end still runs.
             teller.stopping(stop);
+            stops.send_replace(stop);
             if stop == Stop::Kill {
                 // Held, so that the worker does not think that nobody can tell it any more.
                 stops.closed().await;
