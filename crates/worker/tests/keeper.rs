@@ -117,7 +117,9 @@ fn name(pid: i32) -> String {
 impl Subject {
     fn start(wrapper: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut words: Vec<PathBuf> = wrapper.iter().map(PathBuf::from).collect();
+        // Whoever runs the tests may ignore signals, and ignoring is inherited.
+        let mut words: Vec<PathBuf> = vec!["env".into(), "--default-signal=HUP,INT,QUIT,TERM".into()];
+        words.extend(wrapper.iter().map(PathBuf::from));
         words.extend([std::env::current_exe().unwrap(), SUBJECT.into(), folder.path().into()]);
         let mut command = Command::new(&words[0]);
         let keeper = command.args(&words[1..]).process_group(0).spawn().unwrap();

@@ -34,7 +34,9 @@ impl Terminal {
         let side = || File::options().read(true).write(true).open(&name).unwrap();
         // The program shall find this terminal also as its controlling one, and not that of whoever runs the tests.
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_taskqueue")]).args(arguments);
+        // Whoever runs the tests may ignore signals, and ignoring is inherited.
+        command.args(["--ctty", "env", "--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_taskqueue")]);
+        command.args(arguments);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color");
         command.envs(environment.iter().copied());
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();

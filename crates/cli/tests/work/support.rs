@@ -14,6 +14,9 @@ use tempfile::TempDir;
 use crate::processes::{self, Process};
 use crate::server::{Server, task_id};
 
+/// Whoever runs the tests may ignore signals (a script in the background does), and ignoring is inherited.
+const DEFAULT_SIGNALS: &str = "--default-signal=HUP,INT,QUIT,TERM";
+
 /// Longer than anything here takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(10);
@@ -48,7 +51,8 @@ impl Setup {
     }
 
     fn within(server: &Server, folder: Arc<TempDir>) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
+        let mut command = Command::new("env");
+        command.args([DEFAULT_SIGNALS, env!("CARGO_BIN_EXE_taskqueue")]);
         command.env_clear().env("HOME", folder.path()).env("PATH", "/usr/bin:/bin").current_dir(folder.path());
         command.env("TASKQUEUE_URL", server.url()).env("TASKQUEUE_QUEUE", "q");
         command.envs(server.token.map(|token| ("TASKQUEUE_TOKEN", token)));
@@ -74,8 +78,8 @@ impl Setup {
 
     /// Starts the worker by another command, which is to become it.
     pub(crate) fn under(mut self, wrapper: &[&str]) -> Self {
-        let mut command = Command::new(wrapper[0]);
-        command.args(&wrapper[1..]).arg(self.command.get_program()).args(self.command.get_args());
+        let mut command = Command::new("env");
+        command.arg(DEFAULT_SIGNALS).args(wrapper).args(self.command.get_args().skip(1));
         command.env_clear().envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.current_dir(self.folder.path());
         self.command = command;
