@@ -55,13 +55,13 @@ pub struct CommandSettings {
 /// Runs one child process per task.
 pub struct Command {
     settings: CommandSettings,
-    processes: Arc<Processes>,
+    processes: Processes,
     listener: Arc<dyn Listener>,
 }
 
 impl Command {
     /// A handler whose children are `processes`' business.
-    pub fn new(settings: CommandSettings, processes: Arc<Processes>, listener: Arc<dyn Listener>) -> Self {
+    pub fn new(settings: CommandSettings, processes: Processes, listener: Arc<dyn Listener>) -> Self {
         Self { settings, processes, listener }
     }
 

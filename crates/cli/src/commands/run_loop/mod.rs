@@ -8,6 +8,7 @@ mod teller;
 mod window;
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,14 +58,14 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
 async fn work(args: &LoopArgs, template: Template, session: &Session, requests: StopRequests) -> Result<(), Failure> {
     let screen = Screen::start(args.slots.into());
     let teller = Arc::new(Teller::new(&screen, session, args));
-    let settings = settings(args, session)?;
+    let run_dir = place::run_dir(args.run_dir.as_deref())?;
     let processes = Processes::new();
-    let processes = Arc::new(processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?);
-    let command = command(args, template, session, &settings, &screen)?;
-    let command = Command::new(command, Arc::clone(&processes), Arc::<Teller>::clone(&teller));
-    let worker =
-        Worker::new(session.client.clone(), settings.clone(), Arc::new(command), Arc::<Teller>::clone(&teller))
-            .map_err(|error| place::unwritable(&settings, &error))?;
+    let processes = processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
+    let command = command(args, template, session, &run_dir, &screen)?;
+    let command = Command::new(command, processes, Arc::<Teller>::clone(&teller));
+    let settings = settings(args, session, &run_dir);
+    let worker = Worker::new(session.client.clone(), settings, Arc::new(command), Arc::<Teller>::clone(&teller))
+        .map_err(|error| place::unwritable(&run_dir, &error))?;
     let ticks = tokio::spawn(Arc::clone(&teller).tick());
     let (end, counts) = worker.run(stops::watch(requests, args.on_stop, Arc::clone(&teller))).await;
     ticks.abort();
@@ -77,18 +78,17 @@ async fn work(args: &LoopArgs, template: Template, session: &Session, requests: 
     outcome(session, end, counts).await
 }
 
-fn settings(args: &LoopArgs, session: &Session) -> Result<Settings, Failure> {
-    let run_dir = place::run_dir(args.run_dir.as_deref())?;
-    Ok(Settings {
+fn settings(args: &LoopArgs, session: &Session, run_dir: &Path) -> Settings {
+    Settings {
         slots: args.slots.into(),
         idle_timeout: args.idle_timeout.0,
         max_consecutive_failures: args.max_consecutive_failures.0,
         max_tasks: args.max_tasks,
         grace: args.grace,
-        spool: Some(SpoolSettings { run_dir, url: session.url.clone() }),
+        spool: Some(SpoolSettings { run_dir: run_dir.to_owned(), url: session.url.clone() }),
         pace: pace(args.heartbeat),
         ..Settings::new(session.queue.clone(), args.route.clone())
-    })
+    }
 }
 
 /// Heartbeats as often as said; one that failed is not repeated later than the next one would come.
@@ -101,7 +101,7 @@ fn command(
     args: &LoopArgs,
     template: Template,
     session: &Session,
-    settings: &Settings,
+    run_dir: &Path,
     screen: &Screen,
 ) -> Result<CommandSettings, Failure> {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
@@ -111,16 +111,16 @@ fn command(
     };
     Ok(CommandSettings {
         template,
-        run_dir: settings.spool.as_ref().map(|spool| spool.run_dir.clone()).unwrap_or_default(),
+        run_dir: run_dir.to_owned(),
         url: session.url.clone(),
-        queue: settings.queue.clone(),
-        route: settings.route.clone(),
+        queue: session.queue.clone(),
+        route: args.route.clone(),
         token,
-        grace: settings.grace,
+        grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
         relay: screen.relay(),
-        by_line: settings.slots > 1,
-        terminal: if is_terminal && settings.slots == 1 { window::watch() } else { None },
+        by_line: args.slots > 1,
+        terminal: if is_terminal && args.slots == 1 { window::watch() } else { None },
     })
 }
 
@@ -128,7 +128,7 @@ fn command(
 async fn outcome(session: &Session, end: End, counts: Counts) -> Result<(), Failure> {
     match end {
         End::Guard(failures) => Err(Failure::Refused(format!(
-            "{failures} runs failed in a row, so this worker stopped: is it this machine? See taskqueue task show and the id of one"
+            "{failures} runs failed in a row, so this worker stopped: is it this machine? See one of them with taskqueue task get"
         ))),
         End::Refused(error) => Err(explain(session, error, None).await),
         End::Broken(why) => Err(Failure::Refused(why)),

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf, absolute};
 
-use taskqueue_worker::Settings;
-
 use crate::failure::Failure;
 
 /// The run directory, as a path that is good from everywhere: commands may change their directory.
@@ -26,8 +24,8 @@ fn default_place(state_home: Option<OsString>, home: Option<OsString>) -> PathBu
 }
 
 /// The run directory cannot be used.
-pub(super) fn unwritable(settings: &Settings, error: &io::Error) -> Failure {
-    let place = settings.spool.as_ref().map(|spool| spool.run_dir.display().to_string()).unwrap_or_default();
+pub(super) fn unwritable(run_dir: &Path, error: &io::Error) -> Failure {
+    let place = run_dir.display();
     Failure::Refused(format!("the run directory {place} cannot be written: {error}; name another with --run-dir"))
 }
 
