@@ -3,15 +3,11 @@
 
 use std::collections::HashMap;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use taskqueue_client::{Definition, TaskId};
+use taskqueue_core::ids::ID_BYTES;
 
 use crate::failure::Failure;
-
-/// Bytes behind the prefix of an id; base64 makes exactly 12 characters of them.
-const ID_BYTES: usize = 9;
 
 /// What of a definition's digest tells its occurrences apart: 16 bytes, so that chance plays no part.
 type Content = [u8; 16];
@@ -20,7 +16,7 @@ type Content = [u8; 16];
 pub(crate) fn random_id() -> Result<TaskId, Failure> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| Failure::Refused(format!("no random numbers to be had: {error}")))?;
-    task_id(bytes)
+    Ok(TaskId::from_bytes(bytes))
 }
 
 /// Gives ids to definitions one after the other: the n-th of equal ones always gets the same id, and each another.
@@ -30,7 +26,7 @@ pub(crate) fn random_id() -> Result<TaskId, Failure> {
 pub(crate) struct DerivedIds(HashMap<Content, u32>);
 
 impl DerivedIds {
-    pub(crate) fn next(&mut self, definition: &Definition) -> Result<TaskId, Failure> {
+    pub(crate) fn next(&mut self, definition: &Definition) -> TaskId {
         let identity = definition.identity();
         let mut content = Content::default();
         content.copy_from_slice(&identity[..size_of::<Content>()]);
@@ -39,13 +35,8 @@ impl DerivedIds {
         *occurrence += 1;
         let mut bytes = [0; ID_BYTES];
         bytes.copy_from_slice(&digest[..ID_BYTES]);
-        task_id(bytes)
+        TaskId::from_bytes(bytes)
     }
-}
-
-fn task_id(bytes: [u8; ID_BYTES]) -> Result<TaskId, Failure> {
-    let text = format!("{}{}", TaskId::PREFIX, URL_SAFE_NO_PAD.encode(bytes));
-    TaskId::parse(&text).ok_or_else(|| Failure::Refused(format!("{text} is no task id")))
 }
 
 #[cfg(test)]
@@ -60,7 +51,7 @@ mod tests {
     fn equal_definitions_get_different_ids_and_a_repetition_the_same_ones() {
         let ids = || {
             let mut derived = DerivedIds::default();
-            [1, 1, 2, 1].map(|priority| derived.next(&definition(priority)).unwrap())
+            [1, 1, 2, 1].map(|priority| derived.next(&definition(priority)))
         };
         let first = ids();
         assert_eq!(first, ids());
@@ -73,7 +64,7 @@ mod tests {
     #[test]
     fn derived_ids_never_change_between_versions() {
         // If this fails, a file that was submitted by an earlier version would be submitted twice.
-        let id = DerivedIds::default().next(&Definition::default()).unwrap();
+        let id = DerivedIds::default().next(&Definition::default());
         assert_eq!(id.as_str(), "t_VyfkuvbI4mro");
     }
 

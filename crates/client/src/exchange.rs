@@ -22,9 +22,6 @@ const ANSWER_BYTES: usize = 32 * 1_048_576;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const USER_AGENT: &str = concat!("taskqueue/", env!("CARGO_PKG_VERSION"));
 
-const PREFER: &str = "prefer";
-const PREFERENCE_APPLIED: &str = "preference-applied";
-
 /// The connections to one server.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -68,7 +65,7 @@ impl Exchange {
             request = request.header(AUTHORIZATION, token.header());
         }
         if let Some(seconds) = call.wait_seconds {
-            request = request.header(PREFER, format!("wait={seconds}"));
+            request = request.header(headers::PREFER, format!("wait={seconds}"));
         }
         if let Some(body) = &call.body {
             request = request.header(CONTENT_TYPE, headers::JSON).body(body.clone());
@@ -84,7 +81,7 @@ async fn read(mut response: reqwest::Response) -> Result<Answer, Error> {
         status,
         server_version: text(response.headers(), headers::SERVER_VERSION),
         retry_after: text(response.headers(), RETRY_AFTER.as_str()).and_then(|value| seconds(&value)),
-        wait_applied: text(response.headers(), PREFERENCE_APPLIED).and_then(|value| applied_wait(&value)),
+        wait_applied: text(response.headers(), headers::PREFERENCE_APPLIED).and_then(|value| applied_wait(&value)),
         body: Vec::new(),
     };
     while let Some(chunk) = response.chunk().await.map_err(transport)? {

@@ -1,8 +1,11 @@
 //! Names and identifiers: what they may look like (decisions.md section 1) and nothing else.
-//! Making random identifiers needs randomness and therefore does not live in this crate.
+//! Where the bytes of a new identifier come from is not decided here: that needs randomness, or a definition.
 
 use std::fmt;
 use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::limits::NAME_CHARS;
 
@@ -63,6 +66,8 @@ name! {
 
 /// Characters behind the two-character prefix of every identifier.
 const ID_CHARS: usize = 12;
+/// The random or derived bytes that they stand for.
+pub const ID_BYTES: usize = 9;
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
@@ -83,6 +88,16 @@ macro_rules! identifier {
                     return None;
                 }
                 text.as_bytes().try_into().ok().map(Self)
+            }
+
+            /// The identifier that these bytes make: base64 writes 9 of them as exactly 12 characters.
+            pub fn from_bytes(bytes: [u8; ID_BYTES]) -> Self {
+                let mut text = [0; 2 + ID_CHARS];
+                let (prefix, suffix) = text.split_at_mut(2);
+                prefix.copy_from_slice($prefix.as_bytes());
+                // It fits by the numbers above, so this does not fail.
+                let _ = URL_SAFE_NO_PAD.encode_slice(bytes, suffix);
+                Self(text)
             }
 
             /// The identifier as text.
@@ -168,5 +183,14 @@ mod tests {
         }
         assert!(WorkerId::parse("w_abcdefghijkl").is_some());
         assert!(RunId::parse("r_abcdefghijkl").is_some());
+    }
+
+    #[test]
+    fn nine_bytes_make_an_identifier_of_any_kind() {
+        let bytes = [[0; ID_BYTES], [0xff; ID_BYTES], *b"any bytes"];
+        let ids = bytes.map(TaskId::from_bytes);
+        assert_eq!(ids.map(|id| id.to_string()), ["t_AAAAAAAAAAAA", "t_____________", "t_YW55IGJ5dGVz"]);
+        assert_eq!(ids.map(|id| TaskId::parse(id.as_str())), ids.map(Some));
+        assert_eq!(RunId::from_bytes(*b"any bytes").as_str(), "r_YW55IGJ5dGVz");
     }
 }

@@ -1,8 +1,6 @@
-//! New ids: 9 random bytes, which base64 writes as the 12 characters behind the prefix.
+//! New ids, which nobody else has.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use taskqueue_core::ids::{RunId, WorkerId};
+use taskqueue_core::ids::{ID_BYTES, RunId, WorkerId};
 
 /// The system gave no random numbers, without which no run can be owned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,18 +9,18 @@ pub struct NoRandomness(String);
 
 /// A run id that was never used.
 pub(crate) fn run_id() -> Result<RunId, NoRandomness> {
-    RunId::parse(&random(RunId::PREFIX)?).ok_or_else(|| NoRandomness("not the form of a run id".to_owned()))
+    random().map(RunId::from_bytes)
 }
 
 /// The id of a worker loop that never was.
 pub(crate) fn worker_id() -> Result<WorkerId, NoRandomness> {
-    WorkerId::parse(&random(WorkerId::PREFIX)?).ok_or_else(|| NoRandomness("not the form of a worker id".to_owned()))
+    random().map(WorkerId::from_bytes)
 }
 
-fn random(prefix: &str) -> Result<String, NoRandomness> {
-    let mut bytes = [0; 9];
+fn random() -> Result<[u8; ID_BYTES], NoRandomness> {
+    let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| NoRandomness(error.to_string()))?;
-    Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn task_in(text: &[u8], ids: &mut DerivedIds) -> Result<(TaskId, Definition), St
     let definition: Definition = bodies::read(&value).map_err(|invalid| describe(&invalid))?;
     let id = match given {
         Some(id) => id,
-        None => ids.next(&definition).map_err(|failure| failure.message().unwrap_or_default().to_owned())?,
+        None => ids.next(&definition),
     };
     Ok((id, definition))
 }

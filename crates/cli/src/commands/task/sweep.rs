@@ -15,7 +15,7 @@ pub(super) async fn run(session: &Session, args: &SweepArgs) -> Result<(), Stop>
     let mut ids = DerivedIds::default();
     let planned = sweep.combinations().enumerate().map(|(index, combination)| {
         let definition = objects::definition(&args.definition, combination?)?;
-        let id = ids.next(&definition)?;
+        let id = ids.next(&definition);
         Ok::<_, Stop>(Planned { id, definition, place: format!("combination {}", index + 1) })
     });
     if args.dry_run { show(session, planned) } else { create(session, planned, sweep.count()).await }
