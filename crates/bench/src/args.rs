@@ -40,9 +40,8 @@ pub(crate) enum Command {
 /// How to take figures.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The server's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
 
     /// Only these phases
     #[arg(long, value_enum, value_name = "PHASES", value_delimiter = ',')]
@@ -64,16 +63,24 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "REQUESTS_PER_SECOND", value_parser = positive)]
     pub(crate) rate: Option<f64>,
 
-    /// Where the database is put
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) database_dir: PathBuf,
-
     /// A folder in memory, for figures without the disk; skipped when there is none
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub(crate) tmpfs_dir: PathBuf,
 
     #[command(flatten)]
     pub(crate) shown: Shown,
+}
+
+/// What is measured, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Subject {
+    /// The server's binary, built for release
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: PathBuf,
+
+    /// Where databases, and whatever else is written, are put
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) database_dir: PathBuf,
 }
 
 /// How findings are shown.
@@ -91,17 +98,12 @@ pub(crate) struct Shown {
 /// How to let the backlog grow.
 #[derive(Debug, Args)]
 pub(crate) struct BacklogArgs {
-    /// The server's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
 
     /// How many tasks are pending; ratios are to the first
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1000,100000,1000000")]
     pub(crate) pending: Vec<u64>,
-
-    /// Where the database is put
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) database_dir: PathBuf,
 
     #[command(flatten)]
     pub(crate) shown: Shown,
@@ -141,9 +143,8 @@ pub(crate) struct PostgresArgs {
 /// How to let claims wait.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// The server's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
 
     /// How many connections are idle, and how many claims wait
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -157,10 +158,6 @@ pub(crate) struct WaitArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub(crate) seconds: f64,
 
-    /// Where the database is put
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) database_dir: PathBuf,
-
     #[command(flatten)]
     pub(crate) shown: Shown,
 }
@@ -168,9 +165,8 @@ pub(crate) struct WaitArgs {
 /// How to let a worker work.
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
-    /// The server's and worker's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
 
     /// How many tasks a worker runs in one turn
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -188,10 +184,6 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub(crate) seconds: f64,
 
-    /// Where the database and the run directory are put
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) database_dir: PathBuf,
-
     #[command(flatten)]
     pub(crate) shown: Shown,
 }
@@ -199,9 +191,8 @@ pub(crate) struct WorkArgs {
 /// How to split the cost of a request.
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
-    /// The server's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
 
     /// How many times reference, server in memory and server on disk take turns; figures are medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -210,10 +201,6 @@ pub(crate) struct CostArgs {
     /// How long each turn is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
     pub(crate) seconds: f64,
-
-    /// Where the database is put
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) database_dir: PathBuf,
 
     /// A folder in memory
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
@@ -226,9 +213,8 @@ pub(crate) struct CostArgs {
 /// How to compare with others.
 #[derive(Debug, Args)]
 pub(crate) struct PeersArgs {
-    /// The server's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
 
     /// Where scripts/install-bench-peers has put what it installed
     #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
@@ -249,10 +235,6 @@ pub(crate) struct PeersArgs {
     /// How long creations are measured, and then pairs
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
     pub(crate) seconds: f64,
-
-    /// Where the databases are put
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) database_dir: PathBuf,
 
     #[command(flatten)]
     pub(crate) shown: Shown,

@@ -52,7 +52,7 @@ struct Backlog {
 ///
 /// All servers are filled first and then take turns, so that a busy minute of the machine does not hit only one.
 pub(crate) async fn run(args: &BacklogArgs) -> Outcome<Findings> {
-    let scratch = Scratch::new(&args.database_dir)?;
+    let scratch = Scratch::new(&args.subject.database_dir)?;
     let mut backlogs = Vec::new();
     for pending in &args.pending {
         output::progress(&format!("preparing {pending} pending tasks"));
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &BacklogArgs) -> Outcome<Findings> {
 impl Backlog {
     async fn fill(args: &BacklogArgs, folder: &Path, pending: u64) -> Outcome<Self> {
         let database = folder.join(format!("backlog-{pending}.db"));
-        let server = Server::taskqueue(&args.server, database.as_os_str())?;
+        let server = Server::taskqueue(&args.subject.server, database.as_os_str())?;
         let idle_rss_bytes = Usage::of(server.pid())?.rss_bytes;
         fill::fill(server.address, QUEUE, pending, Rc::default()).await?;
         Ok(Self {
@@ -115,7 +115,7 @@ impl Backlog {
     /// Stops the server and starts it again on what it left.
     fn restart(self, args: &BacklogArgs) -> Outcome<Self> {
         self.server.stop()?;
-        let server = Server::taskqueue(&args.server, self.database.as_os_str())?;
+        let server = Server::taskqueue(&args.subject.server, self.database.as_os_str())?;
         let (restarted_rss_bytes, healthy_after) = (Usage::of(server.pid())?.rss_bytes, server.healthy_after);
         Ok(Self { server, restarted_rss_bytes, healthy_after, ..self })
     }

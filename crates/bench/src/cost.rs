@@ -77,9 +77,11 @@ async fn split(args: &CostArgs, reference: &Server, phase: Phase, connections: u
             known,
         };
         bare.push(load::run(load(reference, 0..1), Rc::default(), Rc::default()).await?.cpu_micros());
-        for (turns, folder, sampled) in [(&mut memory, &args.tmpfs_dir, true), (&mut disk, &args.database_dir, false)] {
+        for (turns, folder, sampled) in
+            [(&mut memory, &args.tmpfs_dir, true), (&mut disk, &args.subject.database_dir, false)]
+        {
             let scratch = Scratch::new(folder)?;
-            let server = Server::taskqueue(&args.server, scratch.path().join("bench.db").as_os_str())?;
+            let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
             let numbers: Rc<Numbers> = Rc::default();
             let known = fill::fill(server.address, phase.queue(), tasks(phase, args.seconds), numbers.clone()).await?;
             let before = threads::cpu_seconds(server.pid())?;

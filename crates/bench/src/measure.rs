@@ -83,7 +83,7 @@ fn throughput(figures: &[Figure]) -> Vec<Series> {
 async fn figures(args: &RunArgs) -> Outcome<Vec<Figure>> {
     let reference = Server::reference()?;
     let mut figures = Vec::new();
-    for (place, folder) in [(Place::Disk, &args.database_dir), (Place::Tmpfs, &args.tmpfs_dir)] {
+    for (place, folder) in [(Place::Disk, &args.subject.database_dir), (Place::Tmpfs, &args.tmpfs_dir)] {
         for phase in phases(args, place) {
             let mut subject = Subject::start(args, place, folder, &reference)?;
             for cell in cells(args, phase) {
@@ -125,7 +125,7 @@ fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
 impl<'a> Subject<'a> {
     fn start(args: &'a RunArgs, place: Place, folder: &Path, reference: &'a Server) -> Outcome<Self> {
         let scratch = Scratch::new(folder)?;
-        let server = Server::taskqueue(&args.server, scratch.path().join("bench.db").as_os_str())?;
+        let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
         let (numbers, ledger, prepared) = (Rc::default(), Rc::default(), None);
         Ok(Self { args, place, server, reference, scratch, numbers, ledger, prepared })
     }

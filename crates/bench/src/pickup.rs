@@ -22,7 +22,7 @@ use crate::{output, wire};
 /// Waiting claims of which one picks each task up.
 const PICKERS: usize = 16;
 /// How long a claim waits at most.
-const LONGEST_SECONDS: u32 = 30;
+pub(crate) const LONGEST_SECONDS: u32 = 30;
 
 /// Creates tasks one after the other: from the answer to the creation until a waiting claim has the task.
 pub(crate) async fn pickups(

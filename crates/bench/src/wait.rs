@@ -20,8 +20,6 @@ use crate::request::{self, Requests};
 use crate::usage::Usage;
 use crate::{output, pickup, wire};
 
-/// How long a claim waits at most.
-const LONGEST_SECONDS: u32 = 30;
 /// How long after the last byte was sent the server is given to come to rest.
 const SETTLING: Duration = Duration::from_secs(1);
 
@@ -33,8 +31,8 @@ struct Idle {
 
 /// Measures all three; what could be measured, and how it stands to the goals.
 pub(crate) async fn run(args: &WaitArgs) -> Outcome<Findings> {
-    let scratch = Scratch::new(&args.database_dir)?;
-    let server = Server::taskqueue(&args.server, scratch.path().join("bench.db").as_os_str())?;
+    let scratch = Scratch::new(&args.subject.database_dir)?;
+    let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
     let numbers: Rc<Numbers> = Rc::default();
     output::progress(&format!("{} connections", args.connections));
     let mut clients = connect(&server, args.connections, &numbers).await?;
@@ -82,7 +80,7 @@ async fn idle(server: &Server, seconds: f64) -> Outcome<Idle> {
 }
 
 fn waiting_claim(server: &Server, queue: &str, numbers: &Numbers) -> Vec<u8> {
-    request::waiting_claim(server.address, queue, numbers.next_run(), LONGEST_SECONDS)
+    request::waiting_claim(server.address, queue, numbers.next_run(), pickup::LONGEST_SECONDS)
 }
 
 /// Whether the server says that it lets a claim wait.

@@ -43,8 +43,8 @@ struct Idle {
 
 /// Measures both, and how they stand to the goals.
 pub(crate) async fn run(args: &WorkArgs) -> Outcome<Findings> {
-    let scratch = Scratch::new(&args.database_dir)?;
-    let server = Server::taskqueue(&args.server, scratch.path().join("bench.db").as_os_str())?;
+    let scratch = Scratch::new(&args.subject.database_dir)?;
+    let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
     let numbers: Rc<Numbers> = Rc::default();
     let mut rounds = Vec::new();
     for round in 1..=args.rounds {
@@ -91,7 +91,7 @@ fn rate(runs: u32, begin: Instant) -> f64 {
 }
 
 fn start(args: &WorkArgs, server: &Server, folder: &Path, queue: &str, more: &[&str]) -> Outcome<Child> {
-    let mut command = Command::new(&args.server);
+    let mut command = Command::new(&args.subject.server);
     command.args(["loop", "--url", &format!("http://{}", server.address), "--queue", queue]);
     command.args(["--jobs", &args.slots.to_string(), "--run-dir"]).arg(folder.join("runs"));
     command.args(more).args(["--", PROGRAM]);

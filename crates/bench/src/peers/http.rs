@@ -19,7 +19,7 @@ const WARM_UP: Duration = Duration::from_millis(200);
 
 /// This server, on SQLite.
 pub(super) async fn taskqueue(setting: &Setting<'_>) -> Outcome<Rates> {
-    let server = Server::taskqueue(&setting.args.server, setting.folder.join("bench.db").as_os_str())?;
+    let server = Server::taskqueue(&setting.args.subject.server, setting.folder.join("bench.db").as_os_str())?;
     measure(setting, server.address, server.pid()).await
 }
 

@@ -107,7 +107,7 @@ pub(crate) async fn run(args: &PeersArgs) -> Outcome<Findings> {
                 let so_far = measured.entry((usize::from(*connections), *peer)).or_insert_with(|| Ok(Vec::new()));
                 // What could not be measured once is not tried again.
                 let Ok(rounds) = so_far else { continue };
-                let scratch = Scratch::new(&args.database_dir)?;
+                let scratch = Scratch::new(&args.subject.database_dir)?;
                 let folder = scratch.path().to_owned();
                 let setting = Setting { args, connections: usize::from(*connections), folder };
                 match peer.measure(&setting).await {
