@@ -38,7 +38,9 @@ pub(crate) async fn claim(
     Ok((answer, Some(seconds).filter(|_| !cut_short)))
 }
 
+/// Done when the time is over or the client gone. Its first poll tells that there was nothing at first.
 async fn is_over(end: Instant, presence: Option<Presence>) {
+    tracing::debug!("a claim found nothing and waits");
     let gone = async {
         match &presence {
             Some(presence) => presence.gone().await,
@@ -46,7 +48,7 @@ async fn is_over(end: Instant, presence: Option<Presence>) {
         }
     };
     select! {
-        () = gone => {}
+        () = gone => tracing::debug!("whoever waited for a task has gone"),
         () = sleep_until(end) => {}
     }
 }

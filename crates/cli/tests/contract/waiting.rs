@@ -14,6 +14,13 @@ fn waiting(route: &str, n: usize, seconds: u32) -> Request {
     Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
 }
 
+/// A server that tells who waits.
+fn telling_server() -> Server {
+    let server = Server::with_arguments(&["--log-level", "debug"]);
+    server.create_queue("q");
+    server
+}
+
 /// Sends a waiting claim and does not read its answer yet.
 fn begin(server: &Server, request: &Request) -> Connection {
     let mut connection = server.connect();
@@ -21,11 +28,12 @@ fn begin(server: &Server, request: &Request) -> Connection {
     connection
 }
 
-/// Gives what was sent before the time to arrive and to find nothing, by asking in vain for a while.
-fn let_it_rest(server: &Server) {
-    for n in 0..20 {
-        server.claim_for("q", "nobody", 900_000_000 + n).expect(204);
-    }
+/// The same, and waits until it has found nothing.
+fn begin_in_vain(server: &Server, request: &Request) -> Connection {
+    let before = server.times_told(WAITS);
+    let waiter = begin(server, request);
+    server.await_told(WAITS, before + 1);
+    waiter
 }
 
 #[track_caller]
@@ -69,7 +77,7 @@ fn what_is_wrong_is_answered_at_once() {
 
 #[test]
 fn everything_that_makes_a_task_claimable_ends_a_wait() {
-    let server = Server::with_queue();
+    let server = telling_server();
     let causes = ["create", "fail", "unclaim", "requeue", "update", "bulk update"];
     for (n, cause) in causes.into_iter().enumerate() {
         let route = format!("for-{n}");
@@ -83,8 +91,7 @@ fn everything_that_makes_a_task_claimable_ends_a_wait() {
             _ => drop(server.create(n, json!({"routes": ["elsewhere"]}))),
         }
         let wanted = if cause == "requeue" { format!("only-{n}") } else { route.clone() };
-        let mut waiter = begin(&server, &waiting(&wanted, 200 + n, 25));
-        let_it_rest(&server);
+        let mut waiter = begin_in_vain(&server, &waiting(&wanted, 200 + n, 25));
         match cause {
             "create" => drop(server.create(n, json!({"routes": [route, "another"]}))),
             "fail" | "unclaim" => drop(server.act(n, cause, 100 + n).expect(204)),
@@ -143,14 +150,8 @@ fn a_thousand_waiters_and_a_thousand_creations_meet() {
 
 #[test]
 fn first_come_first_served_and_tasks_by_priority() {
-    let server = Server::with_queue();
-    let mut waiters: Vec<Connection> = (0..5)
-        .map(|n| {
-            let waiter = begin(&server, &waiting("default", n, 25));
-            let_it_rest(&server);
-            waiter
-        })
-        .collect();
+    let server = telling_server();
+    let mut waiters: Vec<Connection> = (0..5).map(|n| begin_in_vain(&server, &waiting("default", n, 25))).collect();
     for (n, waiter) in waiters.iter_mut().enumerate() {
         server.create(n, json!({"priority": n % 2}));
         assert_eq!(task_of(waiter), n);
@@ -164,9 +165,8 @@ fn first_come_first_served_and_tasks_by_priority() {
 
 #[test]
 fn deleting_the_queue_answers_who_waits_there() {
-    let server = Server::with_queue();
-    let mut waiters = [1, 2, 3].map(|n| begin(&server, &waiting("default", n, 25)));
-    let_it_rest(&server);
+    let server = telling_server();
+    let mut waiters = [1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 25)));
     server.delete("/api/v2/queues/q").expect(204);
     for waiter in &mut waiters {
         waiter.read_response(true).unwrap().assert_error(404, "queue_not_found");
@@ -175,22 +175,20 @@ fn deleting_the_queue_answers_who_waits_there() {
 
 #[test]
 fn who_went_away_takes_nothing() {
-    let server = Server::with_queue();
-    let waiters = [1, 2, 3].map(|n| begin(&server, &waiting("default", n, 60)));
-    let_it_rest(&server);
-    drop(waiters);
-    let_it_rest(&server);
+    let server = telling_server();
+    drop([1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 60))));
+    server.await_told("whoever waited for a task has gone", 3);
     server.create(1, json!({}));
-    let_it_rest(&server);
+    // A claim that would still be under way is before these at the writer.
+    (2..22).for_each(|n| drop(server.create(n, json!({"routes": ["nobody"]}))));
     assert_eq!(server.task(1)["status"], "pending");
     assert_eq!(server.claimed(9), 1);
 }
 
 #[test]
 fn a_stop_answers_who_waits_and_a_restart_loses_nothing() {
-    let mut server = Server::with_queue();
-    let mut waiters = [1, 2, 3].map(|n| begin(&server, &waiting("default", n, 60)));
-    let_it_rest(&server);
+    let mut server = telling_server();
+    let mut waiters = [1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 60)));
     let begun = Instant::now();
     server.signal("TERM");
     for waiter in &mut waiters {
@@ -201,13 +199,11 @@ fn a_stop_answers_who_waits_and_a_restart_loses_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     server.start_again();
     // A kill is another matter: the connection ends, and the claim is made again.
-    let mut waiter = begin(&server, &waiting("default", 4, 60));
-    let_it_rest(&server);
+    let mut waiter = begin_in_vain(&server, &waiting("default", 4, 60));
     server.kill();
     assert!(waiter.read_response(true).is_err());
     server.start_again();
-    let mut waiter = begin(&server, &waiting("default", 4, 25));
-    let_it_rest(&server);
+    let mut waiter = begin_in_vain(&server, &waiting("default", 4, 25));
     server.create(1, json!({}));
     assert_eq!(task_of(&mut waiter), 1);
 }

@@ -11,10 +11,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use taskqueue_test_postgres::eventually;
 use tempfile::TempDir;
 
 use super::{Connection, Request, Response, assert_general_rules};
 use crate::database::Database;
+
+/// What a server with `--log-level debug` tells when a claim begins to wait.
+#[allow(dead_code, reason = "for tests of waiting claims")]
+pub(crate) const WAITS: &str = "a claim found nothing and waits";
 
 /// How long a child may take to say its address or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -198,6 +203,19 @@ impl Server {
     /// Everything that the server wrote to standard error so far, earlier starts included.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.stderr_file()).unwrap_or_default()).into_owned()
+    }
+
+    /// How many lines of its log say so.
+    #[allow(dead_code, reason = "for those who wait for something that nobody answers")]
+    pub(crate) fn times_told(&self, text: &str) -> usize {
+        self.stderr().lines().filter(|line| line.contains(text)).count()
+    }
+
+    /// Waits until so many lines of its log say so.
+    #[allow(dead_code, reason = "for those who wait for something that nobody answers")]
+    #[track_caller]
+    pub(crate) fn await_told(&self, text: &str, times: usize) {
+        eventually(text, || self.times_told(text) >= times);
     }
 
     fn stderr_file(&self) -> PathBuf {
