@@ -2,6 +2,7 @@
 //! handler's business. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
 
 mod activity;
+mod body;
 mod farewell;
 mod io;
 mod presence;
@@ -11,6 +12,7 @@ mod waiting;
 use std::future::poll_fn;
 use std::sync::Mutex;
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Response;
@@ -66,12 +68,14 @@ enum End {
 pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeouts, mut stop: watch::Receiver<Stop>) {
     let (mut io, mut answer) = (Io::new(stream), None);
     loop {
+        let resting_since = io.activity.get().since();
         if !io.has_unread() {
             match request_arrives(&io, &timeouts, &mut stop).await {
                 Some(bytes) => io.unread(bytes),
                 None => return,
             }
         }
+        let timeouts = after_rest(resting_since.elapsed(), timeouts);
         let (end, socket) = Box::pin(exchange(io, handler.clone(), answer.take(), &timeouts, &mut stop)).await;
         match end {
             End::Parked => io = socket,
@@ -86,6 +90,13 @@ pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeo
             End::Abandoned => return,
         }
     }
+}
+
+/// Who let us wait for long will do so again: a worker that asks once a second. Its buffers go as soon as it has its answer,
+/// and no timer has to ring for them after each of its requests.
+fn after_rest(rested: Duration, timeouts: Timeouts) -> Timeouts {
+    let park = if rested < timeouts.park { timeouts.park } else { Duration::ZERO };
+    Timeouts { park, ..timeouts }
 }
 
 /// Waits for the first bytes of a request; none when the connection is to be closed instead.
@@ -114,8 +125,8 @@ async fn exchange<H: Handler>(
 ) -> (End, Io) {
     let (activity, bench) = (io.activity.clone(), Bench::default());
     let service = Observed { handler, activity: activity.clone(), bench: bench.clone(), answer: Mutex::new(answer) };
-    // Nothing of an earlier answer may be left behind in hyper's buffers.
-    let can_wait = || bench.waits() && activity.get().is_all_sent();
+    // Nothing of an earlier exchange may be left behind in hyper.
+    let can_wait = || bench.waits() && activity.get().is_settled();
     let draining = *stop.borrow_and_update() != Stop::Run;
     let mut connection = http1::Builder::new()
         .max_buf_size(READ_BUFFER_BYTES)
@@ -123,16 +134,19 @@ async fn exchange<H: Handler>(
         // A client that has said all it has to say still wants to hear the answer.
         .half_close(true)
         .serve_connection(TokioIo::new(io), service);
-    let mut timer = Box::pin(sleep_until(Instant::now() + timeouts.park));
+    let mut timer = Box::pin(sleep_until(Instant::now() + timeouts.head));
     let end = loop {
         let rings_at = timer.deadline();
         // Requests move the deadline all the time. The timer follows only when it would ring too late; when it
         // rings too early it is set again. A busy connection hardly ever touches it.
-        let progress = poll_fn(|cx| match connection.poll_without_shutdown(cx) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if can_wait() => Poll::Ready(None),
-            Poll::Pending if activity.get().deadline(timeouts).is_some_and(|at| at < rings_at) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+        let progress = poll_fn(|cx| {
+            let dropped = activity.get().with_dropped_body();
+            if let Poll::Ready(result) = connection.poll_without_shutdown(cx) {
+                return Poll::Ready(Some(result));
+            }
+            dropped.into_iter().for_each(|request| activity.get().body_ends(request));
+            let is_due = can_wait() || activity.get().deadline(timeouts).is_some_and(|at| at < rings_at);
+            if is_due { Poll::Ready(None) } else { Poll::Pending }
         });
         let over = select! {
             biased;
@@ -169,4 +183,19 @@ async fn exchange<H: Handler>(
     let mut io = parts.io.into_inner();
     io.unread(parts.read_buf);
     (end, io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_kept_for_those_who_were_quick_the_last_time() {
+        let timeouts = Timeouts { park: Duration::from_millis(100), ..Timeouts::default() };
+        let kept = |rested| after_rest(Duration::from_millis(rested), timeouts).park;
+        assert_eq!([0, 99, 100, 5_000].map(kept), [timeouts.park, timeouts.park, Duration::ZERO, Duration::ZERO]);
+        // Where no buffers are kept at all, a quick one gets none either.
+        let none = Timeouts { park: Duration::ZERO, ..timeouts };
+        assert_eq!(after_rest(Duration::ZERO, none).park, Duration::ZERO);
+    }
 }

@@ -220,6 +220,117 @@ async fn an_answer_to_an_unread_body_arrives_although_the_client_is_still_sendin
     }
 }
 
+/// Answers before the body was looked at, and reads it afterwards.
+async fn answer_first(request: Request<Body>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    crate::extract::discard(request.into_body());
+    Response::new(Body::from(path))
+}
+
+/// A body that looks like a request, of which a part comes with its head and the rest when the answer is there.
+fn send_in_parts(client: &mut TcpStream, with_head: usize) {
+    const INSIDE: &[u8] = b"GET /inside HTTP/1.1\r\nhost: x\r\n\r\n";
+    let head = format!("PUT /outside HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", INSIDE.len());
+    client.write_all(&[head.as_bytes(), &INSIDE[..with_head]].concat()).unwrap();
+    assert_eq!(read_answer(client).1, "/outside");
+    client.write_all(&INSIDE[with_head..]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_body_after_the_answer_is_never_taken_for_a_request() {
+    for park in [Duration::ZERO, TIMEOUTS.park, NEVER] {
+        let server = Server::start(8, Timeouts { park, ..TIMEOUTS }, answer_first).await;
+        for with_head in [0, 1, 20, 33] {
+            for _ in 0..20 {
+                let mut client = server.connect();
+                send_in_parts(&mut client, with_head);
+                client.write_all(HELLO).unwrap();
+                assert_eq!(read_answer(&mut client).1, "/hello", "parked after {park:?}, {with_head} bytes");
+            }
+        }
+    }
+}
+
+/// Reads the body before it answers, or afterwards, as the path says.
+async fn answer_first_or_last(request: Request<Body>) -> Response<Body> {
+    if request.uri().path().starts_with("/last") {
+        let (head, body) = request.into_parts();
+        axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        return answer_first(Request::from_parts(head, Body::empty())).await;
+    }
+    answer_first(request).await
+}
+
+/// Numbers without a pattern, the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+
+    /// A request to `path`, in any framing; its body looks like a request.
+    fn request(&mut self, path: &str) -> Vec<u8> {
+        let inside = "GET /inside HTTP/1.1\r\nhost: x\r\n\r\n".repeat(self.below(3));
+        let framed = match self.below(3) {
+            0 => "host: x\r\n\r\n".to_owned(),
+            1 => format!("host: x\r\ncontent-length: {}\r\n\r\n{inside}", inside.len()),
+            _ => {
+                let chunk = if inside.is_empty() { inside } else { format!("{:x}\r\n{inside}\r\n", inside.len()) };
+                format!("host: x\r\ntransfer-encoding: chunked\r\n\r\n{chunk}0\r\n\r\n")
+            }
+        };
+        format!("PUT {path} HTTP/1.1\r\n{framed}").into_bytes()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_requests_are_cut_into_pieces_each_has_its_own_answer() {
+    let mut numbers = Numbers(7);
+    for park in [Duration::ZERO, TIMEOUTS.park] {
+        let server = Server::start(8, Timeouts { park, ..TIMEOUTS }, answer_first_or_last).await;
+        for conversation in 0..150 {
+            let paths: Vec<String> =
+                (0..6).map(|n| format!("/{}/{conversation}/{n}", ["first", "last"][numbers.below(2)])).collect();
+            let mut sender = server.connect();
+            let mut receiver = sender.try_clone().unwrap();
+            let expected = paths.clone();
+            let received =
+                std::thread::spawn(move || expected.iter().all(|path| read_answer(&mut receiver).1 == *path));
+            for path in &paths {
+                let request = numbers.request(path);
+                let mut rest = &request[..];
+                while !rest.is_empty() {
+                    let piece = 1 + numbers.below(rest.len().min(60));
+                    sender.write_all(&rest[..piece]).unwrap();
+                    rest = &rest[piece..];
+                    if numbers.below(4) == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+            assert!(received.join().unwrap(), "conversation {conversation}: {paths:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_body_that_was_dropped_is_skipped_or_ends_the_connection() {
+    for park in [Duration::ZERO, TIMEOUTS.park, NEVER] {
+        let server = Server::start(8, Timeouts { park, ..TIMEOUTS }, echo_path).await;
+        for with_head in [0, 1, 20, 33] {
+            let mut client = server.connect();
+            send_in_parts(&mut client, with_head);
+            // A connection that was given up may refuse these bytes.
+            drop(client.write_all(HELLO));
+            let mut rest = String::new();
+            let ended = client.shutdown(std::net::Shutdown::Write).and_then(|()| client.read_to_string(&mut rest));
+            assert!(!rest.contains("/inside") && !rest.contains(" 400 "), "{ended:?} {rest:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn above_the_cap_connections_wait_until_one_is_free() {
     let server = Server::start(1, TIMEOUTS, echo_path).await;

@@ -23,6 +23,20 @@ enum Phase {
     Flushing,
 }
 
+/// Which request of a connection.
+pub(super) type RequestNumber = u64;
+
+/// How far hyper is with the body of the last request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestBody {
+    /// There was none, or hyper is behind it: what comes next is a request.
+    Over,
+    /// Somebody may still read it, perhaps when the answer is out already.
+    Open,
+    /// Nobody wants it any more. At its next turn hyper reads over what is left, or gives the connection up.
+    Dropped,
+}
+
 /// What is to be done about a connection when its timer rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -44,13 +58,24 @@ pub(super) struct Activity {
     write_blocked_since: Option<Instant>,
     /// Whether an answer has ended whose last bytes may not have left yet.
     unsent: bool,
+    /// The last request. Whoever reads the body of an earlier one may be late to say so.
+    request: RequestNumber,
+    body: RequestBody,
     /// The status of an answer that hyper wrote on its own account.
     refused_status: Option<u16>,
 }
 
 impl Activity {
     fn new(now: Instant) -> Self {
-        Self { phase: Phase::Idle, since: now, write_blocked_since: None, unsent: false, refused_status: None }
+        Self {
+            phase: Phase::Idle,
+            since: now,
+            write_blocked_since: None,
+            unsent: false,
+            request: 0,
+            body: RequestBody::Over,
+            refused_status: None,
+        }
     }
 
     fn enter(&mut self, phase: Phase, now: Instant) {
@@ -60,14 +85,46 @@ impl Activity {
 
     /// Bytes arrived. Between requests they are the beginning of a head; otherwise they belong to a body.
     pub(super) fn bytes_arrived(&mut self, now: Instant) {
-        if self.phase == Phase::Idle {
+        if self.phase == Phase::Idle && self.body == RequestBody::Over {
             self.enter(Phase::Head, now);
         }
     }
 
     /// A head is complete.
-    pub(super) fn request_begins(&mut self, now: Instant) {
+    pub(super) fn request_begins(&mut self, now: Instant) -> RequestNumber {
+        self.request += 1;
+        self.body = RequestBody::Over;
         self.enter(Phase::Request, now);
+        self.request
+    }
+
+    /// A body follows the head.
+    pub(super) fn body_begins(&mut self, request: RequestNumber) {
+        self.body_becomes(RequestBody::Open, request);
+    }
+
+    /// Hyper is behind the body.
+    pub(super) fn body_ends(&mut self, request: RequestNumber) {
+        self.body_becomes(RequestBody::Over, request);
+    }
+
+    /// Nobody wants what is left of the body, if anything is.
+    pub(super) fn body_is_dropped(&mut self, request: RequestNumber) {
+        if self.body == RequestBody::Open {
+            self.body_becomes(RequestBody::Dropped, request);
+        }
+    }
+
+    /// The request whose body nobody wants any more, if there is one. When hyper has had another turn since and goes on
+    /// with the connection, that body has ended.
+    pub(super) fn with_dropped_body(&self) -> Option<RequestNumber> {
+        (self.body == RequestBody::Dropped).then_some(self.request)
+    }
+
+    fn body_becomes(&mut self, body: RequestBody, request: RequestNumber) {
+        if request == self.request {
+            self.body = body;
+        }
     }
 
     /// The last byte of an answer is on its way.
@@ -89,9 +146,15 @@ impl Activity {
         self.write_blocked_since = if progress { None } else { self.write_blocked_since.or(Some(now)) };
     }
 
-    /// Whether every answer has left. One request may begin before the answer to the last one has.
-    pub(super) fn is_all_sent(&self) -> bool {
-        !self.unsent
+    /// Whether hyper holds nothing of an earlier exchange: every answer has left (one request may begin before the answer to
+    /// the last one has), and no body is under way.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.unsent && self.body == RequestBody::Over
+    }
+
+    /// When the phase began.
+    pub(super) fn since(&self) -> Instant {
+        self.since
     }
 
     /// Whether an answer is being written. If not, bytes to be written are an answer of hyper's own.
@@ -115,9 +178,9 @@ impl Activity {
     pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Instant> {
         match (self.write_blocked_since, self.phase) {
             (Some(since), _) => Some(since + timeouts.write),
-            (None, Phase::Idle) => Some(self.since + timeouts.park),
+            (None, Phase::Idle) if self.body == RequestBody::Over => Some(self.since + timeouts.park),
             (None, Phase::Head) => Some(self.since + timeouts.head),
-            (None, Phase::Request | Phase::Flushing) => None,
+            (None, Phase::Idle | Phase::Request | Phase::Flushing) => None,
         }
     }
 
@@ -194,6 +257,27 @@ mod tests {
         Verdict::Wait(Instant::from_std(epoch() + Duration::from_secs(second)))
     }
 
+    fn request(activity: &mut Activity, now: Instant) {
+        activity.request_begins(now);
+    }
+
+    fn upload(activity: &mut Activity, now: Instant) {
+        let request = activity.request_begins(now);
+        activity.body_begins(request);
+    }
+
+    fn read(activity: &mut Activity, _: Instant) {
+        activity.body_ends(activity.request);
+    }
+
+    fn earlier_read(activity: &mut Activity, _: Instant) {
+        activity.body_ends(activity.request - 1);
+    }
+
+    fn dropped(activity: &mut Activity, _: Instant) {
+        activity.body_is_dropped(activity.request);
+    }
+
     fn blocked(activity: &mut Activity, now: Instant) {
         activity.wrote(false, now);
     }
@@ -204,8 +288,7 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_own_timeout() {
-        let bytes = Activity::bytes_arrived;
-        let (request, ends, flushed) = (Activity::request_begins, Activity::response_ends, Activity::flushed);
+        let (bytes, ends, flushed) = (Activity::bytes_arrived, Activity::response_ends, Activity::flushed);
         type Case<'a> = (&'a str, u64, &'a [Step], Verdict);
         let cases: &[Case<'_>] = &[
             ("fresh", 0, &[], wait_until(1)),
@@ -218,6 +301,17 @@ mod tests {
             ("idle again", 50, &[(1, request), (2, ends), (50, flushed)], wait_until(51)),
             ("a second head", 59, &[(1, request), (2, ends), (2, flushed), (50, bytes)], wait_until(60)),
             ("flushing inside an answer is not its end", 50, &[(1, request), (2, flushed)], wait_until(51)),
+            ("a body that may still be read", 50, &[(1, upload), (2, ends), (2, flushed)], wait_until(51)),
+            ("late bytes of it are no head", 50, &[(1, upload), (2, ends), (2, flushed), (9, bytes)], wait_until(51)),
+            ("a body that nobody wants", 50, &[(1, upload), (2, ends), (2, flushed), (9, dropped)], wait_until(51)),
+            ("a body that was read late", 50, &[(1, upload), (2, ends), (2, flushed), (9, read)], Verdict::Park),
+            ("read, then dropped", 50, &[(1, upload), (2, read), (3, dropped), (4, ends), (5, flushed)], Verdict::Park),
+            (
+                "what is told late of an earlier body is not told of this one",
+                50,
+                &[(1, upload), (2, upload), (3, earlier_read), (4, ends), (5, flushed)],
+                wait_until(51),
+            ),
             (
                 "a client that takes nothing",
                 31,

@@ -14,6 +14,7 @@ use taskqueue_api::headers::PREFER;
 use tokio::time::Instant;
 
 use super::activity::Shared;
+use super::body;
 use super::waiting::Bench;
 
 /// Answers requests; cheap to clone.
@@ -40,7 +41,8 @@ impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.activity.get().request_begins(Instant::now());
+        let number = self.activity.get().request_begins(Instant::now());
+        let request = request.map(|incoming| body::observe(incoming, &self.activity, number));
         let (handler, activity) = (self.handler.clone(), self.activity.clone());
         if let Some(answer) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Box::pin(ready(Ok(answer.map(|body| ObservedBody { body, activity }))));
@@ -48,14 +50,14 @@ impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
         // Only who has a preference can come to wait; the others go the shorter way.
         if request.headers().contains_key(PREFER) {
             let bench = self.bench.clone();
-            bench.take_in(handler, request.map(Body::new));
+            bench.take_in(handler, request);
             return Box::pin(async move {
                 let response = poll_fn(|context| bench.poll(context)).await;
                 Ok(response.map(|body| ObservedBody { body, activity }))
             });
         }
         Box::pin(async move {
-            let response = handler.handle(request.map(Body::new)).await;
+            let response = handler.handle(request).await;
             Ok(response.map(|body| ObservedBody { body, activity }))
         })
     }
