@@ -69,6 +69,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("board.rs", "SQLite's writer is alone and keeps in memory what claims need"),
     ("checkpoint.rs", "SQLite's log is moved into its file by us"),
     ("ownership.rs", "an SQLite file has one owner"),
+    ("wall.rs", "SQLite's board is seen by all threads of its server"),
     ("address.rs", "a server is found and logged in to by a URL"),
     ("changes.rs", "PostgreSQL is written to in sets"),
     ("dialect.rs", "rows travel, so the database narrows what it sends"),

@@ -1,6 +1,6 @@
 //! The embedded backend: one SQLite file, owned by this process. One thread writes (`writer.rs`), a few read
-//! (`readers.rs`); what claims need is kept in memory (`board.rs`). Rules live in `core`, the steps of a command
-//! in `store`.
+//! (`readers.rs`); what claims need is kept in memory (`board.rs`), where all can see whether there is anything to claim
+//! (`wall.rs`). Rules live in `core`, the steps of a command in `store`.
 
 mod board;
 mod checkpoint;
@@ -16,6 +16,7 @@ mod statements;
 mod threads;
 mod transaction;
 mod transfer;
+mod wall;
 mod writer;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ use crate::ownership::Ownership;
 use crate::readers::{Lane, Readers};
 use crate::threads::Threads;
 pub use crate::transfer::SqliteTransfer;
+use crate::wall::Wall;
 use crate::writer::Writer;
 
 /// What can be chosen about a store.
@@ -67,6 +69,7 @@ pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     ownership: Arc<Ownership>,
     threads: Arc<Threads>,
+    wall: Arc<Wall>,
     waiters: Arc<Waiters>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
@@ -95,9 +98,9 @@ impl SqliteStore {
             checkpointer,
             Arc::clone(&failed),
         );
-        let waiters = writer.waiters();
+        let (wall, waiters) = (writer.wall(), writer.waiters());
         let threads = Threads::start(readers, writer).map_err(unusable)?;
-        Ok(Self { clock, ownership, threads, waiters, failed })
+        Ok(Self { clock, ownership, threads, wall, waiters, failed })
     }
 }
 
@@ -110,6 +113,9 @@ impl Drop for SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        if self.wall.shows_nothing_for(&command) && self.threads.takes_commands() {
+            return Ok(Answer::Claimed(None));
+        }
         self.threads.write(command).await
     }
 

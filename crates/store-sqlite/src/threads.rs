@@ -46,6 +46,12 @@ impl Threads {
         }
     }
 
+    /// Whether the writer is there.
+    pub(crate) fn takes_commands(&self) -> bool {
+        let commands = self.commands.read().unwrap_or_else(PoisonError::into_inner);
+        commands.as_ref().is_some_and(|commands| !commands.is_closed())
+    }
+
     fn send(&self, request: Request) -> Result<(), StoreError> {
         let commands = self.commands.read().unwrap_or_else(PoisonError::into_inner);
         let commands = commands.as_ref().ok_or(StoreError::Unavailable)?;
@@ -74,3 +80,7 @@ fn patience(command: &Command) -> Duration {
         _ => PATIENCE,
     }
 }
+
+#[cfg(test)]
+#[path = "threads_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
-//! The writer: one thread owns the write connection and the board. It takes the first queued command and everything
-//! queued behind it, runs them in one transaction, commits once, then releases every answer. There is no timer: the next
-//! batch forms while the last one is being synced.
+//! The writer: one thread owns the write connection and is the only one to change the board. It takes the first queued
+//! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
+//! is no timer: the next batch forms while the last one is being synced.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use taskqueue_core::lease;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::claimable::Claimable;
@@ -26,6 +25,7 @@ use crate::failure::{Doing, failed};
 use crate::open;
 use crate::ownership::Ownership;
 use crate::transaction::SqliteTransaction;
+use crate::wall::Wall;
 
 /// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
 /// by so many already that its part of each command is below a microsecond.
@@ -46,6 +46,8 @@ pub(crate) struct Request {
 /// The thread's state.
 pub(crate) struct Writer {
     connection: Connection,
+    wall: Arc<Wall>,
+    /// The board that was taken from the wall; worth nothing while one hangs there.
     board: Board,
     ownership: Arc<Ownership>,
     clock: Arc<dyn Clock>,
@@ -76,9 +78,11 @@ impl Writer {
         clock.not_before(board.latest_at);
         let scanned_at = board.last_scan_at;
         let (failed_at, purging) = (None, true);
+        let wall = Wall::new(board, Arc::clone(&clock), credit_seconds);
         Self {
             connection,
-            board,
+            wall: Arc::new(wall),
+            board: Board::default(),
             ownership,
             clock,
             credit_seconds,
@@ -96,10 +100,15 @@ impl Writer {
         Arc::clone(&self.waiters)
     }
 
+    /// Where others can see the board.
+    pub(crate) fn wall(&self) -> Arc<Wall> {
+        Arc::clone(&self.wall)
+    }
+
     /// Runs until every sender is gone, then moves the whole log into the file.
     pub(crate) fn run(mut self, mut requests: Receiver<Request>) {
         while let Some(batch) = self.next_batch(&mut requests) {
-            self.serve(batch);
+            self.with_board(|writer| writer.serve(batch));
         }
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = moved {
@@ -114,7 +123,7 @@ impl Writer {
             match requests.try_recv() {
                 Ok(request) => batch.push(request),
                 Err(TryRecvError::Empty) if !batch.is_empty() => return Some(batch),
-                Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => self.purge(),
+                Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => self.with_board(Self::purge),
                 Err(TryRecvError::Empty) => batch.push(requests.blocking_recv()?),
                 Err(TryRecvError::Disconnected) if batch.is_empty() => return None,
                 Err(TryRecvError::Disconnected) => return Some(batch),
@@ -125,15 +134,26 @@ impl Writer {
         }
     }
 
+    /// Works with the board in hand: others see nothing of what is not committed yet. While the storage is out of order the
+    /// board is no longer what the file holds, and is not shown. Should the work panic, it is never shown again.
+    fn with_board(&mut self, work: impl FnOnce(&mut Self)) {
+        if let Some(board) = self.wall.take_down() {
+            self.board = board;
+        }
+        work(self);
+        if self.failed_at.is_none() {
+            self.wall.hang_up(std::mem::take(&mut self.board));
+        }
+    }
+
     /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
     /// last and find what the others created; long commands get a transaction of their own.
     fn serve(&mut self, mut batch: Vec<Request>) {
         if !self.ready() {
             return batch.into_iter().for_each(|request| release(request, Err(StoreError::Unavailable)));
         }
-        // The board holds what is committed, so that these are answered from there: workers that find nothing to do
-        // cost no transaction. Not after an outage: whatever is heard first grants the credit.
-        if !self.was_out() && batch.iter().all(|request| self.board.has_nothing_for(&request.command)) {
+        // Those who found no board on the wall, because the last batch was still under way.
+        if self.wall.all_find_nothing(&self.board, batch.iter().map(|request| &request.command)) {
             return batch.into_iter().for_each(|request| release(request, Ok(Answer::Claimed(None))));
         }
         batch.sort_by_key(|request| turn(&request.command));
@@ -143,12 +163,6 @@ impl Writer {
         for request in alone {
             self.serve_together(vec![request]);
         }
-    }
-
-    /// Whether leases are to be made good before anything else.
-    fn was_out(&self) -> bool {
-        let out = |last| lease::was_out(last, self.clock.now());
-        self.credit_seconds > 0 && self.board.last_scan_at.is_some_and(out)
     }
 
     /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
@@ -184,7 +198,7 @@ impl Writer {
             return Err(StoreError::Unavailable);
         }
         let credit_seconds = self.credit_seconds;
-        // Whoever comes to wait from now on has a claim in a later batch.
+        // Whoever comes to wait from now on finds no board on the wall, or the one that comes of this (`wall.rs`).
         let mut claimable = Claimable::new(!self.waiters.is_empty());
         let answers = self.in_transaction(|tx| {
             // Whoever went away before their command began gets none. Beginning may have taken seconds, so that a
@@ -353,3 +367,7 @@ fn turn(command: &Command) -> Turn {
         _ => Turn::Early,
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -14,7 +14,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Answer;
+use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError};
@@ -99,8 +99,10 @@ async fn a_command_that_was_answered_busy_is_never_done() {
 async fn a_closed_store_takes_no_write() {
     let folder = fresh();
     let store = folder.try_open(&clock()).unwrap();
+    store.write(create_queue("q")).await.unwrap();
     store.close().await;
-    assert_eq!(store.write(create_queue("q")).await, Err(StoreError::Unavailable));
+    assert_eq!(store.write(create_queue("r")).await, Err(StoreError::Unavailable));
+    assert_eq!(store.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable));
     store.close().await;
 }
 
@@ -165,6 +167,9 @@ async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
     bench.create(1, Definition::default()).await;
     let away = folder.file().with_file_name("away.db");
     std::fs::rename(folder.file(), &away).unwrap();
+    // The lease scan of every second, at the latest, finds out; from then on nobody says that there is nothing.
+    assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
+    assert_eq!(bench.write(claim("q", "nothing", 1)).await, Err(StoreError::Unavailable));
     assert_eq!(bench.write(create("q", 2, Definition::default())).await, Err(StoreError::Unavailable));
     assert_eq!(bench.store.check().await, Err(StoreError::Unavailable));
 

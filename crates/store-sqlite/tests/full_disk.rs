@@ -72,6 +72,11 @@ async fn on_a_full_disk() {
     bench.clock.advance_seconds(1);
     assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
     assert_eq!(bench.store.check().await, Err(StoreError::Unavailable), "also for the health check");
+    assert_eq!(
+        bench.write(claim("q", "nothing", 1)).await,
+        Err(StoreError::Unavailable),
+        "also for what needs no disk"
+    );
     let before = bench.tasks("q").await;
     assert_eq!(before.len() as u64, written + 1);
     // Longer than the lease; a scan that fails is no sign of life.

@@ -1,0 +1,129 @@
+//! What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the other
+//! end of its queue.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::Store;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::commands::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Options, SqliteStore};
+
+type Outcome = Result<Answer, StoreError>;
+
+/// A store whose commands arrive at the test.
+struct Writerless {
+    store: SqliteStore,
+    requests: mpsc::Receiver<Request>,
+    clock: ManualClock,
+    _folder: TempDir,
+}
+
+/// A store with the queue `q` that has done these commands, and then lost its writer.
+async fn after(commands: Vec<Command>, options: Options) -> Writerless {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    let store = SqliteStore::open(&folder.path().join("tasks.db"), Arc::new(clock.clone()), &options).unwrap();
+    store.write(create_queue("q")).await.unwrap();
+    for command in commands {
+        store.write(command).await.unwrap();
+    }
+    let (commands, requests) = mpsc::channel(WAITING);
+    drop(store.threads.commands.write().unwrap().replace(commands));
+    store.threads.writer.lock().unwrap().take().unwrap().join().unwrap();
+    Writerless { store, requests, clock, _folder: folder }
+}
+
+impl Writerless {
+    /// The answer, if it is given at once; otherwise the command went to the writer.
+    async fn answer(&mut self, command: Command) -> Option<Outcome> {
+        let mut write = pin!(self.store.write(command));
+        let answer = poll_fn(|context| match write.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let answer = answer.await;
+        assert_eq!(answer.is_none(), self.requests.try_recv().is_ok(), "either answered or handed over");
+        answer
+    }
+}
+
+const NO_TASK: Option<Outcome> = Some(Ok(Answer::Claimed(None)));
+const TO_THE_WRITER: Option<Outcome> = None;
+
+fn empty_claim() -> Command {
+    claim("q", "default", "empty")
+}
+
+#[tokio::test]
+async fn a_claim_that_finds_nothing_needs_no_writer() {
+    let mut store = after(vec![create("q", 1, with_routes(&["other"]))], Options::default()).await;
+    for _ in 0..3 {
+        assert_eq!(store.answer(empty_claim()).await, NO_TASK);
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_not_sure_to_find_nothing_goes_to_the_writer() {
+    let past = [create("q", 1, Definition::default()), claim("q", "default", 1), complete("q", 1, 1, object("{}"))];
+    let active = [create("q", 2, Definition::default()), claim("q", "default", 2)];
+    let pending = [create("q", 3, with_routes(&["gpu"]))];
+    let mut store = after([&past[..], &active, &pending].concat(), Options::default()).await;
+    assert_eq!(store.answer(empty_claim()).await, NO_TASK);
+    let others = [
+        ("a task is there", claim("q", "gpu", 4)),
+        ("the queue is not", claim("r", "default", 4)),
+        ("an active run", claim("q", "default", 2)),
+        ("an active run, for another route", claim("q", "other", 2)),
+        ("a run that has ended", claim("q", "default", 1)),
+        ("no claim", heartbeat("q", 2, 2)),
+        ("no claim", create("q", 4, Definition::default())),
+        ("no claim", Command::Scan),
+    ];
+    for (why, command) in others {
+        assert_eq!(store.answer(command).await, TO_THE_WRITER, "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_goes_to_the_writer_while_the_board_is_down() {
+    let mut store = after(vec![], Options::default()).await;
+    let board = store.store.wall.take_down().unwrap();
+    assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
+    store.store.wall.hang_up(board);
+    assert_eq!(store.answer(empty_claim()).await, NO_TASK);
+}
+
+#[tokio::test]
+async fn after_an_outage_a_claim_goes_to_the_writer_who_grants_the_credit() {
+    let running = || vec![create("q", 1, with_routes(&["gpu"])), claim("q", "gpu", 1), Command::Scan];
+    let mut store = after(running(), Options::default()).await;
+    store.clock.advance_seconds(15);
+    assert_eq!(store.answer(empty_claim()).await, NO_TASK);
+    store.clock.advance_micros(1);
+    assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
+
+    let mut store = after(running(), Options { outage_credit_seconds: 0 }).await;
+    store.clock.advance_seconds(600);
+    assert_eq!(store.answer(empty_claim()).await, NO_TASK, "no credit, nothing to do first");
+}
+
+#[tokio::test]
+async fn a_finished_store_answers_no_claim() {
+    let store = after(vec![], Options::default()).await;
+    store.store.threads.finish();
+    assert_eq!(store.store.write(empty_claim()).await, Err(StoreError::Unavailable));
+}
+
+#[tokio::test]
+async fn a_store_whose_writer_is_gone_answers_no_claim() {
+    let Writerless { store, requests, clock: _, _folder } = after(vec![], Options::default()).await;
+    drop(requests);
+    assert_eq!(store.write(empty_claim()).await, Err(StoreError::Unavailable));
+}
