@@ -3,8 +3,7 @@
 use std::fs;
 use std::io;
 
-/// Ticks per second in /proc/PID/stat (USER_HZ, 100 on every Linux that we run on).
-const TICKS_PER_SECOND: f64 = 100.0;
+use crate::threads;
 
 /// CPU and memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,17 +19,12 @@ impl Usage {
     pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let read = cpu_seconds(&stat).zip(rss_bytes(&status));
-        let (cpu_seconds, rss_bytes) = read.ok_or_else(|| io::Error::other("/proc has an unknown form"))?;
-        Ok(Self { cpu_seconds, rss_bytes })
+        let rss_bytes = rss_bytes(&status).ok_or_else(|| io::Error::other("/proc has an unknown form"))?;
+        let of_the_living: f64 = threads::cpu_seconds(pid)?.values().sum();
+        // In ticks, which are rounded down, but with what threads used that have ended.
+        let of_all = threads::ticked_seconds(&stat).unwrap_or(0.0);
+        Ok(Self { cpu_seconds: of_the_living.max(of_all), rss_bytes })
     }
-}
-
-/// Fields 14 and 15. The second field is a name in parentheses that may contain anything, so counting begins behind it.
-pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some((user + system) / TICKS_PER_SECOND)
 }
 
 fn rss_bytes(status: &str) -> Option<u64> {
@@ -44,9 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_any_name() {
-        let stat = "1 (a ) b) S 1 1 1 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 1 0";
-        assert_eq!(cpu_seconds(stat), Some(3.0));
+    fn resident_memory_is_told_in_kibibytes() {
         assert_eq!(rss_bytes("VmHWM:\t 9 kB\nVmRSS:\t    2048 kB\n"), Some(2 << 20));
     }
 
