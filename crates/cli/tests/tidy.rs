@@ -84,6 +84,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("purge.rs", "several servers purge at once"),
     ("settle.rs", "a connection can be lost inside COMMIT"),
     ("tls.rs", "PostgreSQL is reached over a network"),
+    ("vacuum.rs", "PostgreSQL leaves dead entries behind"),
     ("workspace.rs", "what a batch has loaded and not sent yet"),
 ];
 

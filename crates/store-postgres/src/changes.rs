@@ -355,6 +355,11 @@ impl<'a> Changes<'a> {
         all.into_iter().filter(|(rows, _)| *rows > 0).map(|(_, write)| write).collect()
     }
 
+    /// How many entries of the claim's order these writes leave dead.
+    pub(crate) fn dead_entries(&self) -> usize {
+        self.gone_from_ready.key.len()
+    }
+
     fn columns_of_new_tasks(&self) -> Vec<&(dyn ToSql + Sync)> {
         let (life, head, birth) = &self.new_tasks;
         vec![

@@ -26,6 +26,7 @@ mod threads;
 mod tls;
 mod transaction;
 mod transfer;
+mod vacuum;
 mod workspace;
 mod writer;
 
@@ -59,7 +60,6 @@ use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::{Store, StoreError};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -71,6 +71,7 @@ use crate::query::Schema;
 use crate::readers::{Lane, Readers};
 use crate::threads::Threads;
 pub use crate::transfer::PostgresTransfer;
+use crate::vacuum::Dead;
 use crate::writer::Writer;
 
 /// Writers of one server: while one waits for its commit, the next batch is on its way.
@@ -121,24 +122,41 @@ impl PostgresStore {
         let session = connector.session(&[]).await.map_err(|error| failed(&error.said()))?;
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros]).await;
         raised.map_err(|error| failed(&failure::said(&error)))?;
-        let first_shard = chance() % SHARDS;
-        let hints = Arc::new(Hints::default());
-        let writer = |number: u64| {
-            let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
-            let (connector, clock) = (Arc::clone(&connector), clock.clone());
-            Writer::new(connector, Handle::current(), Arc::clone(&hints), clock, outage_credit_seconds, shard)
+        let (hints, dead) = (Arc::new(Hints::default()), Arc::new(Dead::default()));
+        let start = {
+            let (connector, hints, dead, clock) = (connector.clone(), hints.clone(), dead.clone(), clock.clone());
+            move || start_writers(&connector, &hints, &dead, clock.as_ref(), outage_credit_seconds)
         };
-        let threads = Threads::start((0..WRITERS).map(writer)).map_err(|error| failed(&error))?;
+        // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
+        let threads = tokio::task::spawn_blocking(start).await.map_err(|error| failed(&error))?;
+        let threads = threads.map_err(|error| failed(&error))?;
         let readers = Arc::new(Readers::new(connector.clone()));
         let mut beside = JoinSet::new();
         beside.spawn(looks::keep(Arc::clone(&hints), Arc::clone(&readers)));
-        beside.spawn(notices::keep(Arc::clone(&hints), connector));
+        beside.spawn(notices::keep(Arc::clone(&hints), Arc::clone(&connector)));
+        beside.spawn(vacuum::keep(dead, connector));
         Ok(Self { threads, readers, hints, _beside: beside, clock })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
     }
+}
+
+fn start_writers(
+    connector: &Arc<Connector>,
+    hints: &Arc<Hints>,
+    dead: &Arc<Dead>,
+    clock: Option<&Arc<dyn Clock>>,
+    credit_seconds: i64,
+) -> std::io::Result<Arc<Threads>> {
+    let first_shard = chance() % SHARDS;
+    let writer = |number: u64| {
+        let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
+        let (connector, hints, dead) = (Arc::clone(connector), Arc::clone(hints), Arc::clone(dead));
+        Writer::new(connector, hints, dead, clock.cloned(), credit_seconds, shard)
+    };
+    Threads::start((0..WRITERS).map(writer).collect::<std::io::Result<_>>()?)
 }
 
 /// A number that nobody can foresee. Each such state of the standard library is seeded anew.
@@ -149,7 +167,7 @@ fn chance() -> u64 {
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.readers.close();
-        // Without waiting: a runtime that is being left cannot serve the writers any more.
+        // Without waiting: this may be an async thread.
         self.threads.stop();
     }
 }

@@ -229,7 +229,7 @@ impl Connector {
         let (limit, tls) = (self.address.connect_timeout(), self.tls.clone());
         async move {
             if !matches!(timeout(limit, token.cancel_query(tls)).await, Ok(Ok(()))) {
-                tracing::debug!("a read that nobody waits for could not be stopped");
+                tracing::debug!("a statement that nobody waits for could not be stopped");
             }
         }
     }

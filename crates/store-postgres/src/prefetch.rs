@@ -18,15 +18,7 @@ use crate::rows;
 use crate::statements as sql;
 use crate::workspace::{Found, Workspace};
 
-/// Every statement of a transaction is a handful of lookups by key; and none waits long for anybody. The planner is
-/// told so, because a guess from the statistics of a table that was empty a minute ago can be a scan of a million rows.
-/// Planning anew for each batch, which the planner prefers for arrays whose length it does not know, took more time than
-/// all of the batch's work, and the more the more dead entries lay at the head of an index.
-/// A setting of the transaction and not of the session: a pooler may hand the next one to another connection.
-pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
-    SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '4s'; \
-    SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
-    SET LOCAL enable_sort = off; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// For commands that look at every task of a queue.
 const LONGER: &str = "SET LOCAL statement_timeout = '25s'";
@@ -98,6 +90,17 @@ pub(crate) struct Begun {
     pub(crate) wrote: bool,
 }
 
+/// Begins a transaction with a writer's settings. Every statement of it is a handful of lookups by key, and none waits long
+/// for anybody. The planner is told so, because a guess from the statistics of a table that was empty a minute ago can be a
+/// scan of a million rows. Planning anew for each batch, which the planner prefers for arrays whose length it does not know,
+/// took more time than all of the batch's work, and the more the more dead entries lay at the head of an index.
+///
+/// Settings of the transaction and not of the session: a pooler may hand the next one to another connection.
+pub(crate) async fn begin_to_write(session: &Session) -> Result<(), Error> {
+    let (begun, set) = join(session.begin(BEGIN), session.query(&sql::SETTINGS, &[])).await;
+    begun.and(set.map(drop))
+}
+
 /// Begins a transaction and loads what is named.
 pub(crate) async fn begin(session: &Session, named: &Named) -> Result<Result<Begun, StoreError>, Error> {
     let queues: Vec<&str> = named.queues.iter().map(QueueName::as_str).collect();
@@ -111,7 +114,7 @@ pub(crate) async fn begin(session: &Session, named: &Named) -> Result<Result<Beg
 
     // All are sent before the first answer is awaited, in this order.
     let asked = vec![
-        async { session.begin(BEGIN).await.map(|()| Vec::new()) }.boxed_local(),
+        async { begin_to_write(session).await.map(|()| Vec::new()) }.boxed_local(),
         ask(session, true, &sql::LOAD_CLOCK, vec![]),
         ask(session, !queues.is_empty(), &sql::LOCK_QUEUES, vec![&queues]),
         ask(session, !held.0.is_empty(), &sql::LOCK_TASKS, vec![&held.0, &held.1]),
@@ -140,16 +143,15 @@ fn ask<'a>(
 
 /// Begins a transaction for a command that runs alone, and holds its queue.
 pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<Result<Begun, StoreError>, Error> {
-    let begin = format!("{BEGIN}; {LONGER}");
     let (Command::DeleteQueue { queue, .. } | Command::UpdateTasks { queue, .. }) = command else {
-        session.begin(&begin).await?;
+        begin_for_long(session).await?;
         // Only one scan at a time, over all servers.
         let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
         return Ok(Loaded::default().into_begun(&clock, &Named::default()));
     };
     let (name, names) = (queue.as_str(), vec![queue.as_str()]);
     hold(session, name).await?;
-    session.begin(&begin).await?;
+    begin_for_long(session).await?;
     let queues = session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await?;
     session.execute(&sql::FREE_QUEUE, &[&name]).await?;
     let clock = session.query(&sql::LOAD_CLOCK, &[]).await?;
@@ -161,9 +163,14 @@ pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<
     Ok(begun)
 }
 
+async fn begin_for_long(session: &Session) -> Result<(), Error> {
+    let (begun, set) = join(begin_to_write(session), session.say(LONGER)).await;
+    begun.and(set)
+}
+
 /// Announces that a queue is needed alone, in a transaction of its own so that the others see it.
 async fn hold(session: &Session, name: &str) -> Result<(), Error> {
-    let (begun, held) = join(session.begin(BEGIN), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
+    let (begun, held) = join(begin_to_write(session), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
     begun.and(held)?;
     session.say("COMMIT").await
 }
@@ -247,6 +254,9 @@ impl Loaded {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
             picks.push((rows::place(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
             workspace.take_held(key, queue, head);
+            if rows::is_whole(row)? {
+                workspace.take_whole(row)?;
+            }
         }
         // In the claim's order within each route; the statement does not promise one.
         picks.sort_unstable();

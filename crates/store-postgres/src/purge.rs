@@ -3,14 +3,14 @@
 
 use tokio_postgres::Error;
 
-use crate::prefetch::BEGIN;
+use crate::prefetch::begin_to_write;
 use crate::query::Session;
 use crate::statements as sql;
 
 /// Removes up to `most` tasks of a deleted queue, and with `merge` tidies the tally up into that shard. Says whether
 /// anything may be left to purge.
 pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> Result<bool, Error> {
-    session.begin(BEGIN).await?;
+    begin_to_write(session).await?;
     if let Some(shard) = merge {
         merge_tally(session, shard).await?;
     }

@@ -7,7 +7,7 @@
 //!   created_at, updated_at, started_at, finished_at, pending_seq, run_id, lease_expires_at, finished_run_id,
 //!   finished_run_end, definition_bytes;
 //! - a whole task is a head, then `definitions.` args, metadata, `outcomes.` result, error, error_occurred_at,
-//!   error_attempt, error_run_id, and `definitions.identity`.
+//!   error_attempt, error_run_id, and `definitions.identity`. Those that are picked for a claim may lack all of that.
 //!
 //! An observation is `observations.` id, route, status, task_id, last_seen_at, expires_at, metadata.
 
@@ -59,6 +59,8 @@ const ERROR_RUN_ID: usize = 26;
 const IDENTITY: usize = 27;
 /// Only in `transfer_tasks.sql`.
 const RUNS: usize = 28;
+/// Only in `pick_tasks.sql`.
+const PLACE: usize = 28;
 
 /// A row holds what this service did not write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,10 +278,14 @@ pub(crate) fn count(row: &Row, column: usize) -> Read<u64> {
     u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged { column })
 }
 
-/// The number of the route that a task was picked for, behind a head.
+/// The number of the route that a task was picked for.
 pub(crate) fn place(row: &Row) -> Read<usize> {
-    let column = DEFINITION_BYTES + 1;
-    usize::try_from(get::<i64>(row, column)?).map_err(|_| Damaged { column })
+    usize::try_from(get::<i64>(row, PLACE)?).map_err(|_| Damaged { column: PLACE })
+}
+
+/// Whether a picked task came whole.
+pub(crate) fn is_whole(row: &Row) -> Read<bool> {
+    Ok(get::<Option<&str>>(row, ARGS)?.is_some())
 }
 
 /// A run id and what it is used for, from `find_runs.sql`.

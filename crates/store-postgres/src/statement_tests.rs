@@ -3,14 +3,14 @@
 use taskqueue_core::cursor::Place;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition, TaskSelection};
 use taskqueue_store::conformance::commands::task_id;
-use taskqueue_test_postgres::{Cluster, Database};
+use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio_postgres::types::Type;
 
 use crate::database_tests::{QUEUE_KEY, migrated, session};
 use crate::dialect;
 use crate::operand::Bound;
 use crate::order;
-use crate::prefetch::BEGIN;
+use crate::prefetch::begin_to_write;
 use crate::query::{Param, Session, Sql};
 use crate::statements::{
     COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, READER, SCAN_TASKS, TRANSFER,
@@ -131,8 +131,7 @@ async fn joins_that_nobody_asked_for_are_not_done() {
 
 /// The generic plan of a statement inside a writer's transaction.
 async fn writers_plan(session: &Session, sql: &Sql) -> String {
-    session.say(BEGIN).await.unwrap();
-    session.say("SET LOCAL plan_cache_mode = force_generic_plan").await.unwrap();
+    begin_to_write(session).await.unwrap();
     let types: Vec<&str> = sql.types.iter().map(Type::name).collect();
     let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
     session.say(&format!("PREPARE it {types} AS {}", sql.text)).await.unwrap();
@@ -176,4 +175,35 @@ async fn a_writer_finds_tasks_by_their_id_also_in_a_database_that_was_just_made(
         let found = plan.lines().any(|line| line.contains("Index Cond") && line.contains("id >= named.id"));
         assert!(plan.contains("tasks_by_id") && found && !plan.contains("tasks_by_creation"), "{}:\n{plan}", sql.name);
     }
+}
+
+/// A pick that has begun and not held anything yet, while somebody changes the task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_was_changed_before_it_was_held_is_picked_without_its_heavy_part() {
+    let (database, session) = filled().await;
+    let other = crate::database_tests::session(&database).await;
+    database.admin(&format!("INSERT INTO taskqueue.ready VALUES ({QUEUE_KEY}, 0, 2, 2, 'default')"));
+    let condition = "tasks.status = 'pending'";
+    let text = PICK_TASKS.text.replace(condition, &format!("{condition} AND pg_advisory_lock_shared(1) IS NOT NULL"));
+    let (queues, routes, counts) = (vec!["q"], vec!["default"], vec![1_i64]);
+    let params: [Param<'_>; 3] =
+        [(&queues, Type::TEXT_ARRAY), (&routes, Type::TEXT_ARRAY), (&counts, Type::INT8_ARRAY)];
+    let pick = async || {
+        let rows = session.client().query_typed(&text, &params).await.unwrap();
+        (rows.len(), rows[0].get::<_, i64>("priority"), rows[0].get::<_, Option<String>>("args"))
+    };
+    assert_eq!(pick().await, (1, 2, Some("{}".to_owned())), "whole, if nobody is in between");
+
+    session.say("SELECT pg_advisory_unlock_all()").await.unwrap();
+    other.say("SELECT pg_advisory_lock(1)").await.unwrap();
+    let change = async {
+        let waits = "SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        eventually("the pick has begun", || database.rows(waits)[0][0].as_deref() == Some("1"));
+        let changed = "UPDATE taskqueue.tasks SET priority = 9 WHERE task_key = 2;
+            UPDATE taskqueue.definitions SET args = '{\"new\":1}' WHERE task_key = 2";
+        other.say(changed).await.unwrap();
+        other.say("SELECT pg_advisory_unlock_all()").await.unwrap();
+    };
+    let (picked, ()) = tokio::join!(pick(), change);
+    assert_eq!(picked, (1, 9, None), "the head is the new one, and what is older than it is not there");
 }

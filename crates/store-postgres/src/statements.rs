@@ -75,6 +75,7 @@ statements! {
     );
     SAVE_RESULTS = "save_results" (INT8_ARRAY, TEXT_ARRAY);
     SAVE_SCAN = "save_scan" (INT8, INT8);
+    SETTINGS = "settings" ();
     SETTLE_TRANSACTION = "settle_transaction" (TEXT, TEXT);
     TAKE_NUMBERS = "take_numbers" ();
     TALLY_QUEUE = "tally_queue" (INT8);

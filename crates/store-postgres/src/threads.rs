@@ -25,14 +25,14 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// Starts the writers.
-    pub(crate) fn start(writers: impl Iterator<Item = Writer>) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(writers: Vec<Writer>) -> std::io::Result<Arc<Self>> {
         let (commands, requests) = mpsc::channel(WAITING);
         let requests: Requests = Arc::new(tokio::sync::Mutex::new(requests));
         let start = |writer: Writer| {
             let requests = Arc::clone(&requests);
             std::thread::Builder::new().name("writer".into()).spawn(move || writer.run(&requests))
         };
-        let writers = writers.map(start).collect::<std::io::Result<Vec<_>>>()?;
+        let writers = writers.into_iter().map(start).collect::<std::io::Result<Vec<_>>>()?;
         Ok(Arc::new(Self { commands: RwLock::new(Some(commands)), writers: Mutex::new(writers) }))
     }
 

@@ -18,7 +18,7 @@ use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
-use tokio::runtime::Handle;
+use tokio::runtime::Runtime;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
@@ -27,6 +27,7 @@ use crate::failure::{Cause, cause, undoing};
 use crate::operand::Bound;
 use crate::query::{Param, Session};
 use crate::statements as sql;
+use crate::vacuum::Dead;
 use crate::workspace::{Body, Entry, Found, Workspace};
 use crate::{dialect, rows};
 
@@ -86,11 +87,14 @@ impl Ended {
 /// A transaction under way. Beginning and ending it is the writer's business.
 pub(crate) struct PostgresTransaction<'a> {
     pub(crate) session: &'a Session,
-    runtime: &'a Handle,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) dead: &'a Dead,
     pub(crate) clock: Clock,
+    /// What is left of the last block.
     pub(crate) numbers: Range<i64>,
     pub(crate) workspace: Workspace,
-    shard: i16,
+    /// The part of the tally that this transaction writes to.
+    pub(crate) shard: i16,
     /// Why the database failed, if it did: then nothing of this transaction is kept.
     pub(crate) failure: Option<Cause>,
     /// Whether anything was sent that changes the database.
@@ -99,19 +103,7 @@ pub(crate) struct PostgresTransaction<'a> {
     pub(crate) settles: bool,
 }
 
-impl<'a> PostgresTransaction<'a> {
-    /// A transaction at the time of `clock` with a first block of numbers; `BEGIN` has been said.
-    pub(crate) fn new(
-        session: &'a Session,
-        runtime: &'a Handle,
-        clock: Clock,
-        numbers: Range<i64>,
-        workspace: Workspace,
-        shard: i16,
-    ) -> Self {
-        Self { session, runtime, clock, numbers, workspace, shard, failure: None, wrote: false, settles: true }
-    }
-
+impl PostgresTransaction<'_> {
     /// Waits for the database on the writer's thread.
     fn wait<T>(&mut self, doing: &'static str, asked: impl Future<Output = Result<T, Error>>) -> Loaded<T> {
         self.runtime.block_on(asked).map_err(|error| self.failed(doing, &error))
@@ -127,6 +119,7 @@ impl<'a> PostgresTransaction<'a> {
         let (session, runtime) = (self.session, self.runtime);
         let sent = {
             let changes = Changes::of(&self.workspace, self.shard);
+            self.dead.add(changes.dead_entries());
             let writes = changes.writes();
             self.wrote |= !writes.is_empty();
             let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
@@ -143,6 +136,7 @@ impl<'a> PostgresTransaction<'a> {
     /// instead: there is nothing to make durable.
     pub(crate) fn commit(self) -> Ended {
         let (session, changes) = (self.session, Changes::of(&self.workspace, self.shard));
+        self.dead.add(changes.dead_entries());
         let writes = changes.writes();
         if writes.is_empty() && !self.wrote {
             return match self.runtime.block_on(session.say("ROLLBACK")) {

@@ -11,7 +11,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::execute::{credit_after_outage, execute};
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Mutex, oneshot};
 
@@ -23,6 +23,7 @@ use crate::query::Session;
 use crate::settle;
 use crate::statements as sql;
 use crate::transaction::{BLOCK, Clock, Ended, PostgresTransaction};
+use crate::vacuum::Dead;
 
 /// Commands in one transaction at most.
 const BATCH: usize = 256;
@@ -70,8 +71,10 @@ pub(crate) type Requests = Arc<Mutex<Receiver<Request>>>;
 /// The thread's state.
 pub(crate) struct Writer {
     connector: Arc<Connector>,
-    runtime: Handle,
+    /// This thread's alone: what comes on the connection goes to the writer without a detour over other threads.
+    runtime: Runtime,
     hints: Arc<Hints>,
+    dead: Arc<Dead>,
     /// A clock instead of the database's, for tests.
     clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
     credit_seconds: i64,
@@ -101,16 +104,17 @@ impl Writer {
     /// A writer that connects when it is needed.
     pub(crate) fn new(
         connector: Arc<Connector>,
-        runtime: Handle,
         hints: Arc<Hints>,
+        dead: Arc<Dead>,
         clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
         credit_seconds: i64,
         shard: i16,
-    ) -> Self {
-        Self {
+    ) -> std::io::Result<Self> {
+        Ok(Self {
             connector,
-            runtime,
+            runtime: Builder::new_current_thread().enable_all().build()?,
             hints,
+            dead,
             clock,
             credit_seconds,
             shard,
@@ -120,7 +124,7 @@ impl Writer {
             put_back: Vec::new(),
             purging: true,
             merged_at: Instant::now(),
-        }
+        })
     }
 
     /// Runs until no more commands can come.
@@ -128,6 +132,11 @@ impl Writer {
         while let Some(batch) = self.next_batch(requests) {
             self.serve(batch);
         }
+        let Self { runtime, session, .. } = self;
+        drop(session);
+        // The connection gets a turn to take its leave. Nothing else is waited for, such as a name that is being resolved.
+        runtime.block_on(tokio::task::yield_now());
+        runtime.shutdown_background();
     }
 
     /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues meanwhile.
@@ -321,9 +330,18 @@ impl Writer {
 
     fn transaction<'a>(&'a self, session: &'a Session, begun: Begun, clock: Clock) -> PostgresTransaction<'a> {
         let numbers = begun.numbers..begun.numbers + BLOCK;
-        let mut tx = PostgresTransaction::new(session, &self.runtime, clock, numbers, begun.workspace, self.shard);
-        (tx.wrote, tx.settles) = (begun.wrote, self.settles);
-        tx
+        PostgresTransaction {
+            session,
+            runtime: &self.runtime,
+            dead: &self.dead,
+            clock,
+            numbers,
+            workspace: begun.workspace,
+            shard: self.shard,
+            failure: None,
+            wrote: begun.wrote,
+            settles: self.settles,
+        }
     }
 
     /// After an outage, before anything else: every running lease is made good for the credit. In a transaction of its

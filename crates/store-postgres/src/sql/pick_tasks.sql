@@ -4,15 +4,23 @@ SELECT
     tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt, tasks.max_attempts,
     tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at, tasks.finished_at,
     tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id, tasks.finished_run_end,
-    tasks.definition_bytes, wanted.place
+    tasks.definition_bytes,
+    definitions.args, definitions.metadata,
+    outcomes.result, outcomes.error, outcomes.error_occurred_at, outcomes.error_attempt, outcomes.error_run_id,
+    definitions.identity, wanted.place
 FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, place)
 JOIN taskqueue.queues ON queues.name = wanted.queue
 CROSS JOIN LATERAL (
-    SELECT tasks.*
+    SELECT tasks.*, tasks.ctid AS version
     FROM taskqueue.ready
     JOIN taskqueue.tasks ON tasks.task_key = ready.task_key
     WHERE ready.queue_key = queues.queue_key AND ready.route = wanted.route AND tasks.status = 'pending'
     ORDER BY ready.priority DESC, ready.pending_seq
     LIMIT wanted.tasks
     FOR UPDATE OF tasks SKIP LOCKED
-) AS tasks;
+) AS tasks
+-- The other tables are seen as they were when the statement began. Where the task was changed after that and before it was
+-- held, the version that is held is not the one that is seen, and the heavy part is left to a later look.
+LEFT JOIN taskqueue.tasks AS seen ON seen.task_key = tasks.task_key AND seen.ctid = tasks.version
+LEFT JOIN taskqueue.definitions ON definitions.task_key = seen.task_key
+LEFT JOIN taskqueue.outcomes ON outcomes.task_key = seen.task_key;
