@@ -65,6 +65,8 @@ impl Server {
     fn connect(&self) -> TcpStream {
         let client = TcpStream::connect(&self.address).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // Pieces are to arrive as pieces.
+        client.set_nodelay(true).unwrap();
         client
     }
 

@@ -201,7 +201,8 @@ impl Activity {
     }
 }
 
-/// The activity of one connection, seen by all parts of it. They run in one task, so nobody ever waits for it.
+/// The activity of one connection, seen by all parts of it. They run in one task, except for who reads the rest of a body when
+/// the answer is out; nobody holds it for longer than a look.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<Activity>>);
 

@@ -25,11 +25,12 @@ impl Io {
         Self { stream, activity: Shared::new(Instant::now()), unread: Bytes::new() }
     }
 
-    /// Gives back bytes that were read too early. They are the beginning of a request head.
+    /// Gives back bytes that were read too early. They are the beginning of a request head, and come before those that
+    /// were given back earlier and that nobody has looked at since.
     pub(super) fn unread(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.activity.get().bytes_arrived(Instant::now());
-            self.unread = bytes;
+            self.unread = if self.unread.is_empty() { bytes } else { [bytes, self.take_unread()].concat().into() };
         }
     }
 
@@ -114,5 +115,26 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_given_back_comes_before_what_was_given_back_earlier() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut io = Io::new(Stream::Tcp(client));
+        io.unread(Bytes::from_static(b"abcdef"));
+        let (mut space, mut context) = ([0; 4], Context::from_waker(std::task::Waker::noop()));
+        let mut buffer = ReadBuf::new(&mut space);
+        assert!(Pin::new(&mut io).poll_read(&mut context, &mut buffer).is_ready());
+        assert_eq!(buffer.filled(), b"abcd");
+        io.unread(Bytes::from_static(b"cd"));
+        assert_eq!(io.take_unread(), "cdef");
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, Response, Version};
-use hyper::header::CONNECTION;
+use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use tokio::select;
 use tokio::sync::watch;
 
@@ -100,10 +100,13 @@ fn stand_in(version: Version, headers: &HeaderMap) -> &'static [u8] {
         let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
         values.flat_map(|value| value.split(',')).any(|option| option.trim().eq_ignore_ascii_case(word))
     };
+    // Where both a length and an encoding were sent, hyper believes the encoding, hides the length, and closes: somebody in
+    // between may have believed the length. It cannot be seen here any more whether that was so.
+    let closes = says("close") || headers.contains_key(TRANSFER_ENCODING);
     match version {
-        Version::HTTP_10 if says("keep-alive") => b"POST / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        Version::HTTP_10 if says("keep-alive") && !closes => b"POST / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
         Version::HTTP_10 => b"POST / HTTP/1.0\r\n\r\n",
-        _ if says("close") => b"POST / HTTP/1.1\r\nconnection: close\r\n\r\n",
+        _ if closes => b"POST / HTTP/1.1\r\nconnection: close\r\n\r\n",
         _ => b"POST / HTTP/1.1\r\n\r\n",
     }
 }
@@ -114,6 +117,27 @@ mod tests {
 
     use super::*;
     use crate::listener::Stream;
+
+    #[test]
+    fn a_stand_in_ends_the_connection_where_its_request_would_have() {
+        let (old, new) = (Version::HTTP_10, Version::HTTP_11);
+        type Case<'a> = (Version, &'a [(&'a str, &'a str)], bool);
+        let cases: [Case<'_>; 7] = [
+            (new, &[], true),
+            (new, &[("connection", "Close")], false),
+            (new, &[("connection", "x, close")], false),
+            (new, &[("transfer-encoding", "chunked")], false),
+            (old, &[], false),
+            (old, &[("connection", "keep-alive")], true),
+            (old, &[("connection", "keep-alive, close")], false),
+        ];
+        for (version, fields, stays) in cases {
+            let header = |(name, value): &(&str, &str)| (name.parse().unwrap(), value.parse().unwrap());
+            let head = std::str::from_utf8(stand_in(version, &fields.iter().map(header).collect())).unwrap();
+            let says_so = if version == old { head.contains("keep-alive") } else { !head.contains("close") };
+            assert_eq!(says_so, stays, "{version:?} {fields:?}");
+        }
+    }
 
     #[tokio::test]
     async fn that_a_client_has_gone_is_seen_before_its_request_goes_on() {
