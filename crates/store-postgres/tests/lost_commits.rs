@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proxy::{Cut, Proxy};
+use storage::open;
 use storage::tables::assert_tables_are_consistent;
-use storage::{fresh, open};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError};
 use taskqueue_store_postgres::PostgresStore;
-use taskqueue_test_postgres::Database;
+use taskqueue_test_postgres::{Cluster, Database};
 use tokio::task::JoinSet;
 
 /// A store behind a proxy, with the queue `q`.
@@ -25,11 +25,15 @@ struct Bench {
     database: Database,
     proxy: Proxy,
     store: Arc<PostgresStore>,
+    /// Nobody else's: a database that is dropped forces a checkpoint, after which nobody can tell any more what became of a
+    /// transaction.
+    _cluster: Cluster,
 }
 
 impl Bench {
     async fn open() -> Self {
-        let database = fresh().database;
+        let cluster = Cluster::private();
+        let database = cluster.database();
         let url = database.url();
         let place = url.split('@').nth(1).unwrap().split('/').next().unwrap();
         let proxy = Proxy::start(place.parse().unwrap()).await;
@@ -37,7 +41,7 @@ impl Bench {
         let through = format!("{through}{}sslmode=disable", if through.contains('?') { '&' } else { '?' });
         let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
         store.write(create_queue("q")).await.unwrap();
-        Self { database, proxy, store }
+        Self { database, proxy, store, _cluster: cluster }
     }
 
     /// Writes with the transaction cut so many times.
