@@ -1,6 +1,7 @@
 //! What one transaction knows: the rows it has loaded, as they are after the commands that ran so far, beside what the
 //! database still holds. Nothing is asked of the database here and nothing is decided.
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use taskqueue_core::definition::{Definition, Identity};
@@ -212,11 +213,14 @@ impl Workspace {
     /// Takes a whole row of a task. If the task is held, its heavy part is what it was when it was held, and what its
     /// head has become since is kept. If it is not, it can only be read: whoever asks for its id is not sent here.
     pub(crate) fn take_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
-        let (definition, outcome) = rows::body(row)?;
-        let (queue, head, identity) = (rows::queue_key(row)?, rows::head(row)?, rows::identity(row)?);
-        let key = rows::key(row)?;
-        let read = || Entry { held: false, ..Entry::loaded(queue, head) };
-        let entry = self.tasks.entry(key).or_insert_with(read);
+        let (key, (definition, outcome), identity) = (rows::key(row)?, rows::body(row)?, rows::identity(row)?);
+        let entry = match self.tasks.entry(key) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(free) => {
+                let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
+                free.insert(Entry { held: false, ..read })
+            }
+        };
         entry.identity = Some(identity);
         if entry.body.is_none() {
             entry.body = Some(Body { definition, outcome });

@@ -37,6 +37,18 @@ fn got(waiter: &mut Connection, begun: Instant) -> (usize, Duration) {
     (response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap(), waited)
 }
 
+/// Task `n` is created here while a claim waits for it there; how long that took.
+#[track_caller]
+fn picked_up(here: &Server, there: &Server, n: usize) -> Duration {
+    let mut waiter = begin(there, n);
+    let begun = Instant::now();
+    here.create(n, json!({}));
+    let (task, waited) = got(&mut waiter, begun);
+    assert_eq!(task, n);
+    assert!(waited < Duration::from_secs(10), "{waited:?}");
+    waited
+}
+
 #[test]
 fn what_is_created_at_one_server_wakes_who_waits_at_another() {
     let database = fresh_database();
@@ -44,13 +56,7 @@ fn what_is_created_at_one_server_wakes_who_waits_at_another() {
     here.create_queue("q");
     let mut quick = 0;
     for n in 0..12 {
-        let mut waiter = begin(&there, n);
-        let begun = Instant::now();
-        here.create(n, json!({}));
-        let (task, waited) = got(&mut waiter, begun);
-        assert_eq!(task, n);
-        assert!(waited < Duration::from_secs(10), "{waited:?}");
-        quick += usize::from(waited < Duration::from_millis(400));
+        quick += usize::from(picked_up(&here, &there, n) < Duration::from_millis(400));
     }
     // A look comes once in a second: by looks alone hardly a third would be as quick.
     assert!(quick >= 8, "{quick} of 12 were quick: notifications do not arrive");
@@ -126,12 +132,7 @@ fn behind_a_pooler_the_look_does_it() {
     let (here, there) = (server(&pooler.url(&database)), server(&pooler.url(&database)));
     here.create_queue("q");
     for n in 0..5 {
-        let mut waiter = begin(&there, n);
-        let begun = Instant::now();
-        here.create(n, json!({}));
-        let (task, waited) = got(&mut waiter, begun);
-        assert_eq!(task, n);
-        assert!(waited < Duration::from_secs(10), "{waited:?}");
+        picked_up(&here, &there, n);
     }
     for server in [&here, &there] {
         let log = server.stderr();

@@ -18,6 +18,15 @@ pub(crate) fn running(server: &Server, flags: &str) -> Worker {
     worker
 }
 
+/// A worker whose run has ended while the server was away: its report is on disk.
+fn with_report_on_disk(server: &mut Server) -> Worker {
+    let worker = running(server, "");
+    server.kill();
+    worker.write("go");
+    until("the report on disk", || worker.undelivered() == 1);
+    worker
+}
+
 #[track_caller]
 pub(crate) fn assert_done_once(task: &Value) {
     assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
@@ -110,10 +119,7 @@ fn a_worker_waits_for_a_server_that_is_not_there_yet() {
 #[test]
 fn what_a_killed_worker_could_not_report_the_next_one_does() {
     let mut server = Server::start();
-    let mut worker = running(&server, "");
-    server.kill();
-    worker.write("go");
-    until("the report on disk", || worker.undelivered() == 1);
+    let mut worker = with_report_on_disk(&mut server);
     kill_process(worker.pid(), Signal::KILL).unwrap();
     assert_eq!(worker.finish().code, Some(137));
     server.start_again();
@@ -129,10 +135,7 @@ fn what_a_killed_worker_could_not_report_the_next_one_does() {
 #[test]
 fn a_worker_that_has_to_leave_says_what_it_leaves_undelivered() {
     let mut server = Server::start();
-    let mut worker = running(&server, "");
-    server.kill();
-    worker.write("go");
-    until("the report on disk", || worker.undelivered() == 1);
+    let mut worker = with_report_on_disk(&mut server);
     for told in ["may finish", "given back", "are killed"] {
         worker.signal(Signal::TERM);
         worker.wait_for_line(told);
@@ -170,10 +173,7 @@ fn a_worker_with_nothing_else_to_do_delivers_everything_before_it_ends() {
 #[test]
 fn a_report_that_came_too_late_is_told_and_not_repeated_for_ever() {
     let mut server = Server::start();
-    let mut worker = running(&server, "");
-    server.kill();
-    worker.write("go");
-    until("the report on disk", || worker.undelivered() == 1);
+    let mut worker = with_report_on_disk(&mut server);
     kill_process(worker.pid(), Signal::KILL).unwrap();
     worker.finish();
     server.start_again();

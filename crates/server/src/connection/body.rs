@@ -10,7 +10,7 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use super::activity::{RequestNumber, Shared};
 
 /// A body whose end is noted.
-struct Observed {
+struct Arriving {
     /// Nothing only while it is dropped.
     incoming: Option<Incoming>,
     activity: Shared,
@@ -23,10 +23,10 @@ pub(super) fn observe(incoming: Incoming, activity: &Shared, request: RequestNum
         return Body::new(incoming);
     }
     activity.get().body_begins(request);
-    Body::new(Observed { incoming: Some(incoming), activity: activity.clone(), request })
+    Body::new(Arriving { incoming: Some(incoming), activity: activity.clone(), request })
 }
 
-impl hyper::body::Body for Observed {
+impl hyper::body::Body for Arriving {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -49,7 +49,7 @@ impl hyper::body::Body for Observed {
     }
 }
 
-impl Drop for Observed {
+impl Drop for Arriving {
     fn drop(&mut self) {
         // In this order: whoever reads that the body was dropped must find hyper told of it.
         drop(self.incoming.take());
