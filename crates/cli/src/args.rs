@@ -81,6 +81,7 @@ A first session:
 The server that commands talk to, their queue and their token come from flags, then from the
 environment (TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN), then from ./taskqueue.toml or the
 nearest one above, then from the user's taskqueue/config.toml; taskqueue config show tells.
+A URL that a taskqueue.toml names gets no token but that of the same file.
 
 Results go to standard output, everything else to standard error.
 Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not reached.";

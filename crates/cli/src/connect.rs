@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskqueue_client::{Client, Config, ConfigError, QueueName, Retries};
 
 use crate::args::{ConnectionArgs, OutputArgs, QueueArg};
-use crate::config::ClientConfig;
+use crate::config::{ClientConfig, Secret, Source};
 use crate::failure::Failure;
 use crate::output::{self, Printer};
 
@@ -38,11 +38,17 @@ pub(crate) struct Session {
     pub(crate) queue: QueueName,
     /// Where the server is, for messages.
     pub(crate) url: String,
+    /// Who says so.
+    pub(crate) url_source: Source,
+    /// The token that is shown to the server.
+    pub(crate) token: Option<Secret>,
+    /// Why a token that is there is not shown to it.
+    pub(crate) withheld_note: Option<String>,
     pub(crate) printer: Printer,
 }
 
 impl Session {
-    /// Makes the client. Nothing is sent yet.
+    /// Makes the client and tells what does not count. Nothing is sent yet.
     pub(crate) fn open(
         connection: &ConnectionArgs,
         queue: &QueueArg,
@@ -50,9 +56,17 @@ impl Session {
         patience: Patience,
     ) -> Result<Self, Failure> {
         let config = ClientConfig::load(connection, queue)?;
-        let client = client(&config, patience)?;
-        let printer = Printer::new(output.output);
-        Ok(Self { client, queue: config.queue.value, url: config.url.value, printer })
+        tell(&config);
+        config.check_flags()?;
+        Ok(Self {
+            client: client(&config, patience)?,
+            withheld_note: config.withheld_note(),
+            queue: config.queue.value,
+            url: config.url.value,
+            url_source: config.url.source,
+            token: config.token.map(|token| token.value),
+            printer: Printer::new(output.output),
+        })
     }
 
     /// Tells what the client has to say about the server, each thing once.
@@ -60,6 +74,16 @@ impl Session {
         while let Some(warning) = self.client.take_warning() {
             output::warning(&warning.to_string());
         }
+    }
+}
+
+/// Tells what was found in the configuration and does not count, and which token is not sent.
+pub(crate) fn tell(config: &ClientConfig) {
+    for warning in &config.warnings {
+        output::warning(warning);
+    }
+    if let Some(note) = config.withheld_note() {
+        output::note(&note);
     }
 }
 
@@ -90,7 +114,7 @@ fn wrong(error: &ConfigError, config: &ClientConfig) -> Failure {
             Failure::Usage(format!("the URL {} ({}) cannot be used: {reason}", url.value, url.source))
         }
         ConfigError::Token => {
-            let source = config.token.as_ref().map_or("", |token| &token.source);
+            let source = config.token.as_ref().map(|token| token.source.to_string()).unwrap_or_default();
             Failure::Usage(format!("the token ({source}) must be visible ASCII characters without blanks"))
         }
         ConfigError::InsecureToken => Failure::Refused(format!(

@@ -20,9 +20,12 @@ pub(crate) async fn explain(session: &Session, error: Error, filter: Option<&str
     match error.code() {
         Some(ErrorCode::QueueNotFound) => unknown_queue(session, &error).await,
         Some(ErrorCode::InvalidFilter) => wrong_filter(&error, filter),
-        Some(ErrorCode::Unauthorized) => Failure::Refused(format!(
-            "{error}; give the server's token with --token-file or TASKQUEUE_TOKEN, see taskqueue config show"
-        )),
+        Some(ErrorCode::Unauthorized) => Failure::Refused(match &session.withheld_note {
+            Some(note) => format!("{error}; {note}"),
+            None => format!(
+                "{error}; give the server's token with --token-file or TASKQUEUE_TOKEN, see taskqueue config show"
+            ),
+        }),
         _ => plain(&session.url, &error),
     }
 }

@@ -1,7 +1,8 @@
 //! Where the token comes from: a file or the environment, never the command line. No message ever shows it.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use taskqueue_server::auth::Token;
@@ -10,6 +11,8 @@ use crate::failure::Failure;
 
 /// The environment variable that holds the token.
 pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";
+/// More than any server takes in the head of a request, where a token has to fit.
+const FILE_BYTES: u64 = 65_536;
 
 /// The token, if there is one: from `file`, or else from `variable`, the value of [`VARIABLE`].
 pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Option<Token>, Failure> {
@@ -27,11 +30,22 @@ fn from_file(path: &Path) -> Result<Token, Failure> {
     checked(Some(&file_text(path)?), &path.display().to_string())
 }
 
-/// What a token file holds. Editors and `echo` end a file with a line end, which is not part of the token.
+/// What a token file holds.
 pub(crate) fn file_text(path: &Path) -> Result<String, Failure> {
-    let name = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::Refused(format!("cannot read the token file {name}: {error}")))?;
+    let name = format!("the token file {}", path.display());
+    let file = File::open(path).map_err(|error| Failure::Refused(format!("cannot read {name}: {error}")))?;
+    text_of(file, &name)
+}
+
+/// What an open token file holds. Editors and `echo` end a file with a line end, which is not part of the token.
+pub(crate) fn text_of(file: File, name: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    file.take(FILE_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::Refused(format!("cannot read {name}: {error}")))?;
+    if text.len() as u64 > FILE_BYTES {
+        return Err(Failure::Refused(format!("{name} has more than {FILE_BYTES} bytes, so it holds no token")));
+    }
     Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
 }
 
@@ -45,6 +59,7 @@ fn checked(text: Option<&str>, source: &str) -> Result<Token, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;

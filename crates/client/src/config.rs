@@ -48,6 +48,11 @@ impl Config {
         self
     }
 
+    /// Whether there will be no client, because the token would be readable on the network and nobody allows that.
+    pub fn refuses_insecure_token(&self) -> bool {
+        self.token.is_some() && !self.base.is_private() && !self.allow_insecure_token
+    }
+
     /// How long a connection may take to open; 5 seconds unless said otherwise.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {

@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let Config { base, token, request_timeout, .. } = config.clone();
-        if token.is_some() && !base.is_private() && !config.allow_insecure_token {
+        if config.refuses_insecure_token() {
             return Err(ConfigError::InsecureToken);
         }
         let builder = reqwest::Client::builder()

@@ -2,12 +2,15 @@
 
 use crate::args::{ConfigArgs, ConfigCommand};
 use crate::config::ClientConfig;
+use crate::connect::tell;
 use crate::failure::Failure;
 use crate::output::{Printer, SettingRecord};
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let ConfigCommand::Show = args.command;
-    let settings = ClientConfig::load(&args.connection, &args.queue)?.settings();
+    let config = ClientConfig::load(&args.connection, &args.queue)?;
+    tell(&config);
+    let settings = config.settings();
     let records: Vec<SettingRecord<'_>> = settings.iter().map(SettingRecord).collect();
     Printer::new(args.output.output).list(&records)
 }

@@ -1,13 +1,15 @@
-//! The sources below the flags: the environment and the two files, the first that has a value wins.
+//! The sources below the flags: the environment, the project's file and the user's. What each of them has; which of it
+//! counts is decided in `config.rs`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use taskqueue_core::ids::QueueName;
+use taskqueue_worker::command::URL_FILE_VARIABLE;
 
-use super::Sourced;
 use super::file::{self, ConfigFile};
-use super::secret::Secret;
+use super::secret::{Secret, TokenPlace};
+use super::source::{Source, Sourced};
 use crate::args::queue_name;
 use crate::failure::Failure;
 use crate::token;
@@ -19,70 +21,102 @@ const QUEUE: &str = "TASKQUEUE_QUEUE";
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(super) url: Option<String>,
+    /// The project file that the URL of the environment was read from: a worker hands both on to its commands, and that
+    /// does not make the URL the user's own word.
+    pub(super) url_file: Option<PathBuf>,
     pub(super) queue: Option<String>,
     pub(super) token: Option<Secret>,
-    /// The project's file before the user's.
-    pub(super) files: Vec<ConfigFile>,
+    pub(super) project: Option<ConfigFile>,
+    pub(super) user: Option<ConfigFile>,
+    /// What was found and does not count.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Sources {
     /// The environment of this process and the files that it finds.
     pub(crate) fn of_process() -> Result<Self, Failure> {
-        let project = file::current_directory().map(|path| ConfigFile::above(&path)).transpose()?.flatten();
+        let mut warnings = Vec::new();
+        let project = match file::current_directory() {
+            Some(path) => ConfigFile::above(&path, &mut warnings)?,
+            None => None,
+        };
         let user = file::user_file(path_in("XDG_CONFIG_HOME"), path_in("HOME"));
         let user = user.map(|path| ConfigFile::read(&path)).transpose()?.flatten();
         Ok(Self {
             url: variable(URL)?,
+            url_file: path_in(URL_FILE_VARIABLE),
             queue: variable(QUEUE)?,
             token: variable(token::VARIABLE)?.map(Secret::new),
-            files: project.into_iter().chain(user).collect(),
+            project,
+            user,
+            warnings,
         })
     }
 
     pub(super) fn url(&self) -> Option<Sourced<String>> {
-        from_environment(self.url.clone(), URL).or_else(|| self.in_files(|file| file.url().map(str::to_owned)))
+        let source = match &self.url_file {
+            Some(path) => Source::ProjectFile(path.clone()),
+            None => Source::Environment(URL),
+        };
+        let in_environment = self.url.clone().map(|value| Sourced { value, source });
+        in_environment.or_else(|| self.in_files(|file| file.url().map(str::to_owned)))
     }
 
     pub(super) fn queue(&self) -> Result<Option<Sourced<QueueName>>, Failure> {
-        let found = from_environment(self.queue.clone(), QUEUE);
-        let found = found.or_else(|| self.in_files(|file| file.queue().map(str::to_owned)));
+        let in_environment = self.queue.clone().map(|value| Sourced { value, source: Source::Environment(QUEUE) });
+        let found = in_environment.or_else(|| self.in_files(|file| file.queue().map(str::to_owned)));
         let Some(Sourced { value, source }) = found else { return Ok(None) };
         Ok(Some(Sourced { value: queue_of(&value, &source)?, source }))
     }
 
-    pub(super) fn token(&self) -> Result<Option<Sourced<Secret>>, Failure> {
-        if let Some(token) = from_environment(self.token.clone(), token::VARIABLE) {
-            return Ok(Some(token));
-        }
-        for file in &self.files {
-            let source = format!("file {}", file.path.display());
-            if let Some(text) = file.token() {
-                return Ok(Some(Sourced { value: Secret::new(text.to_owned()), source }));
-            }
-            if let Some(path) = file.token_file() {
-                return Ok(Some(Sourced { value: Secret::from_file(&path)?, source }));
-            }
-        }
-        Ok(None)
+    /// Every token that is there, the first to be considered first.
+    pub(super) fn tokens(&self) -> Vec<Sourced<TokenPlace>> {
+        let in_environment = self
+            .token
+            .clone()
+            .map(|secret| Sourced { value: TokenPlace::Text(secret), source: Source::Environment(token::VARIABLE) });
+        let project = self.project.as_ref().and_then(|file| {
+            let value = file.token_text().or_else(|| file.token_inside())?;
+            Some(Sourced { value, source: Source::ProjectFile(file.path.clone()) })
+        });
+        let user = self.user.as_ref().and_then(|file| {
+            let value = file.token_text().or_else(|| file.token_anywhere())?;
+            Some(Sourced { value, source: Source::UserFile(file.path.clone()) })
+        });
+        in_environment.into_iter().chain(project).chain(user).collect()
     }
 
+    /// The user's own file only: somebody else's folder does not decide how openly a token travels.
     pub(super) fn allow_insecure_token(&self) -> Option<Sourced<bool>> {
-        self.in_files(ConfigFile::allow_insecure_token)
+        let file = self.user.as_ref()?;
+        let value = file.allow_insecure_token()?;
+        Some(Sourced { value, source: Source::UserFile(file.path.clone()) })
     }
 
+    /// The project's file before the user's.
     fn in_files<T>(&self, value: impl Fn(&ConfigFile) -> Option<T>) -> Option<Sourced<T>> {
-        let found = |file: &ConfigFile| Some((value(file)?, format!("file {}", file.path.display())));
-        self.files.iter().find_map(found).map(|(value, source)| Sourced { value, source })
+        let of = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| {
+            let file = file.as_ref()?;
+            value(file).map(|value| Sourced { value, source: source(file.path.clone()) })
+        };
+        of(&self.project, Source::ProjectFile).or_else(|| of(&self.user, Source::UserFile))
+    }
+
+    /// What a user should know about the files that were found.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let ignored = self.project.as_ref().filter(|file| file.allow_insecure_token().is_some()).map(|file| {
+            format!(
+                "allow_insecure_token in {} is ignored; it counts in the user's own file and as --allow-insecure-token",
+                file.path.display()
+            )
+        });
+        self.warnings.iter().cloned().chain(ignored).collect()
     }
 }
 
 /// The queue name in a value of the configuration.
-pub(super) fn queue_of(text: &str, source: &str) -> Result<QueueName, Failure> {
+pub(super) fn queue_of(text: &str, source: &Source) -> Result<QueueName, Failure> {
     queue_name(text).map_err(|rule| Failure::Usage(format!("the queue from {source} cannot be used: {rule}")))
-}
-
-fn from_environment<T>(value: Option<T>, name: &str) -> Option<Sourced<T>> {
-    value.map(|value| Sourced { value, source: format!("environment {name}") })
 }
 
 /// A variable that is set and not empty: many scripts set variables to nothing to take them away.

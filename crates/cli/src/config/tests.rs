@@ -39,28 +39,30 @@ fn each_source_hides_those_below_it() {
             "allow_insecure_token=false default"
         ]
     );
-    sources.files = vec![read(&user)];
+    sources.user = Some(read(&user));
     let of_user = format!("file {}", user.display());
     assert_eq!(
         resolve(&none, None, &sources),
         [
             format!("url=http://user:1 {of_user}"),
             format!("queue=user {of_user}"),
-            format!("token=set {of_user}"),
+            format!("token=sent to http://user:1 {of_user}"),
             format!("allow_insecure_token=true {of_user}"),
         ]
     );
-    sources.files.insert(0, read(&project));
+    sources.project = Some(read(&project));
     let of_project = format!("file {}", project.display());
     let expected = [format!("url=http://project:1 {of_project}"), format!("queue=project {of_project}")];
     assert_eq!(resolve(&none, None, &sources)[..2], expected);
+    let told = &resolve(&none, None, &sources)[2];
+    assert_eq!(*told, format!("token=withheld: a project file names the URL {of_user}"));
     sources.url = Some("http://env:1".to_owned());
     sources.queue = Some("env".to_owned());
     sources.token = Some(Secret::new("et".to_owned()));
     let expected = [
         "url=http://env:1 environment TASKQUEUE_URL",
         "queue=env environment TASKQUEUE_QUEUE",
-        "token=set environment TASKQUEUE_TOKEN",
+        "token=sent to http://env:1 environment TASKQUEUE_TOKEN",
     ];
     assert_eq!(resolve(&none, None, &sources)[..3], expected);
     let token = folder.path().join("token");
@@ -72,7 +74,7 @@ fn each_source_hides_those_below_it() {
         [
             "url=http://flag:1 flag --url",
             "queue=flag flag --queue",
-            "token=set flag --token-file",
+            "token=sent to http://flag:1 flag --token-file",
             "allow_insecure_token=true flag --allow-insecure-token",
         ]
     );
@@ -89,7 +91,8 @@ fn a_file_with_a_token_is_for_its_owner_only() {
         assert!(message.contains("chmod 600") && !message.contains("hush"), "{message}");
     }
     write(&path, "token = 'hush'", 0o600);
-    assert_eq!(ConfigFile::read(&path).unwrap().unwrap().token(), Some("hush"));
+    let token = ConfigFile::read(&path).unwrap().unwrap().token_text().unwrap();
+    assert_eq!(token.read().unwrap().expose(), "hush");
     write(&path, "queue = 'q'", 0o644);
     assert!(ConfigFile::read(&path).unwrap().is_some());
 }
@@ -97,13 +100,20 @@ fn a_file_with_a_token_is_for_its_owner_only() {
 #[test]
 fn the_nearest_file_above_is_found_and_token_files_are_relative_to_it() {
     let folder = tempfile::tempdir().unwrap();
+    let mut warnings = Vec::new();
     let deep = folder.path().join("a/b/c");
     fs::create_dir_all(&deep).unwrap();
     write(&folder.path().join("taskqueue.toml"), "queue = 'far'", 0o644);
-    assert_eq!(ConfigFile::above(&deep).unwrap().unwrap().queue(), Some("far"));
+    assert_eq!(ConfigFile::above(&deep, &mut warnings).unwrap().unwrap().queue(), Some("far"));
     write(&folder.path().join("a/taskqueue.toml"), "queue = 'near'\ntoken_file = 'secret/token'", 0o644);
-    let file = ConfigFile::above(&deep).unwrap().unwrap();
-    assert_eq!((file.queue(), file.token_file()), (Some("near"), Some(folder.path().join("a/secret/token"))));
+    fs::create_dir(folder.path().join("a/secret")).unwrap();
+    write(&folder.path().join("a/secret/token"), "near", 0o600);
+    let file = ConfigFile::above(&deep, &mut warnings).unwrap().unwrap();
+    assert_eq!(file.queue(), Some("near"));
+    for place in [file.token_inside(), file.token_anywhere()] {
+        assert_eq!(place.unwrap().read().unwrap().expose(), "near");
+    }
+    assert_eq!(warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn config_show_tells_each_value_and_its_source() {
     fs::write(at.join("taskqueue.toml"), "queue = 'project'").unwrap();
     assert!(show(&[], &[]).starts_with("url=http://user:1\nqueue=project\n"));
     let environment = [("TASKQUEUE_QUEUE", "env"), ("TASKQUEUE_TOKEN", "hush")];
-    assert!(show(&[], &environment).starts_with("url=http://user:1\nqueue=env\ntoken=set\n"));
+    assert!(show(&[], &environment).starts_with("url=http://user:1\nqueue=env\ntoken=not sent: everybody "));
     assert!(show(&["-q", "flag"], &environment).contains("queue=flag\n"));
     let empty = [("TASKQUEUE_QUEUE", ""), ("TASKQUEUE_TOKEN", "")];
     assert!(show(&[], &empty).contains("queue=project\ntoken=not set\n"));
@@ -44,7 +44,7 @@ fn sources_are_named_in_every_format_and_the_token_in_none() {
         json!([
             {"name": "url", "value": "http://127.0.0.1:8000", "source": "default"},
             {"name": "queue", "value": "project", "source": source},
-            {"name": "token", "value": "set", "source": source},
+            {"name": "token", "value": "sent to http://127.0.0.1:8000", "source": source},
             {"name": "allow_insecure_token", "value": "false", "source": "default"},
         ])
     );

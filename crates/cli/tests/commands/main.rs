@@ -5,11 +5,13 @@
 mod actions;
 mod configuration;
 mod counting;
+mod destinations;
 mod errors;
 mod listing;
 mod manual;
 mod output;
 mod queues;
+mod recorder;
 mod submitting;
 mod support;
 mod sweeping;

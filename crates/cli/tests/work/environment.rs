@@ -120,6 +120,39 @@ fn a_command_gets_the_token_where_that_is_wanted() {
     assert!(worker.read("seen").contains(&format!("TASKQUEUE_TOKEN={TOKEN}\0")));
 }
 
+/// Runs `config show` inside a run of a worker whose URL comes from a project file, and gives what it says.
+fn shown_in_a_run(server: &Server, project: &str, user: &str, flags: &str) -> String {
+    server.create_once(1, json!({}));
+    let setup = Setup::new(server).env_remove("TASKQUEUE_URL").env_remove("TASKQUEUE_TOKEN");
+    let setup = setup.flags("--max-tasks 1").flags(flags).env("TASKQUEUE", env!("CARGO_BIN_EXE_taskqueue"));
+    fs::create_dir_all(setup.folder().join(".config/taskqueue")).unwrap();
+    let project = format!("url = '{}'\n{project}", server.url());
+    for (name, text) in [("taskqueue.toml", project.as_str()), (".config/taskqueue/config.toml", user)] {
+        fs::write(setup.folder().join(name), text).unwrap();
+        fs::set_permissions(setup.folder().join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    // Elsewhere, so that the command finds no project file by itself.
+    let mut worker = setup.sh("here=$PWD; cd /; $TASKQUEUE config show -o quiet > $here/shown", &[]);
+    worker.finish_well();
+    worker.read("shown")
+}
+
+#[test]
+fn the_url_of_a_project_file_gets_no_token_of_the_user_by_way_of_a_command() {
+    let server = Server::start();
+    let shown = shown_in_a_run(&server, "", &format!("token = '{TOKEN}'"), "--pass-token");
+    assert!(shown.starts_with(&format!("url={}\n", server.url())), "{shown}");
+    assert!(shown.contains("token=withheld: a project file names the URL\n"), "{shown}");
+}
+
+#[test]
+fn a_command_gets_the_token_of_the_project_file_that_names_the_url_where_that_is_wanted() {
+    let server = Server::with_token(TOKEN);
+    let shown = shown_in_a_run(&server, &format!("token = '{TOKEN}'"), "token = 'other'", "--pass-token");
+    assert!(shown.contains(&format!("token=sent to {}\n", server.url())), "{shown}");
+    assert!(!shown.contains("withheld"), "{shown}");
+}
+
 #[test]
 fn each_slot_tells_what_it_does_and_withdraws_at_the_end() {
     let server = Server::start();

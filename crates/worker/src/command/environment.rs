@@ -9,8 +9,11 @@ use crate::handler::Run;
 
 const TOKEN: &str = "TASKQUEUE_TOKEN";
 
+/// The variable with the project file that names the URL of the server.
+pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
+
 /// What no child inherits. It comes back where children shall have it.
-pub(super) const REMOVED: [&str; 1] = [TOKEN];
+pub(super) const REMOVED: [&str; 2] = [TOKEN, URL_FILE_VARIABLE];
 
 /// The variables of a run.
 pub(super) fn of(settings: &CommandSettings, run: &Run, folder: &RunFolder) -> Vec<(OsString, OsString)> {
@@ -29,6 +32,9 @@ pub(super) fn of(settings: &CommandSettings, run: &Run, folder: &RunFolder) -> V
     ];
     if let Some(token) = &settings.token {
         variables.push((TOKEN.into(), token.into()));
+    }
+    if let Some(file) = &settings.url_file {
+        variables.push((URL_FILE_VARIABLE.into(), file.into()));
     }
     variables
 }

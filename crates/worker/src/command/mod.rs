@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+pub use self::environment::URL_FILE_VARIABLE;
 use self::folder::RunFolder;
 use crate::events::{Event, Listener};
 use crate::handler::{Handler, Outcome, Run};
@@ -34,6 +35,8 @@ pub struct CommandSettings {
     pub run_dir: PathBuf,
     /// The server, for children that talk to it.
     pub url: String,
+    /// The project file that names the server, if one does. Children are told, so that they send no other token there.
+    pub url_file: Option<PathBuf>,
     /// The queue.
     pub queue: QueueName,
     /// The route.

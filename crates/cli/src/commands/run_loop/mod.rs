@@ -8,7 +8,7 @@ mod teller;
 mod window;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tokio::runtime::Builder;
 
 use self::teller::Teller;
 use crate::args::{Format, LoopArgs, OutputArgs};
-use crate::config::ClientConfig;
+use crate::config::Source;
 use crate::connect::{Patience, Session};
 use crate::explain::explain;
 use crate::failure::Failure;
@@ -61,7 +61,7 @@ async fn work(args: &LoopArgs, template: Template, session: &Session, requests: 
     let run_dir = place::run_dir(args.run_dir.as_deref())?;
     let processes = Processes::new();
     let processes = processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
-    let command = command(args, template, session, &run_dir, &screen)?;
+    let command = command(args, template, session, &run_dir, &screen);
     let command = Command::new(command, processes, Arc::<Teller>::clone(&teller));
     let settings = settings(args, session, &run_dir);
     let worker = Worker::new(session.client.clone(), settings, Arc::new(command), Arc::<Teller>::clone(&teller))
@@ -97,31 +97,33 @@ fn pace(heartbeat: Duration) -> Pace {
     Pace { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
 }
 
-fn command(
-    args: &LoopArgs,
-    template: Template,
-    session: &Session,
-    run_dir: &Path,
-    screen: &Screen,
-) -> Result<CommandSettings, Failure> {
+fn command(args: &LoopArgs, template: Template, session: &Session, run_dir: &Path, screen: &Screen) -> CommandSettings {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
-    let token = match args.pass_token {
-        true => ClientConfig::load(&args.connection, &args.queue)?.token.map(|token| token.value.expose().to_owned()),
-        false => None,
-    };
-    Ok(CommandSettings {
+    // What the server may not see, commands that talk to it may not see either.
+    let token = session.token.as_ref().filter(|_| args.pass_token);
+    CommandSettings {
         template,
         run_dir: run_dir.to_owned(),
         url: session.url.clone(),
+        // A passed token may go to the URL, and comes before the user's own.
+        url_file: if token.is_none() { url_file(session) } else { None },
         queue: session.queue.clone(),
         route: args.route.clone(),
-        token,
+        token: token.map(|token| token.expose().to_owned()),
         grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
         relay: screen.relay(),
         by_line: args.slots > 1,
         terminal: if is_terminal && args.slots == 1 { window::watch() } else { None },
-    })
+    }
+}
+
+/// The project file that names the server, if one does.
+fn url_file(session: &Session) -> Option<PathBuf> {
+    match &session.url_source {
+        Source::ProjectFile(path) => Some(path.clone()),
+        Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => None,
+    }
 }
 
 /// What a worker's end means for whoever started it.

@@ -1,0 +1,57 @@
+//! The configuration as people see it: each value, where it comes from, and what becomes of each token. The tokens
+//! themselves are not among the values.
+
+use taskqueue_client::Config;
+
+use super::source::Sourced;
+use super::{ClientConfig, Secret};
+
+/// One value as it is shown to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) source: String,
+}
+
+impl ClientConfig {
+    /// Every value for people.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let mut settings = vec![
+            setting("url", &self.url.value, &self.url.source.to_string()),
+            setting("queue", self.queue.value.as_str(), &self.queue.source.to_string()),
+        ];
+        settings.extend(self.tokens());
+        let insecure = if self.allow_insecure_token.value { "true" } else { "false" };
+        settings.push(setting("allow_insecure_token", insecure, &self.allow_insecure_token.source.to_string()));
+        settings
+    }
+
+    /// What becomes of each token, the one that is sent first.
+    fn tokens(&self) -> Vec<Setting> {
+        let sent = self.token.iter().map(|token| setting("token", &self.fate(token), &token.source.to_string()));
+        let withheld = "withheld: a project file names the URL";
+        let withheld = self.withheld.iter().map(|source| setting("token", withheld, &source.to_string()));
+        let tokens: Vec<Setting> = sent.chain(withheld).collect();
+        if tokens.is_empty() { vec![setting("token", "not set", "-")] } else { tokens }
+    }
+
+    /// What becomes of the token that may go to the URL: the client has the last word.
+    fn fate(&self, token: &Sourced<Secret>) -> String {
+        let Ok(client) = Config::new(&self.url.value) else { return "not sent: the URL cannot be used".to_owned() };
+        let Ok(mut client) = client.token(token.value.expose()) else {
+            return "not sent: it must be visible ASCII characters without blanks".to_owned();
+        };
+        if self.allow_insecure_token.value {
+            client = client.allow_insecure_token();
+        }
+        match client.refuses_insecure_token() {
+            true => "not sent: everybody on the way could read it".to_owned(),
+            false => format!("sent to {}", self.url.value),
+        }
+    }
+}
+
+fn setting(name: &'static str, value: &str, source: &str) -> Setting {
+    Setting { name, value: value.to_owned(), source: source.to_owned() }
+}
