@@ -202,6 +202,29 @@ fn names_routes_and_numbers_count_too() {
 }
 
 #[test]
+fn a_name_counts_with_its_escapes_at_creation_update_and_completion() {
+    let server = Server::with_queue();
+    for (n, piece) in [r#"\""#, r"\\", "é", "😀", "/"].into_iter().enumerate() {
+        let name = format!("\"{}\"", piece.repeat(256));
+        let room = ROOM + "null".len() - name.len();
+        let body = |bytes: usize| format!("{{\"name\":{name},\"args\":{}}}", object_of(bytes, ""));
+        server.put(&of_task(n, ""), body(room + 1)).assert_error(422, "task_data_too_large");
+        server.put(&of_task(n, ""), body(room)).expect(201);
+        server.delete(&of_task(n, "")).expect(204);
+        // What is left is the result's, and the args are not loaded to know it.
+        server.put(&of_task(n, ""), format!("{{\"args\":{}}}", object_of(600_000, ""))).expect(201);
+        server.patch(&of_task(n, ""), format!("{{\"name\":{name}}}")).expect(200);
+        server.claim(n);
+        let complete = |bytes: usize| {
+            let body = format!("{{\"run_id\":\"{}\",\"result\":{}}}", run_id(n), object_of(bytes, ""));
+            server.post(&of_task(n, "/complete"), body)
+        };
+        complete(room + 2 - 600_000 + 1).assert_error(422, "task_data_too_large");
+        complete(room + 2 - 600_000).expect(204);
+    }
+}
+
+#[test]
 fn the_limit_holds_for_the_outcome_of_an_update() {
     let server = Server::with_queue();
     let half = object_of(600_000, "");
