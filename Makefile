@@ -4,7 +4,7 @@
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
-.PHONY: help serve test check bench bench-full bench-peers bench-postgres bench-programs
+.PHONY: help serve test check audit bench bench-full bench-peers bench-postgres bench-programs
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo clippy --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test --package taskqueue --test tidy
+
+audit: ## Licences, duplicates, sources and known vulnerabilities of all dependencies; installs cargo-deny where it is missing
+	scripts/audit
 
 bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 3 minutes (more flags: make bench ARGS="--phases get")
 	$(BENCH) run $(ON_DISK) $(ARGS)
