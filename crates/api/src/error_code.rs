@@ -12,6 +12,8 @@ use utoipa::ToSchema;
 pub enum ErrorCode {
     /// The token is missing or wrong.
     Unauthorized,
+    /// A web page may have sent this, and there is no token that it would need.
+    Forbidden,
     /// No such path.
     NotFound,
     /// No such queue.
@@ -72,8 +74,9 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, in the order of their statuses.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Unauthorized,
+        Self::Forbidden,
         Self::NotFound,
         Self::QueueNotFound,
         Self::TaskNotFound,
@@ -108,6 +111,7 @@ impl ErrorCode {
     const fn row(self) -> (&'static str, u16) {
         match self {
             Self::Unauthorized => ("unauthorized", 401),
+            Self::Forbidden => ("forbidden", 403),
             Self::NotFound => ("not_found", 404),
             Self::QueueNotFound => ("queue_not_found", 404),
             Self::TaskNotFound => ("task_not_found", 404),

@@ -20,6 +20,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_server::ListenAddress;
+use taskqueue_server::browser::HostName;
 
 use crate::failure::Failure;
 use crate::open_store::Database;
@@ -51,6 +52,10 @@ Examples:
 The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never
 from the command line, where every user of the machine could read it. So should the
 password of PostgreSQL: from PGPASSWORD, or with the whole URL in TASKQUEUE_DATABASE.
+
+Without a token the server listens on this machine only and answers 403 to requests for
+other hosts than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that
+no page in a browser can use it. Behind a proxy or under another name: --allow-host NAME.
 
 When the server is ready it prints one line: its base URL. Logs go to standard error.
 It stops on SIGTERM or SIGINT after finishing the requests under way.
@@ -164,6 +169,10 @@ pub(crate) struct ServeArgs {
     /// A file with the token that callers must show [env: TASKQUEUE_TOKEN, the token itself]
     #[arg(long, value_name = "PATH")]
     pub(crate) token_file: Option<PathBuf>,
+
+    /// Without a token: take requests for this host, too, besides loopback and localhost (repeatable)
+    #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) allowed_hosts: Vec<HostName>,
 
     /// After an outage every running lease is good for at least this long; 0 turns that off
     #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,

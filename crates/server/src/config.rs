@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::auth::Token;
+use crate::browser::HostName;
 
 /// Connections held at once unless the machine allows fewer: room for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;
@@ -19,6 +20,8 @@ const RESERVED_DESCRIPTORS: usize = 128;
 pub struct Config {
     /// The token that callers must show; without one everybody may call.
     pub token: Option<Token>,
+    /// The hosts that clients may name besides this machine, when there is no token.
+    pub allowed_hosts: Vec<HostName>,
     /// Connections held at once; further ones wait in the backlog of the listener.
     pub connection_cap: usize,
     /// Claims that wait at once; the ones above are answered at once.
@@ -31,7 +34,13 @@ impl Config {
     /// The usual behaviour, with as many connections as the process may open.
     pub fn new(token: Option<Token>) -> Self {
         let connection_cap = connection_cap(open_file_limit());
-        Self { token, connection_cap, waiting_cap: waiting_cap(connection_cap), timeouts: Timeouts::default() }
+        Self {
+            token,
+            allowed_hosts: Vec::new(),
+            connection_cap,
+            waiting_cap: waiting_cap(connection_cap),
+            timeouts: Timeouts::default(),
+        }
     }
 }
 

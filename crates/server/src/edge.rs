@@ -1,4 +1,4 @@
-//! The way of every request: request id, authentication, the route table, and what every answer gets on its way out.
+//! The way of every request: request id, who may call, the route table, and what every answer gets on its way out.
 //! One function instead of a stack of layers, so that the order of section 5 of decisions.md can be read here.
 
 use std::any::Any;
@@ -12,11 +12,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use taskqueue_api::headers::SERVER_VERSION;
 use tower::Service;
 
 use crate::auth::Token;
+use crate::browser::{self, Hosts};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
 use crate::request_log::{Record, RequestId, RequestIds};
@@ -33,14 +35,20 @@ pub struct Edge(Arc<Inner>);
 struct Inner {
     router: Router,
     state: AppState,
+    hosts: Hosts,
     request_ids: RequestIds,
 }
 
-/// The service that a connection hands its requests to.
+/// The service that a connection hands its requests to. Without a token it takes requests for this machine only.
 pub fn service(state: AppState) -> Edge {
+    service_for(Hosts::default(), state)
+}
+
+/// The same; without a token it takes requests for these hosts.
+pub fn service_for(hosts: Hosts, state: AppState) -> Edge {
     openapi::document();
     let router = router::router(state.clone());
-    Edge(Arc::new(Inner { router, state, request_ids: RequestIds::new() }))
+    Edge(Arc::new(Inner { router, state, hosts, request_ids: RequestIds::new() }))
 }
 
 impl Edge {
@@ -52,14 +60,18 @@ impl Edge {
         }
         let record = Record::begin(&request);
         let is_api = request.uri().path().starts_with(API_PREFIX);
-        let token = self.0.state.token().filter(|_| is_api);
-        let authorised = token.is_none_or(|token: &Token| token.is_in(request.headers()));
+        let token = self.0.state.token();
+        let has_token = token.is_some_and(|token: &Token| token.is_in(request.headers()));
+        // Callers of other paths need no token, and get none of what is only for those who have it.
+        let authorised = has_token || token.is_none() || !is_api;
 
-        let mut response = if authorised {
-            finished(self.route(request, id).await, id)
-        } else {
-            discard(request.into_body());
-            ApiError::unauthorized().into_response()
+        let (head, body) = request.into_parts();
+        let mut response = match self.admit(&head, authorised) {
+            Ok(()) => finished(self.route(Request::from_parts(head, body), id).await, id),
+            Err(refusal) => {
+                discard(body);
+                refusal.into_response()
+            }
         };
         if is_api && authorised {
             let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
@@ -67,6 +79,16 @@ impl Edge {
         }
         record.end(&response, id);
         response
+    }
+
+    /// What is checked before anything else of a request is looked at.
+    fn admit(&self, head: &Parts, authorised: bool) -> Result<(), ApiError> {
+        let host = browser::host_field(head.version, &head.headers)?;
+        match self.0.state.token() {
+            None => browser::check(&self.0.hosts, host, head).map_err(ApiError::forbidden),
+            Some(_) if !authorised => Err(ApiError::unauthorized()),
+            Some(_) => Ok(()),
+        }
     }
 
     async fn route(&self, request: Request<Body>, id: RequestId) -> Response {

@@ -17,6 +17,7 @@ use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::StoreError;
 
+use crate::browser::Reason;
 use crate::respond;
 
 /// After how many seconds a caller should try again when the storage is busy: a batch of writes takes far less.
@@ -27,6 +28,7 @@ const RETRY_UNAVAILABLE_SECONDS: &str = "5";
 /// An answer that is not a success.
 #[derive(Debug)]
 pub(crate) struct ApiError {
+    status: StatusCode,
     code: ErrorCode,
     message: Cow<'static, str>,
     details: Details,
@@ -43,11 +45,40 @@ impl ApiError {
             ErrorCode::DatabaseUnavailable => Some((RETRY_AFTER, HeaderValue::from_static(RETRY_UNAVAILABLE_SECONDS))),
             _ => None,
         };
-        Self { code, message: message.into(), details, header: header.map(Box::new) }
+        let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code, message: message.into(), details, header: header.map(Box::new) }
     }
 
     pub(crate) fn unauthorized() -> Self {
         Self::new(ErrorCode::Unauthorized, "send the header Authorization: Bearer <token>", Details::none())
+    }
+
+    /// A request that a web page may have sent to a server without a token.
+    pub(crate) fn forbidden(reason: Reason) -> Self {
+        let (reason, message) = match reason {
+            Reason::Host => (
+                "foreign_host",
+                "without a token this server takes requests for this machine only; send them to 127.0.0.1 or localhost, \
+                 or start the server with --allow-host and the name in the Host header",
+            ),
+            Reason::Origin => (
+                "foreign_origin",
+                "without a token this server takes no requests of web pages of another origin; start it with a token \
+                 and send that, or leave the Origin header out",
+            ),
+            Reason::CrossSite => (
+                "cross_site",
+                "without a token this server takes no requests that other web pages cause; start it with a token and \
+                 send that, or enter the address yourself",
+            ),
+        };
+        Self::new(ErrorCode::Forbidden, message, Details::none().text("reason", reason))
+    }
+
+    /// The `Host` header is missing or repeated: not valid HTTP, so the status is not that of an invalid request.
+    pub(crate) fn bad_host(message: &'static str) -> Self {
+        let error = Self::new(ErrorCode::InvalidRequest, message, Details::none());
+        Self { status: StatusCode::BAD_REQUEST, ..error }
     }
 
     pub(crate) fn unknown_path(path: &str) -> Self {
@@ -101,8 +132,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = Vec::with_capacity(256);
         write::error(&mut body, self.code, &self.message, &self.details);
-        let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = respond::json(status, body);
+        let mut response = respond::json(self.status, body);
         if let Some((name, value)) = self.header.map(|header| *header) {
             response.headers_mut().insert(name, value);
         }

@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod auth;
+pub mod browser;
 pub mod budget;
 pub mod config;
 mod connection;

@@ -96,6 +96,11 @@ impl Listener {
         }
     }
 
+    /// Whether this is a Unix socket, which no browser can connect to.
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.0, Kind::Unix(..))
+    }
+
     /// Takes the next connection.
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match &self.0 {

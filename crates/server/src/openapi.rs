@@ -38,6 +38,8 @@ fn describe(mut document: OpenApi) -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         let is_api = path.starts_with("/api/");
         for operation in operations(item) {
+            add_error(operation, "400", "`invalid_request`: the request is not valid HTTP/1.1, as without a `Host`");
+            add_error(operation, "403", "`forbidden`: the server has no token, and a web page may have sent this");
             add_error(operation, "413", "`request_too_large`: the body exceeds 1 MiB");
             add_error(operation, "500", "`internal_error`: a bug of the server");
             if is_api {

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::accept::Connections;
+use crate::browser::Hosts;
 use crate::budget::Budgets;
 use crate::config::Config;
 use crate::connection::Handler;
@@ -43,7 +44,8 @@ pub async fn run(
     lease_scan::once(&*store).await?;
     let connections = Connections::new(&config);
     let (token, budgets) = (config.token.clone(), Budgets::default());
-    let edge = edge::service(AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
+    let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
+    let edge = edge::service_for(hosts, AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
     let scan = tokio::spawn(lease_scan::keep(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");

@@ -34,7 +34,7 @@ async fn server_with_a_large_page(pages_bytes: usize) -> Edge {
 
 /// The answer to a list, unread.
 async fn list(edge: &Edge, limit: u16) -> Response {
-    let request = Request::builder().uri(format!("/api/v2/queues/q/tasks?limit={limit}"));
+    let request = Request::builder().uri(format!("/api/v2/queues/q/tasks?limit={limit}")).header("host", "localhost");
     edge.call(request.body(Body::empty()).unwrap()).await
 }
 
@@ -64,7 +64,10 @@ async fn pages_that_are_read_or_small_hold_nothing() {
         expect(&edge, StatusCode::OK, "GET", "/api/v2/queues/q/tasks?limit=1000", "").await;
     }
     expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/small", "").await;
-    let request = || Request::builder().uri("/api/v2/queues/small/tasks?limit=1000").body(Body::empty()).unwrap();
+    let request = || {
+        let request = Request::builder().uri("/api/v2/queues/small/tasks?limit=1000").header("host", "localhost");
+        request.body(Body::empty()).unwrap()
+    };
     let mut unread = Vec::new();
     for _ in 0..100 {
         unread.push(edge.call(request()).await);

@@ -14,7 +14,7 @@ use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
 
 fn guarded(method: &str, path: &str, authorization: Option<&str>, body: impl Into<Body>) -> Request<Body> {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     if let Some(value) = authorization {
         request = request.header("authorization", value);
     }

@@ -38,7 +38,8 @@ async fn a_request_leaves_one_line_without_query_token_or_body() {
         ("GET", "/hidden/path", "Bearer s3cret"),
     ];
     for (method, path, authorization) in requests {
-        let request = Request::builder().method(method).uri(path).header("authorization", authorization);
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("authorization", authorization);
         send(&edge, request.body(Body::from("hidden body")).unwrap()).await;
     }
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();

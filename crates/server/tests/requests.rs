@@ -116,7 +116,7 @@ async fn the_limit_of_a_body_holds_on_every_endpoint() {
 async fn a_body_must_say_that_it_is_json() {
     let edge = server();
     let put = |path: String, media_type: Option<&str>, body: &str| {
-        let mut request = Request::builder().method("PUT").uri(path);
+        let mut request = Request::builder().method("PUT").uri(path).header("host", "localhost");
         if let Some(media_type) = media_type {
             request = request.header("content-type", media_type);
         }

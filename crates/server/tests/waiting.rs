@@ -61,7 +61,7 @@ fn claim(n: usize, headers: &str) -> String {
     let body = format!(r#"{{"route":"default","run_id":"r_{n:012}"}}"#);
     let length = body.len();
     format!(
-        "POST /api/v2/queues/q/tasks/claim HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+        "POST /api/v2/queues/q/tasks/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n{headers}\r\n{body}"
     )
 }
@@ -170,7 +170,7 @@ async fn a_waiting_claim_is_answered_by_a_creation_and_its_connection_goes_on() 
         assert!(body.contains(task_id(n).as_str()), "{body}");
     }
     // A request that was sent behind a waiting one is answered behind it.
-    let both = claim(5, WAIT) + "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let both = claim(5, WAIT) + "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(both.as_bytes()).await.unwrap();
     served.resting(1).await;
     served.create(5).await;

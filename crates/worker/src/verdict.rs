@@ -30,8 +30,8 @@ impl Verdict {
             C::StaleRun | C::RunFinalized | C::RunIdConflict => Self::Revoked,
             // A running task cannot be deleted: it was cancelled first, and its run with it.
             C::TaskNotFound | C::QueueNotFound => Self::Revoked,
-            // The token may be mended on the server; the run is not to blame.
-            C::Unauthorized => Self::Open,
+            // The token or the accepted hosts may be mended on the server; the run is not to blame.
+            C::Unauthorized | C::Forbidden => Self::Open,
             _ => Self::Refused,
         }
     }
@@ -78,6 +78,7 @@ mod tests {
             (422, "json_too_deep", Verdict::Refused, true),
             (422, "invalid_request", Verdict::Refused, true),
             (401, "unauthorized", Verdict::Open, true),
+            (403, "forbidden", Verdict::Open, true),
             (409, "run_id_conflict", Verdict::Revoked, false),
             (429, "slow_down", Verdict::Open, false),
             (503, "database_busy", Verdict::Open, false),

@@ -29,7 +29,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     let base_url = listener.base_url();
     let ready = || output::data(&base_url);
-    taskqueue_server::run(listener, store, Config::new(token), ready, stop).await.map_err(refused)
+    let config = Config { allowed_hosts: args.allowed_hosts, ..Config::new(token) };
+    taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)
 }
 
 async fn bind(address: &ListenAddress, has_token: bool) -> Result<Listener, Failure> {

@@ -136,7 +136,7 @@ impl Server {
         let method = if path.starts_with("workers/") { "PUT" } else { "POST" };
         write!(
             connection,
-            "{method} /api/v2/queues/q/{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+            "{method} /api/v2/queues/q/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
              Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )

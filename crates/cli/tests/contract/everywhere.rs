@@ -1,6 +1,7 @@
 //! The tests that hold whatever the database is: part of `contract` (SQLite) and of `contract_postgres`.
 
 mod authentication;
+mod browsers;
 mod bulk_updates;
 mod claims;
 mod concurrency;

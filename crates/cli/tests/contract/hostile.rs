@@ -240,8 +240,8 @@ fn bytes_that_are_not_http_close_the_connection_only() {
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /\0 HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nNo colon\r\n\r\n",
-        b"PUT /api/v2/queues/x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"PUT /api/v2/queues/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"PUT /api/v2/queues/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"PUT /api/v2/queues/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ];
     for bytes in garbage {
@@ -252,7 +252,7 @@ fn bytes_that_are_not_http_close_the_connection_only() {
         }
     }
     let mut connection = server.connect();
-    let chunk = b"PUT /api/v2/queues/q/tasks/t_000000000001 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n";
+    let chunk = b"PUT /api/v2/queues/q/tasks/t_000000000001 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n";
     connection.write(chunk).unwrap();
     if let Ok(response) = connection.read_response(true) {
         assert!((400..500).contains(&response.status), "{response:?}");
@@ -267,7 +267,7 @@ fn a_body_that_breaks_off_changes_nothing() {
     for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let mut connection = server.connect();
         let start =
-            format!("PUT {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{head}\r\n\r\n", of_task(1, ""));
+            format!("PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n\r\n", of_task(1, ""));
         connection.write(start.as_bytes()).unwrap();
         connection.write(if head.starts_with('C') { b"{}" } else { b"2\r\n{}\r\n" }).unwrap();
         drop(connection);

@@ -164,7 +164,7 @@ fn a_chunked_body_is_refused_as_soon_as_it_is_too_long() {
     ] {
         let mut connection = server.connect();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         );
         connection.write(head.as_bytes()).unwrap();
         connection.write(&chunks(&vec![b' '; MIB + 1])).unwrap();
@@ -222,7 +222,7 @@ fn http_1_0_and_absolute_targets_are_served() {
     connection.write(b"GET /api/v2/queues HTTP/1.0\r\n\r\n").unwrap();
     assert_eq!(connection.read_response(true).unwrap().expect(200).json(), json!([{"name": "q"}]));
     let mut connection = server.connect();
-    let absolute = connection.exchange(&Request::new("GET", "http://example.org/api/v2/queues")).unwrap().expect(200);
+    let absolute = connection.exchange(&Request::new("GET", "http://localhost/api/v2/queues")).unwrap().expect(200);
     assert_eq!(absolute.header(VERSION_HEADER), Some(env!("CARGO_PKG_VERSION")));
 }
 
@@ -231,7 +231,7 @@ fn a_client_may_wait_for_the_go_ahead() {
     let server = Server::with_queue();
     let mut connection = server.connect();
     let head = format!(
-        "PUT {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+        "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
         of_task(1, "")
     );
     connection.write(head.as_bytes()).unwrap();
@@ -245,7 +245,7 @@ fn a_client_that_has_nothing_more_to_send_still_gets_its_answer() {
     let server = Server::start();
     let mut client = TcpStream::connect(&server.address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    client.write_all(b"PUT /api/v2/queues/q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").unwrap();
+    client.write_all(b"PUT /api/v2/queues/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();

@@ -195,7 +195,7 @@ fn a_request_in_flight_is_answered_before_the_stop() {
     let mut server = Server::with_queue();
     let mut connection = server.connect();
     let head = format!(
-        "PUT {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n",
+        "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n",
         of_task(1, "")
     );
     connection.write(head.as_bytes()).unwrap();

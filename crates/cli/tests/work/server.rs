@@ -65,7 +65,7 @@ impl Server {
         connection.set_read_timeout(Some(ANSWER)).unwrap();
         write!(
             connection,
-            "{method} /api/v2/queues/q{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{token}\
+            "{method} /api/v2/queues/q{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{token}\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )

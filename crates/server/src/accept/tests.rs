@@ -53,8 +53,8 @@ impl Server {
     async fn start(cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
         let address = listener.base_url().trim_start_matches("http://").to_owned();
-        let connections =
-            Arc::new(Connections::new(&Config { token: None, connection_cap: cap, waiting_cap: 8, timeouts }));
+        let config = Config { connection_cap: cap, waiting_cap: 8, timeouts, ..Config::new(None) };
+        let connections = Arc::new(Connections::new(&config));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { match connections.accept(&listener, handler).await {} }
@@ -432,7 +432,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
     ];
     let calls = Arc::new(AtomicUsize::new(0));
     let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
-    let connections = Connections::new(&Config { token: None, connection_cap: 8, waiting_cap: 8, timeouts: TIMEOUTS });
+    let connections = Connections::new(&Config { connection_cap: 8, timeouts: TIMEOUTS, ..Config::new(None) });
     let started = std::time::Instant::now();
     tokio::spawn(async move { match connections.accept(&source, echo_path).await {} });
 

@@ -1,0 +1,183 @@
+//! What a server without a token refuses because a web page may have sent it: foreign `Host`, foreign `Origin`, cross-site
+//! requests (docs/decisions/0019). With a token none of this is checked, because a page does not have the token.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Version};
+
+use crate::error::ApiError;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The longest name that DNS knows.
+const NAME_BYTES: usize = 253;
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It is for a host that is not this machine.
+    Host,
+    /// A page of another origin sent it.
+    Origin,
+    /// A browser says that a page of another site, or of another origin of the same site, caused it.
+    CrossSite,
+}
+
+/// A host that clients may name, besides this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName(String);
+
+impl FromStr for HostName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bracketed = format!("[{text}]");
+        let is_host = Host::parse(text).is_some() || Host::parse(&bracketed).is_some();
+        is_host.then(|| Self(text.to_owned())).ok_or("write a host name without scheme, port and wildcard")
+    }
+}
+
+/// The hosts for which a server without a token takes requests.
+#[derive(Clone, Debug)]
+pub enum Hosts {
+    /// Whatever a client names: no browser can connect to a Unix socket.
+    Any,
+    /// This machine (a loopback address or `localhost`), and these.
+    LocalAnd(Vec<HostName>),
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self::LocalAnd(Vec::new())
+    }
+}
+
+impl Hosts {
+    fn has(&self, host: Host<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::LocalAnd(names) => host.is_local() || names.iter().any(|name| host.is_called(&name.0)),
+        }
+    }
+}
+
+/// The one `Host` of a request; none only in HTTP/1.0 (RFC 9112, section 3.2).
+pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option<&HeaderValue>, ApiError> {
+    let mut values = headers.get_all(HOST).iter();
+    match (values.next(), values.next()) {
+        (None, _) if version == Version::HTTP_11 => Err(ApiError::bad_host("send a Host header")),
+        (_, Some(_)) => Err(ApiError::bad_host("send one Host header, not several")),
+        (host, None) => Ok(host),
+    }
+}
+
+/// Whether nothing about a request says that a web page of somebody else sent it. `host` is its `Host` header.
+///
+/// A request target with an authority counts like a `Host`, and both must be accepted. An HTTP/1.0 request without either
+/// names no foreign host; browsers always send one.
+pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
+    let host = host.map(|value| value.to_str().unwrap_or_default());
+    let target = head.uri.authority().map(|authority| authority.as_str());
+    for named in [target, host].into_iter().flatten() {
+        let (named, _) = split(named).ok_or(Reason::Host)?;
+        if !hosts.has(named) {
+            return Err(Reason::Host);
+        }
+    }
+    let own = target.or(host).unwrap_or_default();
+    if head.headers.get_all(ORIGIN).iter().any(|origin| !is_origin_of(own, origin)) {
+        return Err(Reason::Origin);
+    }
+    if head.headers.get_all(SEC_FETCH_SITE).iter().any(is_cross_site) {
+        return Err(Reason::CrossSite);
+    }
+    Ok(())
+}
+
+/// Whether an `Origin` is that of our own pages: the same host and port as the request. The scheme is not compared, because
+/// a proxy may speak HTTPS for us; it only says which port is meant where none is written.
+fn is_origin_of(own: &str, origin: &HeaderValue) -> bool {
+    let (scheme, authority) = origin.to_str().ok().and_then(|text| text.split_once("://")).unwrap_or_default();
+    let default_port = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return false,
+    };
+    let place = |text| split(text).map(|(host, port)| (host.text(), port.unwrap_or(default_port)));
+    match (place(own), place(authority)) {
+        (Some(own), Some(other)) => own.0.eq_ignore_ascii_case(other.0) && own.1 == other.1,
+        _ => false,
+    }
+}
+
+fn is_cross_site(value: &HeaderValue) -> bool {
+    [&b"cross-site"[..], b"same-site"].iter().any(|site| value.as_bytes().trim_ascii().eq_ignore_ascii_case(site))
+}
+
+/// A host as requests write it.
+#[derive(Clone, Copy, Debug)]
+enum Host<'a> {
+    Name(&'a str),
+    Address(&'a str, IpAddr),
+}
+
+impl<'a> Host<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        if let Some(inside) = text.strip_prefix('[') {
+            let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
+            return Some(Self::Address(text, IpAddr::V6(address).to_canonical()));
+        }
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Some(Self::Address(text, IpAddr::V4(address)));
+        }
+        let is_name = (1..=NAME_BYTES).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+        is_name.then_some(Self::Name(text))
+    }
+
+    fn text(self) -> &'a str {
+        match self {
+            Self::Name(text) | Self::Address(text, _) => text,
+        }
+    }
+
+    /// Names below `localhost` do not count: what they stand for is up to a resolver.
+    fn is_local(self) -> bool {
+        match self {
+            Self::Name(_) => self.is_called("localhost"),
+            Self::Address(_, address) => address.is_loopback(),
+        }
+    }
+
+    /// Whether this is the host `name`, whatever the letter case and with or without the dot of the root.
+    fn is_called(self, name: &str) -> bool {
+        let bare = |text: &'a str| text.strip_suffix('.').unwrap_or(text);
+        match self {
+            Self::Name(text) => bare(text).eq_ignore_ascii_case(name.strip_suffix('.').unwrap_or(name)),
+            Self::Address(_, address) => {
+                let name: Option<IpAddr> = name.trim_matches(['[', ']']).parse().ok();
+                name.is_some_and(|name| name.to_canonical() == address)
+            }
+        }
+    }
+}
+
+/// `HOST`, `HOST:` or `HOST:PORT`.
+fn split(authority: &str) -> Option<(Host<'_>, Option<u16>)> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (authority, ""),
+    };
+    let port = match port {
+        "" => None,
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => Some(digits.parse().ok()?),
+        _ => return None,
+    };
+    Host::parse(host).map(|host| (host, port))
+}
+
+#[cfg(test)]
+mod tests;
