@@ -66,6 +66,7 @@ fn claim(n: usize, headers: &str) -> String {
     )
 }
 
+const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const WAIT: &str = "prefer: wait=50\r\n";
 
 impl Served {
@@ -233,6 +234,60 @@ async fn who_goes_away_while_waiting_takes_nothing() {
     assert_eq!(told(&read(&mut half).await.0).0, "204");
     served.create(1).await;
     assert_eq!(served.count(Status::Pending).await, 1);
+    assert!(served.store.waiters().is_empty());
+}
+
+/// Sends a waiting claim with something behind it, at once or while it rests, and leaves.
+async fn leave_behind(served: &Served, n: usize, behind: &[u8], at_once: bool, by_reset: bool) {
+    let claim = claim(n, WAIT).into_bytes();
+    let mut stream = served.connect().await;
+    if at_once {
+        stream.write_all(&[&claim, behind].concat()).await.unwrap();
+        served.resting(1).await;
+    } else {
+        stream.write_all(&claim).await.unwrap();
+        served.resting(1).await;
+        stream.write_all(behind).await.unwrap();
+    }
+    if by_reset {
+        stream.set_zero_linger().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_sends_something_behind_a_waiting_claim_and_goes_away_takes_nothing() {
+    let requests = HEALTH.repeat(10);
+    for behind in [&b"x"[..], HEALTH.as_bytes(), requests.as_bytes()] {
+        for (at_once, by_reset) in [(true, false), (true, true), (false, false), (false, true)] {
+            let served = serve(10).await;
+            leave_behind(&served, 1, behind, at_once, by_reset).await;
+            served.resting(0).await;
+            served.create(1).await;
+            let left = (served.count(Status::Pending).await, served.count(Status::Running).await);
+            assert_eq!(left, (1, 0), "{} bytes {at_once} {by_reset}", behind.len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_sends_more_behind_a_waiting_claim_than_is_kept_is_not_waited_with() {
+    let served = serve(10).await;
+    let many = 200;
+    for at_once in [true, false] {
+        let mut stream = served.connect().await;
+        let (claim, behind) = (claim(1, WAIT), HEALTH.repeat(many));
+        if at_once {
+            stream.write_all((claim + &behind).as_bytes()).await.unwrap();
+        } else {
+            stream.write_all(claim.as_bytes()).await.unwrap();
+            served.resting(1).await;
+            stream.write_all(behind.as_bytes()).await.unwrap();
+        }
+        assert_eq!(told(&read(&mut stream).await.0).0, "204");
+        for _ in 0..many {
+            assert!(read(&mut stream).await.1.contains("api_version"));
+        }
+    }
     assert!(served.store.waiters().is_empty());
 }
 

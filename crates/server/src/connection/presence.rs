@@ -21,7 +21,7 @@ impl Presence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the client is gone, or has nothing more to say. Asking is what makes a request a waiting one: from
+    /// Waits until the client is gone, has nothing more to say, or says too much. Asking is what makes a request a waiting one: from
     /// then on it may cost no buffers.
     pub(crate) async fn gone(&self) {
         poll_fn(|context| {
@@ -41,7 +41,7 @@ impl Presence {
         self.state().waits
     }
 
-    /// The client is gone.
+    /// The client is not waited with any longer.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.gone = true;

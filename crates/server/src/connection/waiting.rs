@@ -16,6 +16,10 @@ use super::io::Io;
 use super::presence::Presence;
 use super::{Handler, Stop};
 
+/// What is kept of what a client sends behind a waiting request: several requests of a worker. All who may wait, 10,000,
+/// hold 40 MiB with this.
+const MORE_BYTES: usize = 4096;
+
 type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// A request that may come to wait.
@@ -67,19 +71,22 @@ impl Bench {
 
 /// Waits for the answer, and puts the stand-in before whatever the client has sent since. Nothing when the server stops
 /// too hastily.
+///
+/// Whatever comes meanwhile is read, because the end of the stream comes behind it. Who sends more than is kept is not
+/// waited with any longer: behind unread bytes nobody could see it go.
 pub(super) async fn wait(patient: Patient, io: &mut Io, stop: &mut watch::Receiver<Stop>) -> Option<Response<Body>> {
     let Patient { mut answering, presence, stand_in } = patient;
-    let mut more = io.take_unread();
+    let mut more = Vec::from(io.take_unread());
     let answer = {
         let answer = poll_fn(|context| answering.as_mut().poll(context));
         let watch = async {
-            // One request may follow this one; then nobody looks whether the client goes away.
-            if more.is_empty() {
+            while more.len() < MORE_BYTES {
                 match io.stream.next_bytes().await {
-                    Ok(bytes) if !bytes.is_empty() => more = bytes,
-                    _ => presence.end(),
+                    Ok(bytes) if !bytes.is_empty() => more.extend_from_slice(&bytes),
+                    _ => break,
                 }
             }
+            presence.end();
             pending::<()>().await;
         };
         select! {
