@@ -104,11 +104,14 @@ pub(crate) fn discard(mut body: Body) {
 mod tests {
     use std::convert::Infallible;
     use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
 
     use axum::response::IntoResponse;
     use hyper::StatusCode;
     use hyper::body::Frame;
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -176,5 +179,52 @@ mod tests {
         let body = Body::new(Pieces { sizes: vec![1], ends: false });
         assert_eq!(outcome(body).await, Err(StatusCode::UNPROCESSABLE_ENTITY));
         assert_eq!(begun.elapsed().as_secs(), 30);
+    }
+
+    /// A byte each `pause`, for ever.
+    struct Trickle {
+        pause: Duration,
+        next: Pin<Box<tokio::time::Sleep>>,
+        bytes: Arc<AtomicUsize>,
+    }
+
+    impl Trickle {
+        fn new(pause: Duration, bytes: Arc<AtomicUsize>) -> Body {
+            Body::new(Self { pause, next: Box::pin(sleep(pause)), bytes })
+        }
+    }
+
+    impl HttpBody for Trickle {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            std::task::ready!(self.next.as_mut().poll(cx));
+            self.bytes.fetch_add(1, Ordering::Relaxed);
+            self.next = Box::pin(sleep(self.pause));
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_30_seconds_of_a_body_do_not_begin_again_with_each_piece() {
+        for pause in [1, 7, 20, 29].map(Duration::from_secs) {
+            let begun = tokio::time::Instant::now();
+            let outcome = timeout(Duration::from_secs(600), outcome(Trickle::new(pause, Arc::default()))).await;
+            assert_eq!(outcome, Ok(Err(StatusCode::UNPROCESSABLE_ENTITY)), "a byte each {pause:?}");
+            assert_eq!(begun.elapsed().as_secs(), 30, "a byte each {pause:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn neither_do_the_5_seconds_in_which_the_rest_of_a_body_is_discarded() {
+        let bytes = Arc::new(AtomicUsize::new(0));
+        discard(Trickle::new(Duration::from_secs(2), Arc::clone(&bytes)));
+        sleep(Duration::from_secs(600)).await;
+        assert_eq!(bytes.load(Ordering::Relaxed), 2);
+        assert_eq!(Arc::strong_count(&bytes), 1, "the body is dropped");
     }
 }
