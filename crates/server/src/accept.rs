@@ -1,4 +1,5 @@
-//! The accept loop: takes connections up to the cap, survives what the system throws at it, and ends them all.
+//! The accept loop: takes connections up to the cap, closes idle ones for newcomers, survives what the system throws at it,
+//! and ends them all.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -6,12 +7,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::select;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::config::{Config, Timeouts};
 use crate::connection::{self, Handler, Stop};
+use crate::idle::{IdleConnections, Membership};
 use crate::listener::{Listener, Stream};
 
 /// Rest after an accept that failed for want of something (descriptors, memory), so that others can let go of it.
@@ -41,6 +44,7 @@ pub(crate) struct Connections {
     /// One permit per connection; all of them are back when none is left.
     slots: Arc<Semaphore>,
     cap: u32,
+    idle: Arc<IdleConnections>,
     timeouts: Timeouts,
     stop: watch::Sender<Stop>,
 }
@@ -49,16 +53,18 @@ impl Connections {
     pub(crate) fn new(config: &Config) -> Self {
         let cap = u32::try_from(config.connection_cap.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let slots = Arc::new(Semaphore::new(cap as usize));
-        Self { slots, cap, timeouts: config.timeouts, stop: watch::Sender::new(Stop::Run) }
+        Self { slots, cap, idle: Arc::default(), timeouts: config.timeouts, stop: watch::Sender::new(Stop::Run) }
     }
 
     /// Takes and serves connections for ever. May be dropped at any moment; the connections live on.
     pub(crate) async fn accept(&self, source: &impl Accept, handler: impl Handler) -> Infallible {
         let (mut full, mut failing) = (Complaint::default(), Complaint::default());
         loop {
-            let slot = self.slot(&mut full).await;
             match source.accept().await {
-                Ok(stream) => self.spawn(stream, slot, handler.clone()),
+                Ok(stream) => {
+                    let slot = self.slot(&mut full).await;
+                    self.spawn(stream, slot, handler.clone());
+                }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     if failing.is_due(Instant::now()) {
@@ -70,17 +76,22 @@ impl Connections {
         }
     }
 
-    /// A place for one more connection. While there is none, new ones wait in the backlog of the listener.
+    /// A place for a connection that has come. Where there is none, an idle connection is closed for it; while none is
+    /// idle, it waits, and those behind it in the backlog of the listener.
     async fn slot(&self, full: &mut Complaint) -> OwnedSemaphorePermit {
         loop {
             if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
                 return slot;
             }
             if full.is_due(Instant::now()) {
-                warn!(connections = self.cap, "the connection cap is reached; new connections wait");
+                warn!(
+                    connections = self.cap,
+                    "the connection cap is reached; idle connections are closed for new ones"
+                );
             }
-            // The semaphore is never closed, so this loop is left at its first turn.
-            if let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await {
+            self.idle.close_one();
+            // Whoever is busy now may be idle after the pause.
+            if let Ok(Ok(slot)) = timeout(PAUSE, Arc::clone(&self.slots).acquire_owned()).await {
                 return slot;
             }
         }
@@ -91,8 +102,16 @@ impl Connections {
         if self.open() > PATIENT_CONNECTIONS {
             timeouts.park = Duration::ZERO;
         }
+        let membership = Arc::new(Membership::new(Arc::clone(&self.idle)));
+        // Now, not when its task first runs: until then only those who have been here for longer could be closed.
+        membership.rests();
         tokio::spawn(async move {
-            connection::serve(stream, handler, timeouts, stop).await;
+            let serving = connection::serve(stream, handler, Arc::clone(&membership), timeouts, stop);
+            select! {
+                biased;
+                () = membership.closed() => debug!("closed an idle connection to make room for another"),
+                () = serving => {}
+            }
             drop(slot);
         });
     }

@@ -22,7 +22,7 @@ pub struct Config {
     pub token: Option<Token>,
     /// The hosts that clients may name besides this machine, when there is no token.
     pub allowed_hosts: Vec<HostName>,
-    /// Connections held at once; further ones wait in the backlog of the listener.
+    /// Connections held at once; idle ones are closed for newcomers, and who finds none idle waits.
     pub connection_cap: usize,
     /// Claims that wait at once; the ones above are answered at once.
     pub waiting_cap: usize,

@@ -3,6 +3,7 @@
 
 mod activity;
 mod body;
+mod departure;
 mod farewell;
 mod io;
 mod presence;
@@ -10,12 +11,10 @@ mod service;
 mod waiting;
 
 use std::future::poll_fn;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::Response;
 use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -27,10 +26,11 @@ use tracing::debug;
 use self::activity::Verdict;
 use self::io::Io;
 pub(crate) use self::presence::Presence;
-pub(crate) use self::service::Handler;
 use self::service::Observed;
+pub(crate) use self::service::{Authenticated, Handler};
 use self::waiting::{Bench, Patient};
 use crate::config::Timeouts;
+use crate::idle::Membership;
 use crate::listener::Stream;
 
 /// Largest request head, and how much of a body is read at once. The longest URI of the contract (a filter and a
@@ -56,7 +56,7 @@ enum End {
     Waiting(Patient),
     /// Its last answer is out, or the client is gone.
     Finished,
-    /// It was too slow, or the server stops: close it without ado.
+    /// It was too slow, its client left in the middle of a read, or the server stops: close it without ado.
     Abandoned,
 }
 
@@ -65,18 +65,32 @@ enum End {
 /// While a connection waits for a request it holds no buffers and nothing of hyper (16 KiB and more): the next
 /// bytes build that anew. Ten thousand idle workers cost little more than their sockets. For the same reason
 /// the two large futures live on the heap, and only while they run.
-pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeouts, mut stop: watch::Receiver<Stop>) {
+pub(crate) async fn serve(
+    stream: Stream,
+    handler: impl Handler,
+    membership: Arc<Membership>,
+    timeouts: Timeouts,
+    mut stop: watch::Receiver<Stop>,
+) {
     let (mut io, mut answer) = (Io::new(stream), None);
     loop {
         let resting_since = io.activity.get().since();
         if !io.has_unread() {
+            membership.rests();
             match request_arrives(&io, &timeouts, &mut stop).await {
                 Some(bytes) => io.unread(bytes),
                 None => return,
             }
         }
         let timeouts = after_rest(resting_since.elapsed(), timeouts);
-        let (end, socket) = Box::pin(exchange(io, handler.clone(), answer.take(), &timeouts, &mut stop)).await;
+        let service = Observed {
+            handler: handler.clone(),
+            activity: io.activity.clone(),
+            membership: Arc::clone(&membership),
+            bench: Bench::default(),
+            answer: Mutex::new(answer.take()),
+        };
+        let (end, socket) = Box::pin(exchange(io, service, &timeouts, &mut stop)).await;
         match end {
             End::Parked => io = socket,
             End::Waiting(patient) => {
@@ -86,7 +100,10 @@ pub(crate) async fn serve(stream: Stream, handler: impl Handler, timeouts: Timeo
                     return;
                 }
             }
-            End::Finished => return Box::pin(farewell::say(socket, &timeouts, &mut stop)).await,
+            End::Finished => {
+                membership.rests();
+                return Box::pin(farewell::say(socket, &timeouts, &mut stop)).await;
+            }
             End::Abandoned => return,
         }
     }
@@ -114,17 +131,15 @@ async fn request_arrives(io: &Io, timeouts: &Timeouts, stop: &mut watch::Receive
     }
 }
 
-/// Lets hyper read and answer requests until the connection is idle or over, and gives the socket back. The first request
-/// is answered with `answer`, if there is one.
+/// Lets hyper read and answer requests until the connection is idle or over, and gives the socket back.
 async fn exchange<H: Handler>(
     io: Io,
-    handler: H,
-    answer: Option<Response<Body>>,
+    service: Observed<H>,
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<Stop>,
 ) -> (End, Io) {
-    let (activity, bench) = (io.activity.clone(), Bench::default());
-    let service = Observed { handler, activity: activity.clone(), bench: bench.clone(), answer: Mutex::new(answer) };
+    let (activity, bench) = (service.activity.clone(), service.bench.clone());
+    let membership = Arc::clone(&service.membership);
     // Nothing of an earlier exchange may be left behind in hyper.
     let can_wait = || bench.waits() && activity.get().is_settled();
     let draining = *stop.borrow_and_update() != Stop::Run;
@@ -145,7 +160,12 @@ async fn exchange<H: Handler>(
                 return Poll::Ready(Some(result));
             }
             dropped.into_iter().for_each(|request| activity.get().body_ends(request));
-            let is_due = can_wait() || activity.get().deadline(timeouts).is_some_and(|at| at < rings_at);
+            let is_due = can_wait() || {
+                let activity = activity.get();
+                activity.client_is_gone()
+                    || activity.is_skipping_body() && !membership.is_resting()
+                    || activity.deadline(timeouts).is_some_and(|at| at < rings_at)
+            };
             if is_due { Poll::Ready(None) } else { Poll::Pending }
         });
         let over = select! {
@@ -162,12 +182,22 @@ async fn exchange<H: Handler>(
         };
         if let Some(result) = over {
             if let Err(error) = result {
+                if error.is_parse_version_h2() {
+                    activity.get().refused(b"HTTP/1.1 400");
+                }
                 debug!(%error, "a connection ended early");
             }
             break End::Finished;
         }
         if let Some(patient) = can_wait().then(|| bench.take_out()).flatten() {
             break End::Waiting(patient);
+        }
+        if activity.get().client_is_gone() {
+            debug!("dropped a read whose client has gone");
+            break End::Abandoned;
+        }
+        if activity.get().is_resting() {
+            membership.rests();
         }
         let verdict = activity.get().verdict(Instant::now(), timeouts);
         match verdict {

@@ -19,6 +19,7 @@ use tower::Service;
 
 use crate::auth::Token;
 use crate::browser::{self, Hosts};
+use crate::connection::Authenticated;
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
 use crate::request_log::{Record, RequestId, RequestIds};
@@ -66,7 +67,9 @@ impl Edge {
         let authorised = has_token || token.is_none() || !is_api;
 
         let (head, body) = request.into_parts();
-        let mut response = match self.admit(&head, authorised) {
+        let admitted = self.admit(&head, authorised);
+        let authenticated = admitted.is_ok() && (has_token || token.is_none());
+        let mut response = match admitted {
             Ok(()) => finished(self.route(Request::from_parts(head, body), id).await, id),
             Err(refusal) => {
                 discard(body);
@@ -76,6 +79,9 @@ impl Edge {
         if is_api && authorised {
             let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
             response.headers_mut().insert(HeaderName::from_static(SERVER_VERSION), version);
+        }
+        if authenticated {
+            response.extensions_mut().insert(Authenticated);
         }
         record.end(&response, id);
         response

@@ -10,6 +10,7 @@ mod connection;
 pub mod edge;
 mod error;
 mod extract;
+mod idle;
 mod lease_scan;
 pub mod listener;
 pub mod openapi;

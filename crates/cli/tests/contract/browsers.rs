@@ -137,7 +137,8 @@ fn dns_rebinding_reads_nothing_and_a_cross_site_post_changes_nothing() {
         }
     }
     // Neither a preflight nor an answer tells a browser that another origin may read.
-    let preflight = raw(&server, &format!("OPTIONS {task} HTTP/1.1\r\n{simple}Access-Control-Request-Method: PUT\r\n\r\n"));
+    let preflight =
+        raw(&server, &format!("OPTIONS {task} HTTP/1.1\r\n{simple}Access-Control-Request-Method: PUT\r\n\r\n"));
     assert!(preflight.headers.iter().all(|(name, _)| !name.to_lowercase().starts_with("access-control")));
     assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]));
     assert_eq!(server.task(2)["status"], "pending");

@@ -266,8 +266,10 @@ fn a_body_that_breaks_off_changes_nothing() {
     let server = Server::with_queue();
     for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let mut connection = server.connect();
-        let start =
-            format!("PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n\r\n", of_task(1, ""));
+        let start = format!(
+            "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n\r\n",
+            of_task(1, "")
+        );
         connection.write(start.as_bytes()).unwrap();
         connection.write(if head.starts_with('C') { b"{}" } else { b"2\r\n{}\r\n" }).unwrap();
         drop(connection);

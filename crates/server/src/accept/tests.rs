@@ -77,9 +77,9 @@ impl Server {
         self.connections.drain().await;
     }
 
-    /// Waits until no connection is left. The accept loop holds one slot for the next.
+    /// Waits until no connection is left.
     async fn all_closed(&self) {
-        drop(self.connections.slots.acquire_many(self.connections.cap - 1).await.unwrap());
+        drop(self.connections.slots.acquire_many(self.connections.cap).await.unwrap());
     }
 }
 
@@ -195,6 +195,9 @@ async fn what_is_not_http_gets_the_error_envelope() {
         ("GET / HTTP/1.1\r\nbad header: x\r\n\r\n", "http/1.1 400 bad request"),
         (&huge, "http/1.1 431 request header fields too large"),
         (&long, "http/1.1 414 uri too long"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http/1.1 400 bad request"),
+        ("PRI * HTTP/2.0\r\n\r\n", "http/1.1 400 bad request"),
+        ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0", "http/1.1 400 bad request"),
     ];
     for (request, expected) in cases {
         let mut client = server.connect();
@@ -202,6 +205,8 @@ async fn what_is_not_http_gets_the_error_envelope() {
         let (status, body) = read_answer(&mut client);
         assert_eq!(status, expected);
         assert!(body.starts_with(r#"{"error":{"code":"invalid_request","message":"#), "{body}");
+        assert_eq!(body.contains("not HTTP/2"), request.starts_with("PRI"), "{body}");
+        assert_eq!(body.contains("not TLS"), request.starts_with('\u{16}'), "{body}");
         assert!(is_closed(&mut client), "{expected}");
     }
     let mut after_an_answer = server.connect();
@@ -333,39 +338,27 @@ async fn what_is_left_of_a_body_that_was_dropped_is_skipped_or_ends_the_connecti
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn above_the_cap_connections_wait_until_one_is_free() {
-    let server = Server::start(1, TIMEOUTS, echo_path).await;
-    let mut first = server.connect();
-    first.write_all(HELLO).unwrap();
-    read_answer(&mut first);
+mod crowded;
 
-    let mut second = server.connect();
-    second.write_all(HELLO).unwrap();
-    second.set_read_timeout(Some(SOON)).unwrap();
-    let early = second.read(&mut [0]).unwrap_err().kind();
-    assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early:?}");
-
-    drop(first);
-    second.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert_eq!(read_answer(&mut second).1, "/hello");
+/// A handler that tells when it is entered and answers with the path when it is told to.
+fn entered_and_left() -> (impl Handler, mpsc::UnboundedReceiver<()>, Arc<Notify>) {
+    let (entered, entries) = mpsc::unbounded_channel();
+    let leave = Arc::new(Notify::new());
+    let may_leave = Arc::clone(&leave);
+    let handler = move |request: Request<Body>| {
+        let (entered, leave) = (entered.clone(), Arc::clone(&may_leave));
+        async move {
+            entered.send(()).unwrap();
+            leave.notified().await;
+            echo_path(request).await
+        }
+    };
+    (handler, entries, leave)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_answers_the_request_under_way_and_closes_idle_connections() {
-    let (entered, mut entries) = mpsc::unbounded_channel();
-    let leave = Arc::new(Notify::new());
-    let handler = {
-        let leave = Arc::clone(&leave);
-        move |request: Request<Body>| {
-            let (entered, leave) = (entered.clone(), Arc::clone(&leave));
-            async move {
-                entered.send(()).unwrap();
-                leave.notified().await;
-                echo_path(request).await
-            }
-        }
-    };
+    let (handler, mut entries, leave) = entered_and_left();
     let server = Server::start(8, TIMEOUTS, handler).await;
     let (mut silent, mut idle, mut busy) = (server.connect(), server.connect(), server.connect());
     idle.write_all(HELLO).unwrap();

@@ -3,8 +3,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::http::Version;
 use tokio::time::Instant;
 
+use super::departure::{LOOK_INTERVAL, Read};
 use crate::config::Timeouts;
 
 /// How soon to look again at a connection that waits for nothing but us.
@@ -61,6 +63,8 @@ pub(super) struct Activity {
     /// The last request. Whoever reads the body of an earlier one may be late to say so.
     request: RequestNumber,
     body: RequestBody,
+    /// The request under way, if it is a read that is not answered yet.
+    read: Option<Read>,
     /// The status of an answer that hyper wrote on its own account.
     refused_status: Option<u16>,
 }
@@ -74,6 +78,7 @@ impl Activity {
             unsent: false,
             request: 0,
             body: RequestBody::Over,
+            read: None,
             refused_status: None,
         }
     }
@@ -96,6 +101,36 @@ impl Activity {
         self.body = RequestBody::Over;
         self.enter(Phase::Request, now);
         self.request
+    }
+
+    /// The request is a read: it is dropped when its client has gone.
+    pub(super) fn read_begins(&mut self, version: Version, now: Instant) {
+        self.read = Some(Read::new(version, now));
+    }
+
+    /// The answer is there.
+    pub(super) fn answer_begins(&mut self) {
+        self.read = None;
+    }
+
+    /// The read whose client is to be looked for now.
+    pub(super) fn read_to_look_at(&mut self) -> Option<&mut Read> {
+        self.read.as_mut().and_then(|read| read.take_due().then_some(read))
+    }
+
+    /// Whether a read is under way whose client has gone.
+    pub(super) fn client_is_gone(&self) -> bool {
+        self.read.is_some_and(|read| read.client_is_gone())
+    }
+
+    /// Whether no request is under way: there is none, or only a part of its head, or its answer has left.
+    pub(super) fn is_resting(&self) -> bool {
+        matches!(self.phase, Phase::Idle | Phase::Head)
+    }
+
+    /// Whether the answer has left, but not the whole body has come.
+    pub(super) fn is_skipping_body(&self) -> bool {
+        self.phase == Phase::Idle && self.body != RequestBody::Over
     }
 
     /// A body follows the head.
@@ -180,17 +215,22 @@ impl Activity {
             (Some(since), _) => Some(since + timeouts.write),
             (None, Phase::Idle) if self.body == RequestBody::Over => Some(self.since + timeouts.park),
             (None, Phase::Head) => Some(self.since + timeouts.head),
+            (None, Phase::Request) if self.read.is_some() => self.read.map(|read| read.next_look()),
             (None, Phase::Idle | Phase::Request | Phase::Flushing) => None,
         }
     }
 
     /// What is to be done about this connection now.
-    pub(super) fn verdict(&self, now: Instant, timeouts: &Timeouts) -> Verdict {
+    pub(super) fn verdict(&mut self, now: Instant, timeouts: &Timeouts) -> Verdict {
         match self.deadline(timeouts) {
             None => Verdict::Wait(now + RECHECK),
             Some(deadline) if deadline > now => Verdict::Wait(deadline),
             Some(_) if self.write_blocked_since.is_some() => Verdict::Close("taking the answer"),
             Some(_) if self.phase == Phase::Head => Verdict::Close("sending the request head"),
+            Some(_) if self.phase == Phase::Request => {
+                self.read.iter_mut().for_each(|read| read.comes_due(now));
+                Verdict::Wait(now + LOOK_INTERVAL)
+            }
             Some(_) => Verdict::Park,
         }
     }
@@ -262,6 +302,15 @@ mod tests {
         activity.request_begins(now);
     }
 
+    fn read_request(activity: &mut Activity, now: Instant) {
+        activity.request_begins(now);
+        activity.read_begins(Version::HTTP_11, now);
+    }
+
+    fn answer(activity: &mut Activity, _: Instant) {
+        activity.answer_begins();
+    }
+
     fn upload(activity: &mut Activity, now: Instant) {
         let request = activity.request_begins(now);
         activity.body_begins(request);
@@ -297,6 +346,7 @@ mod tests {
             ("a head that trickles counts from its first byte", 9, &[(0, bytes), (5, bytes)], wait_until(10)),
             ("a slow head", 10, &[(0, bytes), (9, bytes)], Verdict::Close("sending the request head")),
             ("a request under way may take its time", 100, &[(0, bytes), (1, request)], wait_until(101)),
+            ("nobody looks for the client of an answered read", 5, &[(1, read_request), (2, answer)], wait_until(6)),
             ("body bytes are no head", 100, &[(1, request), (2, bytes)], wait_until(101)),
             ("an answer not yet flushed", 50, &[(1, request), (2, ends)], wait_until(51)),
             ("idle again", 50, &[(1, request), (2, ends), (50, flushed)], wait_until(51)),
@@ -328,6 +378,21 @@ mod tests {
         ];
         for (name, second, steps, expected) in cases {
             assert_eq!(verdict_at(*second, steps), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_client_of_a_read_is_looked_for_again_and_again() {
+        let start = Instant::now();
+        let mut activity = Activity::new(start);
+        read_request(&mut activity, start);
+        assert_eq!(activity.verdict(start, &TIMEOUTS), Verdict::Wait(start + LOOK_INTERVAL));
+        assert!(activity.read_to_look_at().is_none());
+        for round in 1..4 {
+            let now = start + round * LOOK_INTERVAL;
+            assert_eq!(activity.verdict(now, &TIMEOUTS), Verdict::Wait(now + LOOK_INTERVAL));
+            assert!(activity.read_to_look_at().is_some());
+            assert!(activity.read_to_look_at().is_none());
         }
     }
 

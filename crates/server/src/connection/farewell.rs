@@ -22,10 +22,11 @@ const LINGER_BYTES: usize = 16 * 1_048_576;
 /// A socket that is closed while the client still sends resets the connection, and the reset may overtake the
 /// answer (a 413, say). So: no more from our side, then read and forget until the client is done too.
 pub(super) async fn say(mut io: Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) {
-    let refused = io.activity.get().refused_status();
+    let unread = io.take_unread();
+    let refused = refused_as(io.activity.get().refused_status(), &unread);
     let goodbye = async {
-        if let Some(status) = refused {
-            write_all(&mut io.stream, refusal(status).as_bytes()).await?;
+        if let Some((status, reason, message)) = refused {
+            write_all(&mut io.stream, refusal(status, reason, message).as_bytes()).await?;
         }
         poll_fn(|cx| Pin::new(&mut io.stream).poll_shutdown(cx)).await?;
         let mut forgotten = 0;
@@ -45,13 +46,34 @@ pub(super) async fn say(mut io: Io, timeouts: &Timeouts, stop: &mut watch::Recei
     }
 }
 
+/// How HTTP/2 begins when a client takes it for granted (RFC 9113, section 3.4). Hyper has no answer to it.
+const HTTP_2: &[u8] = b"PRI * HTTP/2.0";
+
+/// How TLS begins: a handshake record of version 3.
+const TLS: &[u8] = b"\x16\x03";
+
+/// Status, reason phrase and message of the refusal of what was read last, if it was refused: `status` is hyper's, `unread`
+/// is where it gave up.
+fn refused_as(status: Option<u16>, unread: &[u8]) -> Option<(u16, &'static str, &'static str)> {
+    const BAD_REQUEST: &str = "Bad Request";
+    match status {
+        Some(_) if unread.starts_with(HTTP_2) => {
+            Some((400, BAD_REQUEST, "this server speaks HTTP/1.1, not HTTP/2; tell the client to use HTTP/1.1"))
+        }
+        Some(_) if unread.starts_with(TLS) => Some((
+            400,
+            BAD_REQUEST,
+            "this server speaks plain HTTP, not TLS; use http://, or put a proxy with TLS in front of it",
+        )),
+        Some(414) => Some((414, "URI Too Long", "the request target is too long")),
+        Some(431) => Some((431, "Request Header Fields Too Large", "the request head is too large")),
+        Some(status) => Some((status, BAD_REQUEST, "the request is not valid HTTP/1.1")),
+        None => None,
+    }
+}
+
 /// The whole answer to something that is not HTTP, in the error envelope of the contract.
-fn refusal(status: u16) -> String {
-    let (reason, message) = match status {
-        414 => ("URI Too Long", "the request target is too long"),
-        431 => ("Request Header Fields Too Large", "the request head is too large"),
-        _ => ("Bad Request", "the request is not valid HTTP/1.1"),
-    };
+fn refusal(status: u16, reason: &str, message: &str) -> String {
     let body = format!(r#"{{"error":{{"code":"invalid_request","message":"{message}","details":{{}}}}}}"#);
     let length = body.len();
     format!(

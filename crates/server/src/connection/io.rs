@@ -10,7 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::activity::Shared;
+use super::departure::Step;
 use crate::listener::Stream;
+
+/// An interim answer that says nothing. Who did not ask for it ignores it (RFC 9110, section 15.2.1).
+const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A socket under observation.
 pub(super) struct Io {
@@ -52,6 +56,17 @@ impl Io {
         }
         activity.refused(answer);
         true
+    }
+
+    /// Looks whether the client of the read under way has gone, if it is time for that.
+    fn look_for_client(&self, context: &mut Context<'_>) {
+        let mut activity = self.activity.get();
+        let Some(read) = activity.read_to_look_at() else { return };
+        let probes = read.look(self.stream.peer(context), Instant::now()) == Step::Probe;
+        // Who has not even taken its earlier answers and has ended its stream is not waited for.
+        if probes && !self.stream.sends_at_once(PROBE) {
+            read.client_goes();
+        }
     }
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
@@ -105,10 +120,12 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Hyper flushes the socket only when it has handed over everything it had.
+        // Hyper flushes the socket at each of its turns, and only when it has handed over everything it had: nothing can
+        // get between the parts of an answer here.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if let Poll::Ready(Ok(())) = flushed {
             self.activity.get().flushed(Instant::now());
+            self.look_for_client(cx);
         }
         flushed
     }

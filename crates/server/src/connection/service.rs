@@ -1,21 +1,22 @@
 //! The service that hyper calls: it notes when a request begins and when its answer ends, and hands the rest on.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn, ready};
+use std::future::{Future, pending, poll_fn, ready};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
-use axum::http::{Request, Response};
+use axum::http::{Method, Request, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use taskqueue_api::headers::PREFER;
 use tokio::time::Instant;
 
-use super::activity::Shared;
+use super::activity::{RequestNumber, Shared};
 use super::body;
 use super::waiting::Bench;
+use crate::idle::Membership;
 
 /// Answers requests; cheap to clone.
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
@@ -23,10 +24,15 @@ pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 }
 
+/// An extension of an answer: its request showed that the client may call.
+#[derive(Clone, Copy)]
+pub(crate) struct Authenticated;
+
 /// A handler whose work is noted.
 pub(super) struct Observed<H> {
     pub(super) handler: H,
     pub(super) activity: Shared,
+    pub(super) membership: Arc<Membership>,
     /// Where requests go that may come to wait.
     pub(super) bench: Bench,
     /// The answer to a request that has waited; the next call is for it.
@@ -41,11 +47,14 @@ impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let number = self.activity.get().request_begins(Instant::now());
+        if !self.membership.works() {
+            return Box::pin(pending());
+        }
+        let number = self.begin(&request);
         let request = request.map(|incoming| body::observe(incoming, &self.activity, number));
-        let (handler, activity) = (self.handler.clone(), self.activity.clone());
+        let (handler, answered) = (self.handler.clone(), self.answered());
         if let Some(answer) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Box::pin(ready(Ok(answer.map(|body| ObservedBody { body, activity }))));
+            return Box::pin(ready(Ok(answered(answer))));
         }
         // Only who has a preference can come to wait; the others go the shorter way.
         if request.headers().contains_key(PREFER) {
@@ -53,13 +62,34 @@ impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
             bench.take_in(handler, request);
             return Box::pin(async move {
                 let response = poll_fn(|context| bench.poll(context)).await;
-                Ok(response.map(|body| ObservedBody { body, activity }))
+                Ok(answered(response))
             });
         }
-        Box::pin(async move {
-            let response = handler.handle(request).await;
-            Ok(response.map(|body| ObservedBody { body, activity }))
-        })
+        Box::pin(async move { Ok(answered(handler.handle(request).await)) })
+    }
+}
+
+impl<H> Observed<H> {
+    /// Notes that a request begins.
+    fn begin(&self, request: &Request<Incoming>) -> RequestNumber {
+        let (now, mut activity) = (Instant::now(), self.activity.get());
+        let number = activity.request_begins(now);
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            activity.read_begins(request.version(), now);
+        }
+        number
+    }
+
+    /// Notes that the answer is there, and by what it says whether the client may call.
+    fn answered(&self) -> impl FnOnce(Response<Body>) -> Response<ObservedBody> + Send + 'static {
+        let (activity, membership) = (self.activity.clone(), Arc::clone(&self.membership));
+        move |answer| {
+            activity.get().answer_begins();
+            if answer.extensions().get::<Authenticated>().is_some() {
+                membership.note_authenticated();
+            }
+            answer.map(|body| ObservedBody { body, activity })
+        }
     }
 }
 

@@ -1,0 +1,130 @@
+//! More connections than places: who is closed for a newcomer, and who never is.
+
+use super::*;
+use crate::connection::Authenticated;
+
+/// Whoever asks for `/known` has shown that it may call.
+async fn know_some(request: Request<Body>) -> Response<Body> {
+    let is_known = request.uri().path() == "/known";
+    let mut response = echo_path(request).await;
+    if is_known {
+        response.extensions_mut().insert(Authenticated);
+    }
+    response
+}
+
+/// Sends a request for this path and reads the answer.
+fn ask(client: &mut TcpStream, path: &str) {
+    client.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).unwrap();
+    assert_eq!(read_answer(client).1, path);
+}
+
+impl Server {
+    /// A connection on which a request for this path was answered.
+    fn caller(&self, path: &str) -> TcpStream {
+        let mut client = self.connect();
+        ask(&mut client, path);
+        client
+    }
+
+    /// Waits until so many connections are idle.
+    async fn idle(&self, count: usize) {
+        let idle = async {
+            while self.connections.idle.count() != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let found = || self.connections.idle.count();
+        timeout(NEVER, idle).await.unwrap_or_else(|_| panic!("{} are idle, not {count}", found()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_newcomer_then_the_oldest_idle_one() {
+    for park in [Duration::ZERO, TIMEOUTS.park, Duration::from_millis(100)] {
+        let server = Server::start(5, Timeouts { park, ..TIMEOUTS }, know_some).await;
+        let mut known = server.caller("/known");
+        let mut silent = server.connect();
+        server.idle(2).await;
+        let mut slow_head = server.connect();
+        slow_head.write_all(b"GET /hel").unwrap();
+        server.idle(3).await;
+        let mut stranger = server.caller("/hello");
+        server.idle(4).await;
+        let mut later = server.caller("/known");
+        server.idle(5).await;
+
+        let mut newcomers = Vec::new();
+        for (name, oldest) in [("silent", &mut silent), ("slow head", &mut slow_head), ("stranger", &mut stranger)] {
+            newcomers.push(server.caller("/known"));
+            assert!(is_closed(oldest), "{name}, parked after {park:?}");
+            server.idle(5).await;
+        }
+        newcomers.push(server.caller("/known"));
+        assert!(is_closed(&mut known));
+        ask(&mut later, "/known");
+        for newcomer in &mut newcomers {
+            ask(newcomer, "/known");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_closed_before_somebody_needs_the_place() {
+    let server = Server::start(3, TIMEOUTS, know_some).await;
+    let mut clients = [server.caller("/hello"), server.caller("/hello"), server.caller("/hello")];
+    for _ in 0..20 {
+        server.idle(3).await;
+        clients.iter_mut().for_each(|client| ask(client, "/hello"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_keeps_its_connection_and_newcomers_wait_until_one_is_answered() {
+    let (handler, mut entries, leave) = entered_and_left();
+    let server = Server::start(2, TIMEOUTS, handler).await;
+    let mut busy = [server.connect(), server.connect()];
+    for client in &mut busy {
+        client.write_all(HELLO).unwrap();
+        entries.recv().await;
+    }
+    let mut newcomer = server.connect();
+    newcomer.write_all(HELLO).unwrap();
+    newcomer.set_read_timeout(Some(3 * PAUSE)).unwrap();
+    let early = newcomer.read(&mut [0]).unwrap_err().kind();
+    assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early:?}");
+
+    leave.notify_one();
+    entries.recv().await;
+    leave.notify_one();
+    leave.notify_one();
+    newcomer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(read_answer(&mut newcomer).1, "/hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_lets_us_wait_for_the_rest_of_a_body_after_the_answer_is_closed_for_a_newcomer() {
+    let server = Server::start(1, TIMEOUTS, answer_first).await;
+    let mut trickling = server.connect();
+    trickling.write_all(b"PUT /big HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nx").unwrap();
+    assert_eq!(read_answer(&mut trickling).1, "/big");
+    let mut newcomer = server.connect();
+    newcomer.write_all(HELLO).unwrap();
+    assert_eq!(read_answer(&mut newcomer).1, "/hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_silent_connections_keeps_nobody_out_for_a_second() {
+    const CAP: usize = 64;
+    let server = Server::start(CAP, TIMEOUTS, know_some).await;
+    let mut worker = server.caller("/known");
+    let mut flood = Vec::new();
+    for _ in 0..10 {
+        flood.extend((0..2 * CAP).map(|_| server.connect()));
+        let begun = std::time::Instant::now();
+        drop(server.caller("/hello"));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        // Who has shown that it may call has not lost its place to them.
+        ask(&mut worker, "/known");
+    }
+}

@@ -1,0 +1,281 @@
+//! Clients that go away while their request is worked on, over real sockets and a store whose work hangs until it is let
+//! go: a read is dropped soon, a write is finished, and who only has nothing more to send gets its answer.
+
+#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
+use taskqueue_server::{Config, Listener, run};
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::model::ModelStore;
+use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::waiting::Waiters;
+use taskqueue_store::{Store, StoreError};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What becomes of a piece of work of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Begun,
+    Finished,
+    Dropped,
+}
+
+/// Tells that it was dropped, unless the work was finished.
+struct Work(mpsc::UnboundedSender<Event>, Event);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.send(self.1).ok();
+    }
+}
+
+/// The model, but lists of queues and creations of queues hang until they are let go.
+struct SlowStore {
+    model: ModelStore,
+    events: mpsc::UnboundedSender<Event>,
+    go_on: Notify,
+}
+
+impl SlowStore {
+    async fn hang(&self) -> Work {
+        let mut work = Work(self.events.clone(), Event::Dropped);
+        self.events.send(Event::Begun).unwrap();
+        self.go_on.notified().await;
+        work.1 = Event::Finished;
+        work
+    }
+}
+
+#[async_trait]
+impl Store for SlowStore {
+    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        let _work = if matches!(command, Command::CreateQueue(_)) { Some(self.hang().await) } else { None };
+        self.model.write(command).await
+    }
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        let _work = self.hang().await;
+        self.model.list_queues().await
+    }
+    async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
+        self.model.get_task(queue, id).await
+    }
+    async fn list_tasks(
+        &self,
+        queue: &QueueName,
+        query: TaskQuery,
+        write: WriteTask,
+    ) -> Result<WrittenTasks, StoreError> {
+        self.model.list_tasks(queue, query, write).await
+    }
+    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
+        self.model.count_tasks(queue, selection).await
+    }
+    async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
+        self.model.group_tasks(queue, query).await
+    }
+    async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+        self.model.list_workers(queue, query).await
+    }
+    async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
+        self.model.count_workers(queue, filter).await
+    }
+    async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
+        self.model.group_workers(queue, query).await
+    }
+    fn waiters(&self) -> &Arc<Waiters> {
+        self.model.waiters()
+    }
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.model.check().await
+    }
+    async fn close(&self) {}
+}
+
+struct Served {
+    address: String,
+    store: Arc<SlowStore>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+async fn serve(listen: &str) -> Served {
+    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
+    let (sender, events) = mpsc::unbounded_channel();
+    let model = ModelStore::new(Arc::new(clock));
+    let store = Arc::new(SlowStore { model, events: sender, go_on: Notify::new() });
+    let listener = Listener::bind(&listen.parse().unwrap(), false).await.unwrap();
+    let address = listener.base_url().trim_start_matches("http://").trim_start_matches("unix:").to_owned();
+    let served: Arc<dyn Store> = store.clone();
+    tokio::spawn(run(listener, served, Config::new(None), || {}, std::future::pending()));
+    Served { address, store, events }
+}
+
+impl Served {
+    async fn event(&mut self) -> Event {
+        timeout(PATIENCE, self.events.recv()).await.expect("nothing happens").unwrap()
+    }
+
+    /// Sends a request whose work begins.
+    async fn send(&mut self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(self.event().await, Event::Begun);
+        stream
+    }
+}
+
+const READ: &str = "GET /api/v2/queues HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const WRITE: &str = "PUT /api/v2/queues/q HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+
+/// The ways in which a client goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Close,
+    Reset,
+    /// It has nothing more to send, and is found to be still there; then it closes, of which the network hears nothing.
+    HalfCloseThenClose,
+    HalfCloseThenReset,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Close, Self::Reset, Self::HalfCloseThenClose, Self::HalfCloseThenReset];
+
+    /// Goes away; when it went.
+    async fn leave(self, mut stream: TcpStream) -> Instant {
+        if matches!(self, Self::HalfCloseThenClose | Self::HalfCloseThenReset) {
+            stream.shutdown().await.unwrap();
+            expect_interim(&mut stream).await;
+        }
+        if matches!(self, Self::Reset | Self::HalfCloseThenReset) {
+            stream.set_zero_linger().unwrap();
+        }
+        let left = Instant::now();
+        drop(stream);
+        left
+    }
+}
+
+const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Reads the interim answer by which the server finds out whether a client is still there.
+async fn expect_interim(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut interim = [0; INTERIM.len()];
+    timeout(PATIENCE, stream.read_exact(&mut interim)).await.expect("no interim answer").unwrap();
+    assert_eq!(&interim, INTERIM.as_bytes());
+}
+
+/// The final answer, behind any number of interim ones, up to the end of the connection.
+async fn rest_of(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("no end").unwrap();
+    answer.trim_start_matches(INTERIM).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_is_dropped_soon_after_its_client_has_gone() {
+    let mut served = serve("127.0.0.1:0").await;
+    let head = READ.replace("GET", "HEAD");
+    let preferring = READ.replace("\r\n\r\n", "\r\nprefer: wait=5\r\n\r\n");
+    let pipelined = format!("{READ}G");
+    let much = format!("{READ}{}", READ.repeat(2_000));
+    for request in [READ, &head, &preferring, &pipelined, &much] {
+        for way in Way::ALL {
+            // The machine may have other things to do, but not each time.
+            let mut quickest = PATIENCE;
+            for _ in 0..5 {
+                let stream = served.send(request).await;
+                let left = way.leave(stream).await;
+                assert_eq!(served.event().await, Event::Dropped, "{way:?}");
+                quickest = quickest.min(left.elapsed());
+            }
+            assert!(quickest < Duration::from_millis(100), "{way:?}, {} bytes: {quickest:?}", request.len());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_interim_answers_the_end_of_the_stream_is_the_end_of_a_read() {
+    let mut served = serve("127.0.0.1:0").await;
+    let mut stream = served.send(&READ.replace("HTTP/1.1", "HTTP/1.0")).await;
+    stream.shutdown().await.unwrap();
+    assert_eq!(served.event().await, Event::Dropped);
+    assert_eq!(rest_of(&mut stream).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_only_has_nothing_more_to_send_gets_its_answer_however_long_it_takes() {
+    let mut served = serve("127.0.0.1:0").await;
+    let mut stream = served.send(READ).await;
+    stream.shutdown().await.unwrap();
+    expect_interim(&mut stream).await;
+    // Meanwhile others leave, and are noticed.
+    for _ in 0..3 {
+        let other = served.send(READ).await;
+        Way::Close.leave(other).await;
+        assert_eq!(served.event().await, Event::Dropped);
+    }
+    served.store.go_on.notify_one();
+    assert_eq!(served.event().await, Event::Finished);
+    let answer = rest_of(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n[]"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_is_finished_whatever_becomes_of_its_client() {
+    let mut served = serve("127.0.0.1:0").await;
+    let writing = served.send(WRITE).await;
+    writing.set_zero_linger().unwrap();
+    drop(writing);
+    // Reads whose clients left later have been dropped meanwhile.
+    for way in [Way::Reset, Way::Close] {
+        let reading = served.send(READ).await;
+        way.leave(reading).await;
+        assert_eq!(served.event().await, Event::Dropped);
+    }
+    served.store.go_on.notify_one();
+    assert_eq!(served.event().await, Event::Finished);
+    let queues = served.store.model.list_queues().await.unwrap();
+    assert_eq!(queues.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_a_unix_socket_it_is_the_same() {
+    async fn begin(served: &mut Served) -> UnixStream {
+        let mut stream = UnixStream::connect(&served.address).await.unwrap();
+        stream.write_all(READ.as_bytes()).await.unwrap();
+        assert_eq!(served.event().await, Event::Begun);
+        stream
+    }
+    async fn half_close(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        stream.shutdown().await.unwrap();
+        expect_interim(stream).await;
+    }
+    let path = std::env::temp_dir().join(format!("taskqueue-departures-{}", std::process::id()));
+    let mut served = serve(&format!("unix:{}", path.display())).await;
+    drop(begin(&mut served).await);
+    assert_eq!(served.event().await, Event::Dropped);
+    let mut stream = begin(&mut served).await;
+    half_close(&mut stream).await;
+    drop(stream);
+    assert_eq!(served.event().await, Event::Dropped);
+    let mut stream = begin(&mut served).await;
+    half_close(&mut stream).await;
+    served.store.go_on.notify_one();
+    assert!(rest_of(&mut stream).await.ends_with("\r\n\r\n[]"));
+}
