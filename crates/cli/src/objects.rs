@@ -8,6 +8,7 @@ use std::sync::Arc;
 use taskqueue_client::{Definition, JsonObject, Routes, Update};
 use taskqueue_core::definition::task_name;
 use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
+use taskqueue_core::limits::TASK_ROUTES;
 
 use crate::args::{ChangeArgs, DefinitionArgs, ObjectArgs};
 use crate::failure::Failure;
@@ -79,7 +80,11 @@ fn routes(given: &DefinitionArgs) -> Result<Option<Routes>, Failure> {
     let mut routes = given.routes.clone();
     routes.sort();
     routes.dedup();
-    if routes.is_empty() { Ok(None) } else { Ok(Routes::new(routes)) }
+    if routes.is_empty() {
+        return Ok(None);
+    }
+    let too_many = |_| Failure::Usage(format!("--route: name at most {TASK_ROUTES} routes"));
+    Routes::requested(routes).map(Some).map_err(too_many)
 }
 
 /// `KEY=VALUE`, split.

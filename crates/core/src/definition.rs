@@ -1,6 +1,7 @@
 //! What a task is made of: its definition, the identity that makes creation idempotent, and its stored size
 //! (decisions.md sections 2 and 7). Reading a definition from a request body is the business of the `api` crate.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use sha2::{Digest, Sha256};
 
 use crate::ids::Route;
 use crate::json::{self, JsonObject};
-use crate::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_DATA_BYTES, TASK_NAME_CHARS};
+use crate::limits::{
+    MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_DATA_BYTES, TASK_NAME_CHARS, TASK_ROUTES,
+};
 use crate::refusal::Refusal;
 
 /// The routes of a task: at least one, distinct, sorted by code point. Kept as the JSON array that is stored and
@@ -16,8 +19,28 @@ use crate::refusal::Refusal;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Routes(Arc<str>);
 
+/// Why a request may not give these routes to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidRoutes {
+    /// More than [`TASK_ROUTES`].
+    TooMany,
+    /// None at all, or one of them twice.
+    NoSet,
+}
+
+/// Whether a request may name so many routes. Tasks that were stored before there was a limit may have more.
+pub fn check_route_count(count: usize) -> Result<(), InvalidRoutes> {
+    if count > TASK_ROUTES { Err(InvalidRoutes::TooMany) } else { Ok(()) }
+}
+
 impl Routes {
-    /// The set of these routes; nothing when there is none or one is named twice.
+    /// The routes that a request gives to a task.
+    pub fn requested(routes: Vec<Route>) -> Result<Self, InvalidRoutes> {
+        check_route_count(routes.len())?;
+        Self::new(routes).ok_or(InvalidRoutes::NoSet)
+    }
+
+    /// The set of these routes, however many; nothing when there is none or one is named twice.
     pub fn new(mut routes: Vec<Route>) -> Option<Self> {
         let given = routes.len();
         routes.sort();
@@ -45,9 +68,26 @@ impl Routes {
         routes_of(&self.0)
     }
 
-    /// Whether `route` is one of them, exactly and case-sensitively.
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.0.bytes().filter(|byte| *byte == b',').count() + 1
+    }
+
+    /// Whether `route` is one of them, exactly and case-sensitively. They are sorted, so this halves the text until it is
+    /// found: a stored task may have a hundred thousand.
     pub fn contains(&self, route: &str) -> bool {
-        self.iter().any(|own| own == route)
+        let mut among = self.0.trim_matches(['[', ']']);
+        while !among.is_empty() {
+            let (before, behind) = among.split_at(among.len() / 2);
+            let start = before.rfind(',').map_or(0, |comma| comma + 1);
+            let end = behind.find(',').map_or(among.len(), |comma| before.len() + comma);
+            match among[start..end].trim_matches('"').cmp(route) {
+                Ordering::Equal => return true,
+                Ordering::Less => among = among.get(end + 1..).unwrap_or_default(),
+                Ordering::Greater => among = &among[..start.saturating_sub(1)],
+            }
+        }
+        false
     }
 }
 
@@ -171,6 +211,42 @@ mod tests {
         assert!(routes.contains("A") && !routes.contains("B") && !routes.contains("a"));
         assert_eq!(Routes::new(vec![route("a"), route("a")]), None);
         assert_eq!(Routes::new(vec![]), None);
+    }
+
+    #[test]
+    fn a_route_is_found_among_any_number_of_routes_and_nothing_else_is() {
+        for count in [1, 2, 3, 4, 7, 100, 257] {
+            // Of different lengths, so that halves of the text are no halves of the list.
+            let name = |n: usize| format!("{}{n}", "r".repeat(1 + n % 5));
+            let routes = Routes::new((0..count).map(|n| Route::parse(&name(n)).unwrap()).collect()).unwrap();
+            assert_eq!(routes.count(), count);
+            assert!((0..count).all(|n| routes.contains(&name(n))), "{routes:?}");
+            for other in [name(count).as_str(), "", "r", "R0", "0", "rrrrrrr", "A", "zzz", "r0\",\"rr1", ","] {
+                assert!(!routes.contains(other), "{other:?} in {routes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_may_give_a_task_up_to_256_distinct_routes() {
+        let numbered = |count: usize| (0..count).map(|n| Route::parse(&format!("r{n}")).unwrap()).collect::<Vec<_>>();
+        let mut repeated = numbered(255);
+        repeated.push(repeated[7].clone());
+        let cases = [
+            (vec![], Err(InvalidRoutes::NoSet)),
+            (numbered(1), Ok(1)),
+            (numbered(256), Ok(256)),
+            (numbered(257), Err(InvalidRoutes::TooMany)),
+            (numbered(150_000), Err(InvalidRoutes::TooMany)),
+            (repeated, Err(InvalidRoutes::NoSet)),
+            // Many times the same one is too many as well: what is counted is what was sent.
+            (vec![numbered(1)[0].clone(); 257], Err(InvalidRoutes::TooMany)),
+        ];
+        for (given, expected) in cases {
+            let count = given.len();
+            assert_eq!(Routes::requested(given).map(|routes| routes.iter().count()), expected, "{count} routes");
+        }
+        assert_eq!(Routes::new(numbered(300)).unwrap().iter().count(), 300, "what is stored stays readable");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub const JSON_DEPTH: usize = 64;
 pub const TASK_NAME_CHARS: usize = 256;
 /// Longest queue name or route in ASCII characters (D 1).
 pub const NAME_CHARS: usize = 128;
+/// Most routes that a request may give a task (D 2). Each of them is an entry of the pending order.
+pub const TASK_ROUTES: usize = 256;
 /// Smallest page (A 8).
 pub const PAGE_LIMIT_MIN: u16 = 1;
 /// Largest page (A 8).

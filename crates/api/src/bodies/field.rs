@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use taskqueue_core::definition::{Routes, task_name};
+use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
-use taskqueue_core::limits::{JSON_DEPTH, REPORT_METADATA_BYTES};
+use taskqueue_core::limits::{JSON_DEPTH, REPORT_METADATA_BYTES, TASK_ROUTES};
 use taskqueue_core::observation::WorkerStatus;
 
 use super::error::{At, Findings};
@@ -92,17 +92,21 @@ pub(super) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findin
     }
 }
 
-/// A non-empty list of distinct routes.
+/// A non-empty list of distinct routes, not too many.
 pub(super) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Routes> {
     let Value::Array(items) = value else { return none(findings, at, "use a list of routes") };
+    // Before any of them is looked at: what is refused should cost little.
+    if check_route_count(items.len()).is_err() {
+        findings.add(at, format!("name at most {TASK_ROUTES} routes"));
+        return None;
+    }
     let read = |(index, item)| route(item, &At::Index(at, index), findings);
     // Every item is looked at, so that every wrong one is reported.
     let routes: Vec<Option<Route>> = items.iter().enumerate().map(read).collect();
-    let routes = Routes::new(routes.into_iter().collect::<Option<_>>()?);
-    if routes.is_none() {
-        findings.add(at, "name at least one route and each only once");
+    match Routes::requested(routes.into_iter().collect::<Option<_>>()?) {
+        Ok(routes) => Some(routes),
+        Err(_) => none(findings, at, "name at least one route and each only once"),
     }
-    routes
 }
 
 /// A route.

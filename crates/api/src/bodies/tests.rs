@@ -106,6 +106,22 @@ fn routes_are_a_non_empty_list_of_distinct_routes() {
 }
 
 #[test]
+fn more_than_256_routes_are_refused_as_one_error() {
+    let routes = |count: usize| {
+        let names: Vec<String> = (0..count).map(|n| format!("\"r{n}\"")).collect();
+        format!("{{\"routes\":[{}]}}", names.join(","))
+    };
+    check_all::<Definition>(&[(&routes(256), "ok"), (&routes(257), "invalid_task")]);
+    check_all::<Update>(&[(&routes(256), "ok"), (&routes(257), "invalid_update")]);
+    let refused = decode::<Definition>(routes(150_000).as_bytes()).unwrap_err();
+    assert_eq!(refused.errors.len(), 1);
+    assert_eq!(refused.message(), "name at most 256 routes");
+    assert_eq!(locations::<Definition>(&routes(257)), r#"["body","routes"]"#);
+    let bulk = format!("{{\"changes\":{},\"filter\":\"x\"}}", routes(257));
+    assert_eq!(locations::<BulkUpdate>(&bulk), r#"["body","changes","routes"]"#);
+}
+
+#[test]
 fn every_error_is_reported_where_it_is() {
     let cases = [
         (r#"{"routes":["ok","-",1],"priority":1.5}"#, r#"["body","priority"] ["body","routes",1] ["body","routes",2]"#),

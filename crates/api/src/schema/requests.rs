@@ -1,7 +1,7 @@
 //! Request bodies. Their fields are those of the decoders in `bodies`; unknown ones are refused.
 
 use serde::{Deserialize, Serialize};
-use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT};
+use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_ROUTES};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, Object};
 use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
@@ -202,6 +202,7 @@ fn routes() -> Array {
     ArrayBuilder::new()
         .items(Ref::from_schema_name("Route"))
         .min_items(Some(1))
+        .max_items(Some(TASK_ROUTES))
         .unique_items(true)
         .description(Some("Who may claim it: distinct."))
         .build()

@@ -51,6 +51,29 @@ fn integer_fields_accept_their_whole_range() {
 }
 
 #[test]
+fn a_task_takes_256_routes_and_not_one_more() {
+    let server = Server::with_queue();
+    let routes = |count: usize| json!({"routes": (0..count).map(|n| format!("r{n:03}")).collect::<Vec<_>>()});
+    let task = server.create(1, routes(256));
+    assert_eq!(task["routes"], routes(256)["routes"]);
+    server.create(2, json!({}));
+    for count in [257, 5_000] {
+        let too_many = routes(count);
+        let refused = server.put(&of_task(3, ""), &too_many);
+        refused.assert_location("invalid_task", &json!(["body", "routes"]));
+        assert_eq!(refused.json()["error"]["message"], "name at most 256 routes");
+        let refused = server.patch(&of_task(2, ""), &too_many);
+        refused.assert_location("invalid_update", &json!(["body", "routes"]));
+        let refused = server.patch(&in_queue("/tasks"), json!({"filter": "priority == 0", "changes": too_many}));
+        refused.assert_location("invalid_update", &json!(["body", "changes", "routes"]));
+    }
+    server.get(&of_task(3, "")).assert_error(404, "task_not_found");
+    assert_eq!(server.task(2)["routes"], json!(["default"]));
+    server.patch(&of_task(2, ""), routes(256)).expect(200);
+    assert_eq!(server.claim_for("q", "r255", 1).expect(200).json()["task"]["id"], task_id(1));
+}
+
+#[test]
 fn values_of_the_wrong_type_or_range_are_refused() {
     let server = Server::with_queue();
     server.create(1, json!({}));
