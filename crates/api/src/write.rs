@@ -18,12 +18,7 @@ const TASK_FRAME_BYTES: usize = 640;
 
 /// About how many bytes a task will take.
 pub fn task_bytes(task: &Task) -> usize {
-    let definition = &task.definition;
-    TASK_FRAME_BYTES
-        + definition.args.as_str().len()
-        + definition.metadata.as_str().len()
-        + definition.routes.as_json().len()
-        + task.outcome.result.as_str().len()
+    TASK_FRAME_BYTES + task.bytes()
 }
 
 /// Appends the task resource: exactly the 17 fields of the contract.

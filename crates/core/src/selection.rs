@@ -214,6 +214,9 @@ pub struct TaskQuery {
     pub limit: u16,
     /// Behind what; the cursor is already known to fit the selection.
     pub after: Option<Position>,
+    /// How many bytes the page may take, at least one task aside: at most [`PAGE_BYTES`](crate::limits::PAGE_BYTES), and
+    /// less where there is no room for that.
+    pub max_bytes: usize,
 }
 
 /// A request for one page of observations, ordered by id.

@@ -153,6 +153,13 @@ pub struct Failure {
     pub traceback: Option<Arc<str>>,
 }
 
+impl Failure {
+    /// What its texts take in memory.
+    pub fn bytes(&self) -> usize {
+        self.kind.len() + self.message.len() + self.traceback.as_ref().map_or(0, |text| text.len())
+    }
+}
+
 /// The last recorded failure of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
@@ -180,6 +187,11 @@ impl Outcome {
     pub fn empty() -> Self {
         Self { result: JsonObject::empty(), last_error: None }
     }
+
+    /// What its texts take in memory.
+    pub fn bytes(&self) -> usize {
+        self.result.as_str().len() + self.last_error.as_ref().map_or(0, |error| error.failure.bytes())
+    }
 }
 
 /// A whole task.
@@ -198,6 +210,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// What its texts take in memory.
+    pub fn bytes(&self) -> usize {
+        self.definition.stored_bytes() + self.outcome.bytes()
+    }
+
     /// The part that rules about actions need.
     pub fn head(&self) -> TaskHead {
         TaskHead {

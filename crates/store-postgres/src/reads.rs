@@ -5,7 +5,7 @@ use futures_util::TryStreamExt;
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::limits::{PAGE_BYTES, PAGE_LIMIT_MAX};
+use taskqueue_core::limits::PAGE_LIMIT_MAX;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
@@ -88,7 +88,7 @@ pub(crate) async fn list_tasks(
         let keys = first_keys(session, key, query, after.clone()).await?;
         condition = dialect::among(keys, behind(&sql::LIST_TASKS));
     }
-    let mut page = TaskPage::new(query.order, query.limit, key, write);
+    let mut page = TaskPage::new(query, key, write);
     let mut wanted = usize::from(query.limit) + 1;
     loop {
         let chunk = Chunk { queue, key, query, condition: &condition, wanted };
@@ -129,7 +129,7 @@ async fn fill(session: &Session, page: &mut TaskPage, chunk: Chunk<'_>, after: O
             .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
     };
     let text = order::with_order(sql::LIST_TASKS.text, &condition.text, query.order);
-    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(PAGE_BYTES));
+    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(query.max_bytes));
     let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
     let mut found = Box::pin(stream(session, &text, fixed, &condition).await?);
     let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
@@ -144,7 +144,7 @@ async fn fill(session: &Session, page: &mut TaskPage, chunk: Chunk<'_>, after: O
     }
     Ok(match last {
         _ if full => Filled::Page,
-        Some(last) if seen == wanted || bytes >= PAGE_BYTES => Filled::Until(position(&last, query)?),
+        Some(last) if seen == wanted || bytes >= query.max_bytes => Filled::Until(position(&last, query)?),
         _ => Filled::Everything,
     })
 }

@@ -50,7 +50,7 @@ fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
     let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(*task)).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
-    let mut page = TaskPage::new(query.order, query.limit, QueueKey(QUEUE_KEY), listed::write);
+    let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), listed::write);
     let more = !selected.iter().all(|task| page.takes(&task.view()));
     listed::read(page.finish(more), &queue("q"))
 }
@@ -62,8 +62,13 @@ async fn pages_counts_and_groups_are_those_of_the_rules() {
     for _ in 0..400 {
         let selection = filters::selection(&mut random);
         let limit = random.pick(&[1, 3, 10, 50, 1_000]);
-        let mut query =
-            TaskQuery { selection: selection.clone(), order: filters::order(&mut random), limit, after: None };
+        let mut query = TaskQuery {
+            selection: selection.clone(),
+            order: filters::order(&mut random),
+            limit,
+            after: None,
+            max_bytes: PAGE_BYTES,
+        };
         for _ in 0..4 {
             let page = list(&readers, &query).await;
             assert_eq!(page, expected(&tasks, &query), "{query:?}");
@@ -142,7 +147,8 @@ async fn a_page_of_large_tasks_ends_early_and_the_next_one_goes_on() {
     for filter in [None, Some("args.a == 'no' or not (args.a == 'no')")] {
         let filter = filter.map(|text| taskqueue_core::filter::TaskFilter::parse(text).unwrap());
         let selection = TaskSelection { filter, ..TaskSelection::default() };
-        let mut query = TaskQuery { selection, order: Default::default(), limit: 1_000, after: None };
+        let mut query =
+            TaskQuery { selection, order: Default::default(), limit: 1_000, after: None, max_bytes: PAGE_BYTES };
         let mut pages = 0;
         loop {
             let page = list(&readers, &query).await;
@@ -211,7 +217,13 @@ async fn more_observations_than_a_page_are_all_counted() {
 async fn a_damaged_row_is_an_error_and_no_panic() {
     let (database, readers, _) = filled(3, 14).await;
     database.admin("UPDATE taskqueue.tasks SET status = 'lost'");
-    let query = TaskQuery { selection: TaskSelection::default(), order: Default::default(), limit: 10, after: None };
+    let query = TaskQuery {
+        selection: TaskSelection::default(),
+        order: Default::default(),
+        limit: 10,
+        after: None,
+        max_bytes: PAGE_BYTES,
+    };
     let read = readers.read(Lane::Long, "listing", &query, |session, query| {
         async { reads::list_tasks(session, &queue("q"), query, listed::write).await }.boxed()
     });

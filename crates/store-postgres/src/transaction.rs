@@ -35,6 +35,8 @@ use crate::{dialect, rows};
 pub(crate) const BLOCK: i64 = 1_024;
 /// Changed tasks that are sent before more are loaded, so that a bulk update of a million tasks fits into memory.
 const SENT_AT_ONCE: usize = 1_000;
+/// Bytes of loaded tasks after which they are sent, too.
+const SENT_BYTES: usize = 16 * 1_048_576;
 /// How long the outage credit waits for tasks that others hold: far longer than a batch takes.
 const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before they are looked at again.
@@ -296,7 +298,7 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_tasks(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<Task>> {
-        if self.workspace.tasks.len() >= SENT_AT_ONCE {
+        if self.workspace.tasks.len() >= SENT_AT_ONCE || self.workspace.bytes() >= SENT_BYTES {
             self.send()?;
             self.workspace.forget_tasks();
         }

@@ -263,6 +263,12 @@ impl Workspace {
         self.observed.clear();
     }
 
+    /// What the texts of the loaded tasks take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let bodies = self.tasks.values().filter_map(|entry| entry.body.as_ref());
+        bodies.map(|body| body.definition.stored_bytes() + body.outcome.bytes()).sum()
+    }
+
     /// Forgets the tasks: what was written is what the database holds.
     pub(crate) fn forget_tasks(&mut self) {
         self.tasks.clear();

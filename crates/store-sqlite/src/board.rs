@@ -3,31 +3,28 @@
 //! Nothing here is the truth: it is rebuilt from the file at start and after every failure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension};
-use taskqueue_core::definition::{Routes, routes_of};
+use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::task::{Lifecycle, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Command;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
+use crate::pending::{PendingLists, PendingOrder};
 use crate::query::{GO_ON, each_row};
 use crate::rows;
 use crate::statements;
-
-/// A task's place among the pending tasks of a route: highest priority first, then pending order.
-type PendingPlace = (Reverse<i64>, i64);
-type PendingOrder = BTreeMap<PendingPlace, TaskKey>;
-/// The same before it is sorted.
-type PendingList = Vec<(PendingPlace, TaskKey)>;
 
 /// The writer's memory.
 #[derive(Default)]
 pub(crate) struct Board {
     queues: HashMap<QueueName, QueueKey>,
-    pending: HashMap<QueueKey, HashMap<Box<str>, PendingOrder>>,
+    pending: HashMap<QueueKey, PendingOrder>,
+    /// The sum of what they take: there may be many queues.
+    pending_bytes: usize,
     /// Heartbeats and terminal actions find here all that they need to be decided, without asking the file.
     running: HashMap<TaskKey, Running>,
     running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
@@ -69,8 +66,7 @@ impl Board {
 
     fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let living: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
-        // Sorted lists make compact trees: inserting a million places one by one would leave them half empty.
-        let mut pending: HashMap<i64, HashMap<Box<str>, PendingList>> = HashMap::new();
+        let mut pending: HashMap<QueueKey, PendingLists> = HashMap::new();
         each_row(connection, statements::LOAD_BOARD, [], |row| {
             let task = rows::board(row)?;
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
@@ -86,21 +82,13 @@ impl Board {
                 self.start(queue, task.key, head);
             }
             if task.status == Status::Pending {
-                let routes = pending.entry(task.queue_key).or_default();
-                for route in routes_of(rows::board_routes(row)?) {
-                    let place = ((Reverse(task.priority), task.pending_seq), task.key);
-                    match routes.get_mut(route) {
-                        Some(places) => places.push(place),
-                        None => drop(routes.insert(route.into(), vec![place])),
-                    }
-                }
+                let place = (Reverse(task.priority), task.pending_seq);
+                pending.entry(queue).or_default().add(place, task.key, rows::board_routes(row)?);
             }
             Ok(GO_ON)
         })?;
-        for (queue, routes) in pending {
-            let trees = routes.into_iter().map(|(route, places)| (route, places.into_iter().collect()));
-            self.pending.insert(QueueKey(queue), trees.collect());
-        }
+        self.pending = pending.into_iter().map(|(queue, lists)| (queue, lists.into_order())).collect();
+        self.pending_bytes = self.pending.values().map(PendingOrder::bytes).sum();
         Ok(())
     }
 
@@ -117,7 +105,7 @@ impl Board {
     /// Forgets a queue that has no running task; its past runs are forgotten when its rows are purged.
     pub(crate) fn remove_queue(&mut self, queue: Queue<'_>) {
         self.queues.remove(queue.name);
-        self.pending.remove(&queue.key);
+        self.pending_bytes -= self.pending.remove(&queue.key).map_or(0, |order| order.bytes());
     }
 
     /// The next place in the pending order.
@@ -128,7 +116,7 @@ impl Board {
 
     /// The first pending task of a route.
     pub(crate) fn first_pending(&self, queue: QueueKey, route: &str) -> Option<TaskKey> {
-        self.pending.get(&queue)?.get(route)?.first_key_value().map(|(_, task)| *task)
+        self.pending.get(&queue)?.first(route)
     }
 
     /// Whether a command is a claim that would find nothing. `execute` says the same, and decides about all others.
@@ -138,9 +126,17 @@ impl Board {
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
     }
 
+    /// Whether the pending order of a queue may grow when all of them may take `most_bytes` of memory: it must not take more
+    /// than three times what is free. So one queue that is filled does not keep tasks out of the others.
+    pub(crate) fn may_grow(&self, queue: &QueueName, most_bytes: usize) -> bool {
+        let own = self.queue(queue).and_then(|key| self.pending.get(&key)).map_or(0, PendingOrder::bytes);
+        let free = most_bytes.saturating_sub(self.pending_bytes);
+        free > 0 && own / 3 <= free
+    }
+
     /// How many tasks are pending for a route.
     pub(crate) fn pending(&self, queue: QueueKey, route: &str) -> usize {
-        self.pending.get(&queue).and_then(|orders| orders.get(route)).map_or(0, PendingOrder::len)
+        self.pending.get(&queue).map_or(0, |order| order.count(route))
     }
 
     /// What is known of a run id.
@@ -179,26 +175,18 @@ impl Board {
 
     /// Makes a task claimable by each of its routes.
     pub(crate) fn add_pending(&mut self, queue: QueueKey, task: TaskKey, routes: &Routes, priority: i64, seq: i64) {
-        let orders = self.pending.entry(queue).or_default();
-        for route in routes.iter() {
-            match orders.get_mut(route) {
-                Some(order) => drop(order.insert((Reverse(priority), seq), task)),
-                None => drop(orders.insert(route.into(), BTreeMap::from([((Reverse(priority), seq), task)]))),
-            }
-        }
+        let order = self.pending.entry(queue).or_default();
+        let before = order.bytes();
+        order.add((Reverse(priority), seq), task, routes);
+        self.pending_bytes = self.pending_bytes - before + order.bytes();
     }
 
     /// Makes a task unclaimable.
     pub(crate) fn remove_pending(&mut self, queue: QueueKey, routes: &Routes, priority: i64, seq: i64) {
-        let Some(orders) = self.pending.get_mut(&queue) else { return };
-        for route in routes.iter() {
-            if let Some(order) = orders.get_mut(route) {
-                order.remove(&(Reverse(priority), seq));
-                // An empty tree is dropped, so that routes that were used once do not stay for ever.
-                if order.is_empty() {
-                    orders.remove(route);
-                }
-            }
+        if let Some(order) = self.pending.get_mut(&queue) {
+            let before = order.bytes();
+            order.remove((Reverse(priority), seq), routes);
+            self.pending_bytes = self.pending_bytes - before + order.bytes();
         }
     }
 

@@ -8,6 +8,7 @@ mod failure;
 mod migrate;
 mod open;
 mod ownership;
+mod pending;
 mod query;
 mod readers;
 mod reads;
@@ -56,11 +57,13 @@ use crate::writer::Writer;
 pub struct Options {
     /// What every running lease is good for after an outage; 0 turns the credit off.
     pub outage_credit_seconds: i64,
+    /// What pending tasks may take in memory. A queue that takes three quarters of it is refused more, as busy.
+    pub pending_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { outage_credit_seconds: OUTAGE_CREDIT_SECONDS }
+        Self { outage_credit_seconds: OUTAGE_CREDIT_SECONDS, pending_bytes: usize::MAX }
     }
 }
 
@@ -94,7 +97,7 @@ impl SqliteStore {
             board,
             Arc::clone(&ownership),
             Arc::clone(&clock),
-            options.outage_credit_seconds,
+            options,
             checkpointer,
             Arc::clone(&failed),
         );

@@ -68,7 +68,7 @@ pub(crate) fn list_tasks(
 ) -> Read<WrittenTasks> {
     let key = existing_queue(connection, queue)?;
     let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
-    let page = TaskPage::new(query.order, query.limit, key, write);
+    let page = TaskPage::new(&query, key, write);
     match query.order.field {
         OrderField::CreatedAt | OrderField::Id => list_by_index(connection, queue, key, &query, after, page),
         _ => list_by_looking_at_all(connection, queue, key, &query, after, page),

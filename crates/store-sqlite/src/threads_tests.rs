@@ -109,7 +109,7 @@ async fn after_an_outage_a_claim_goes_to_the_writer_who_grants_the_credit() {
     store.clock.advance_micros(1);
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
 
-    let mut store = after(running(), Options { outage_credit_seconds: 0 }).await;
+    let mut store = after(running(), Options { outage_credit_seconds: 0, ..Options::default() }).await;
     store.clock.advance_seconds(600);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK, "no credit, nothing to do first");
 }

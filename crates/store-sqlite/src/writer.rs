@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::lifecycle::Action;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::claimable::Claimable;
@@ -19,6 +21,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::oneshot;
 
+use crate::Options;
 use crate::board::Board;
 use crate::checkpoint::Checkpointer;
 use crate::failure::{Doing, failed};
@@ -30,8 +33,13 @@ use crate::wall::Wall;
 /// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
 /// by so many already that its part of each command is below a microsecond.
 const BATCH: usize = 256;
+/// Bytes of tasks in the answers of one transaction, one task aside: eight of the largest. What is behind them in the batch
+/// gets the next transaction, so that a batch of claims does not hold hundreds of megabytes until its commit.
+const BATCH_ANSWER_BYTES: usize = 16 * 1_048_576;
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
+/// The log is not told again before this that a pending order is full.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Pause between two attempts to open a failed database again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
@@ -52,6 +60,10 @@ pub(crate) struct Writer {
     ownership: Arc<Ownership>,
     clock: Arc<dyn Clock>,
     credit_seconds: i64,
+    /// What the pending order may take in memory.
+    pending_bytes: usize,
+    /// When the log was last told that a queue was refused tasks because of it.
+    told_full_at: Option<Instant>,
     checkpointer: Checkpointer,
     waiters: Arc<Waiters>,
     /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
@@ -71,13 +83,14 @@ impl Writer {
         board: Board,
         ownership: Arc<Ownership>,
         clock: Arc<dyn Clock>,
-        credit_seconds: i64,
+        options: &Options,
         checkpointer: Checkpointer,
         failed: Arc<AtomicBool>,
     ) -> Self {
         clock.not_before(board.latest_at);
         let scanned_at = board.last_scan_at;
         let (failed_at, purging) = (None, true);
+        let (credit_seconds, pending_bytes) = (options.outage_credit_seconds, options.pending_bytes);
         let wall = Wall::new(board, Arc::clone(&clock), credit_seconds);
         Self {
             connection,
@@ -86,6 +99,8 @@ impl Writer {
             ownership,
             clock,
             credit_seconds,
+            pending_bytes,
+            told_full_at: None,
             checkpointer,
             waiters: Arc::default(),
             failed_at,
@@ -156,6 +171,11 @@ impl Writer {
         if self.wall.all_find_nothing(&self.board, batch.iter().map(|request| &request.command)) {
             return batch.into_iter().for_each(|request| release(request, Ok(Answer::Claimed(None))));
         }
+        let refused: Vec<Request> = batch.extract_if(.., |request| self.has_no_room_for(&request.command)).collect();
+        if !refused.is_empty() {
+            self.tell_full();
+            refused.into_iter().for_each(|request| release(request, Err(StoreError::Busy)));
+        }
         batch.sort_by_key(|request| turn(&request.command));
         let first_alone = batch.partition_point(|request| turn(&request.command) < Turn::Alone);
         let alone = batch.split_off(first_alone);
@@ -165,15 +185,32 @@ impl Writer {
         }
     }
 
+    /// Whether a command would make a pending order larger that takes as much memory as it may. What is there already
+    /// stays, however much it is.
+    fn has_no_room_for(&self, command: &Command) -> bool {
+        grown_queue(command).is_some_and(|queue| !self.board.may_grow(queue, self.pending_bytes))
+    }
+
+    fn tell_full(&mut self) {
+        if self.told_full_at.is_none_or(|at| at.elapsed() >= TELL_AGAIN) {
+            self.told_full_at = Some(Instant::now());
+            tracing::warn!(
+                "the pending tasks of a queue take all the memory they may; it takes no more until some are gone"
+            );
+        }
+    }
+
     /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
     fn serve_together(&mut self, mut batch: Vec<Request>) {
-        if batch.is_empty() {
-            return;
-        }
-        match self.transact(&mut batch) {
-            Ok(answers) => batch.into_iter().zip(answers).for_each(|(request, answer)| release(request, answer)),
-            Err(StoreError::Unavailable) if batch.len() > 1 => self.serve_one_by_one(batch),
-            Err(error) => batch.into_iter().for_each(|request| release(request, Err(error.clone()))),
+        while !batch.is_empty() {
+            match self.transact(&mut batch) {
+                Ok(answers) => {
+                    let done = batch.drain(..answers.len());
+                    done.zip(answers).for_each(|(request, answer)| release(request, answer));
+                }
+                Err(StoreError::Unavailable) if batch.len() > 1 => return self.serve_one_by_one(batch),
+                Err(error) => return batch.into_iter().for_each(|request| release(request, Err(error.clone()))),
+            }
         }
     }
 
@@ -192,7 +229,8 @@ impl Writer {
         }
     }
 
-    /// Runs a batch in one transaction. An error means that nothing of it was kept.
+    /// Runs a batch in one transaction, or as much of its beginning as fits; there is an answer for each that was run. An
+    /// error means that nothing of it was kept.
     fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, StoreError> {
         if !self.ready() {
             return Err(StoreError::Unavailable);
@@ -322,7 +360,8 @@ impl Writer {
     }
 }
 
-/// Runs commands one after the other; a refusal is an answer, a failure of the storage ends it all.
+/// Runs commands one after the other, until their answers are large; a refusal is an answer, a failure of the storage ends
+/// it all.
 fn execute_all(
     tx: &mut SqliteTransaction<'_>,
     batch: &[Request],
@@ -330,13 +369,19 @@ fn execute_all(
     claimable: &mut Claimable,
 ) -> Result<Vec<Outcome>, StoreError> {
     let credited_runs = credit_after_outage(tx, credit_seconds)?;
-    let mut answers = Vec::with_capacity(batch.len());
+    let (mut answers, mut bytes) = (Vec::with_capacity(batch.len()), 0);
     for request in batch {
+        if bytes > BATCH_ANSWER_BYTES {
+            break;
+        }
         match execute(tx, &request.command, credit_seconds, claimable) {
             Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
             // The credit was granted before the scan could do it; the scan tells it all the same.
             Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),
-            answer => answers.push(answer),
+            answer => {
+                bytes += answer.as_ref().map_or(0, Answer::bytes);
+                answers.push(answer);
+            }
         }
     }
     Ok(answers)
@@ -350,6 +395,17 @@ fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()
 fn release(request: Request, answer: Outcome) {
     // A caller that has gone away does not want its answer.
     let _ = request.answer.send(answer);
+}
+
+/// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it was taken
+/// before.
+fn grown_queue(command: &Command) -> Option<&QueueName> {
+    match command {
+        Command::CreateTask { queue, .. } | Command::Act { queue, action: Action::Requeue, .. } => Some(queue),
+        Command::UpdateTask { queue, update, .. } => update.routes.as_ref().map(|_| queue),
+        Command::UpdateTasks { queue, update, .. } => update.routes.as_ref().map(|_| queue),
+        _ => None,
+    }
 }
 
 /// In which order the commands of one batch run.

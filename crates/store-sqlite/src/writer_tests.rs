@@ -1,5 +1,6 @@
 //! When the board can be seen by others. The writer runs on the test's own thread.
 
+use taskqueue_core::definition::Definition;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::transaction::Transaction;
@@ -10,13 +11,17 @@ use crate::migrate;
 
 /// A writer over a fresh file with the queue `q`.
 fn writer() -> (Writer, TempDir) {
+    writer_with(&Options::default())
+}
+
+fn writer_with(options: &Options) -> (Writer, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let ownership = Arc::new(Ownership::take(&folder.path().join("tasks.db")).unwrap());
     let mut connection = open::writer(ownership.path()).unwrap();
     migrate::migrate(&mut connection, ownership.path()).unwrap();
     let checkpointer = Checkpointer::start(open::checkpointer(ownership.path()).unwrap()).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
-    let mut writer = Writer::new(connection, Board::default(), ownership, clock, 90, checkpointer, Arc::default());
+    let mut writer = Writer::new(connection, Board::default(), ownership, clock, options, checkpointer, Arc::default());
     assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(Answer::Created(true))]);
     (writer, folder)
 }
@@ -102,4 +107,66 @@ fn nobody_sees_the_board_of_a_storage_that_failed_until_it_was_opened_again() {
     assert!(!shows_nothing(&writer));
     writer.with_board(Writer::reopen);
     assert!(shows_nothing(&writer));
+}
+
+#[test]
+fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered() {
+    let (mut writer, _folder) = writer();
+    let large = Definition { args: object_of_bytes(1_000_000), ..Definition::default() };
+    for n in 0..40 {
+        assert!(serve(&mut writer, vec![create("q", n, large.clone())])[0].is_ok());
+    }
+    let committed = |writer: &Writer| -> i64 {
+        writer
+            .connection
+            .query_row("SELECT count(*) FROM tasks WHERE status = 'running'", [], |row| row.get(0))
+            .unwrap()
+    };
+    let request = |n: usize| {
+        let (answer, answered) = oneshot::channel();
+        (Request { command: claim("q", "default", n), answer }, answered)
+    };
+    let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(request).unzip();
+    // Seventeen answers are more than 16 MiB.
+    writer.with_board(|writer| {
+        let done = writer.transact(&mut batch).unwrap().len();
+        assert!((16..20).contains(&done), "{done} answers in one transaction");
+        assert_eq!(committed(writer), done as i64);
+        let rest = batch.split_off(done);
+        writer.serve(rest);
+    });
+    assert_eq!(committed(&writer), 40);
+    let claimed =
+        |mut answer: oneshot::Receiver<Outcome>| matches!(answer.try_recv(), Ok(Ok(Answer::Claimed(Some(_)))));
+    // Those of the first transaction are released by its caller, which is this test.
+    assert!(answered.into_iter().skip(20).all(claimed));
+}
+
+#[test]
+fn a_queue_that_fills_the_memory_of_pending_tasks_is_refused_more_and_the_others_are_not() {
+    let (mut writer, _folder) = writer_with(&Options { pending_bytes: 10_000, ..Options::default() });
+    serve(&mut writer, vec![create_queue("other")]);
+    let mut taken = 0;
+    while serve(&mut writer, vec![create("q", taken, Definition::default())])[0].is_ok() {
+        taken += 1;
+        assert!(taken < 1_000, "a full queue takes tasks");
+    }
+    assert!(taken > 100, "{taken}");
+    // Nothing that would make it larger, but everything else, and everything in another queue.
+    let refused =
+        [requeue("q", 0), update("q", 0, to_routes(&["x", "y"])), update_all("q", "priority == 0", to_routes(&["x"]))];
+    for command in refused {
+        assert_eq!(serve(&mut writer, vec![command.clone()]), [Err(StoreError::Busy)], "{command:?}");
+    }
+    let taken_still =
+        [update("q", 0, to_priority(3)), create("other", 0, Definition::default()), claim("q", "default", 1)];
+    for command in taken_still {
+        assert!(serve(&mut writer, vec![command.clone()])[0].is_ok(), "{command:?}");
+    }
+    // A task that comes back is taken, however full it is.
+    assert!(serve(&mut writer, vec![unclaim("q", 0, 1)])[0].is_ok());
+    for n in 0..taken / 2 {
+        assert!(serve(&mut writer, vec![delete("q", n)])[0].is_ok());
+    }
+    assert!(serve(&mut writer, vec![create("q", taken, Definition::default())])[0].is_ok());
 }

@@ -140,6 +140,17 @@ pub enum Answer {
     Scanned(Scanned),
 }
 
+impl Answer {
+    /// What the texts of its task take in memory, if it has one.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Task { task, .. } => task.bytes(),
+            Self::Claimed(Some(claimed)) => claimed.task.bytes(),
+            _ => 0,
+        }
+    }
+}
+
 /// A claimed task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {

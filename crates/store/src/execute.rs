@@ -18,8 +18,10 @@ use crate::claimable::Claimable;
 use crate::command::{Answer, Claimed, Command, NewTask, Scanned};
 use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
 
-/// Tasks that a bulk update holds in memory at a time: at most some hundred MiB, should each be as large as it may be.
+/// Tasks that a bulk update holds in memory at a time, unless they are large.
 const LOADED_AT_ONCE: usize = 256;
+/// Bytes of tasks that it holds at a time, one task aside: four of the largest, before and after the update.
+const LOADED_BYTES: usize = 8 * 1_048_576;
 
 type Executed = Result<Answer, StoreError>;
 
@@ -127,7 +129,7 @@ fn update_tasks<T: Transaction>(
     tx.visit_matching(queue, filter, &mut |key, task| {
         matched += 1;
         match update.apply(&task, now) {
-            Ok(Some(_)) => changed.push(key),
+            Ok(Some(_)) => changed.push((key, task.bytes())),
             Ok(None) => {}
             Err(refused) => {
                 refusal = Some(refused);
@@ -139,8 +141,12 @@ fn update_tasks<T: Transaction>(
     if let Some(refusal) = refusal {
         return Err(refusal.into());
     }
-    for keys in changed.chunks(LOADED_AT_ONCE) {
-        for (key, before) in keys.iter().zip(tx.load_tasks(queue, keys)?) {
+    let mut rest = &changed[..];
+    while let Some(count) = loaded_at_once(rest) {
+        let (chunk, behind) = rest.split_at(count);
+        rest = behind;
+        let keys: Vec<TaskKey> = chunk.iter().map(|(key, _)| *key).collect();
+        for (key, before) in keys.iter().zip(tx.load_tasks(queue, &keys)?) {
             if let Some(after) = update.apply(&before, now)? {
                 tx.save_update(queue.key, *key, &before, &after)?;
                 claimable.updated(name, &before.head(), &after.definition.routes);
@@ -148,6 +154,17 @@ fn update_tasks<T: Transaction>(
         }
     }
     Ok(Answer::Updated { matched, updated: changed.len() as u64 })
+}
+
+/// How many of these tasks, given with their bytes, are loaded at once; nothing when there are none.
+fn loaded_at_once(tasks: &[(TaskKey, usize)]) -> Option<usize> {
+    let mut bytes = 0;
+    let fits = |(_, task_bytes): &&(TaskKey, usize)| {
+        bytes += task_bytes;
+        bytes <= LOADED_BYTES
+    };
+    let count = tasks.iter().take(LOADED_AT_ONCE).take_while(fits).count();
+    if tasks.is_empty() { None } else { Some(count.max(1)) }
 }
 
 /// Cancel, requeue and delete. Deleting a task that does not exist is done already.
@@ -335,4 +352,27 @@ fn existing_task<T: Transaction>(tx: &mut T, queue: Queue<'_>, id: TaskId) -> Re
 fn broken<A>(what: &str) -> Result<A, StoreError> {
     debug_assert!(false, "{what}");
     Err(StoreError::Unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bulk_update_loads_as_many_tasks_at_once_as_fit_into_its_bytes() {
+        let tasks = |sizes: &[usize]| sizes.iter().map(|bytes| (TaskKey(1), *bytes)).collect::<Vec<_>>();
+        let mib = 1_048_576;
+        let cases = [
+            (tasks(&[]), None),
+            (tasks(&[100; 10]), Some(10)),
+            (tasks(&[100; 1000]), Some(LOADED_AT_ONCE)),
+            (tasks(&[2 * mib; 200]), Some(4)),
+            (tasks(&[mib, 9 * mib]), Some(1)),
+            // One that is too large for all bytes is loaded alone.
+            (tasks(&[9 * mib, 1]), Some(1)),
+        ];
+        for (tasks, expected) in cases {
+            assert_eq!(loaded_at_once(&tasks), expected, "{} tasks", tasks.len());
+        }
+    }
 }

@@ -310,12 +310,12 @@ impl Store for ModelStore {
     ) -> Result<WrittenTasks, StoreError> {
         let state = self.state();
         let key = state.queue(queue)?;
+        let mut page = TaskPage::new(&query, key, write);
         let after = query.after.map(|position| task_position(position, key)).transpose()?;
         let mut rows = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
         for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(*task)) {
             rows.offer(task, task.id, task);
         }
-        let mut page = TaskPage::new(query.order, query.limit, key, write);
         let more = !rows.into_sorted().into_iter().all(|task| page.takes(&task.view()));
         Ok(page.finish(more))
     }

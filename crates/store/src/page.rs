@@ -7,7 +7,7 @@ use taskqueue_core::ids::WorkerId;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, worker_position};
+use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, TaskQuery, worker_position};
 use taskqueue_core::view::TaskView;
 
 use crate::StoreError;
@@ -64,6 +64,7 @@ const USUAL_TASKS: usize = 100;
 pub struct TaskPage {
     order: TaskOrder,
     limit: usize,
+    max_bytes: usize,
     queue: QueueKey,
     write: WriteTask,
     bytes: Vec<u8>,
@@ -73,10 +74,10 @@ pub struct TaskPage {
 
 impl TaskPage {
     /// An empty page.
-    pub fn new(order: TaskOrder, limit: u16, queue: QueueKey, write: WriteTask) -> Self {
-        let limit = usize::from(limit);
-        let bytes = Vec::with_capacity(limit.min(USUAL_TASKS) * TASK_BYTES);
-        Self { order, limit, queue, write, bytes, tasks: 0, last: None }
+    pub fn new(query: &TaskQuery, queue: QueueKey, write: WriteTask) -> Self {
+        let (limit, max_bytes) = (usize::from(query.limit), query.max_bytes.min(PAGE_BYTES));
+        let bytes = Vec::with_capacity((limit.min(USUAL_TASKS) * TASK_BYTES).min(max_bytes));
+        Self { order: query.order, limit, max_bytes, queue, write, bytes, tasks: 0, last: None }
     }
 
     /// Takes a task if the page has room for it and says so; otherwise the page is full and another one follows.
@@ -86,7 +87,7 @@ impl TaskPage {
         }
         let before = self.bytes.len();
         (self.write)(&mut self.bytes, task);
-        if self.bytes.len() > PAGE_BYTES && self.tasks > 0 {
+        if self.bytes.len() > self.max_bytes && self.tasks > 0 {
             self.bytes.truncate(before);
             return false;
         }

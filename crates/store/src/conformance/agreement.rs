@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
@@ -103,7 +104,7 @@ async fn pages(
 ) -> Result<Vec<Vec<Task>>, StoreError> {
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let query = TaskQuery { selection: selection.clone(), order, limit, after };
+        let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
         let Page { items, next } = listed::list(store, name, query).await?;
         pages.push(items);
         match next {

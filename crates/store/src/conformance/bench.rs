@@ -6,6 +6,7 @@ use taskqueue_core::cursor::Position;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{GroupPage, TaskDimension, TaskGroupQuery};
 use taskqueue_core::limits::LEASE_SCAN_SECONDS;
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{Page, TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_core::task::{Lifecycle, Status, Task};
@@ -147,7 +148,7 @@ impl Bench {
         limit: u16,
         after: Option<Position>,
     ) -> Page<Task> {
-        let query = TaskQuery { selection: selection.clone(), order, limit, after };
+        let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
         listed::list(&*self.store, &queue(in_queue), query).await.unwrap()
     }
 

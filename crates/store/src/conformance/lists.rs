@@ -126,6 +126,30 @@ pub async fn a_page_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
     }
 }
 
+pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for id in 0..6 {
+        let args = object_of_bytes(if id == 4 { 100 } else { 100_000 });
+        bench.create(id, Definition { args, ..Definition::default() }).await;
+    }
+    for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
+        let order = TaskOrder { field, descending: false };
+        for (max_bytes, expected) in [(0, vec![1; 6]), (150_000, vec![1, 1, 1, 2, 1]), (250_000, vec![2, 3, 1])] {
+            let (mut sizes, mut after) = (Vec::new(), None);
+            loop {
+                let query = TaskQuery { selection: all(), order, limit: 1000, after, max_bytes };
+                let page = listed::list(&*bench.store, &queue("q"), query).await.unwrap();
+                sizes.push(page.items.len());
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(sizes, expected, "{max_bytes} {field:?}");
+        }
+    }
+}
+
 pub async fn a_cursor_is_a_position_and_not_a_row(storage: &impl Storage) {
     let bench = Bench::with_queue(storage).await;
     for id in 0..6 {
@@ -161,7 +185,7 @@ pub async fn positions_of_other_queues_and_shapes_are_refused(storage: &impl Sto
     let order = TaskOrder::default();
     let good = bench.page("q", &all(), order, 1, None).await.next.unwrap();
     let ask = async |in_queue: &str, after: Position| {
-        let query = TaskQuery { selection: all(), order, limit: 1, after: Some(after) };
+        let query = TaskQuery { selection: all(), order, limit: 1, after: Some(after), max_bytes: PAGE_BYTES };
         listed::list(&*bench.store, &queue(in_queue), query).await
     };
     let invalid = StoreError::Refused(Refusal::InvalidCursor);

@@ -3,6 +3,7 @@
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{ObservationGroupQuery, TaskDimension, TaskGroupQuery, WorkerDimension};
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, TaskOrder, TaskQuery};
@@ -120,7 +121,7 @@ pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(storage: &
     };
     fill().await;
     let order = TaskOrder::default();
-    let list = TaskQuery { selection: all(), order, limit: 1, after: None };
+    let list = TaskQuery { selection: all(), order, limit: 1, after: None, max_bytes: PAGE_BYTES };
     let groups = TaskGroupQuery { selection: all(), dimensions: vec![TaskDimension::Routes], limit: 1, after: None };
     let workers = ObservationQuery { filter: None, limit: 1, after: None };
     let worker_groups =
@@ -190,7 +191,8 @@ pub async fn every_command_and_read_of_a_missing_queue_is_refused(storage: &impl
         assert_eq!(bench.refused(command).await, missing);
     }
     let (store, no, missing) = (&bench.store, queue("no"), StoreError::Refused(missing));
-    let list = TaskQuery { selection: all(), order: TaskOrder::default(), limit: 1, after: None };
+    let list =
+        TaskQuery { selection: all(), order: TaskOrder::default(), limit: 1, after: None, max_bytes: PAGE_BYTES };
     let groups = TaskGroupQuery { selection: all(), dimensions: vec![TaskDimension::Status], limit: 1, after: None };
     let workers = ObservationQuery { filter: None, limit: 1, after: None };
     let worker_groups =

@@ -1,0 +1,119 @@
+//! What stored things cost in memory: the numbers of docs/memory.md, measured as growth of a process that opens them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod storage;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::Store;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store_sqlite::{Options, SqliteStore};
+
+use storage::{Folder, fresh};
+
+fn open(file: &Path) -> SqliteStore {
+    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    SqliteStore::open(file, Arc::new(clock), &Options::default()).unwrap()
+}
+
+/// What this process has in memory now.
+fn resident_bytes() -> i64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<i64>().unwrap() * 1024
+}
+
+/// A file with one task in `q`, multiplied by `sql`, which copies it under other keys and ids.
+fn file_with(definition: Definition, sql: &str) -> Folder {
+    let folder = fresh();
+    let store = open(&folder.file());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for command in [create_queue("q"), create("q", 0, definition)] {
+        runtime.block_on(store.write(command)).unwrap();
+    }
+    drop(store);
+    let file = Connection::open(folder.file()).unwrap();
+    file.execute_batch(sql).unwrap();
+    drop(file);
+    folder
+}
+
+/// The file whose cost a child of this process is to tell.
+const FILE: &str = "COST_OF_FILE";
+
+/// How much larger a process is with a store over the file. A process of its own for each: what one has freed, the next
+/// would not have to ask for.
+fn cost_of(folder: &Folder) -> i64 {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "stored_things_cost_in_memory_what_the_documents_say", "--nocapture"])
+        .env(FILE, folder.file())
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&child.stdout).into_owned();
+    let cost = output.lines().find_map(|line| line.split_once("cost: ")?.1.trim().parse().ok());
+    cost.unwrap_or_else(|| panic!("{output}{}", String::from_utf8_lossy(&child.stderr)))
+}
+
+/// What the child does.
+fn tell_cost(file: &Path) {
+    let before = resident_bytes();
+    let store = open(file);
+    println!("\ncost: {}", resident_bytes() - before);
+    drop(store);
+}
+
+/// Copies the one task so many times; `routes` is an expression over `n`.
+fn copies(count: usize, routes: &str, status: &str) -> String {
+    format!(
+        "CREATE TEMP TABLE numbers AS
+             WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < {count}) SELECT n FROM up;
+         CREATE TEMP TABLE one AS SELECT * FROM tasks;
+         UPDATE one SET status = '{status}';
+         CREATE TEMP TABLE copied AS SELECT one.*, numbers.n AS copy FROM one, numbers;
+         UPDATE copied SET task_key = task_key + copy, id = printf('t_%012d', copy), pending_seq = copy, routes = {routes};
+         ALTER TABLE copied DROP COLUMN copy;
+         INSERT INTO tasks SELECT * FROM copied;
+         DROP TABLE numbers; DROP TABLE one; DROP TABLE copied;"
+    )
+}
+
+#[test]
+fn stored_things_cost_in_memory_what_the_documents_say() {
+    const COUNT: usize = 200_000;
+    if let Some(file) = std::env::var_os(FILE) {
+        return tell_cost(Path::new(&file));
+    }
+    let one_route = "'[\"default\"]'";
+    let own_route = "printf('[\"route-%07d\"]', copy)";
+    let cost = |sql: &str| cost_of(&file_with(Definition::default(), sql));
+    let nothing = cost("");
+    let finished = cost(&copies(COUNT, one_route, "succeeded"));
+    let pending = cost(&copies(COUNT, one_route, "pending"));
+    let own = cost(&copies(COUNT, own_route, "pending"));
+    let each = |cost: i64| cost.max(0) / COUNT as i64;
+    // Reading a large file fills the page cache of the writer, whatever is in it.
+    let cache = 17 << 20;
+    let cases = [
+        ("a finished task", each(finished - nothing - cache), 8),
+        ("a pending task of a route that has others", each(pending - finished), 56),
+        ("a pending task of a route of its own", each(own - finished), 128 + 13),
+    ];
+    for (what, bytes, most) in cases {
+        println!("{what}: {bytes} bytes");
+        assert!(bytes <= most, "{what} costs {bytes} bytes and not {most}, as docs/memory.md says");
+    }
+    // Stored before requests were held to 256 routes: fifteen of these took a gigabyte.
+    let names: Vec<String> = (0..150_000).map(|n| format!("{n}")).collect();
+    let wide = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = wide.routes.as_json().len() as i64;
+    let bytes = (cost_of(&file_with(wide, &copies(14, "routes", "pending"))) - nothing - cache).max(0) / 15;
+    println!("a pending task of 150,000 routes, {text} bytes of text: {bytes} bytes");
+    assert!(bytes <= 2 * text, "a task with 150,000 routes costs {bytes} bytes");
+}
