@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use taskqueue_server::memory::MemoryPlan;
 use taskqueue_store::Store;
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::transfer::{Source, Target, TransferError};
@@ -52,7 +53,8 @@ pub(crate) async fn open(
     match database {
         Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema")),
         Database::Sqlite(path) => {
-            let options = taskqueue_store_sqlite::Options { outage_credit_seconds };
+            let pending_bytes = MemoryPlan::of_this_process().pending_bytes;
+            let options = taskqueue_store_sqlite::Options { outage_credit_seconds, pending_bytes };
             let store = SqliteStore::open(path, Arc::new(SystemClock::new()), &options);
             store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
         }

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
+use crate::budget::Budgets;
 use crate::config::{Config, Timeouts};
 use crate::connection::{self, Handler, Stop};
 use crate::idle::{IdleConnections, Membership};
@@ -46,14 +47,16 @@ pub(crate) struct Connections {
     cap: u32,
     idle: Arc<IdleConnections>,
     timeouts: Timeouts,
+    budgets: Arc<Budgets>,
     stop: watch::Sender<Stop>,
 }
 
 impl Connections {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, budgets: Arc<Budgets>) -> Self {
         let cap = u32::try_from(config.connection_cap.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let slots = Arc::new(Semaphore::new(cap as usize));
-        Self { slots, cap, idle: Arc::default(), timeouts: config.timeouts, stop: watch::Sender::new(Stop::Run) }
+        let (idle, timeouts) = (Arc::default(), config.timeouts);
+        Self { slots, cap, idle, timeouts, budgets, stop: watch::Sender::new(Stop::Run) }
     }
 
     /// Takes and serves connections for ever. May be dropped at any moment; the connections live on.
@@ -98,7 +101,7 @@ impl Connections {
     }
 
     fn spawn(&self, stream: Stream, slot: OwnedSemaphorePermit, handler: impl Handler) {
-        let (mut timeouts, stop) = (self.timeouts, self.stop.subscribe());
+        let (mut timeouts, budgets, stop) = (self.timeouts, Arc::clone(&self.budgets), self.stop.subscribe());
         if self.open() > PATIENT_CONNECTIONS {
             timeouts.park = Duration::ZERO;
         }
@@ -106,7 +109,7 @@ impl Connections {
         // Now, not when its task first runs: until then only those who have been here for longer could be closed.
         membership.rests();
         tokio::spawn(async move {
-            let serving = connection::serve(stream, handler, Arc::clone(&membership), timeouts, stop);
+            let serving = connection::serve(stream, handler, budgets, Arc::clone(&membership), timeouts, stop);
             select! {
                 biased;
                 () = membership.closed() => debug!("closed an idle connection to make room for another"),

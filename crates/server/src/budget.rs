@@ -1,17 +1,29 @@
 //! Bounds on the bytes that requests and answers hold in memory all together. A client that is slow with its megabytes
-//! then costs other clients a wait, not the machine its memory.
+//! then costs other clients a wait, not the machine its memory. How large the budgets are is decided in `memory.rs`, what
+//! becomes of the slow when room is scarce in `connection/reading.rs` and `extract/body.rs`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use taskqueue_core::limits::{REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::error::ApiError;
+use crate::memory::MemoryPlan;
 
-/// Whatever is at most this large needs no share: a list of 100 usual tasks is about 50 KiB.
-pub(crate) const SMALL_BYTES: usize = 64 * 1024;
+/// An answer that is at most this large is not counted while it is sent: every connection may hold one.
+pub(crate) const SMALL_ANSWER_BYTES: usize = 8 * 1024;
+/// The same for the body of a request.
+pub(crate) const SMALL_BODY_BYTES: usize = 4 * 1024;
+/// What the fields of a task, of a claim and of the end of a page take besides the texts of the task.
+const FRAME_BYTES: usize = 4 * 1024;
+/// The largest task in an answer: its stored data, and the error of its last run, which came in a body.
+pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + FRAME_BYTES;
+/// What the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
+const PARSED_FACTOR: usize = 48;
 
 /// How long to wait for a share: as long as for a lock of the storage (decisions.md section 4).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,31 +31,74 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Permits are KiB, because a semaphore hands out at most 2^32 at a time.
 const PERMIT_BYTES: usize = 1024;
 
-/// Room for 16 of the largest pages, or 256 of the largest bodies.
-const USUAL_BYTES: usize = 256 * 1_048_576;
+/// The highest scarcity: 2^7 times as fast as usual is 1.7 MB/s for those who take answers.
+const SCARCITY_MAX: u32 = 7;
 
 /// The budgets of a server.
 pub struct Budgets {
-    /// Of pages, from before they are read until their last byte is sent.
-    pub(crate) pages: Budget,
-    /// Of request bodies, until the request is answered.
-    pub(crate) bodies: Budget,
+    /// Of answers, from before they are made until their last byte is sent.
+    pub(crate) answers: Budget,
+    /// Of requests, from when they prove to be large until they are answered.
+    pub(crate) requests: Budget,
+    /// Of bodies while they are parsed.
+    parsing: Budget,
+    /// What the last list of queues took: nothing else tells how long the next one will be.
+    queues_bytes: AtomicUsize,
 }
 
 impl Budgets {
-    /// Budgets of so many bytes each.
-    pub fn new(pages_bytes: usize, bodies_bytes: usize) -> Self {
-        Self { pages: Budget::new(pages_bytes), bodies: Budget::new(bodies_bytes) }
+    /// Budgets of these sizes.
+    pub fn new(plan: &MemoryPlan) -> Self {
+        Self {
+            answers: Budget::new(plan.answers_bytes),
+            requests: Budget::new(plan.requests_bytes),
+            parsing: Budget::new(plan.parsing_bytes),
+            queues_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Room for an answer with one task, whatever its size.
+    pub(crate) async fn for_task(&self) -> Result<Share, ApiError> {
+        self.answers.take(TASK_BYTES).await
+    }
+
+    /// Room for a page that wants so many bytes: at least one task, and of the rest not more than half of what is free.
+    /// So pages become smaller as room becomes scarce, and nobody has to wait for a large one.
+    pub(crate) async fn for_page(&self, wanted_bytes: usize) -> Result<Share, ApiError> {
+        let mut share = self.for_task().await?;
+        let more = wanted_bytes.saturating_sub(TASK_BYTES).min(self.answers.free_bytes() / 2);
+        share.merge(self.answers.try_take(more));
+        Ok(share)
+    }
+
+    /// Room for a list of all queues: as much as the last one took, or for a task if that is more.
+    pub(crate) async fn for_queues(&self) -> Result<Share, ApiError> {
+        self.answers.take(self.queues_bytes.load(Ordering::Relaxed).max(TASK_BYTES)).await
+    }
+
+    /// Remembers how much a list of all queues takes, and makes its room larger if it was too small.
+    pub(crate) async fn queues_take(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
+        self.queues_bytes.store(bytes, Ordering::Relaxed);
+        self.answers.grow(share, bytes).await
+    }
+
+    /// Room for parsing a body of so many bytes; small ones need none.
+    pub(crate) async fn for_parsing(&self, body_bytes: usize) -> Result<Option<Share>, ApiError> {
+        match body_bytes {
+            0..=SMALL_BODY_BYTES => Ok(None),
+            _ => self.parsing.take(body_bytes * PARSED_FACTOR).await.map(Some),
+        }
     }
 }
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self::new(USUAL_BYTES, USUAL_BYTES)
+        Self::new(&MemoryPlan::of_this_process())
     }
 }
 
-/// So many bytes and no more.
+/// So many bytes and no more. Clones are of the same budget.
+#[derive(Clone)]
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     all: u32,
@@ -65,10 +120,40 @@ impl Budget {
             Ok(Err(_)) | Err(_) => Err(ApiError::busy()),
         }
     }
+
+    /// A share of so many bytes if it is free now.
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<Share> {
+        Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(Share)
+    }
+
+    /// Makes a share as large as this, if it is smaller.
+    pub(crate) async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
+        let missing = bytes.min(self.all as usize * PERMIT_BYTES).saturating_sub(share.bytes());
+        if missing > 0 {
+            share.merge(Some(self.take(missing).await?));
+        }
+        Ok(())
+    }
+
+    /// What nobody holds.
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.permits.available_permits() * PERMIT_BYTES
+    }
+
+    /// How scarce room is: nothing as long as a quarter is free, then one more each time that what is free has halved.
+    /// Those who are slow have to be twice as fast for each.
+    pub(crate) fn scarcity(&self) -> u32 {
+        scarcity(self.permits.available_permits(), self.all as usize)
+    }
 }
 
 fn permits_for(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
+}
+
+fn scarcity(free: usize, all: usize) -> u32 {
+    let parts = all.checked_div(free).unwrap_or(usize::MAX);
+    parts.max(1).ilog2().saturating_sub(1).min(SCARCITY_MAX)
 }
 
 /// A part of a budget; dropping it gives it back.
@@ -76,10 +161,21 @@ fn permits_for(bytes: usize) -> u32 {
 pub(crate) struct Share(OwnedSemaphorePermit);
 
 impl Share {
+    /// How much it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.num_permits() * PERMIT_BYTES
+    }
+
+    fn merge(&mut self, more: Option<Self>) {
+        if let Some(more) = more {
+            self.0.merge(more.0);
+        }
+    }
+
     /// The bytes of an answer, which hold what they need of this share until the last slice of them is dropped. That is
     /// when the connection has sent them or given up: hyper takes a body at once and drops it, but keeps its bytes.
     pub(crate) fn hold(mut self, mut bytes: Vec<u8>) -> Bytes {
-        if bytes.len() <= SMALL_BYTES {
+        if bytes.len() <= SMALL_ANSWER_BYTES {
             return bytes.into();
         }
         // A page grows while it is written, up to twice what it needs.
@@ -104,55 +200,5 @@ impl AsRef<[u8]> for Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: usize = 1_048_576;
-
-    impl Budget {
-        /// Bytes that nobody holds.
-        fn free(&self) -> usize {
-            self.permits.available_permits() * PERMIT_BYTES
-        }
-    }
-
-    #[tokio::test]
-    async fn an_answer_holds_its_size_until_its_last_slice_is_dropped() {
-        let budget = Budget::new(20 * MIB);
-        let share = budget.take(16 * MIB).await.unwrap();
-        assert_eq!(budget.free(), 4 * MIB);
-        let mut answer = share.hold(vec![b'x'; 2 * MIB]);
-        assert_eq!(budget.free(), 18 * MIB);
-        let first = answer.split_to(MIB);
-        drop(answer);
-        assert_eq!(budget.free(), 18 * MIB);
-        assert_eq!(first.len(), MIB);
-        drop(first);
-        assert_eq!(budget.free(), 20 * MIB);
-    }
-
-    #[tokio::test]
-    async fn a_small_answer_holds_nothing() {
-        let budget = Budget::new(20 * MIB);
-        let answer = budget.take(16 * MIB).await.unwrap().hold(vec![b'x'; SMALL_BYTES]);
-        assert_eq!((budget.free(), answer.len()), (20 * MIB, SMALL_BYTES));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_finds_no_room_waits_for_it_but_not_for_ever() {
-        let budget = Budget::new(4 * MIB);
-        let share = budget.take(3 * MIB).await.unwrap();
-        assert!(budget.take(2 * MIB).await.is_err());
-        let (taken, ()) = tokio::join!(budget.take(2 * MIB), async { drop(share) });
-        assert!(taken.is_ok());
-    }
-
-    #[tokio::test]
-    async fn more_than_everything_is_everything() {
-        let budget = Budget::new(MIB);
-        let share = budget.take(16 * MIB).await.unwrap();
-        assert_eq!(budget.free(), 0);
-        drop(share.hold(vec![0; 2 * MIB]));
-        assert_eq!(budget.free(), MIB);
-    }
-}
+#[path = "budget_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::auth::Token;
 use crate::browser::HostName;
+use crate::memory::MemoryPlan;
 
 /// Connections held at once unless the machine allows fewer: room for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;
@@ -26,19 +27,23 @@ pub struct Config {
     pub connection_cap: usize,
     /// Claims that wait at once; the ones above are answered at once.
     pub waiting_cap: usize,
+    /// What requests and answers may take of the memory.
+    pub memory: MemoryPlan,
     /// How long it waits for what.
     pub timeouts: Timeouts,
 }
 
 impl Config {
-    /// The usual behaviour, with as many connections as the process may open.
+    /// The usual behaviour, with as many connections as the process may open and as there is memory for.
     pub fn new(token: Option<Token>) -> Self {
-        let connection_cap = connection_cap(open_file_limit());
+        let memory = MemoryPlan::of_this_process();
+        let connection_cap = connection_cap(open_file_limit()).min(memory.connections);
         Self {
             token,
             allowed_hosts: Vec::new(),
             connection_cap,
             waiting_cap: waiting_cap(connection_cap),
+            memory,
             timeouts: Timeouts::default(),
         }
     }
@@ -53,6 +58,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For a client to take some more of its answer.
     pub write: Duration,
+    /// For a client to take 64 KiB of an answer that waits for it, on average.
+    pub read_pace: Duration,
     /// How long an idle connection keeps its buffers, in the hope of another request.
     pub park: Duration,
     /// For more bytes of a client whose last answer is out, before the connection is closed under it.
@@ -68,6 +75,7 @@ impl Default for Timeouts {
             head: Duration::from_secs(10),
             idle: Duration::from_secs(75),
             write: Duration::from_secs(30),
+            read_pace: Duration::from_secs(5),
             park: Duration::from_millis(100),
             linger: Duration::from_secs(2),
             stop: Duration::from_secs(7),

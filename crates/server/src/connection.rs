@@ -7,6 +7,7 @@ mod departure;
 mod farewell;
 mod io;
 mod presence;
+mod reading;
 mod service;
 mod waiting;
 
@@ -29,6 +30,7 @@ pub(crate) use self::presence::Presence;
 use self::service::Observed;
 pub(crate) use self::service::{Authenticated, Handler};
 use self::waiting::{Bench, Patient};
+use crate::budget::Budgets;
 use crate::config::Timeouts;
 use crate::idle::Membership;
 use crate::listener::Stream;
@@ -68,11 +70,12 @@ enum End {
 pub(crate) async fn serve(
     stream: Stream,
     handler: impl Handler,
+    budgets: Arc<Budgets>,
     membership: Arc<Membership>,
     timeouts: Timeouts,
     mut stop: watch::Receiver<Stop>,
 ) {
-    let (mut io, mut answer) = (Io::new(stream), None);
+    let (mut io, mut answer) = (Io::new(stream, budgets), None);
     loop {
         let resting_since = io.activity.get().since();
         if !io.has_unread() {
@@ -138,10 +141,16 @@ async fn exchange<H: Handler>(
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<Stop>,
 ) -> (End, Io) {
-    let (activity, bench) = (service.activity.clone(), service.bench.clone());
+    let (activity, bench, budgets) = (service.activity.clone(), service.bench.clone(), io.budgets());
     let membership = Arc::clone(&service.membership);
     // Nothing of an earlier exchange may be left behind in hyper.
     let can_wait = || bench.waits() && activity.get().is_settled();
+    // How scarce room is concerns only answers that wait, which are few: others need not ask.
+    let scarcity = || if activity.get().is_waiting() { budgets.answers.scarcity() } else { 0 };
+    let is_late = |rings_at| {
+        let scarcity = scarcity();
+        activity.get().deadline(timeouts, scarcity).is_some_and(|at| at < rings_at)
+    };
     let draining = *stop.borrow_and_update() != Stop::Run;
     let mut connection = http1::Builder::new()
         .max_buf_size(READ_BUFFER_BYTES)
@@ -160,11 +169,9 @@ async fn exchange<H: Handler>(
                 return Poll::Ready(Some(result));
             }
             dropped.into_iter().for_each(|request| activity.get().body_ends(request));
-            let is_due = can_wait() || {
+            let is_due = can_wait() || is_late(rings_at) || {
                 let activity = activity.get();
-                activity.client_is_gone()
-                    || activity.is_skipping_body() && !membership.is_resting()
-                    || activity.deadline(timeouts).is_some_and(|at| at < rings_at)
+                activity.client_is_gone() || activity.is_skipping_body() && !membership.is_resting()
             };
             if is_due { Poll::Ready(None) } else { Poll::Pending }
         });
@@ -199,7 +206,8 @@ async fn exchange<H: Handler>(
         if activity.get().is_resting() {
             membership.rests();
         }
-        let verdict = activity.get().verdict(Instant::now(), timeouts);
+        let scarcity = scarcity();
+        let verdict = activity.get().verdict(Instant::now(), timeouts, scarcity);
         match verdict {
             Verdict::Wait(until) => timer.as_mut().reset(until),
             Verdict::Park => break End::Parked,
@@ -212,6 +220,7 @@ async fn exchange<H: Handler>(
     let parts = connection.into_parts();
     let mut io = parts.io.into_inner();
     io.unread(parts.read_buf);
+    io.forget_head();
     (end, io)
 }
 

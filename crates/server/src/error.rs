@@ -25,6 +25,9 @@ const RETRY_BUSY_SECONDS: &str = "1";
 /// The same when the storage failed: it needs a person or a reopen, which takes longer.
 const RETRY_UNAVAILABLE_SECONDS: &str = "5";
 
+/// What is said when there is no room in memory for a request or its answer.
+pub(crate) const NO_ROOM: &str = "too much data is under way; try again after the time in Retry-After";
+
 /// An answer that is not a success.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -117,8 +120,7 @@ impl ApiError {
 
     /// There is no room in memory now for what this request needs.
     pub(crate) fn busy() -> Self {
-        let message = "too much data is under way; try again after the time in Retry-After";
-        Self::new(ErrorCode::DatabaseBusy, message, Details::none())
+        Self::new(ErrorCode::DatabaseBusy, NO_ROOM, Details::none())
     }
 
     /// The store answered something that does not belong to the command: a bug. The edge adds the request id.

@@ -38,18 +38,19 @@ impl FromRequest<AppState> for Call {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut head, body) = request.into_parts();
-        let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
+        let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().requests).await?;
         let presence = head.extensions.remove();
         Ok(Self { uri: head.uri, headers: head.headers, body, presence, _share: share })
     }
 }
 
 impl Call {
-    /// The body of an endpoint that takes one.
-    pub(crate) fn body<B: Body>(&self) -> Result<B, ApiError> {
+    /// The body of an endpoint that takes one. A large one takes its turn: parsed, it takes many times its size.
+    pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {
             return Err(bodies::not_json::<B>().into());
         }
+        let _share = state.budgets().for_parsing(self.body.len()).await?;
         Ok(bodies::decode(&self.body)?)
     }
 

@@ -13,6 +13,7 @@ mod extract;
 mod idle;
 mod lease_scan;
 pub mod listener;
+pub mod memory;
 pub mod openapi;
 mod prefer;
 mod query;

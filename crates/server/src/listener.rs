@@ -21,6 +21,10 @@ pub use self::stream::Stream;
 /// Connections that may wait to be accepted. The system caps this at its own limit (4096 on today's Linux).
 const BACKLOG: u32 = 4096;
 
+/// What the system may hold of an answer on its way to a client; Linux counts its own overhead and allows twice as much.
+/// At a distance of 50 ms this lets 2.6 MB/s through.
+const SEND_BUFFER_BYTES: u32 = 128 * 1024;
+
 /// Why there is no listening at an address. The text says what is wrong; what to do about it depends on the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ListenError {
@@ -134,6 +138,8 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // Old connections of a server that just ended must not keep its successor from starting.
     socket.set_reuseaddr(true)?;
+    // Accepted connections inherit it. Left to itself, the system holds up to 4 MiB for each client that does not read.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

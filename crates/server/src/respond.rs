@@ -1,4 +1,5 @@
-//! How answers are put together: JSON or nothing.
+//! How answers are put together: JSON or nothing. One that may be large comes with its share of the budget of answers,
+//! which was taken before it was made and is given back when its last byte is sent.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -18,23 +19,23 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
-/// An answer whose body `write` appends.
+/// A small answer, whose body `write` appends.
 pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
     let mut body = Vec::with_capacity(128);
     write(&mut body);
     json(StatusCode::OK, body)
 }
 
-/// An answer with a page, which holds its share of the budget until it is sent.
-pub(crate) fn page(share: Share, body: Vec<u8>) -> Response {
+/// An answer that may be large.
+pub(crate) fn large(share: Share, body: Vec<u8>) -> Response {
     json(StatusCode::OK, share.hold(body))
 }
 
 /// An answer with a task.
-pub(crate) fn task(status: StatusCode, task: &Task) -> Response {
+pub(crate) fn task(status: StatusCode, task: &Task, share: Share) -> Response {
     let mut body = Vec::with_capacity(write::task_bytes(task));
     write::task(&mut body, &task.view());
-    json(status, body)
+    json(status, share.hold(body))
 }
 
 /// 204: done, and nothing to tell.

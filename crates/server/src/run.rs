@@ -42,8 +42,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
     lease_scan::once(&*store).await?;
-    let connections = Connections::new(&config);
-    let (token, budgets) = (config.token.clone(), Budgets::default());
+    let (token, budgets) = (config.token.clone(), Arc::new(Budgets::new(&config.memory)));
+    let connections = Connections::new(&config, Arc::clone(&budgets));
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
     let edge = edge::service_for(hosts, AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
     let scan = tokio::spawn(lease_scan::keep(Arc::clone(&store)));

@@ -17,18 +17,18 @@ pub struct AppState {
 struct Shared {
     store: Arc<dyn Store>,
     token: Option<Token>,
-    budgets: Budgets,
+    budgets: Arc<Budgets>,
     waiting_cap: usize,
 }
 
 impl AppState {
     /// Serves `store`, to everybody or to those who have the token.
     pub fn new(store: Arc<dyn Store>, token: Option<Token>) -> Self {
-        Self::with_limits(store, token, Budgets::default(), WAITING_CAP)
+        Self::with_limits(store, token, Arc::default(), WAITING_CAP)
     }
 
     /// The same within other limits than the usual ones: the budgets, and how many claims may wait at once.
-    pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Budgets, waiting_cap: usize) -> Self {
+    pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Arc<Budgets>, waiting_cap: usize) -> Self {
         Self { shared: Arc::new(Shared { store, token, budgets, waiting_cap }) }
     }
 

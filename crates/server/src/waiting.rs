@@ -1,5 +1,6 @@
 //! Claims that wait: how long, how many, and what is said about it. How a waiter looks and rests is the store's business.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use taskqueue_core::ids::{QueueName, Route, RunId};
@@ -9,6 +10,7 @@ use taskqueue_store::waiting;
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 
+use crate::budget::Share;
 use crate::connection::Presence;
 use crate::state::AppState;
 
@@ -19,23 +21,37 @@ pub(crate) struct Wish {
     pub(crate) presence: Option<Presence>,
 }
 
-/// Claims, and waits if that was wished for. The second value is the wait that was given: nothing when there are too many
-/// waiters, so that the caller polls for a while instead of coming back at once, and nothing when the server stops.
+/// What a claim gave: its answer, the share of it, and the wait that was given. There is none of the latter when there are
+/// too many waiters, so that the caller polls for a while instead of coming back at once, and none when the server stops.
+type Claimed = (Answer, Option<Share>, Option<u32>);
+
+/// Claims, and waits if that was wished for. Each look has room for its answer before it takes a task; who rests has none.
 pub(crate) async fn claim(
     state: &AppState,
     (queue, route, run_id): (QueueName, Route, RunId),
     wish: Option<Wish>,
-) -> Result<(Answer, Option<u32>), StoreError> {
+) -> Result<Claimed, StoreError> {
     let store = state.store();
     let waiter = wish.as_ref().and_then(|_| store.waiters().enter(&queue, &route, state.waiting_cap()));
-    let look = || store.write(Command::Claim { queue: queue.clone(), route: route.clone(), run_id });
-    let (Some(Wish { seconds, presence }), Some(waiter)) = (wish, waiter) else {
-        return Ok((look().await?, None));
+    let room = Mutex::new(None);
+    let look = || async {
+        let share = state.budgets().for_task().await.map_err(|_| StoreError::Busy)?;
+        let answer = store.write(Command::Claim { queue: queue.clone(), route: route.clone(), run_id }).await?;
+        if answer != Answer::Claimed(None) {
+            *room.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+        }
+        Ok(answer)
     };
-    let end = Instant::now() + Duration::from_secs(seconds.into());
-    let answer = waiting::claim(waiter, look, is_over(end, presence)).await?;
-    let cut_short = answer == Answer::Claimed(None) && store.waiters().is_closed();
-    Ok((answer, Some(seconds).filter(|_| !cut_short)))
+    let (answer, applied) = match (wish, waiter) {
+        (Some(Wish { seconds, presence }), Some(waiter)) => {
+            let end = Instant::now() + Duration::from_secs(seconds.into());
+            let answer = waiting::claim(waiter, look, is_over(end, presence)).await?;
+            let cut_short = answer == Answer::Claimed(None) && store.waiters().is_closed();
+            (answer, Some(seconds).filter(|_| !cut_short))
+        }
+        _ => (look().await?, None),
+    };
+    Ok((answer, room.into_inner().unwrap_or_else(PoisonError::into_inner), applied))
 }
 
 /// Done when the time is over or the client gone. Its first poll tells that there was nothing at first.

@@ -9,21 +9,24 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use hyper::{Request, StatusCode};
+use serde_json::json;
 use support::*;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::budget::Budgets;
 use taskqueue_server::edge::{Edge, service};
+use taskqueue_server::memory::MemoryPlan;
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
 
 const MIB: usize = 1_048_576;
 
-/// A server with a page of 15 MiB in the queue `q`.
-async fn server_with_a_large_page(pages_bytes: usize) -> Edge {
+/// A server with 15 tasks of 1 MiB in the queue `q`.
+async fn server(answers_bytes: usize) -> Edge {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
-    let edge = service(AppState::with_limits(store, None, Budgets::new(pages_bytes, MIB), 1));
+    let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
+    let edge = service(AppState::with_limits(store, None, Arc::new(Budgets::new(&plan)), 1));
     expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
     let body = format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(MIB - 4096));
     for n in 0..15 {
@@ -32,45 +35,133 @@ async fn server_with_a_large_page(pages_bytes: usize) -> Edge {
     edge
 }
 
-/// The answer to a list, unread.
-async fn list(edge: &Edge, limit: u16) -> Response {
-    let request = Request::builder().uri(format!("/api/v2/queues/q/tasks?limit={limit}")).header("host", "localhost");
-    edge.call(request.body(Body::empty()).unwrap()).await
+/// An answer that nobody reads.
+async fn unread(edge: &Edge, method: &str, path: &str, body: &str) -> Response {
+    let request = Request::builder().method(method).uri(path).header("host", "localhost");
+    let request = request.header("content-type", "application/json");
+    edge.call(request.body(Body::from(body.to_owned())).unwrap()).await
 }
 
+/// How many tasks a page of the answer has, and whether another one follows.
+async fn page(edge: &Edge, path: &str) -> (usize, bool) {
+    let answer = expect(edge, StatusCode::OK, "GET", path, "").await.json();
+    (answer["items"].as_array().unwrap().len(), !answer["next_cursor"].is_null())
+}
+
+const LIST: &str = "/api/v2/queues/q/tasks?limit=1000";
+
 #[tokio::test(start_paused = true)]
-async fn pages_that_nobody_reads_stay_within_the_budget() {
-    let edge = server_with_a_large_page(48 * MIB).await;
-    let mut unread = Vec::new();
+async fn pages_that_nobody_reads_make_other_pages_smaller_and_refuse_nobody() {
+    let edge = server(48 * MIB).await;
+    assert_eq!(page(&edge, LIST).await, (15, false));
+    let mut held = Vec::new();
     for _ in 0..3 {
-        unread.push(list(&edge, 1000).await);
+        held.push(unread(&edge, "GET", LIST, "").await);
     }
-    // The third found room because the others had given back what they did not need.
-    assert!(unread.iter().all(|answer| answer.status() == StatusCode::OK));
+    assert!(held.iter().all(|answer| answer.status() == StatusCode::OK));
+    let (tasks, more) = page(&edge, LIST).await;
+    assert!((1..8).contains(&tasks) && more, "{tasks} tasks");
+    drop(held);
+    assert_eq!(page(&edge, LIST).await, (15, false));
+}
 
-    let refused = call(&edge, "GET", "/api/v2/queues/q/tasks?limit=1000", "").await;
-    assert_eq!((refused.status, refused.code().as_str()), (503, "database_busy"));
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    assert_eq!(list(&edge, 1).await.status(), StatusCode::OK, "a short page still has room");
+/// Every kind of answer that may be large, each of 1 MiB here.
+const LARGE: [(&str, &str, &str); 7] = [
+    ("GET", "/api/v2/queues/q/tasks/t_000000000000", ""),
+    ("PATCH", "/api/v2/queues/q/tasks/t_000000000001", r#"{"priority":1}"#),
+    ("POST", "/api/v2/queues/q/tasks/t_000000000002/cancel", ""),
+    ("POST", "/api/v2/queues/q/tasks/t_000000000003/requeue", ""),
+    ("POST", "/api/v2/queues/q/tasks/claim", r#"{"route":"default","run_id":"r_abcdefghijkl"}"#),
+    ("GET", "/api/v2/queues/q/tasks?limit=1", ""),
+    ("GET", "/api/v2/queues/q/tasks", ""),
+];
 
-    drop(unread.pop());
-    assert_eq!(list(&edge, 1000).await.status(), StatusCode::OK);
+#[tokio::test(start_paused = true)]
+async fn every_large_answer_holds_its_room_until_it_is_read() {
+    for (method, path, body) in LARGE {
+        let edge = server(7 * MIB).await;
+        let mut held = Vec::new();
+        // Room for two tasks is needed for each; so many fit, and then one has to wait.
+        let refused = loop {
+            let answer = unread(&edge, method, path, body).await;
+            match answer.status() {
+                StatusCode::OK => held.push(answer),
+                _ => break answer,
+            }
+            assert!(held.len() < 8, "{method} {path}: an unread answer holds nothing");
+        };
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{method} {path}");
+        held.clear();
+        expect(&edge, StatusCode::OK, method, path, body).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_that_are_read_or_small_hold_nothing() {
-    let edge = server_with_a_large_page(17 * MIB).await;
+async fn a_write_that_finds_no_room_for_its_answer_is_not_done() {
+    let edge = server(5 * MIB).await;
+    let mut held = Vec::new();
+    loop {
+        let answer = unread(&edge, "GET", "/api/v2/queues/q/tasks/t_000000000000", "").await;
+        if answer.status() != StatusCode::OK {
+            break;
+        }
+        held.push(answer);
+    }
+    let writes = [
+        ("PUT", "/api/v2/queues/q/tasks/t_new000000000", "{}"),
+        ("PATCH", "/api/v2/queues/q/tasks/t_000000000001", r#"{"priority":7}"#),
+        ("POST", "/api/v2/queues/q/tasks/t_000000000002/cancel", ""),
+        ("POST", "/api/v2/queues/q/tasks/claim", r#"{"route":"default","run_id":"r_abcdefghijkl"}"#),
+    ];
+    for (method, path, body) in writes {
+        let refused = call(&edge, method, path, body).await;
+        assert_eq!((refused.status, refused.code().as_str()), (503, "database_busy"), "{method} {path}");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    held.clear();
+    for n in 0..15 {
+        let path = format!("/api/v2/queues/q/tasks/t_{n:012}");
+        let task = expect(&edge, StatusCode::OK, "GET", &path, "").await.json();
+        assert_eq!((&task["status"], &task["priority"]), (&json!("pending"), &json!(0)), "{path}");
+    }
+    let new = call(&edge, "GET", "/api/v2/queues/q/tasks/t_new000000000", "").await;
+    assert_eq!(new.code(), "task_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_read_or_small_hold_nothing() {
+    let edge = server(17 * MIB).await;
     for _ in 0..5 {
-        expect(&edge, StatusCode::OK, "GET", "/api/v2/queues/q/tasks?limit=1000", "").await;
+        expect(&edge, StatusCode::OK, "GET", LIST, "").await;
     }
     expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/small", "").await;
-    let request = || {
-        let request = Request::builder().uri("/api/v2/queues/small/tasks?limit=1000").header("host", "localhost");
-        request.body(Body::empty()).unwrap()
-    };
-    let mut unread = Vec::new();
+    let mut held = Vec::new();
     for _ in 0..100 {
-        unread.push(edge.call(request()).await);
-        assert_eq!(unread.last().unwrap().status(), StatusCode::OK);
+        held.push(unread(&edge, "GET", "/api/v2/queues/small/tasks?limit=1000", "").await);
+        assert_eq!(held.last().unwrap().status(), StatusCode::OK);
     }
+}
+
+/// A page of 100 observations of 16 KiB each.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_workers_holds_its_room_until_it_is_sent() {
+    let edge = server(20 * MIB).await;
+    let report =
+        format!(r#"{{"route":"default","status":"idle","task_id":null,"metadata":{{"a":"{}"}}}}"#, "x".repeat(16_000));
+    for n in 0..100 {
+        expect(&edge, StatusCode::NO_CONTENT, "PUT", &format!("/api/v2/queues/q/workers/w_{n:012}"), &report).await;
+    }
+    let mut held = Vec::new();
+    for _ in 0..30 {
+        let answer = unread(&edge, "GET", "/api/v2/queues/q/workers?limit=100", "").await;
+        if answer.status() != StatusCode::OK {
+            break;
+        }
+        held.push(answer);
+    }
+    // 1.6 MB each, as long as there is room for that; then shorter ones, until there is none.
+    assert!((12..25).contains(&held.len()), "{} pages of 1.6 MB were held in 20 MiB", held.len());
+    assert_eq!(call(&edge, "GET", "/api/v2/queues/q/workers?limit=100", "").await.status, 503);
+    held.clear();
+    assert_eq!(page(&edge, "/api/v2/queues/q/workers?limit=100").await, (100, false));
 }

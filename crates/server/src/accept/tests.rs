@@ -23,6 +23,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     head: NEVER,
     idle: NEVER,
     write: NEVER,
+    read_pace: NEVER,
     park: Duration::from_millis(1),
     linger: Duration::from_secs(2),
     stop: NEVER,
@@ -36,6 +37,10 @@ where
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send {
         self(request)
     }
+}
+
+fn config(connection_cap: usize, timeouts: Timeouts) -> Config {
+    Config { connection_cap, waiting_cap: 8, timeouts, ..Config::new(None) }
 }
 
 /// Answers with the path of the request.
@@ -53,8 +58,7 @@ impl Server {
     async fn start(cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
         let address = listener.base_url().trim_start_matches("http://").to_owned();
-        let config = Config { connection_cap: cap, waiting_cap: 8, timeouts, ..Config::new(None) };
-        let connections = Arc::new(Connections::new(&config));
+        let connections = Arc::new(Connections::new(&config(cap, timeouts), Arc::default()));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { match connections.accept(&listener, handler).await {} }
@@ -157,10 +161,12 @@ async fn silent_and_idle_connections_are_closed_after_the_idle_timeout() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     let large = |_| async { Response::new(Body::from(vec![b'x'; 64 << 20])) };
-    let server = Server::start(8, Timeouts { write: SOON, ..TIMEOUTS }, large).await;
-    let mut client = server.connect();
-    client.write_all(HELLO).unwrap();
-    server.all_closed().await;
+    for slow in [Timeouts { write: SOON, ..TIMEOUTS }, Timeouts { read_pace: SOON, ..TIMEOUTS }] {
+        let server = Server::start(8, slow, large).await;
+        let mut client = server.connect();
+        client.write_all(HELLO).unwrap();
+        server.all_closed().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -425,7 +431,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
     ];
     let calls = Arc::new(AtomicUsize::new(0));
     let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
-    let connections = Connections::new(&Config { connection_cap: 8, timeouts: TIMEOUTS, ..Config::new(None) });
+    let connections = Connections::new(&config(8, TIMEOUTS), Arc::default());
     let started = std::time::Instant::now();
     tokio::spawn(async move { match connections.accept(&source, echo_path).await {} });
 

@@ -2,15 +2,20 @@
 //! `now` is an argument, so every timeout can be told from a table.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::http::Version;
 use tokio::time::Instant;
 
 use super::departure::{LOOK_INTERVAL, Read};
+use super::reading::Waiting;
 use crate::config::Timeouts;
 
 /// How soon to look again at a connection that waits for nothing but us.
-const RECHECK: std::time::Duration = std::time::Duration::from_secs(1);
+const RECHECK: Duration = Duration::from_secs(1);
+
+/// How soon to look again at a client that takes its answer slowly: room may become scarce in the meantime.
+const RECHECK_SLOW: Duration = Duration::from_millis(100);
 
 /// Where a connection stands between two requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +61,8 @@ pub(super) struct Activity {
     phase: Phase,
     /// When the phase began.
     since: Instant,
-    /// Since when the client has taken nothing of an answer.
-    write_blocked_since: Option<Instant>,
+    /// An answer that the client has not taken at once.
+    waiting: Option<Waiting>,
     /// Whether an answer has ended whose last bytes may not have left yet.
     unsent: bool,
     /// The last request. Whoever reads the body of an earlier one may be late to say so.
@@ -74,7 +79,7 @@ impl Activity {
         Self {
             phase: Phase::Idle,
             since: now,
-            write_blocked_since: None,
+            waiting: None,
             unsent: false,
             request: 0,
             body: RequestBody::Over,
@@ -171,14 +176,34 @@ impl Activity {
     /// Everything written so far has left.
     pub(super) fn flushed(&mut self, now: Instant) {
         self.unsent = false;
+        self.waiting = None;
         if self.phase == Phase::Flushing {
             self.enter(Phase::Idle, now);
         }
     }
 
-    /// The client took some bytes, or did not.
-    pub(super) fn wrote(&mut self, progress: bool, now: Instant) {
-        self.write_blocked_since = if progress { None } else { self.write_blocked_since.or(Some(now)) };
+    /// The client took so many bytes, or none.
+    pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
+        match &mut self.waiting {
+            Some(waiting) if bytes > 0 => waiting.took(bytes, now),
+            None if bytes == 0 => self.waiting = Some(Waiting::begin(now)),
+            _ => {}
+        }
+    }
+
+    /// Whether an answer waits for its client.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Whether nothing of a request is here.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether bytes that arrive now are a request head.
+    pub(super) fn is_in_head(&self) -> bool {
+        self.phase == Phase::Head
     }
 
     /// Whether hyper holds nothing of an earlier exchange: every answer has left (one request may begin before the answer to
@@ -209,10 +234,15 @@ impl Activity {
         self.refused_status
     }
 
-    /// When somebody should look at this connection, if it is the client's turn.
-    pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<Instant> {
-        match (self.write_blocked_since, self.phase) {
-            (Some(since), _) => Some(since + timeouts.write),
+    /// There is no room for this request.
+    pub(super) fn refuse_for_room(&mut self) {
+        self.refused_status = Some(503);
+    }
+
+    /// When somebody should look at this connection, if it is the client's turn. `scarcity` is that of the room for answers.
+    pub(super) fn deadline(&self, timeouts: &Timeouts, scarcity: u32) -> Option<Instant> {
+        match (self.waiting, self.phase) {
+            (Some(waiting), _) => Some(waiting.deadline(timeouts, scarcity)),
             (None, Phase::Idle) if self.body == RequestBody::Over => Some(self.since + timeouts.park),
             (None, Phase::Head) => Some(self.since + timeouts.head),
             (None, Phase::Request) if self.read.is_some() => self.read.map(|read| read.next_look()),
@@ -221,11 +251,14 @@ impl Activity {
     }
 
     /// What is to be done about this connection now.
-    pub(super) fn verdict(&mut self, now: Instant, timeouts: &Timeouts) -> Verdict {
-        match self.deadline(timeouts) {
+    pub(super) fn verdict(&mut self, now: Instant, timeouts: &Timeouts, scarcity: u32) -> Verdict {
+        match self.deadline(timeouts, scarcity) {
             None => Verdict::Wait(now + RECHECK),
+            Some(deadline) if deadline > now && self.waiting.is_some() => {
+                Verdict::Wait(deadline.min(now + RECHECK_SLOW))
+            }
             Some(deadline) if deadline > now => Verdict::Wait(deadline),
-            Some(_) if self.write_blocked_since.is_some() => Verdict::Close("taking the answer"),
+            Some(_) if self.waiting.is_some() => Verdict::Close("taking the answer"),
             Some(_) if self.phase == Phase::Head => Verdict::Close("sending the request head"),
             Some(_) if self.phase == Phase::Request => {
                 self.read.iter_mut().for_each(|read| read.comes_due(now));
@@ -259,14 +292,13 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const TIMEOUTS: Timeouts = Timeouts {
         head: Duration::from_secs(10),
         idle: Duration::from_secs(75),
         write: Duration::from_secs(30),
+        read_pace: Duration::from_secs(5),
         park: Duration::from_secs(1),
         linger: Duration::from_secs(2),
         stop: Duration::from_secs(8),
@@ -282,7 +314,7 @@ mod tests {
         for (at, step) in steps {
             step(&mut activity, start + Duration::from_secs(*at));
         }
-        match activity.verdict(start + Duration::from_secs(second), &TIMEOUTS) {
+        match activity.verdict(start + Duration::from_secs(second), &TIMEOUTS, 0) {
             // Seconds after the start are easier to read in a table than instants.
             Verdict::Wait(until) => Verdict::Wait(Instant::from_std(epoch() + (until - start))),
             other => other,
@@ -329,11 +361,15 @@ mod tests {
     }
 
     fn blocked(activity: &mut Activity, now: Instant) {
-        activity.wrote(false, now);
+        activity.wrote(0, now);
     }
 
-    fn progressed(activity: &mut Activity, now: Instant) {
-        activity.wrote(true, now);
+    fn took_64_kib(activity: &mut Activity, now: Instant) {
+        activity.wrote(64 * 1024, now);
+    }
+
+    fn took_little(activity: &mut Activity, now: Instant) {
+        activity.wrote(1000, now);
     }
 
     #[test]
@@ -365,15 +401,28 @@ mod tests {
             ),
             (
                 "a client that takes nothing",
-                31,
-                &[(0, request), (1, blocked), (20, blocked)],
+                6,
+                &[(0, request), (1, blocked), (3, blocked)],
                 Verdict::Close("taking the answer"),
             ),
             (
-                "a client that takes a little",
-                31,
-                &[(0, request), (1, blocked), (20, progressed), (21, blocked)],
-                wait_until(51),
+                "a client that takes little",
+                9,
+                &[(0, request), (1, blocked), (3, took_little), (3, blocked), (5, took_little), (5, blocked)],
+                Verdict::Close("taking the answer"),
+            ),
+            ("an answer that does not wait has all the time", 99, &[(0, request), (1, took_little)], wait_until(100)),
+            (
+                "the end of an answer has no more time than the rest",
+                11,
+                &[(0, request), (1, blocked), (2, took_64_kib), (2, blocked), (3, ends)],
+                Verdict::Close("taking the answer"),
+            ),
+            (
+                "a client that took its answer",
+                11,
+                &[(0, request), (1, blocked), (2, took_64_kib), (3, ends), (11, flushed)],
+                wait_until(12),
             ),
         ];
         for (name, second, steps, expected) in cases {
@@ -386,14 +435,25 @@ mod tests {
         let start = Instant::now();
         let mut activity = Activity::new(start);
         read_request(&mut activity, start);
-        assert_eq!(activity.verdict(start, &TIMEOUTS), Verdict::Wait(start + LOOK_INTERVAL));
+        assert_eq!(activity.verdict(start, &TIMEOUTS, 0), Verdict::Wait(start + LOOK_INTERVAL));
         assert!(activity.read_to_look_at().is_none());
         for round in 1..4 {
             let now = start + round * LOOK_INTERVAL;
-            assert_eq!(activity.verdict(now, &TIMEOUTS), Verdict::Wait(now + LOOK_INTERVAL));
+            assert_eq!(activity.verdict(now, &TIMEOUTS, 0), Verdict::Wait(now + LOOK_INTERVAL));
             assert!(activity.read_to_look_at().is_some());
             assert!(activity.read_to_look_at().is_none());
         }
+    }
+
+    #[test]
+    fn a_client_that_is_fast_enough_is_looked_at_again_soon() {
+        let start = Instant::now();
+        let mut activity = Activity::new(start);
+        activity.request_begins(start);
+        activity.wrote(0, start);
+        assert_eq!(activity.verdict(start, &TIMEOUTS, 0), Verdict::Wait(start + RECHECK_SLOW));
+        assert_eq!(activity.verdict(start + RECHECK_SLOW, &TIMEOUTS, 7), Verdict::Close("taking the answer"));
+        assert_eq!(activity.deadline(&TIMEOUTS, 0), Some(start + Duration::from_secs(5)));
     }
 
     #[test]

@@ -3,18 +3,26 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
+use super::READ_BUFFER_BYTES;
 use super::activity::Shared;
 use super::departure::Step;
+use crate::budget::{Budgets, Share};
 use crate::listener::Stream;
 
 /// An interim answer that says nothing. Who did not ask for it ignores it (RFC 9110, section 15.2.1).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// A head of this size fits into the first buffer of the HTTP layer.
+const SMALL_HEAD_BYTES: usize = 8 * 1024;
+/// What a larger one may take: the buffer it is read into, and the smaller one it is copied from while that grows.
+const LARGE_HEAD_BYTES: usize = 2 * READ_BUFFER_BYTES;
 
 /// A socket under observation.
 pub(super) struct Io {
@@ -22,11 +30,22 @@ pub(super) struct Io {
     pub(super) activity: Shared,
     /// Bytes that were read from the socket before and have yet to be looked at.
     unread: Bytes,
+    budgets: Arc<Budgets>,
+    /// What has arrived of the head of the request under way.
+    head_bytes: usize,
+    /// The share of a large head, until its request is answered.
+    head_share: Option<Share>,
 }
 
 impl Io {
-    pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, activity: Shared::new(Instant::now()), unread: Bytes::new() }
+    pub(super) fn new(stream: Stream, budgets: Arc<Budgets>) -> Self {
+        let (activity, unread) = (Shared::new(Instant::now()), Bytes::new());
+        Self { stream, activity, unread, budgets, head_bytes: 0, head_share: None }
+    }
+
+    /// What requests and answers may hold.
+    pub(super) fn budgets(&self) -> Arc<Budgets> {
+        Arc::clone(&self.budgets)
     }
 
     /// Gives back bytes that were read too early. They are the beginning of a request head, and come before those that
@@ -70,8 +89,39 @@ impl Io {
     }
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
-        let progress = matches!(written, Poll::Ready(Ok(1..)));
-        self.activity.get().wrote(progress, Instant::now());
+        match written {
+            Poll::Ready(Ok(bytes)) => self.activity.get().wrote(*bytes, Instant::now()),
+            Poll::Pending => self.activity.get().wrote(0, Instant::now()),
+            Poll::Ready(Err(_)) => {}
+        }
+    }
+
+    /// Notes bytes that were read. A head that grows large needs room: the HTTP layer keeps it until it is complete, and
+    /// the handler until it has answered.
+    fn note_read(&mut self, bytes: usize) -> io::Result<()> {
+        let in_head = {
+            let mut activity = self.activity.get();
+            activity.bytes_arrived(Instant::now());
+            activity.is_in_head()
+        };
+        if !in_head {
+            return Ok(());
+        }
+        self.head_bytes += bytes;
+        if self.head_bytes > SMALL_HEAD_BYTES && self.head_share.is_none() {
+            self.head_share = self.budgets.requests.try_take(LARGE_HEAD_BYTES);
+            if self.head_share.is_none() {
+                self.activity.get().refuse_for_room();
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing of a request is left.
+    pub(super) fn forget_head(&mut self) {
+        self.head_bytes = 0;
+        self.head_share = None;
     }
 }
 
@@ -85,8 +135,9 @@ impl AsyncRead for Io {
         }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.activity.get().bytes_arrived(Instant::now());
+        let read = buffer.filled().len() - before;
+        if read > 0 {
+            self.note_read(read)?;
         }
         polled
     }
@@ -124,7 +175,14 @@ impl AsyncWrite for Io {
         // get between the parts of an answer here.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if let Poll::Ready(Ok(())) = flushed {
-            self.activity.get().flushed(Instant::now());
+            let idle = {
+                let mut activity = self.activity.get();
+                activity.flushed(Instant::now());
+                activity.is_idle()
+            };
+            if idle {
+                self.forget_head();
+            }
             self.look_for_client(cx);
         }
         flushed
@@ -145,7 +203,7 @@ mod tests {
     async fn what_is_given_back_comes_before_what_was_given_back_earlier() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut io = Io::new(Stream::Tcp(client));
+        let mut io = Io::new(Stream::Tcp(client), Arc::default());
         io.unread(Bytes::from_static(b"abcdef"));
         let (mut space, mut context) = ([0; 4], Context::from_waker(std::task::Waker::noop()));
         let mut buffer = ReadBuf::new(&mut space);

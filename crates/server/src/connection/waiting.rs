@@ -165,7 +165,7 @@ mod tests {
             Response::new(Body::from(gone.to_string()))
         });
         let patient = Patient { answering, presence, stand_in: b"" };
-        let (mut io, (_run, mut stop)) = (Io::new(Stream::Tcp(server)), watch::channel(Stop::Run));
+        let (mut io, (_run, mut stop)) = (Io::new(Stream::Tcp(server), Arc::default()), watch::channel(Stop::Run));
         let answer = wait(patient, &mut io, &mut stop).await.unwrap();
         assert_eq!(axum::body::to_bytes(answer.into_body(), 9).await.unwrap(), "true");
     }

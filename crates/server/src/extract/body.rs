@@ -6,9 +6,9 @@ use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::budget::{Budget, SMALL_BYTES, Share};
+use crate::budget::{Budget, SMALL_BODY_BYTES, Share};
 use crate::error::ApiError;
 
 /// How long a body may take to arrive (invariants.md, hostile input).
@@ -18,6 +18,10 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 const DISCARD_BYTES: usize = 8 * REQUEST_BODY_BYTES;
 /// How long that may take.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
+/// The smallest share of a body: not every piece of it should ask for more.
+const SHARE_BYTES: usize = 64 * 1024;
+/// How soon to look again whether room has become scarce while a body is slow.
+const RECHECK: Duration = Duration::from_millis(100);
 
 /// The whole body. One that announces too many bytes is refused without reading it, and a client that waits to be asked
 /// for it (`expects_continue`) is not asked. One that is not small comes with its share of the budget.
@@ -58,21 +62,22 @@ enum Incomplete {
 
 /// Everything that comes, within the limit. Most bodies come in one piece, which is not copied.
 ///
-/// The share of a body is taken when it proves to be large, not when it is announced: otherwise clients that announce
-/// much and send nothing would keep the others out.
+/// The share of a body grows with what has arrived of it, not with what was announced: otherwise clients that announce
+/// much and send nothing would keep the others out. It is twice as much, for the body as it is sent and as it is understood.
 async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Share>), Incomplete> {
-    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-    let most = announced.map_or(REQUEST_BODY_BYTES, |bytes| bytes.min(REQUEST_BODY_BYTES));
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
-    let mut share = None;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Incomplete::Broken)?.into_data() else { continue };
+    let (begun, mut share) = (Instant::now(), None);
+    while let Some(data) = next_data(body, begun, share.as_ref().map(|_| budget)).await? {
         let total = first.len() + more.len() + data.len();
         if total > REQUEST_BODY_BYTES {
             return Err(Incomplete::Refused(ApiError::request_too_large()));
         }
-        if share.is_none() && total > SMALL_BYTES {
-            share = Some(budget.take(most).await.map_err(Incomplete::Refused)?);
+        if total > SMALL_BODY_BYTES {
+            let needed = 2 * total.next_power_of_two().clamp(SHARE_BYTES, REQUEST_BODY_BYTES);
+            match &mut share {
+                None => share = Some(budget.take(needed).await.map_err(Incomplete::Refused)?),
+                Some(share) => budget.grow(share, needed).await.map_err(Incomplete::Refused)?,
+            }
         }
         if first.is_empty() && more.is_empty() {
             first = data;
@@ -82,6 +87,30 @@ async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Shar
         more.extend_from_slice(&data);
     }
     Ok((if more.is_empty() { first } else { more.freeze() }, share))
+}
+
+/// The next piece of a body. One that has a share of `budget` has less time the scarcer that is.
+async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> Result<Option<Bytes>, Incomplete> {
+    loop {
+        let look_again = budget.map_or(BODY_TIME, |_| RECHECK);
+        match timeout(look_again, body.frame()).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(frame)) => {
+                if let Ok(data) = frame.map_err(|_| Incomplete::Broken)?.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Err(_) if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity())) => {
+                return Err(Incomplete::Refused(ApiError::busy()));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// How long a large body may take to arrive when room is scarce.
+fn body_time(scarcity: u32) -> Duration {
+    BODY_TIME / 2_u32.saturating_pow(scarcity)
 }
 
 /// Reads what is still being sent and drops it, in the background and within limits.
@@ -141,20 +170,53 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_bodies_stay_within_their_budget_and_small_ones_need_none() {
-        let budget = Budget::new(2 * REQUEST_BODY_BYTES);
+        let budget = Budget::new(4 * REQUEST_BODY_BYTES);
         let large = || Body::from(vec![0; REQUEST_BODY_BYTES]);
         let mut held = Vec::new();
         for _ in 0..2 {
             held.push(read(large(), false, &budget).await.unwrap());
         }
-        let unannounced = Body::new(Pieces { sizes: vec![1; SMALL_BYTES + 1], ends: true });
+        let unannounced = Body::new(Pieces { sizes: vec![1; SMALL_BODY_BYTES + 1], ends: true });
         for refused in [large(), unannounced] {
             let error = read(refused, false, &budget).await.unwrap_err();
             assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
         }
-        assert!(read(Body::from(vec![0; SMALL_BYTES]), false, &budget).await.is_ok());
+        assert!(read(Body::from(vec![0; SMALL_BODY_BYTES]), false, &budget).await.is_ok());
         held.pop();
         assert!(read(large(), false, &budget).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_holds_what_has_arrived_of_it_and_not_what_may_come() {
+        let budget = Budget::new(4 * REQUEST_BODY_BYTES);
+        for (sizes, held_bytes) in [
+            (vec![SMALL_BODY_BYTES], 0),
+            (vec![SMALL_BODY_BYTES, 1], 2 * SHARE_BYTES),
+            (vec![1, SHARE_BYTES], 4 * SHARE_BYTES),
+            (vec![1, SHARE_BYTES, SHARE_BYTES], 8 * SHARE_BYTES),
+        ] {
+            let body = Body::new(Pieces { sizes, ends: false });
+            let reading = tokio::spawn({
+                let budget = budget.clone();
+                async move { read(body, false, &budget).await.map(drop) }
+            });
+            tokio::time::sleep(RECHECK).await;
+            assert_eq!(4 * REQUEST_BODY_BYTES - budget.free_bytes(), held_bytes);
+            reading.abort();
+            drop(reading.await);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_scarcer_room_is_the_less_time_a_large_body_has() {
+        for (others_hold, seconds) in [(0, 30), (3 * REQUEST_BODY_BYTES, 15), (4 * REQUEST_BODY_BYTES, 0)] {
+            let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * SHARE_BYTES);
+            let _others = budget.take(others_hold).await.unwrap();
+            let begun = Instant::now();
+            let slow = read(Body::new(Pieces { sizes: vec![2 * SMALL_BODY_BYTES], ends: false }), false, &budget).await;
+            assert!(slow.is_err());
+            assert_eq!(begun.elapsed().as_secs(), seconds, "{others_hold} bytes are held by others");
+        }
     }
 
     #[tokio::test]

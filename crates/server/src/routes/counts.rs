@@ -2,17 +2,23 @@
 //! store, after the queue was found.
 
 use axum::extract::State;
+use axum::response::Response;
 use taskqueue_api::schema::{CountAnswer, CountTasksQuery, CountWorkersQuery, ErrorEnvelope, QueuePath};
 use taskqueue_api::write;
 use taskqueue_core::cursor::{Binding, Resource};
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension, WorkerDimension};
+use taskqueue_core::limits::NAME_CHARS;
 use taskqueue_core::selection::observation_binding;
 
 use super::Outcome;
+use crate::budget::Share;
 use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
+
+/// What a group takes besides its route: its status, its count and the names of them.
+const GROUP_BYTES: usize = 128;
 
 /// Counts tasks, by group if `group_by` is given.
 #[utoipa::path(
@@ -38,8 +44,9 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ou
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection, dimensions: grouping.dimensions, limit: grouping.limit, after };
+    let share = state.budgets().for_page(groups_bytes(query.limit)).await?;
     let page = state.store().group_tasks(&queue, query).await?;
-    Ok(grouped(&binding, &words, &page))
+    Ok(grouped(&binding, &words, &page, share))
 }
 
 /// Counts worker observations, by group if `group_by` is given.
@@ -66,11 +73,20 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection: filter, dimensions: grouping.dimensions, limit: grouping.limit, after };
+    let share = state.budgets().for_page(groups_bytes(query.limit)).await?;
     let page = state.store().group_workers(&queue, query).await?;
-    Ok(grouped(&binding, &words, &page))
+    Ok(grouped(&binding, &words, &page, share))
 }
 
-fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage) -> axum::response::Response {
+/// What a page of so many groups takes at most, as it is found and as it is written. The largest page takes less than the
+/// largest task, so it never has to be a smaller one.
+fn groups_bytes(limit: u16) -> usize {
+    usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)
+}
+
+fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, share: Share) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
-    respond::written(|out| write::groups(out, dimensions, page, next.as_deref()))
+    let mut body = Vec::new();
+    write::groups(&mut body, dimensions, page, next.as_deref());
+    respond::large(share, body)
 }

@@ -1,30 +1,29 @@
 //! Lists of tasks and of observations: one page at a time. A bad cursor is reported before a bad filter. Pages are the
-//! largest answers, so the store is asked for one only when there is room for it.
+//! largest answers: where room is scarce they are shorter than what was asked for, and end with a cursor.
 
 use axum::extract::State;
 use taskqueue_api::schema::{ErrorEnvelope, ListTasksQuery, ListWorkersQuery, ObservationPage, QueuePath, TaskPage};
 use taskqueue_api::write;
 use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
 use taskqueue_core::filter::{FilterError, ObservationFilter};
-use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES};
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
 use taskqueue_store::page::WrittenTasks;
 
 use super::Outcome;
+use crate::budget::TASK_BYTES;
 use crate::error::ApiError;
 use crate::extract::Call;
 use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
 use crate::state::AppState;
 
-/// The largest task: its stored data, and the error of its last run, which came in a body.
-const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES;
 /// An observation without its metadata, roughly: seven short fields.
 const OBSERVATION_FRAME_BYTES: usize = 512;
-/// The largest observation.
-const OBSERVATION_BYTES: usize = REPORT_METADATA_BYTES + OBSERVATION_FRAME_BYTES;
-/// What surrounds the items of a page, cursor included.
-const FRAME_BYTES: usize = 1024;
+/// The largest observation, as it is found and as it is written.
+const OBSERVATION_BYTES: usize = 2 * (REPORT_METADATA_BYTES + OBSERVATION_FRAME_BYTES);
+/// What surrounds the items of a page, cursor included: a cursor may carry a name of 256 characters.
+const FRAME_BYTES: usize = 4096;
 
 /// Lists tasks.
 #[utoipa::path(
@@ -44,11 +43,11 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Out
     let selection = cursor_first(cursor.as_deref(), selectors.selection())?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
-    let share = state.budgets().pages.take(page_bytes(limit, TASK_BYTES)).await?;
-    let query = TaskQuery { selection, order, limit, after };
+    let share = state.budgets().for_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
+    let query = TaskQuery { selection, order, limit, after, max_bytes: share.bytes().saturating_sub(FRAME_BYTES) };
     let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, write::next_task).await?;
     write::end_of_tasks(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
-    Ok(respond::page(share, bytes))
+    Ok(respond::large(share, bytes))
 }
 
 /// Lists worker observations.
@@ -70,18 +69,19 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> O
     let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
-    let share = state.budgets().pages.take(page_bytes(limit, OBSERVATION_BYTES)).await?;
+    let share = state.budgets().for_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
+    let limit = observations_within(share.bytes()).min(limit);
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
     let metadata: usize = page.items.iter().map(|item| item.report.metadata.as_str().len()).sum();
     let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata);
     write::page(&mut body, &page.items, next.as_deref(), write::observation);
-    Ok(respond::page(share, body))
+    Ok(respond::large(share, body))
 }
 
-/// What a page of so many items may take.
-fn page_bytes(limit: u16, item_bytes: usize) -> usize {
-    FRAME_BYTES + (usize::from(limit) * item_bytes).min(PAGE_BYTES)
+/// How many observations there is room for, each as large as it may be.
+fn observations_within(bytes: usize) -> u16 {
+    u16::try_from(bytes.saturating_sub(FRAME_BYTES) / OBSERVATION_BYTES).unwrap_or(u16::MAX).max(1)
 }
 
 /// A cursor is bound to the text of a filter that was valid when it was made. With a filter that is not, no cursor can

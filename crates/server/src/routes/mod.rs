@@ -21,11 +21,12 @@ use crate::state::AppState;
 /// What a handler gives.
 pub(crate) type Outcome = Result<Response, ApiError>;
 
-/// Does a write that answers with a task.
+/// Does a write that answers with a task. Room for the answer comes first: what is done must be told.
 async fn write_task(state: &AppState, command: Command) -> Outcome {
+    let share = state.budgets().for_task().await?;
     match state.store().write(command).await? {
         Answer::Task { created, task } => {
-            Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task))
+            Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, share))
         }
         _ => Err(ApiError::unexpected_answer()),
     }

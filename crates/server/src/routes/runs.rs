@@ -1,7 +1,6 @@
 //! The worker protocol: claim, heartbeat, complete, fail, unclaim.
 
 use axum::extract::State;
-use hyper::StatusCode;
 use taskqueue_api::bodies::{Claim, Complete, Fail, RunReference};
 use taskqueue_api::schema::{
     ClaimRequest, Claimed, CompleteRequest, ErrorEnvelope, FailRequest, Lease, PreferHeader, QueuePath, RunRequest,
@@ -36,16 +35,16 @@ use crate::{prefer, respond, waiting};
     ),
 )]
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let Claim { route, run_id } = call.body()?;
+    let Claim { route, run_id } = call.body(&state).await?;
     let queue = call.queue()?;
-    let (answer, applied) = waiting::claim(&state, (queue, route, run_id), call.into_wish()).await?;
-    let mut response = match answer {
-        Answer::Claimed(Some(claimed)) => {
+    let (answer, share, applied) = waiting::claim(&state, (queue, route, run_id), call.into_wish()).await?;
+    let mut response = match (answer, share) {
+        (Answer::Claimed(Some(claimed)), Some(share)) => {
             let mut body = Vec::with_capacity(write::task_bytes(&claimed.task) + 100);
             write::claimed(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
-            respond::json(StatusCode::OK, body)
+            respond::large(share, body)
         }
-        Answer::Claimed(None) => respond::no_content(),
+        (Answer::Claimed(None), _) => respond::no_content(),
         _ => return Err(ApiError::unexpected_answer()),
     };
     response.headers_mut().extend(applied.map(prefer::applied));
@@ -64,7 +63,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Out
     ),
 )]
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outcome {
-    let RunReference { run_id } = call.body()?;
+    let RunReference { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     match state.store().write(Command::ReportRun { queue, id, action: Action::Heartbeat { run_id } }).await? {
         Answer::Lease(lease_expires_at) => Ok(respond::written(|out| write::lease(out, lease_expires_at))),
@@ -87,7 +86,7 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outc
     ),
 )]
 pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let Complete { run_id, result } = call.body()?;
+    let Complete { run_id, result } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_done(&state, Command::ReportRun { queue, id, action: Action::Complete { run_id, result } }).await
 }
@@ -104,7 +103,7 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
     ),
 )]
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let Fail { run_id, failure } = call.body()?;
+    let Fail { run_id, failure } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_done(&state, Command::ReportRun { queue, id, action: Action::Fail { run_id, failure } }).await
 }
@@ -121,7 +120,7 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outc
     ),
 )]
 pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let RunReference { run_id } = call.body()?;
+    let RunReference { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_done(&state, Command::ReportRun { queue, id, action: Action::Unclaim { run_id } }).await
 }

@@ -36,7 +36,7 @@ use crate::state::AppState;
     ),
 )]
 pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let definition: Definition = call.body()?;
+    let definition: Definition = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_task(&state, Command::CreateTask { queue, id, new: Box::new(definition.into()) }).await
 }
@@ -52,8 +52,9 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ou
 )]
 pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outcome {
     let (queue, id) = call.task()?;
+    let share = state.budgets().for_task().await?;
     let task = state.store().get_task(&queue, id).await?;
-    Ok(respond::task(StatusCode::OK, &task))
+    Ok(respond::task(StatusCode::OK, &task, share))
 }
 
 /// Replaces fields of a task that is not running.
@@ -72,7 +73,7 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outco
     ),
 )]
 pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let update: Update = call.body()?;
+    let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_task(&state, Command::UpdateTask { queue, id, update: Box::new(update) }).await
 }
@@ -93,7 +94,7 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ou
     ),
 )]
 pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> Outcome {
-    let BulkUpdate { filter, changes } = call.body()?;
+    let BulkUpdate { filter, changes } = call.body(&state).await?;
     let queue = call.queue()?;
     let filter = Box::new(TaskFilter::parse(&filter)?);
     let command = Command::UpdateTasks { queue, filter, update: Box::new(changes) };

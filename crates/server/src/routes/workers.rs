@@ -20,7 +20,7 @@ use crate::state::AppState;
     ),
 )]
 pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> Outcome {
-    let report = call.body()?;
+    let report = call.body(&state).await?;
     let (queue, id) = call.worker()?;
     write_done(&state, Command::ReportWorker { queue, id, report }).await
 }

@@ -1,0 +1,108 @@
+//! What a share holds, for how long, and what is left for the others.
+
+use super::*;
+
+const MIB: usize = 1_048_576;
+
+fn budgets(answers_bytes: usize) -> Budgets {
+    Budgets::new(&MemoryPlan { answers_bytes, ..MemoryPlan::within(0) })
+}
+
+#[tokio::test]
+async fn an_answer_holds_its_size_until_its_last_slice_is_dropped() {
+    let budget = Budget::new(20 * MIB);
+    let share = budget.take(16 * MIB).await.unwrap();
+    assert_eq!(budget.free_bytes(), 4 * MIB);
+    let mut answer = share.hold(vec![b'x'; 2 * MIB]);
+    assert_eq!(budget.free_bytes(), 18 * MIB);
+    let first = answer.split_to(MIB);
+    drop(answer);
+    assert_eq!(budget.free_bytes(), 18 * MIB);
+    assert_eq!(first.len(), MIB);
+    drop(first);
+    assert_eq!(budget.free_bytes(), 20 * MIB);
+}
+
+#[tokio::test]
+async fn a_small_answer_holds_nothing() {
+    let budget = Budget::new(20 * MIB);
+    let answer = budget.take(16 * MIB).await.unwrap().hold(vec![b'x'; SMALL_ANSWER_BYTES]);
+    assert_eq!((budget.free_bytes(), answer.len()), (20 * MIB, SMALL_ANSWER_BYTES));
+    let counted = budget.take(MIB).await.unwrap().hold(vec![b'x'; SMALL_ANSWER_BYTES + 1]);
+    assert!(budget.free_bytes() < 20 * MIB);
+    drop(counted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_no_room_waits_for_it_but_not_for_ever() {
+    let budget = Budget::new(4 * MIB);
+    let share = budget.take(3 * MIB).await.unwrap();
+    assert!(budget.take(2 * MIB).await.is_err());
+    let (taken, ()) = tokio::join!(budget.take(2 * MIB), async { drop(share) });
+    assert!(taken.is_ok());
+}
+
+#[tokio::test]
+async fn more_than_everything_is_everything() {
+    let budget = Budget::new(MIB);
+    let share = budget.take(16 * MIB).await.unwrap();
+    assert_eq!(budget.free_bytes(), 0);
+    drop(share.hold(vec![0; 2 * MIB]));
+    assert_eq!(budget.free_bytes(), MIB);
+}
+
+#[tokio::test]
+async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_task() {
+    let budgets = budgets(64 * MIB);
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        let share = budgets.for_page(16 * MIB).await.unwrap();
+        assert!(share.bytes() >= TASK_BYTES);
+        held.push(share);
+    }
+    let sizes: Vec<usize> = held.iter().map(|share| share.bytes() / MIB).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+    assert_eq!((sizes[0], sizes[3], sizes[5]), (16, 9, 2), "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_page_of_one_task_takes_room_for_one_task() {
+    let budgets = budgets(64 * MIB);
+    let share = budgets.for_page(TASK_BYTES).await.unwrap();
+    assert_eq!(share.bytes(), TASK_BYTES);
+}
+
+#[tokio::test]
+async fn a_share_grows_to_what_is_needed_and_no_further_than_everything() {
+    let budget = Budget::new(4 * MIB);
+    let mut share = budget.take(MIB).await.unwrap();
+    budget.grow(&mut share, MIB / 2).await.unwrap();
+    assert_eq!(share.bytes(), MIB);
+    budget.grow(&mut share, 3 * MIB).await.unwrap();
+    assert_eq!((share.bytes(), budget.free_bytes()), (3 * MIB, MIB));
+    budget.grow(&mut share, 9 * MIB).await.unwrap();
+    assert_eq!((share.bytes(), budget.free_bytes()), (4 * MIB, 0));
+}
+
+#[test]
+fn scarcity_rises_by_one_each_time_that_what_is_free_has_halved() {
+    let cases = [
+        (1000, 0),
+        (500, 0),
+        (260, 0),
+        (250, 1),
+        (126, 1),
+        (125, 2),
+        (62, 3),
+        (31, 4),
+        (15, 5),
+        (7, 6),
+        (3, 7),
+        (1, 7),
+        (0, 7),
+    ];
+    for (free, expected) in cases {
+        assert_eq!(scarcity(free, 1000), expected, "{free} of 1000 are free");
+    }
+    assert_eq!(scarcity(0, 0), SCARCITY_MAX);
+}

@@ -1,0 +1,164 @@
+//! How much memory this process may use, and how it is divided among what clients can make the server hold. The whole
+//! account, with what the storage needs, is docs/memory.md.
+
+use std::fs;
+use std::path::Path;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// What a connection with a request under way costs at most before anything of it is counted: 16 KiB of buffers of the
+/// HTTP layer, 4 KiB of its state, and a small body or a small answer (`budget.rs`).
+pub(crate) const CONNECTION_BYTES: u64 = 28 * KIB;
+
+/// Room for 250 requests at once that may each turn out to be about the largest task: as many as the writer takes in a
+/// batch. More memory than this is not used, however much there is.
+const ANSWERS_MAX_BYTES: u64 = 512 * MIB;
+/// Room for 128 of the largest bodies, each as sent and as understood.
+const REQUESTS_MAX_BYTES: u64 = 256 * MIB;
+/// Room for 10 of the largest bodies while they are parsed.
+const PARSING_MAX_BYTES: u64 = 512 * MIB;
+
+/// With this much memory all of the others have as much as they use, and half of the rest may be pending tasks.
+const SATURATED_BYTES: u64 = 3 * 1024 * MIB;
+
+/// What each kind of thing may take, in bytes, and how many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Answers, from before they are made until they are sent.
+    pub answers_bytes: usize,
+    /// Requests, from when they prove to be large until they are answered.
+    pub requests_bytes: usize,
+    /// Bodies while they are parsed, which takes many times their size.
+    pub parsing_bytes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// The pending order of a storage that keeps it in memory.
+    pub pending_bytes: usize,
+}
+
+impl MemoryPlan {
+    /// For the memory that this process may use.
+    pub fn of_this_process() -> Self {
+        Self::within(limit_bytes())
+    }
+
+    /// Within a limit: a fifth each for answers, connections and parsing, a tenth each for requests and for the pending
+    /// order. What is left is for the program and the caches of the storage. Below 256 MiB it is divided as if there were
+    /// 256 MiB.
+    pub fn within(limit_bytes: u64) -> Self {
+        let fifth = limit_bytes.max(256 * MIB) / 5;
+        let bytes = |part: u64, most: u64| usize::try_from(part.min(most)).unwrap_or(usize::MAX);
+        Self {
+            answers_bytes: bytes(fifth, ANSWERS_MAX_BYTES),
+            requests_bytes: bytes(fifth / 2, REQUESTS_MAX_BYTES),
+            parsing_bytes: bytes(fifth, PARSING_MAX_BYTES),
+            connections: bytes(fifth / CONNECTION_BYTES, u64::MAX),
+            pending_bytes: bytes((fifth / 2).max(limit_bytes.saturating_sub(SATURATED_BYTES) / 2), u64::MAX),
+        }
+    }
+}
+
+/// The smallest of the limits that this process knows to be under: its own, those of its control groups, the machine.
+fn limit_bytes() -> u64 {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let own = limits_of_process(&read("/proc/self/limits"));
+    let groups = limit_files(&read("/proc/self/cgroup")).into_iter();
+    let groups = groups.filter_map(|path| limit_of_group(&fs::read_to_string(Path::new(&path)).ok()?));
+    let machine = memory_of_machine(&read("/proc/meminfo"));
+    own.into_iter().chain(groups).chain(machine).min().unwrap_or(u64::MAX)
+}
+
+/// The soft limits in lines such as `Max data size   <soft>   <hard>   bytes`.
+fn limits_of_process(limits: &str) -> Vec<u64> {
+    let soft = |name| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
+    ["Max data size", "Max address space", "Max resident set"].into_iter().filter_map(soft).collect()
+}
+
+/// The files that tell the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
+/// the path may be one of the host, which is not there; the group of the container itself is the root then.
+fn limit_files(groups: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            files.push(format!("{root}{path}/{file}"));
+            match path.rsplit_once('/') {
+                Some((above, _)) => path = above,
+                None => break,
+            }
+        }
+    }
+    files
+}
+
+/// A number of bytes, or nothing for `max`.
+fn limit_of_group(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// `MemTotal:       24607940 kB`
+fn memory_of_machine(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * KIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_fit_into_the_limit_with_room_for_the_program_and_the_storage() {
+        // The smallest machine that is promised to work, and what the program and the caches of SQLite take there.
+        let (limit, base) = (256 * MIB, 50 * MIB);
+        let plan = MemoryPlan::within(limit);
+        let connections = plan.connections as u64 * CONNECTION_BYTES;
+        let bytes = plan.answers_bytes + plan.requests_bytes + plan.parsing_bytes + plan.pending_bytes;
+        let sum = bytes as u64 + connections;
+        assert!(base + sum <= limit, "{plan:?}");
+        assert!(plan.connections > 1_500, "{plan:?}");
+        assert_eq!(MemoryPlan::within(64 * MIB), plan);
+    }
+
+    #[test]
+    fn more_memory_is_used_up_to_a_limit() {
+        let plan = |limit| MemoryPlan::within(limit);
+        assert_eq!(plan(1024 * MIB).answers_bytes as u64, 1024 * MIB / 5);
+        assert_eq!(plan(u64::MAX).answers_bytes as u64, ANSWERS_MAX_BYTES);
+        assert_eq!(plan(u64::MAX).requests_bytes as u64, REQUESTS_MAX_BYTES);
+        assert_eq!(plan(u64::MAX).parsing_bytes as u64, PARSING_MAX_BYTES);
+    }
+
+    #[test]
+    fn limits_are_read_where_linux_tells_them() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                      Max data size             268435456            unlimited            bytes     \n\
+                      Max resident set          unlimited            unlimited            bytes     \n\
+                      Max address space         536870912            unlimited            bytes     \n";
+        assert_eq!(limits_of_process(limits), [268_435_456, 536_870_912]);
+        assert_eq!(limits_of_process(""), [0_u64; 0]);
+
+        let version_2 = ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"];
+        assert_eq!(limit_files("0::/a/b\n"), version_2);
+        assert_eq!(limit_files("0::/\n"), ["/sys/fs/cgroup/memory.max"]);
+        let version_1 =
+            ["/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+        assert_eq!(limit_files("5:devices:/y\n4:cpu,memory:/x\n"), version_1);
+        assert_eq!(limit_files("nonsense\n"), [""; 0]);
+
+        assert_eq!(limit_of_group("268435456\n"), Some(268_435_456));
+        assert_eq!(limit_of_group("max\n"), None);
+        assert_eq!(memory_of_machine("MemTotal:       1024 kB\nMemFree: 1 kB\n"), Some(MIB));
+        assert_eq!(memory_of_machine(""), None);
+    }
+}
