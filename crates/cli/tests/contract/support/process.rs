@@ -104,7 +104,18 @@ pub(crate) fn assert_refuses(arguments: &[&str], environment: &[(&str, &str)]) -
 
 /// The binary in an environment that configures nothing.
 fn binary() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
+    configured_by_nothing(Command::new(env!("CARGO_BIN_EXE_taskqueue")))
+}
+
+/// The same under a limit of its memory: what it can write to, files aside. Who allocates more gets an error, which ends
+/// the process.
+fn binary_within(memory_bytes: u64) -> Command {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--data={memory_bytes}")).arg("--").arg(env!("CARGO_BIN_EXE_taskqueue"));
+    configured_by_nothing(command)
+}
+
+fn configured_by_nothing(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if ["TASKQUEUE_", "RUST_", "PG"].iter().any(|prefix| text.starts_with(prefix)) {
@@ -120,6 +131,7 @@ pub(crate) struct Server {
     pub(crate) token: Option<String>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    memory_bytes: Option<u64>,
     process: Process,
     connections: Mutex<Vec<Connection>>,
     directory: TempDir,
@@ -157,7 +169,7 @@ impl Server {
     pub(crate) fn launch_on(database: Arc<Database>, token: Option<&str>, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let stderr = appending(&directory.path().join("stderr"));
-        Self::launch_in(directory, database, token, arguments, &[], stderr)
+        Self::launch_in(directory, database, token, arguments, &[], None, stderr)
     }
 
     /// A server in an environment of its own.
@@ -165,13 +177,21 @@ impl Server {
     pub(crate) fn with_environment(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
         let stderr = appending(&directory.path().join("stderr"));
-        Self::launch_in(directory, database, None, arguments, environment, stderr)
+        Self::launch_in(directory, database, None, arguments, environment, None, stderr)
+    }
+
+    /// A server that may use so much memory and no more.
+    #[allow(dead_code, reason = "for those who fill it")]
+    pub(crate) fn within(memory_bytes: u64, environment: &[(&str, &str)]) -> Self {
+        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
+        let stderr = appending(&directory.path().join("stderr"));
+        Self::launch_in(directory, database, None, &[], environment, Some(memory_bytes), stderr)
     }
 
     /// A server that logs every request to `stderr`.
     pub(crate) fn logging_to(stderr: impl Into<Stdio>) -> Self {
         let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
-        Self::launch_in(directory, database, None, &["--log-level", "info"], &[], stderr.into())
+        Self::launch_in(directory, database, None, &["--log-level", "info"], &[], None, stderr.into())
     }
 
     fn launch_in(
@@ -180,14 +200,24 @@ impl Server {
         token: Option<&str>,
         arguments: &[&str],
         environment: &[(&str, &str)],
+        memory_bytes: Option<u64>,
         stderr: Stdio,
     ) -> Self {
         let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
         let environment: Vec<_> = environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-        let process = Process::spawn(serve(&database, token, &arguments, &environment), stderr);
+        let process = Process::spawn(serve(&database, token, &arguments, &environment, memory_bytes), stderr);
         let (token, connections) = (token.map(str::to_owned), Mutex::default());
-        let address = String::new();
-        let mut server = Self { address, token, arguments, environment, process, connections, directory, database };
+        let mut server = Self {
+            address: String::new(),
+            token,
+            arguments,
+            environment,
+            memory_bytes,
+            process,
+            connections,
+            directory,
+            database,
+        };
         server.read_address();
         server
     }
@@ -252,7 +282,8 @@ impl Server {
 
     /// Starts a stopped server again, on the same database and another port.
     pub(crate) fn start_again(&mut self) {
-        let command = serve(&self.database, self.token.as_deref(), &self.arguments, &self.environment);
+        let (arguments, environment) = (&self.arguments, &self.environment);
+        let command = serve(&self.database, self.token.as_deref(), arguments, environment, self.memory_bytes);
         self.process = Process::spawn(command, appending(&self.stderr_file()));
         self.read_address();
     }
@@ -298,8 +329,14 @@ fn appending(path: &Path) -> Stdio {
 }
 
 /// The command line of a server; `--listen`, `--log-level` and `--database` among the arguments replace what is usual here.
-fn serve(database: &Database, token: Option<&str>, arguments: &[String], environment: &[(String, String)]) -> Command {
-    let mut command = binary();
+fn serve(
+    database: &Database,
+    token: Option<&str>,
+    arguments: &[String],
+    environment: &[(String, String)],
+    memory_bytes: Option<u64>,
+) -> Command {
+    let mut command = memory_bytes.map_or_else(binary, binary_within);
     command.arg("serve").args(arguments);
     for usual in [["--log-level", "warn"], ["--listen", "127.0.0.1:0"]] {
         if !arguments.iter().any(|argument| argument == usual[0]) {

@@ -1,0 +1,95 @@
+//! A client that does what clients do, one thing after the other, and does not hold on to anything.
+
+use std::fmt;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::*;
+
+/// How long the client goes on trying before it counts as not served. A 503 says when to try again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the healthy client has in its queue: small tasks.
+pub(crate) const QUEUE: &str = "healthy";
+
+/// What became of the work.
+#[derive(Default)]
+pub(crate) struct Served {
+    rounds: usize,
+    busy: usize,
+    lost: usize,
+    slowest: Duration,
+}
+
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rounds, busy, lost, slowest } = self;
+        write!(
+            f,
+            "{rounds} rounds of requests, the slowest in {slowest:.1?}, {busy} tried again after 503, {lost} after a reset"
+        )
+    }
+}
+
+/// Works until `end`, and at least three rounds.
+pub(crate) fn work(server: &Server, end: Instant) -> Served {
+    let mut served = Served::default();
+    while served.rounds < 3 || Instant::now() < end {
+        round(server, &mut served);
+    }
+    served
+}
+
+/// One round.
+pub(crate) fn once(server: &Server) {
+    round(server, &mut Served::default());
+}
+
+fn round(server: &Server, served: &mut Served) {
+    let (n, tasks) = (served.rounds, format!("/api/v2/queues/{QUEUE}/tasks"));
+    let run = json!({"route": "default", "run_id": run_id(n)});
+    let id = |n: usize| format!("{tasks}/{}", task_id(n));
+    // Creating is safe to repeat; so are claims with the same run id.
+    let requests = [
+        ("GET", "/health".to_owned(), json!(null), 200),
+        ("PUT", id(1000 + n), json!({"name": format!("n{n}")}), 201),
+        ("GET", id(0), json!(null), 200),
+        ("GET", format!("{tasks}?limit=100"), json!(null), 200),
+        ("GET", "/api/v2/queues/large/tasks?limit=2".to_owned(), json!(null), 200),
+        ("POST", format!("{tasks}/claim"), run, 200),
+        ("DELETE", id(1000 + n + 1), json!(null), 204),
+    ];
+    for (method, path, body, status) in requests {
+        patiently(server, method, &path, &body, status, served);
+    }
+    served.rounds += 1;
+}
+
+/// Sends a request until it is answered with something else than "busy".
+fn patiently(server: &Server, method: &str, path: &str, body: &serde_json::Value, status: u16, served: &mut Served) {
+    let mut request = Request::new(method, path);
+    if !body.is_null() {
+        request = request.json(body);
+    }
+    let begun = Instant::now();
+    loop {
+        match server.try_send(&request) {
+            Ok(response) if response.status == status || response.status == 200 => break,
+            Ok(response) if response.status == 503 => served.busy += 1,
+            Ok(response) => panic!("{response:?}"),
+            // The server may close a connection between two requests.
+            Err(error) if is_of_kept_connection(&error) => served.lost += 1,
+            Err(error) => panic!("{method} {path}: {error}\n{}", server.stderr()),
+        }
+        assert!(begun.elapsed() < PATIENCE, "{method} {path}: not served within {PATIENCE:?}; {served}");
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    served.slowest = served.slowest.max(begun.elapsed());
+}
+
+fn is_of_kept_connection(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
+}

@@ -1,0 +1,102 @@
+//! A server that may use 256 MiB, and what clients can do to fill it (docs/memory.md). Under each attack it lives, serves
+//! others, and is small again afterwards. An attack lasts some seconds; `FILLING_SECONDS=60` makes it a minute.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod attacks;
+#[path = "../contract/database.rs"]
+mod database;
+mod healthy;
+#[allow(dead_code, unused_imports, reason = "shared with the tests of the contract, which use all of it")]
+#[path = "../contract/support/mod.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use attacks::{Attack, Attacker};
+use support::Server;
+
+const MIB: u64 = 1_048_576;
+/// What the server may use.
+const LIMIT_BYTES: u64 = 256 * MIB;
+/// What it may use when everybody has gone.
+const AFTERWARDS_BYTES: u64 = 64 * MIB;
+/// How soon.
+const AFTERWARDS: Duration = Duration::from_secs(30);
+
+/// One attack at a time: each wants the whole machine.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn attack_time() -> Duration {
+    let seconds = std::env::var("FILLING_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(6))
+}
+
+/// A number of bytes that the system tells of a process, such as `VmRSS` and `VmHWM`, its highest so far.
+fn memory(server: &Server, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let line = line.unwrap_or_else(|| panic!("the server has died:\n{}", server.stderr()));
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Fills a server while a healthy client works with it.
+fn withstands(attack: &Attack) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::within(LIMIT_BYTES, &[]);
+    attacks::prepare(&server);
+    let (stop, end) = (AtomicBool::new(false), Instant::now() + attack_time());
+    let served = thread::scope(|scope| {
+        for number in 0..attack.attackers {
+            let attacker = Attacker { number, address: &server.address, stop: &stop };
+            scope.spawn(move || (attack.run)(&attacker));
+        }
+        let served = healthy::work(&server, end);
+        stop.store(true, Ordering::SeqCst);
+        served
+    });
+    let peak = memory(&server, "VmHWM");
+    let rested = Instant::now();
+    while memory(&server, "VmRSS") > AFTERWARDS_BYTES {
+        let now = memory(&server, "VmRSS") / MIB;
+        assert!(rested.elapsed() < AFTERWARDS, "{now} MiB half a minute after the attack; {} at most", peak / MIB);
+        healthy::once(&server);
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    println!(
+        "{}: {} MiB at most, {} MiB after {:.1} s; {served}",
+        attack.name,
+        peak / MIB,
+        memory(&server, "VmRSS") / MIB,
+        rested.elapsed().as_secs_f64(),
+    );
+    assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+}
+
+macro_rules! withstands {
+    ($($name:ident: $attack:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                withstands(&attacks::$attack);
+            }
+        )*
+    };
+}
+
+withstands! {
+    tasks_with_as_many_routes_as_allowed_do_not_fill_it: MANY_ROUTES
+    small_tasks_with_as_many_long_routes_as_allowed_do_not_fill_it: LONG_ROUTES
+    slow_readers_of_lists_do_not_fill_it_or_keep_others_from_listing: SLOW_LISTS
+    hundreds_of_unread_lists_do_not_fill_it: UNREAD_LISTS
+    unread_answers_with_large_tasks_do_not_fill_it: UNREAD_TASKS
+    unread_claims_of_large_tasks_do_not_fill_it: UNREAD_CLAIMS
+    large_bodies_that_come_slowly_do_not_fill_it: SLOW_BODIES
+    bodies_that_are_large_when_parsed_do_not_fill_it: DENSE_BODIES
+    large_heads_that_do_not_end_do_not_fill_it: LARGE_HEADS
+    idle_connections_do_not_fill_it: IDLE_CONNECTIONS
+    bulk_updates_of_large_tasks_do_not_fill_it: BULK_UPDATES
+}
