@@ -262,6 +262,26 @@ fn bytes_that_are_not_http_close_the_connection_only() {
 }
 
 #[test]
+fn http_2_and_tls_are_told_what_to_use_instead() {
+    let server = Server::with_queue();
+    let cases: [(&[u8], &str); 3] = [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "use HTTP/1.1"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x12\x04\0\0\0\0\0", "use HTTP/1.1"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "use http://"),
+    ];
+    for (bytes, advice) in cases {
+        let mut connection = server.connect();
+        connection.write(bytes).unwrap();
+        let response = connection.read_response(true).unwrap();
+        response.assert_error(400, "invalid_request");
+        assert!(response.text().contains(advice), "{response:?}");
+        assert_eq!(response.header("Connection"), Some("close"));
+        assert!(connection.read_response(true).is_err(), "the connection is closed");
+    }
+    assert_alive(&server);
+}
+
+#[test]
 fn a_body_that_breaks_off_changes_nothing() {
     let server = Server::with_queue();
     for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {

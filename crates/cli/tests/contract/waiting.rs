@@ -186,6 +186,22 @@ fn who_went_away_takes_nothing() {
 }
 
 #[test]
+fn who_sends_something_behind_a_waiting_claim_and_goes_away_takes_nothing() {
+    let server = telling_server();
+    for (n, behind) in [&b"x"[..], b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"].into_iter().enumerate() {
+        let mut waiter = begin_in_vain(&server, &waiting(&format!("for-{n}"), n, 60));
+        waiter.write(behind).unwrap();
+        drop(waiter);
+        server.await_told("whoever waited for a task has gone", n + 1);
+        server.create(n, json!({"routes": [format!("for-{n}")]}));
+        // A claim that would still be under way is before these at the writer.
+        (10..30).for_each(|other| drop(server.create(100 * n + other, json!({"routes": ["nobody"]}))));
+        assert_eq!(server.task(n)["status"], "pending");
+        assert_eq!(server.task(n)["attempt"], 0);
+    }
+}
+
+#[test]
 fn a_stop_answers_who_waits_and_a_restart_loses_nothing() {
     let mut server = telling_server();
     let mut waiters = [1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 60)));
