@@ -28,6 +28,10 @@ use self::failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // First of all, so that a supervisor stays as small as a process can be.
+    if let Some(code) = taskqueue_worker::supervise_if_started_for_it() {
+        return code;
+    }
     let outcome = args::parse(std::env::args_os()).and_then(|parsed| match parsed {
         Parsed::Command(command) => commands::run(*command),
         Parsed::Text(text) => {

@@ -14,19 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use crate::process::proc::kill_descendants;
-use crate::process::table;
+use crate::process::proc::kill_children;
+use crate::process::supervisors;
 pub use requests::StopRequests;
 
 /// The variable that tells the worker that it has a keeper. It reaches no child of the worker.
 pub const KEPT_VARIABLE: &str = "TASKQUEUE_KEPT";
 
 /// Longer than anything takes to die that can die. What hangs inside the kernel is left to the kernel.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who this process is.
 #[derive(Debug)]
@@ -53,15 +53,20 @@ pub fn keep() -> io::Result<Kept> {
 /// Kills everything below this process and lets nothing new be started: what a worker does when its keeper is gone, right
 /// before it ends itself. Blocks. Says whether nothing is left.
 pub fn kill_everything() -> bool {
-    kill_descendants(PATIENCE, table::close)
+    kill_children(KILL_PATIENCE, supervisors::close)
 }
 
-/// The signals that ask for an end. Those that were ignored when we were started stay so: `nohup` means that.
-fn stop_signals() -> impl Iterator<Item = i32> {
+/// Whether a signal was ignored when we were started: `nohup` means that.
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| *signal == SIGTERM || ignored & (1 << (signal - 1)) == 0)
+    ignored & (1 << (signal - 1)) != 0
+}
+
+/// The signals that ask for an end. Those that were ignored when we were started stay so.
+fn stop_signals() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal == SIGTERM || !is_ignored(*signal))
 }
 
 /// From now on each request to stop is a byte in this stream. Writing it is all that a signal does.
@@ -83,10 +88,7 @@ fn keeper() -> io::Result<u8> {
     }
     let mut worker = start_worker(workers_end)?;
     let status = worker.wait()?;
-    kill_descendants(PATIENCE, || {
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        true
-    });
+    kill_children(KILL_PATIENCE, || true);
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }

@@ -2,6 +2,7 @@
 //! misbehaves in detail is tested in the crate `worker`, with a scripted one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod daemons;
 mod disks;
 mod environment;
 mod impostors;

@@ -29,10 +29,21 @@ fn a_thousand_runs_leave_no_zombie_and_no_orphan() {
     let setup = Setup::new(&server).flags("--jobs 8 --max-consecutive-failures never");
     let mut worker = setup.sh(script, &["%{n}"]);
     until("the end of all tasks", || server.count("succeeded") + server.count("failed") == 1000);
-    until("nothing of them", || worker.alive().len() == 2);
+    // The keeper, the worker, and one supervisor per slot, which are kept for the next run.
+    until("nothing of them", || worker.alive().len() == 2 + 8);
     let ours = [worker.keeper(), worker.pid()].map(|pid| pid.as_raw_nonzero().get());
-    let below: Vec<Process> = processes::all().into_iter().filter(|process| ours.contains(&process.parent)).collect();
-    assert_eq!(below.len(), 1, "only the worker is below its keeper, and nothing below the worker: {below:?}");
+    let all = processes::all();
+    let below = |parents: &[i32]| -> Vec<Process> {
+        all.iter().filter(|process| parents.contains(&process.parent)).cloned().collect()
+    };
+    assert_eq!(below(&ours[..1]).len(), 1, "only the worker is below its keeper");
+    let supervisors = below(&ours[1..]);
+    assert!(
+        supervisors.len() == 8 && supervisors.iter().all(|process| process.name == "tq-supervisor"),
+        "{supervisors:?}"
+    );
+    let pids: Vec<i32> = supervisors.iter().map(|process| process.pid).collect();
+    assert!(below(&pids).is_empty(), "nothing is below a supervisor that has no run: {:?}", below(&pids));
     let files = fs::read_dir(format!("/proc/{}/fd", ours[1])).unwrap().count();
     assert!(files < 60, "{files} open files");
     worker.signal(Signal::TERM);

@@ -1,6 +1,7 @@
 //! Which processes there are, as the kernel tells it.
 
 use std::fs;
+use std::path::Path;
 
 /// One process, which may have ended without having been waited for.
 #[derive(Clone, Debug)]
@@ -8,6 +9,8 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) is_zombie: bool,
+    /// What it calls itself.
+    pub(crate) name: String,
     /// Its command line, for people.
     pub(crate) command: String,
 }
@@ -21,10 +24,11 @@ pub(crate) fn all() -> Vec<Process> {
 fn process(pid: i32) -> Option<Process> {
     let text = |name: &str| Some(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{name}")).ok()?).into_owned());
     let stat = text("stat")?;
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
+    let (name, mut fields) = (name.to_owned(), fields.split_ascii_whitespace());
     let is_zombie = fields.next()? == "Z";
     let parent = fields.next()?.parse().ok()?;
-    Some(Process { pid, parent, is_zombie, command: text("cmdline")?.replace('\0', " ") })
+    Some(Process { pid, parent, is_zombie, name, command: text("cmdline")?.replace('\0', " ") })
 }
 
 /// Those that are alive and were started with this variable in their environment.
@@ -35,6 +39,13 @@ pub(crate) fn started_with(name: &str, value: &str) -> Vec<Process> {
         environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
     };
     all().into_iter().filter(|process| !process.is_zombie && has(process)).collect()
+}
+
+/// Those that are alive and have this current folder.
+pub(crate) fn in_folder(folder: &Path) -> Vec<Process> {
+    let is_there =
+        |process: &Process| fs::read_link(format!("/proc/{}/cwd", process.pid)).is_ok_and(|current| current == folder);
+    all().into_iter().filter(|process| !process.is_zombie && is_there(process)).collect()
 }
 
 /// Whether a process with this number is alive.

@@ -235,7 +235,8 @@ impl Drop for Worker {
         drop(self.child.kill());
         drop(self.child.wait());
         // What escaped, if the worker could not see to it.
-        for process in self.alive() {
+        let hidden = processes::in_folder(&self.folder.path().canonicalize().unwrap());
+        for process in self.alive().into_iter().chain(hidden) {
             let _ = kill_process(Pid::from_raw(process.pid).unwrap(), Signal::KILL);
         }
     }

@@ -1,13 +1,14 @@
-//! One child per run: started, listened to, ended with everything that it has started. What a run is for, and what its end
-//! is reported as, is not known here.
+//! One command per run: started, listened to, ended with everything that it has started. Between it and this process there is a
+//! supervisor (`supervisor/`). What a run is for, and what its end is reported as, is not known here.
 
 mod ending;
 mod lines;
 mod log;
 mod output;
 pub(crate) mod proc;
+mod running;
 mod start;
-pub(crate) mod table;
+pub(crate) mod supervisors;
 mod tail;
 mod terminal;
 #[cfg(test)]
@@ -23,14 +24,16 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, set_child_subreaper};
 use taskqueue_core::ids::RunId;
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
+use self::start::Started;
 use crate::stop::Order;
 
 pub use output::{Chunk, Output, Stream};
 pub use start::StartError;
-pub use table::RUN_ID_VARIABLE;
 pub use terminal::WindowSize;
+
+/// The variable that tells a command its run.
+pub const RUN_ID_VARIABLE: &str = "TASKQUEUE_RUN_ID";
 
 /// What is to be run.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ pub struct Launch {
     pub environment: Vec<(OsString, OsString)>,
     /// Variables that are taken from it first.
     pub remove: Vec<OsString>,
-    /// The run, which its processes are recognised by.
+    /// The run, which the command is told.
     pub run_id: RunId,
     /// Where the output goes.
     pub output: Output,
@@ -83,7 +86,8 @@ pub struct Ended {
 /// The children of this process. There is one set of them per process, whoever asks.
 ///
 /// While this is used, no other child may be started by this process: it would be taken for something that a run has left
-/// behind.
+/// behind. And the `main` of the program has to begin with
+/// [`supervise_if_started_for_it`](crate::supervise_if_started_for_it), for it is started again as the supervisors of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Processes {
     _private: (),
@@ -111,14 +115,13 @@ impl Processes {
         orders: watch::Receiver<Order>,
         grace: Duration,
     ) -> Result<Ended, StartError> {
-        // Starting a process takes part of a millisecond, in which nothing else could happen on this thread.
-        let starting = spawn_blocking(move || start::start(&launch).map(|started| (started, launch.output)));
-        let (started, output) = starting.await.map_err(|error| StartError::Other(error.into()))??;
-        let (window, open_terminal) = started.terminal.map(|terminal| (terminal.window, terminal.open)).unzip();
-        let mut pump = output::Pump::new(output, started.sources, window);
+        let program = launch.argv.first().cloned().unwrap_or_default();
+        let not_started = |error| StartError::new(&program, error);
+        let Started { running, sources, window } = start::start(&launch, grace).await.map_err(not_started)?;
+        let mut pump = output::Pump::new(launch.output, sources, window);
         let end = {
             let mut pumping = pin!(pump.run());
-            let mut ending = pin!(ending::end(started.child, started.place, orders, grace));
+            let mut ending = pin!(ending::end(running, orders));
             let mut is_drained = false;
             let end = loop {
                 tokio::select! {
@@ -126,14 +129,13 @@ impl Processes {
                     () = &mut pumping, if !is_drained => is_drained = true,
                 }
             };
-            drop(open_terminal);
             if !is_drained {
                 output::drain(pumping).await;
             }
-            end
+            end.map_err(not_started)?
         };
         let (tail, log_note) = pump.finish().await;
-        // A leader that could not even be killed, or whose end is unknown, counts as killed.
+        // A command that could not even be killed, or whose end is unknown, counts as killed.
         let status = end.status.map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
         Ok(Ended { status, stopped: end.was_stopped, tail, log_note, process_note: end.note })
     }

@@ -2,13 +2,13 @@
 //! writing, so a child that speaks faster than log and relay can take is held back, and memory stays as it is.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pty_process::OwnedReadPty;
 use rustix::io::Errno;
 use tokio::io::AsyncReadExt;
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -63,23 +63,27 @@ pub struct Chunk {
 }
 
 /// Where output is read from.
-pub(crate) enum Source {
-    Stdout(ChildStdout),
-    Stderr(ChildStderr),
-    Terminal(OwnedReadPty),
+pub(crate) struct Source {
+    receiver: pipe::Receiver,
+    is_terminal: bool,
 }
 
 impl Source {
+    pub(crate) fn pipe(file: OwnedFd) -> io::Result<Self> {
+        Ok(Self { receiver: pipe::Receiver::from_owned_fd(file)?, is_terminal: false })
+    }
+
+    pub(crate) fn terminal(file: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&file, true)?;
+        Ok(Self { receiver: pipe::Receiver::from_owned_fd_unchecked(file)?, is_terminal: true })
+    }
+
     async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         bytes.reserve(READ_BYTES);
-        match self {
-            Self::Stdout(source) => source.read_buf(bytes).await,
-            Self::Stderr(source) => source.read_buf(bytes).await,
-            Self::Terminal(source) => match source.read_buf(bytes).await {
-                // So a terminal says that nobody has it open any more.
-                Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
-                read => read,
-            },
+        match self.receiver.read_buf(bytes).await {
+            // So a terminal says that nobody has it open any more.
+            Err(error) if self.is_terminal && error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
+            read => read,
         }
     }
 }

@@ -1,11 +1,12 @@
-//! What the kernel tells about processes in /proc. Which of them belong to which run is decided in `table.rs`.
+//! What the kernel tells about processes in /proc, and how everything below this one is killed.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,18 +57,23 @@ fn parse(pid: i32, stat: &str) -> Option<Entry> {
     Some(Entry { pid, parent: number(1)?, group: number(2)?, state, is_alive })
 }
 
-/// The processes that came to this one when their parents ended, zombies included; some that it has started itself may be
-/// among them.
-pub(crate) fn adopted() -> Vec<i32> {
-    let own = own_pid();
-    // The kernel keeps a list per thread, and hands orphans to the first thread for as long as that lives: so one short
-    // list tells, in which the children that other threads have started do not even occur.
-    match read(&format!("/proc/self/task/{own}/children")) {
-        Some(list) => {
-            String::from_utf8_lossy(&list).split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+/// The children of this process, zombies included: those that it has started, and those that came to it when their parents
+/// ended.
+pub(crate) fn children() -> Vec<i32> {
+    // The kernel keeps a list per thread.
+    let threads = numbers("/proc/self/task");
+    let lists: Option<Vec<Vec<u8>>> =
+        threads.iter().map(|thread| read(&format!("/proc/self/task/{thread}/children"))).collect();
+    match lists {
+        Some(lists) => {
+            let list = String::from_utf8_lossy(&lists.join(&b' ')).into_owned();
+            list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
         }
-        // The file is missing where the kernel was built without it.
-        None => all().into_iter().filter(|entry| entry.parent == own).map(|entry| entry.pid).collect(),
+        // The file is missing where the kernel was built without it; or a thread has just ended.
+        None => {
+            let own = own_pid();
+            all().into_iter().filter(|entry| entry.parent == own).map(|entry| entry.pid).collect()
+        }
     }
 }
 
@@ -90,6 +96,7 @@ pub(crate) fn descendants(entries: &[Entry]) -> Vec<(Entry, i32)> {
 }
 
 /// What a variable was in the environment that a process was started with.
+#[cfg(test)]
 pub(crate) fn started_with(pid: i32, variable: &str) -> Option<Vec<u8>> {
     let environment = read(&format!("/proc/{pid}/environ"))?;
     let mut variables = environment.split(|byte| *byte == 0);
@@ -101,22 +108,40 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
 }
 
-/// Kills everything below this process and looks until nothing of it is alive, at most for `patience`. Blocks. Before each
-/// look, `prepare` says whether a look that finds nothing is the last. Says whether nothing is left.
-pub(crate) fn kill_descendants(patience: Duration, mut prepare: impl FnMut() -> bool) -> bool {
+/// Sends a signal to the children of this process. None of their numbers can have been given to another process, because
+/// nobody else reaps them.
+pub(crate) fn signal_children(signal: Signal) {
+    for pid in children() {
+        self::signal(pid, signal);
+    }
+}
+
+/// Kills everything below this process, at most for `patience`, and reaps it. Blocks. Before each look, `prepare` says whether
+/// a look that finds nothing is the last. Says whether nothing is left.
+///
+/// This process must be a child subreaper: what its children leave comes to it and is killed next. So however fast they start
+/// others, what is left when there is no child is nothing.
+pub(crate) fn kill_children(patience: Duration, mut prepare: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     loop {
         let is_final = prepare();
-        let mut left = descendants(&all());
-        left.retain(|(entry, _)| entry.is_alive);
-        for (entry, _) in &left {
-            signal(entry.pid, Signal::KILL);
-        }
-        let is_over = left.is_empty() && is_final;
+        signal_children(Signal::KILL);
+        let is_over = !reap() && is_final;
         if is_over || Instant::now() > deadline {
             return is_over;
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Reaps every child that has ended. Says whether there are others.
+fn reap() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
     }
 }
 

@@ -1,18 +1,20 @@
-//! How a child is started: its group, its environment, its streams, and what a start that fails means. A child on a
-//! pseudo-terminal is started in `terminal.rs`.
+//! How the command of a run is started: what its supervisor is told, the streams or the terminal, and what a start that fails
+//! means.
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::Stdio;
+use std::time::Duration;
 
-use taskqueue_core::ids::RunId;
-use tokio::process::{Child, Command};
+use tokio::sync::watch;
 
 use super::output::Source;
-use super::table::{self, Place, RUN_ID_VARIABLE};
-use super::{Launch, terminal};
-use crate::keeper::KEPT_VARIABLE;
+use super::running::Running;
+use super::supervisors;
+use super::terminal::{Window, WindowSize};
+use super::{Launch, RUN_ID_VARIABLE};
+use crate::supervisor::wire::{Reply, Request, Start};
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +34,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    fn new(program: &OsString, error: io::Error) -> Self {
+    pub(crate) fn new(program: &OsString, error: io::Error) -> Self {
         // What execve(2) says of what is no program, which no other machine and no later moment will change.
         const NO_PROGRAM: [i32; 3] = [
             rustix::io::Errno::NOEXEC.raw_os_error(),
@@ -54,45 +56,49 @@ impl StartError {
     }
 }
 
-/// A child that runs.
+/// A command that runs, unless its supervisor says next that it could not be started.
 pub(crate) struct Started {
-    pub(crate) child: Child,
-    pub(crate) place: Place,
+    pub(crate) running: Running,
     pub(crate) sources: [Option<Source>; 2],
-    pub(crate) terminal: Option<terminal::Terminal>,
+    pub(crate) window: Option<Window>,
 }
 
-/// Starts the command of a run.
-pub(crate) fn start(launch: &Launch) -> Result<Started, StartError> {
-    let Some((program, arguments)) = launch.argv.split_first() else {
-        return Err(StartError::NotFound(String::new()));
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).env_remove(KEPT_VARIABLE);
-    for variable in &launch.remove {
-        command.env_remove(variable);
+/// Has the command of a run started.
+pub(crate) async fn start(launch: &Launch, grace: Duration) -> io::Result<Started> {
+    let mut environment = launch.environment.clone();
+    environment.push((RUN_ID_VARIABLE.into(), launch.run_id.as_str().into()));
+    let (argv, remove) = (launch.argv.clone(), launch.remove.clone());
+    let start = Start { argv, remove, environment, grace, window: None };
+    match &launch.output.terminal {
+        None => piped(start).await,
+        Some(size) => on_terminal(start, size.clone()).await,
     }
-    command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
-    command.env(RUN_ID_VARIABLE, launch.run_id.as_str());
-    let started = match &launch.output.terminal {
-        None => piped(command, launch.run_id),
-        Some(size) => terminal::start(command, launch.run_id, size.clone()),
-    };
-    started.map_err(|error| StartError::new(program, error))
 }
 
-/// With two pipes. Nothing here may need code between fork and exec: std then starts the child without copying the page
-/// tables of this process.
-fn piped(mut command: Command, run_id: RunId) -> io::Result<Started> {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let (mut child, place) = table::enter(run_id, || with_pid(command.spawn()?))?;
-    let sources = [child.stdout.take().map(Source::Stdout), child.stderr.take().map(Source::Stderr)];
-    Ok(Started { child, place, sources, terminal: None })
+async fn piped(start: Start) -> io::Result<Started> {
+    let ((stdout, their_stdout), (stderr, their_stderr)) = (io::pipe()?, io::pipe()?);
+    let files = [their_stdout.as_fd(), their_stderr.as_fd()];
+    let running = Running::begin(&Request::Start(start), &files).await?;
+    let sources = [Some(Source::pipe(stdout.into())?), Some(Source::pipe(stderr.into())?)];
+    Ok(Started { running, sources, window: None })
 }
 
-/// A child with its number.
-pub(crate) fn with_pid(child: Child) -> io::Result<(Child, i32)> {
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.ok_or_else(|| io::Error::other("the child has no process number"))?;
-    Ok((child, pid))
+async fn on_terminal(mut start: Start, mut size: watch::Receiver<WindowSize>) -> io::Result<Started> {
+    start.window = Some(*size.borrow_and_update());
+    let mut running = Running::begin(&Request::Start(start), &[]).await?;
+    match running.reply().await {
+        Ok(Reply::Terminal) => {}
+        Ok(Reply::NotStarted(errno)) => {
+            running.over();
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        _ => {
+            drop(running);
+            supervisors::sweep().await;
+            return Err(io::Error::other("the supervisor of the run was killed"));
+        }
+    }
+    let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the terminal did not come along"))?;
+    let window = Window::new(pty.try_clone()?, size);
+    Ok(Started { running, sources: [Some(Source::terminal(pty)?), None], window: Some(window) })
 }

@@ -10,10 +10,20 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
+use super::supervisors::Supervisor;
 use super::*;
 
 /// Long enough that a test which waits for it has failed.
 const LONG: Duration = Duration::from_secs(60);
+
+/// The supervisor of the runs of these tests, which is this program, told to run this test only. Among the others it has
+/// nothing to do.
+#[test]
+fn supervise() {
+    if std::env::args_os().next().is_some_and(|name| name == crate::supervisor::NAME) {
+        crate::supervisor::supervise().unwrap();
+    }
+}
 
 /// Runs one command and collects what becomes of it.
 struct Trial {

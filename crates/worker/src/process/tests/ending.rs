@@ -123,14 +123,73 @@ async fn a_daemon_of_one_run_survives_the_end_of_another() {
     assert!(!is_alive(daemon));
 }
 
+/// As hidden as a process can be: it has forgotten its run as well.
+const HIDDEN: &str = "setsid env -i FOLDER=$FOLDER sh -c \"trap '' TERM; sh -c 'trap \\\"\\\" TERM; echo \\$\\$ >\\$FOLDER/daemon; while :; do sleep 1; done' & exit 0\" &";
+
 #[tokio::test]
-async fn a_daemon_that_forgot_its_run_ends_when_no_run_is_left() {
-    let script = "setsid env -i sh -c \"sh -c 'echo \\$\\$ >$FOLDER/daemon; exec sleep 1000' & exit 0\" &
-        while ! [ -s $FOLDER/daemon ]; do :; done";
+async fn a_daemon_that_forgot_its_run_ends_with_it_while_another_run_goes_on() {
+    let (other, pid) = ready("echo $$ >$FOLDER/ready; sleep 1000", LONG).await;
+    let mut trial = Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done"));
+    trial.grace = Duration::from_millis(50);
+    let finished = trial.run().await;
+    assert_eq!(finished.ended().status, Exit::Code(0));
+    assert!(!is_alive(finished.number("daemon")));
+    assert!(is_alive(pid));
+    other.orders.send_replace(Order::Kill);
+    other.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_ends_with_its_supervisor_and_the_next_one_gets_another() {
+    let begun =
+        Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done; kill -9 $PPID; sleep 1000")).begin();
+    let daemon = begun.number("daemon").await;
+    let finished = begun.finish().await;
+    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Signal(9), false));
+    let note = finished.ended().process_note.as_deref();
+    assert_eq!(note, Some("the supervisor of the run was killed, and with it the run"));
+    assert!(!is_alive(daemon));
+    assert_eq!(Trial::shell("exit 3").run().await.ended().status, Exit::Code(3));
+}
+
+#[tokio::test]
+async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
+    // As many as other tests may take meanwhile.
+    for _ in 0..8 {
+        let idle = Supervisor::idle();
+        if let Some(idle) = idle {
+            proc::signal(idle.pid(), rustix::process::Signal::KILL);
+            until("it is gone", || !is_alive(idle.pid())).await;
+            idle.put_back();
+        }
+        assert_eq!(Trial::shell("exit 4").run().await.ended().status, Exit::Code(4));
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_came_too_late_does_not_end_the_next_run() {
+    for _ in 0..50 {
+        let begun = Trial::shell("exit 0").begin();
+        begun.orders.send_replace(Order::Kill);
+        begun.finish().await;
+        assert_eq!(Trial::shell("exit 5").run().await.ended().status, Exit::Code(5));
+    }
+}
+
+#[tokio::test]
+async fn signals_to_a_supervisor_neither_end_it_nor_reach_its_command() {
+    let script =
+        "echo $PPID >$FOLDER/ready; for signal in HUP INT QUIT TERM USR1 USR2 ALRM PIPE; do kill -$signal $PPID; done;
+        grep SigIgn /proc/$$/status >$FOLDER/ignored; exit 6";
     let finished = Trial::shell(script).run().await;
-    let daemon = finished.number("daemon");
-    // Other tests have runs of their own; the last of them ends it.
-    until("the daemon is gone", || !is_alive(daemon)).await;
+    assert_eq!(finished.ended().status, Exit::Code(6));
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    // Without SIGPIPE, which Rust programs ignore, and without 32 and up, of which the C library has some for itself.
+    let known = 0x7fff_ffff & !(1 << 12);
+    let ignored = |text: &str| u64::from_str_radix(text.split_whitespace().nth(1).unwrap(), 16).unwrap() & known;
+    let own = own.lines().find(|line| line.starts_with("SigIgn")).unwrap();
+    let theirs = std::fs::read_to_string(finished.folder.path().join("ignored")).unwrap();
+    assert_eq!(ignored(&theirs), ignored(own), "what is ignored stays ignored, and nothing else");
 }
 
 #[tokio::test]
@@ -197,7 +256,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
     assert_eq!(orphans, []);
     // A stray that ended while another child was being started is reaped by the next look.
     until("no zombies", || {
-        table::sweep();
+        supervisors::kill_strays();
         zombies() == 0
     })
     .await;
