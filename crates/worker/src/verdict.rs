@@ -16,23 +16,19 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// The verdict about a run that exists.
+    ///
+    /// Refusals that are about neither the run nor what was said about it decide nothing: the token, the host or the path may be
+    /// mended, and until then a result is not thrown away.
     pub(crate) fn of(error: &Error) -> Self {
-        match error {
-            Error::Api { status, code, .. } if is_final(*status) => Self::of_code(code),
-            _ => Self::Open,
-        }
-    }
-
-    fn of_code(code: &Code) -> Self {
         use ErrorCode as C;
-        let Code::Known(code) = code else { return Self::Refused };
+        let Error::Api { status, code, .. } = error else { return Self::Open };
         match code {
-            C::StaleRun | C::RunFinalized | C::RunIdConflict => Self::Revoked,
+            _ if !is_final(*status) => Self::Open,
+            Code::Known(C::StaleRun | C::RunFinalized | C::RunIdConflict) => Self::Revoked,
             // A running task cannot be deleted: it was cancelled first, and its run with it.
-            C::TaskNotFound | C::QueueNotFound => Self::Revoked,
-            // The token or the accepted hosts may be mended on the server; the run is not to blame.
-            C::Unauthorized | C::Forbidden => Self::Open,
-            _ => Self::Refused,
+            Code::Known(C::TaskNotFound | C::QueueNotFound) => Self::Revoked,
+            _ if is_about_content(*status) => Self::Refused,
+            _ => Self::Open,
         }
     }
 
@@ -48,6 +44,11 @@ impl Verdict {
 /// Whether a status is meant to last. Proxies say 408 and 429 when they mean "later".
 fn is_final(status: u16) -> bool {
     status < 500 && !matches!(status, 408 | 429)
+}
+
+/// Whether a status is about what was sent: malformed, too large, invalid.
+fn is_about_content(status: u16) -> bool {
+    matches!(status, 400 | 413 | 422)
 }
 
 #[cfg(test)]
@@ -77,8 +78,13 @@ mod tests {
             (413, "request_too_large", Verdict::Refused, true),
             (422, "json_too_deep", Verdict::Refused, true),
             (422, "invalid_request", Verdict::Refused, true),
+            (400, "from_a_newer_server", Verdict::Refused, true),
             (401, "unauthorized", Verdict::Open, true),
             (403, "forbidden", Verdict::Open, true),
+            (404, "not_found", Verdict::Open, true),
+            (405, "method_not_allowed", Verdict::Open, true),
+            (409, "task_state_conflict", Verdict::Open, true),
+            (409, "from_a_newer_server", Verdict::Open, true),
             (409, "run_id_conflict", Verdict::Revoked, false),
             (429, "slow_down", Verdict::Open, false),
             (503, "database_busy", Verdict::Open, false),

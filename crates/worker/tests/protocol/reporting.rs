@@ -1,10 +1,10 @@
 //! Reports: until the server takes or refuses them, and beyond the life of a worker.
 
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{End, Outcome, Settings, Stop};
+use taskqueue_worker::{End, Outcome, Pace, Settings, Stop};
 use tempfile::tempdir;
 
-use crate::scene::{Scene, failure, settings, spooling, until};
+use crate::scene::{Scene, failure, pace, settings, spooling, until};
 use crate::server::{Reply, Server, done, hang_up, refusal, task};
 
 fn success() -> Outcome {
@@ -76,6 +76,109 @@ async fn what_could_not_be_delivered_is_delivered_by_the_next_worker() {
         scene.end().await;
         assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
     }
+}
+
+/// What decides nothing about a run: the server is away, busy or broken, or what it refuses is not this run.
+fn undecided() -> Vec<Reply> {
+    let page = Reply::Answer(404, "", "<html>no such page</html>".to_owned());
+    let half = Reply::Garbage("HTTP/1.1 204 No");
+    let mut replies = vec![hang_up(), half, page, Reply::Silence];
+    let codes = [
+        (401, "unauthorized"),
+        (403, "forbidden"),
+        (404, "not_found"),
+        (405, "method_not_allowed"),
+        (408, "timeout"),
+        (409, "task_state_conflict"),
+        (409, "of_a_newer_server"),
+        (429, "slow_down"),
+        (500, "internal_error"),
+        (503, "database_busy"),
+        (503, "database_unavailable"),
+        (503, "stale_run"),
+    ];
+    replies.extend(codes.map(|(status, code)| refusal(status, code)));
+    replies
+}
+
+fn kept(folder: &tempfile::TempDir) -> usize {
+    let files = std::fs::read_dir(folder.path().join("undelivered")).unwrap();
+    files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|end| end == "json")).count()
+}
+
+/// A worker that does not wait for long when it has to leave.
+fn hurried(folder: &tempfile::TempDir) -> Settings {
+    let farewell = std::time::Duration::from_millis(20);
+    Settings { pace: Pace { farewell, ..pace() }, ..spooling(folder) }
+}
+
+/// Leaves the report of a run in the folder.
+async fn leave_a_report(server: &Server, folder: &tempfile::TempDir) {
+    server.script("claim", [task(1)]);
+    server.script("complete", [hang_up()]);
+    let scene = Scene::always(server, hurried(folder), success());
+    server.until("complete", 1).await;
+    scene.stop(Stop::Kill);
+    assert_eq!((scene.end().await.1.undelivered, kept(folder)), (1, 1));
+    server.script("claim", [crate::server::nothing()]);
+}
+
+#[tokio::test]
+async fn a_left_over_report_is_kept_until_the_server_has_taken_it() {
+    for reply in undecided() {
+        let (folder, server) = (tempdir().unwrap(), Server::start().await);
+        leave_a_report(&server, &folder).await;
+        let before = server.asked("complete").len();
+        server.script("complete", [reply.clone()]);
+        let scene = Scene::start(&server, hurried(&folder));
+        // The second try shows that the first answer was understood.
+        server.until("complete", before + 2).await;
+        assert_eq!(kept(&folder), 1, "{reply:?}");
+        scene.stop(Stop::Kill);
+        scene.end().await;
+        assert_eq!(kept(&folder), 1, "{reply:?}");
+        // The next worker delivers what was kept.
+        server.script("complete", [done()]);
+        let scene = Scene::start(&server, hurried(&folder));
+        until(|| scene.ears.heard().contains(&"left over t_000000000001 false".to_owned())).await;
+        assert!(server.asked("complete").last().unwrap().text.contains("{\"loss\":0.5}"), "{reply:?}");
+        assert_eq!(kept(&folder), 0, "{reply:?}");
+        scene.stop(Stop::Kill);
+        scene.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_report_is_kept_from_before_it_is_sent_until_the_server_has_taken_it() {
+    for reply in undecided() {
+        let (folder, server) = (tempdir().unwrap(), Server::start().await);
+        server.script("claim", [task(1)]);
+        server.script("complete", [reply.clone()]);
+        let scene = Scene::always(&server, hurried(&folder), success());
+        server.until("complete", 1).await;
+        assert_eq!(kept(&folder), 1, "{reply:?}");
+        server.until("complete", 2).await;
+        assert_eq!(kept(&folder), 1, "{reply:?}");
+        server.script("complete", [done()]);
+        assert_eq!(scene.end().await.1.succeeded, 1, "{reply:?}");
+        assert_eq!(kept(&folder), 0, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_left_over_result_that_the_server_refuses_is_kept_until_the_failure_is_taken() {
+    let (folder, server) = (tempdir().unwrap(), Server::start().await);
+    leave_a_report(&server, &folder).await;
+    server.script("complete", [refusal(422, "task_data_too_large")]);
+    server.script("fail", [refusal(503, "database_busy")]);
+    let scene = Scene::start(&server, hurried(&folder));
+    server.until("fail", 2).await;
+    assert_eq!(kept(&folder), 1);
+    server.script("fail", [done()]);
+    until(|| scene.ears.heard().contains(&"left over t_000000000001 false".to_owned())).await;
+    assert_eq!((kept(&folder), server.asked("fail")[0].member("type").as_str()), (0, "ResultRefused"));
+    scene.stop(Stop::Kill);
+    scene.end().await;
 }
 
 #[tokio::test]
