@@ -1,11 +1,11 @@
 //! What a worker is told before it starts.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use taskqueue_client::{QueueName, Route};
 
 use crate::pace::Pace;
+use crate::run_dir::RunDir;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct SpoolSettings {
     /// The run directory.
-    pub run_dir: PathBuf,
+    pub run_dir: RunDir,
     /// The server, as the next worker will call it.
     pub url: String,
 }

@@ -2,20 +2,27 @@
 //! this one does not live to deliver them.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use taskqueue_client::{Failure, JsonObject, QueueName, RunId, TaskId};
 use taskqueue_core::json::{Value, parse, write_string};
+use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::events::{Event, Listener};
 use crate::report::{Report, RunOf};
+use crate::run_dir::{FILE_MODE, RunDir, RunDirError, open_believed};
 
 /// How long a disk may take. One that is far away may hang for hours, and the server should not have to wait for it.
 pub(crate) const DISK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A report is read up to here: a result or an error of 1 MiB, in which every character may be escaped.
+const REPORT_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
 
 /// Where undelivered reports are kept, and of which server.
 #[derive(Clone, Debug)]
@@ -34,9 +41,8 @@ impl Spool {
     }
 
     /// Keeps the reports for the server at `url` in `run_dir`.
-    pub(crate) fn open(run_dir: &Path, url: &str) -> io::Result<Self> {
-        let folder = run_dir.join("undelivered");
-        fs::create_dir_all(&folder)?;
+    pub(crate) fn open(run_dir: &RunDir, url: &str) -> io::Result<Self> {
+        let folder = run_dir.folder("undelivered")?;
         Ok(Self(Some(Place { folder, url: url.to_owned() })))
     }
 
@@ -66,15 +72,24 @@ impl Spool {
         }
     }
 
-    /// The reports for this server that are there now. What cannot be read is left alone.
-    pub(crate) fn left_over(&self) -> Vec<(RunOf, Report)> {
+    /// The reports for this server that are there now. What cannot be read is left alone; what somebody else can have written is
+    /// left alone and told.
+    pub(crate) fn left_over(&self, listener: &dyn Listener) -> Vec<(RunOf, Report)> {
         let Some(place) = &self.0 else { return Vec::new() };
         let Ok(entries) = fs::read_dir(&place.folder) else { return Vec::new() };
         let files = entries.flatten().map(|entry| entry.path());
-        files
-            .filter(|file| file.extension().is_some_and(|end| end == "json"))
-            .filter_map(|file| place.read(&file))
-            .collect()
+        let mut reports = Vec::new();
+        for file in files.filter(|file| file.extension().is_some_and(|end| end == "json")) {
+            match open_believed(&file) {
+                Ok(opened) => reports.extend(place.read(&file, opened)),
+                Err(RunDirError::NotOurs(why)) => {
+                    let text = format!("a report is not delivered: {why}");
+                    listener.hear(&Event::Note { task_id: None, text: &text });
+                }
+                Err(RunDirError::Unusable { .. }) => {}
+            }
+        }
+        reports
     }
 }
 
@@ -83,8 +98,9 @@ impl Place {
         self.folder.join(format!("{run_id}.json"))
     }
 
-    fn read(&self, file: &Path) -> Option<(RunOf, Report)> {
-        let text = fs::read(file).ok()?;
+    fn read(&self, path: &Path, file: File) -> Option<(RunOf, Report)> {
+        let mut text = Vec::new();
+        file.take(REPORT_BYTES).read_to_end(&mut text).ok()?;
         let value = parse(&text).ok()?;
         if string(&value, "url")? != self.url {
             return None;
@@ -94,6 +110,10 @@ impl Place {
             task_id: TaskId::parse(string(&value, "task_id")?)?,
             run_id: RunId::parse(string(&value, "run_id")?)?,
         };
+        // Under another name it would never be removed, and would be delivered by every worker.
+        if *path != self.file(run.run_id) {
+            return None;
+        }
         let report = match string(&value, "action")? {
             "complete" => Report::Complete(JsonObject::from_value(member(&value, "result")?).ok()?),
             "fail" => Report::Fail(failure(member(&value, "error")?)?),
@@ -116,10 +136,9 @@ async fn in_time(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::
 fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     let aside = file.with_extension("new");
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    // Results are nobody else's business.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // Results are nobody else's business. The folder is ours, so a file that is there already is one that we have not finished.
+    options.write(true).create(true).truncate(true).mode(FILE_MODE);
+    options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0));
     options.open(&aside)?.write_all(text)?;
     fs::rename(aside, file)
 }
@@ -209,35 +228,39 @@ mod tests {
         reports
     }
 
+    fn run_dir(folder: &tempfile::TempDir) -> RunDir {
+        RunDir::open(folder.path()).unwrap()
+    }
+
     #[tokio::test]
     async fn what_is_kept_is_found_again_until_it_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(folder.path(), "http://a").unwrap();
+        let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
         for (run, report) in reports() {
             spool.keep(&run, &report, &()).await;
             spool.make_durable(&run).await;
         }
-        let again = Spool::open(folder.path(), "http://a").unwrap();
-        assert_eq!(sorted(again.left_over()), reports());
+        let again = Spool::open(&run_dir(&folder), "http://a").unwrap();
+        assert_eq!(sorted(again.left_over(&())), reports());
         spool.forget(&run(2)).await;
         spool.forget(&run(2)).await;
-        assert_eq!(again.left_over().len(), 3);
+        assert_eq!(again.left_over(&()).len(), 3);
     }
 
     #[tokio::test]
     async fn reports_for_another_server_and_files_of_others_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(folder.path(), "http://a").unwrap();
+        let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
         spool.keep(&run(1), &Report::Unclaim, &()).await;
         fs::write(folder.path().join("undelivered/half.json"), "{\"url\":\"http://b\"").unwrap();
-        assert!(Spool::open(folder.path(), "http://b").unwrap().left_over().is_empty());
-        assert_eq!(spool.left_over().len(), 1);
+        assert!(Spool::open(&run_dir(&folder), "http://b").unwrap().left_over(&()).is_empty());
+        assert_eq!(spool.left_over(&()).len(), 1);
     }
 
     #[tokio::test]
     async fn without_a_run_directory_nothing_is_kept() {
         let spool = Spool::none();
         spool.keep(&run(1), &Report::Unclaim, &()).await;
-        assert!(spool.left_over().is_empty());
+        assert!(spool.left_over(&()).is_empty());
     }
 }

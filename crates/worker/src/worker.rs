@@ -45,7 +45,7 @@ impl Worker {
     pub async fn run(self, mut stops: watch::Receiver<Stop>) -> (End, Counts) {
         let mut slots = JoinSet::new();
         // Looked up before any slot can leave something there.
-        let left_over = self.shared.spool.left_over();
+        let left_over = self.shared.spool.left_over(&*self.shared.listener);
         let mut left_over = tokio::spawn(deliver(Arc::clone(&self.shared), left_over));
         for number in 0..self.shared.settings.slots {
             match ids::worker_id() {

@@ -13,6 +13,7 @@ mod output;
 mod processes;
 mod refusals;
 mod revocation;
+mod run_dirs;
 mod server;
 mod signals;
 mod support;

@@ -1,12 +1,14 @@
 //! The folder of one run, `RUN_DIR/<task>/<run>/`: the args that it gets, the result that it leaves, the output that it made.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use taskqueue_client::{Failure, JsonObject, RunId, TaskId};
 use taskqueue_core::json::{ObjectError, ParseError, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
+
+use crate::run_dir::{RunDir, open_options};
 
 /// A result file is read up to here: blanks and escapes may make it larger than what is kept of it.
 const RESULT_FILE_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
@@ -17,13 +19,10 @@ pub(crate) struct RunFolder(PathBuf);
 
 impl RunFolder {
     /// Makes the folder, with the args in it. Nobody else may look: args and results can be confidential.
-    pub(crate) fn create(run_dir: &Path, task_id: TaskId, run_id: RunId, args: &JsonObject) -> io::Result<Self> {
-        let folder = run_dir.join(task_id.as_str()).join(run_id.as_str());
-        let mut builder = DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700);
-        builder.create(&folder)?;
-        let folder = Self(folder);
-        fs::write(folder.args(), args.as_str())?;
+    pub(crate) fn create(run_dir: &RunDir, task_id: TaskId, run_id: RunId, args: &JsonObject) -> io::Result<Self> {
+        let folder = Self(run_dir.new_folder(task_id.as_str(), run_id.as_str())?);
+        let mut file = open_options().write(true).create_new(true).open(folder.args())?;
+        file.write_all(args.as_str().as_bytes())?;
         Ok(folder)
     }
 
@@ -107,13 +106,16 @@ fn failure(kind: &str, message: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder() -> (tempfile::TempDir, RunFolder) {
         let place = tempfile::tempdir().unwrap();
         let task = TaskId::parse("t_000000000001").unwrap();
         let run = RunId::parse("r_000000000001").unwrap();
-        let folder = RunFolder::create(place.path(), task, run, &JsonObject::from_canonical("{\"a\":1}")).unwrap();
+        let run_dir = RunDir::open(place.path()).unwrap();
+        let folder = RunFolder::create(&run_dir, task, run, &JsonObject::from_canonical("{\"a\":1}")).unwrap();
         (place, folder)
     }
 
@@ -123,7 +125,29 @@ mod tests {
         let (place, folder) = folder();
         assert_eq!(folder.path(), place.path().join("t_000000000001/r_000000000001"));
         assert_eq!(fs::read_to_string(folder.args()).unwrap(), "{\"a\":1}");
-        assert_eq!(folder.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        for (path, mode) in [(folder.path().parent().unwrap(), 0o700), (folder.path(), 0o700), (&folder.args(), 0o600)]
+        {
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, mode, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_there_already_is_not_the_folder_of_a_run() {
+        let (place, folder) = folder();
+        let run_dir = RunDir::open(place.path()).unwrap();
+        let (task, run) = (TaskId::parse("t_000000000001").unwrap(), RunId::parse("r_000000000001").unwrap());
+        let refused = RunFolder::create(&run_dir, task, run, &JsonObject::empty()).unwrap_err().to_string();
+        assert!(refused.contains("r_000000000001: File exists"), "{refused}");
+        assert_eq!(fs::read_to_string(folder.args()).unwrap(), "{\"a\":1}");
+    }
+
+    #[test]
+    fn the_folder_of_a_run_is_made_even_if_somebody_has_tidied_up() {
+        let place = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::open(&place.path().join("runs")).unwrap();
+        fs::remove_dir(run_dir.path()).unwrap();
+        let (task, run) = (TaskId::parse("t_000000000001").unwrap(), RunId::parse("r_000000000001").unwrap());
+        assert!(RunFolder::create(&run_dir, task, run, &JsonObject::empty()).is_ok());
     }
 
     #[test]

@@ -5,7 +5,6 @@ mod ending;
 mod environment;
 mod folder;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use self::folder::RunFolder;
 use crate::events::{Event, Listener};
 use crate::handler::{Handler, Outcome, Run};
 use crate::process::{Chunk, Launch, Output, Processes, WindowSize};
+use crate::run_dir::RunDir;
 use crate::spool::DISK_PATIENCE;
 use crate::template::Template;
 
@@ -32,7 +32,7 @@ pub struct CommandSettings {
     /// The command, with holes for the args of tasks.
     pub template: Template,
     /// Where each run gets a folder.
-    pub run_dir: PathBuf,
+    pub run_dir: RunDir,
     /// The server, for children that talk to it.
     pub url: String,
     /// The project file that names the server, if one does. Children are told, so that they send no other token there.
@@ -96,7 +96,7 @@ impl Handler for Command {
         let folder = match unless_told_to_end(&mut run, making).await {
             None => return Outcome::Stopped,
             Some(Ok(folder)) => folder,
-            Some(Err(error)) => return Outcome::Unable(format!("the run directory cannot be written: {error}")),
+            Some(Err(error)) => return Outcome::Unable(format!("the run has no folder: {error}")),
         };
         let launch = match self.launch(&run, &folder) {
             Ok(launch) => launch,

@@ -1,11 +1,13 @@
 //! The file that keeps what a child says: its beginning up to a limit, and its very end. A failure needs the end, and how
 //! things were set up stands at the beginning. Everything here blocks.
 
-use std::fs::{File, OpenOptions, create_dir_all};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use super::tail::{TAIL_BYTES, Tail};
+use crate::run_dir::{FILE_MODE, FOLDER_MODE};
 
 /// A log that is created with its first byte: a run that says nothing has none.
 #[derive(Debug)]
@@ -90,10 +92,11 @@ impl Log {
 
 fn open(path: &std::path::Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).append(true);
+    // What a command says is nobody else's business.
+    options.create(true).append(true).mode(FILE_MODE);
     match (options.open(path), path.parent()) {
         (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
-            create_dir_all(folder)?;
+            DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
             options.open(path)
         }
         (opened, _) => opened,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskqueue_client::{Client, Config, Failure, JsonObject, QueueName, Retries, Route};
 use taskqueue_worker::{
-    Counts, End, Event, Handler, Listener, Outcome, Pace, Pauses, Run, Settings, SpoolSettings, Stop, Worker,
+    Counts, End, Event, Handler, Listener, Outcome, Pace, Pauses, Run, RunDir, Settings, SpoolSettings, Stop, Worker,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -168,6 +168,7 @@ impl Scene {
 
 /// Settings whose reports are kept in this folder.
 pub(crate) fn spooling(folder: &tempfile::TempDir) -> Settings {
-    let spool = Some(SpoolSettings { run_dir: folder.path().to_owned(), url: "http://here".to_owned() });
+    let run_dir = RunDir::open(folder.path()).unwrap();
+    let spool = Some(SpoolSettings { run_dir, url: "http://here".to_owned() });
     Settings { spool, max_tasks: Some(1), ..settings() }
 }

@@ -8,14 +8,14 @@ mod teller;
 mod window;
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_worker::command::{Command, CommandSettings, LOG_CAP_BYTES};
 use taskqueue_worker::keeper::{self, Kept, StopRequests};
 use taskqueue_worker::process::{Processes, RUN_ID_VARIABLE};
-use taskqueue_worker::{Counts, End, Pace, Settings, SpoolSettings, Template, Worker};
+use taskqueue_worker::{Counts, End, Pace, RunDir, Settings, SpoolSettings, Template, Worker};
 use tokio::runtime::Builder;
 
 use self::teller::Teller;
@@ -65,7 +65,7 @@ async fn work(args: &LoopArgs, template: Template, session: &Session, requests: 
     let command = Command::new(command, processes, Arc::<Teller>::clone(&teller));
     let settings = settings(args, session, &run_dir);
     let worker = Worker::new(session.client.clone(), settings, Arc::new(command), Arc::<Teller>::clone(&teller))
-        .map_err(|error| place::unwritable(&run_dir, &error))?;
+        .map_err(|error| place::unwritable(run_dir.path(), &error))?;
     let ticks = tokio::spawn(Arc::clone(&teller).tick());
     let (end, counts) = worker.run(stops::watch(requests, args.on_stop, Arc::clone(&teller))).await;
     ticks.abort();
@@ -78,14 +78,14 @@ async fn work(args: &LoopArgs, template: Template, session: &Session, requests: 
     outcome(session, end, counts).await
 }
 
-fn settings(args: &LoopArgs, session: &Session, run_dir: &Path) -> Settings {
+fn settings(args: &LoopArgs, session: &Session, run_dir: &RunDir) -> Settings {
     Settings {
         slots: args.slots.into(),
         idle_timeout: args.idle_timeout.0,
         max_consecutive_failures: args.max_consecutive_failures.0,
         max_tasks: args.max_tasks,
         grace: args.grace,
-        spool: Some(SpoolSettings { run_dir: run_dir.to_owned(), url: session.url.clone() }),
+        spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: session.url.clone() }),
         pace: pace(args.heartbeat),
         ..Settings::new(session.queue.clone(), args.route.clone())
     }
@@ -97,13 +97,13 @@ fn pace(heartbeat: Duration) -> Pace {
     Pace { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
 }
 
-fn command(args: &LoopArgs, template: Template, session: &Session, run_dir: &Path, screen: &Screen) -> CommandSettings {
+fn command(args: &LoopArgs, template: Template, session: &Session, run_dir: &RunDir, screen: &Screen) -> CommandSettings {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
     // What the server may not see, commands that talk to it may not see either.
     let token = session.token.as_ref().filter(|_| args.pass_token);
     CommandSettings {
         template,
-        run_dir: run_dir.to_owned(),
+        run_dir: run_dir.clone(),
         url: session.url.clone(),
         // A passed token may go to the URL, and comes before the user's own.
         url_file: if token.is_none() { url_file(session) } else { None },
