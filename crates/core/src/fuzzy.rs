@@ -3,19 +3,63 @@
 
 mod folding;
 
+use std::fmt;
+
 use folding::{FULL, SINGLE};
+
+use crate::limits::{FUZZY_BYTES, FUZZY_WORDS};
 
 /// A fuzzy search for task names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FuzzyName {
-    /// Folded, none empty.
+    /// Folded, none empty, each once.
     words: Vec<String>,
 }
 
+/// Why a text is no fuzzy search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FuzzyError {
+    /// It has more than [`FUZZY_BYTES`] bytes.
+    TooLarge,
+    /// It has more than [`FUZZY_WORDS`] different words.
+    TooManyWords,
+}
+
+impl FuzzyError {
+    /// What to do.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TooLarge => "use at most 8192 bytes",
+            Self::TooManyWords => "use at most 64 different words",
+        }
+    }
+}
+
+impl fmt::Display for FuzzyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::error::Error for FuzzyError {}
+
 impl FuzzyName {
-    /// The search for every white-space-separated word of `text`.
-    pub fn parse(text: &str) -> Self {
-        Self { words: fold(text).split_whitespace().map(str::to_owned).collect() }
+    /// The search for every white-space-separated word of `text`. A word counts once, however often it stands there.
+    pub fn parse(text: &str) -> Result<Self, FuzzyError> {
+        if text.len() > FUZZY_BYTES {
+            return Err(FuzzyError::TooLarge);
+        }
+        let mut words: Vec<String> = Vec::new();
+        for word in fold(text).split_whitespace() {
+            if words.iter().any(|known| known == word) {
+                continue;
+            }
+            if words.len() == FUZZY_WORDS {
+                return Err(FuzzyError::TooManyWords);
+            }
+            words.push(word.to_owned());
+        }
+        Ok(Self { words })
     }
 
     /// Whether every task passes, named or not: the search holds no word.
@@ -153,19 +197,38 @@ mod tests {
             ("_", Some("a"), false),
         ];
         for (query, name, expected) in cases {
-            assert_eq!(FuzzyName::parse(query).matches(name), expected, "{query:?} on {name:?}");
+            assert_eq!(FuzzyName::parse(query).unwrap().matches(name), expected, "{query:?} on {name:?}");
         }
     }
 
     #[test]
     fn words_are_separated_by_unicode_white_space_only() {
         for space in [' ', '\t', '\n', '\u{85}', '\u{a0}', '\u{2003}', '\u{2028}', '\u{3000}'] {
-            assert_eq!(FuzzyName::parse(&format!("{space}b{space}{space}a")).words, ["b", "a"], "{space:?}");
+            assert_eq!(FuzzyName::parse(&format!("{space}b{space}{space}a")).unwrap().words, ["b", "a"], "{space:?}");
         }
         for joined in ['\u{200b}', '\u{feff}', '\u{1c}', '\u{180e}'] {
-            assert_eq!(FuzzyName::parse(&format!("a{joined}b")).words.len(), 1, "{joined:?}");
+            assert_eq!(FuzzyName::parse(&format!("a{joined}b")).unwrap().words.len(), 1, "{joined:?}");
         }
-        assert!(FuzzyName::parse("\u{a0}").is_unrestricted());
-        assert!(!FuzzyName::parse("\u{200b}").is_unrestricted());
+        assert!(FuzzyName::parse("\u{a0}").unwrap().is_unrestricted());
+        assert!(!FuzzyName::parse("\u{200b}").unwrap().is_unrestricted());
+    }
+
+    #[test]
+    fn a_repeated_word_counts_once() {
+        assert_eq!(FuzzyName::parse("b A a\u{3000}B  a").unwrap().words, ["b", "a"]);
+        assert_eq!(FuzzyName::parse("ß SS ss").unwrap().words, ["ss"], "words are compared as they are searched");
+    }
+
+    #[test]
+    fn the_bytes_and_the_different_words_of_a_search_are_limited() {
+        let words = |different: usize| (0..different).map(|n| format!("w{n} W{n}")).collect::<Vec<_>>().join(" ");
+        assert!(FuzzyName::parse(&words(64)).is_ok());
+        assert_eq!(FuzzyName::parse(&words(65)), Err(FuzzyError::TooManyWords));
+        assert!(FuzzyName::parse(&"ä".repeat(4_096)).is_ok());
+        assert_eq!(FuzzyName::parse(&"ä".repeat(4_097)), Err(FuzzyError::TooLarge));
+        assert_eq!(FuzzyName::parse(&" ".repeat(8_193)), Err(FuzzyError::TooLarge));
+        assert!(FuzzyName::parse(&"a ".repeat(4_096)).is_ok(), "one word, many times");
+        assert_eq!(FuzzyError::TooLarge.as_str(), format!("use at most {FUZZY_BYTES} bytes"));
+        assert_eq!(FuzzyError::TooManyWords.as_str(), format!("use at most {FUZZY_WORDS} different words"));
     }
 }

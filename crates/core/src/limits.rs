@@ -27,6 +27,10 @@ pub const CURSOR_CHARS: usize = 16_384;
 pub const FILTER_BYTES: usize = 8_192;
 /// Deepest nesting of parentheses and `not` in a filter (D 13.1).
 pub const FILTER_DEPTH: usize = 200;
+/// Longest `name_fuzzy` in bytes (D 10).
+pub const FUZZY_BYTES: usize = 8_192;
+/// Most different words of a `name_fuzzy` (D 10).
+pub const FUZZY_WORDS: usize = 64;
 /// Task lease in seconds (A 8).
 pub const LEASE_SECONDS: i64 = 300;
 /// Life of a worker observation after its last report in seconds (A 8).

@@ -34,6 +34,11 @@ impl TaskSelection {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(task))
     }
 
+    /// Whether every task is selected.
+    pub fn is_unrestricted(&self) -> bool {
+        self.status.is_none() && self.is_by_status_only()
+    }
+
     /// Whether nothing but the status selects, so that kept counts can answer.
     pub fn is_by_status_only(&self) -> bool {
         let any_name = self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.is_unrestricted());
@@ -217,6 +222,14 @@ pub struct TaskQuery {
     /// How many bytes the page may take, at least one task aside: at most [`PAGE_BYTES`](crate::limits::PAGE_BYTES), and
     /// less where there is no room for that.
     pub max_bytes: usize,
+}
+
+impl TaskQuery {
+    /// Whether the page is the next tasks of an order that every backend has an index for: then it costs what it holds,
+    /// however many tasks there are.
+    pub fn is_plain(&self) -> bool {
+        self.selection.is_unrestricted() && matches!(self.order.field, OrderField::CreatedAt | OrderField::Id)
+    }
 }
 
 /// A request for one page of observations, ordered by id.

@@ -279,8 +279,8 @@ impl TaskFields for Task {
     fn finished_at(&self) -> Option<Timestamp> {
         self.lifecycle.finished_at
     }
-    fn has_route(&self, route: &str) -> bool {
-        self.definition.routes.contains(route)
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        self.definition.routes.iter()
     }
     fn args(&self) -> &str {
         self.definition.args.as_str()

@@ -106,8 +106,8 @@ impl TaskFields for TaskView<'_> {
     fn finished_at(&self) -> Option<Timestamp> {
         self.finished_at
     }
-    fn has_route(&self, route: &str) -> bool {
-        routes_of(self.routes).any(|own| own == route)
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        routes_of(self.routes)
     }
     fn args(&self) -> &str {
         self.args

@@ -251,8 +251,8 @@ impl TaskFields for Row {
     fn finished_at(&self) -> Option<Timestamp> {
         self.nullable_time
     }
-    fn has_route(&self, route: &str) -> bool {
-        self.text == route
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        [self.text.as_str(), "a"].into_iter()
     }
     fn args(&self) -> &str {
         self.document
@@ -349,6 +349,21 @@ proptest! {
         let text = expression.to_string();
         let filter = ObservationFilter::parse(&text);
         prop_assert_eq!(filter.as_ref().map(ObservationFilter::expression), Ok(&expression), "{}", text);
+    }
+
+    #[test]
+    fn looking_once_for_all_predicates_is_looking_for_each(expression in expression(task_predicate()), row in row()) {
+        let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
+        prop_assert_eq!(parse(&expression.to_string()).matches(&row), one_by_one, "{}", expression);
+    }
+
+    #[test]
+    fn many_predicates_about_documents_agree_with_each_alone(
+        expression in expression(document_predicate()),
+        row in row(),
+    ) {
+        let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
+        prop_assert_eq!(parse(&expression.to_string()).matches(&row), one_by_one, "{}", expression);
     }
 
     #[test]

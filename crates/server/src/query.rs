@@ -101,7 +101,18 @@ impl<'q> Query<'q> {
             }
             status
         });
-        Selectors { status, name: self.text("name"), name_fuzzy: self.text("name_fuzzy"), filter: self.text("filter") }
+        Selectors { status, name: self.text("name"), name_fuzzy: self.name_fuzzy(), filter: self.text("filter") }
+    }
+
+    fn name_fuzzy(&mut self) -> Option<(String, FuzzyName)> {
+        let text = self.text("name_fuzzy")?;
+        match FuzzyName::parse(&text) {
+            Ok(search) => Some((text, search)),
+            Err(error) => {
+                self.refuse("name_fuzzy", error.as_str());
+                None
+            }
+        }
     }
 
     fn order(&mut self) -> TaskOrder {
@@ -172,21 +183,17 @@ impl<'q> Query<'q> {
 pub(crate) struct Selectors {
     pub(crate) status: Option<Status>,
     pub(crate) name: Option<String>,
-    pub(crate) name_fuzzy: Option<String>,
+    pub(crate) name_fuzzy: Option<(String, FuzzyName)>,
     pub(crate) filter: Option<String>,
 }
 
 impl Selectors {
     /// The selection, if its filter is one.
     pub(crate) fn selection(self) -> Result<TaskSelection, FilterError> {
-        let fuzzy = |text: String| {
-            let search = FuzzyName::parse(&text);
-            (text, search)
-        };
         Ok(TaskSelection {
             status: self.status,
             name: self.name,
-            name_fuzzy: self.name_fuzzy.map(fuzzy),
+            name_fuzzy: self.name_fuzzy,
             filter: self.filter.as_deref().map(TaskFilter::parse).transpose()?,
         })
     }

@@ -334,7 +334,7 @@ impl<'a> RowFields<'a> {
     }
 
     /// The routes as JSON, for grouping.
-    pub(crate) fn routes(&self) -> &'a str {
+    pub(crate) fn routes_text(&self) -> &'a str {
         self.text(ROUTES).unwrap_or_default()
     }
 
@@ -413,8 +413,8 @@ impl TaskFields for RowFields<'_> {
     fn finished_at(&self) -> Option<Timestamp> {
         self.time(FINISHED_AT)
     }
-    fn has_route(&self, route: &str) -> bool {
-        routes_of(self.routes()).any(|own| own == route)
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        routes_of(self.routes_text())
     }
     fn args(&self) -> &str {
         self.text(ARGS).unwrap_or("{}")

@@ -358,8 +358,8 @@ impl TaskFields for RowFields<'_, '_> {
     fn finished_at(&self) -> Option<Timestamp> {
         self.time(FINISHED_AT)
     }
-    fn has_route(&self, route: &str) -> bool {
-        self.text(ROUTES).is_some_and(|routes| routes_of(routes).any(|own| own == route))
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        self.text(ROUTES).into_iter().flat_map(routes_of)
     }
     fn args(&self) -> &str {
         self.text(ARGS).unwrap_or("{}")

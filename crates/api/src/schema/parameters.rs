@@ -70,8 +70,8 @@ pub struct ListTasksQuery {
     /// Exactly this name.
     #[param(nullable = false)]
     pub name: Option<String>,
-    /// Words that occur in the name as subsequences, in any letter case.
-    #[param(nullable = false)]
+    /// Words that occur in the name as subsequences, in any letter case: at most 64 different ones, 8192 bytes in all.
+    #[param(nullable = false, max_length = 8192)]
     pub name_fuzzy: Option<String>,
     /// A filter expression, at most 8192 bytes.
     #[param(nullable = false, min_length = 1, max_length = 8192)]
@@ -100,8 +100,8 @@ pub struct CountTasksQuery {
     /// Exactly this name.
     #[param(nullable = false)]
     pub name: Option<String>,
-    /// Words that occur in the name as subsequences, in any letter case.
-    #[param(nullable = false)]
+    /// Words that occur in the name as subsequences, in any letter case: at most 64 different ones, 8192 bytes in all.
+    #[param(nullable = false, max_length = 8192)]
     pub name_fuzzy: Option<String>,
     /// A filter expression, at most 8192 bytes.
     #[param(nullable = false, min_length = 1, max_length = 8192)]

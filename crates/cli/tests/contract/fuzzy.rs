@@ -122,3 +122,22 @@ fn a_long_search_is_answered() {
     assert!(server.ids(&format!("name_fuzzy={}", "a".repeat(257))).is_empty());
     assert_eq!(server.ids(&format!("name_fuzzy={}", "a+".repeat(4000))), [1]);
 }
+
+#[test]
+fn a_search_of_more_than_64_different_words_or_8192_bytes_is_refused_in_lists_and_counts() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "w0123456789"}));
+    let words = |different: usize| (0..different).map(|n| format!("w{n:02}")).collect::<Vec<_>>().join("+");
+    for path in ["/api/v2/queues/q/tasks", "/api/v2/queues/q/tasks/count"] {
+        let asked = |search: &str| server.get(&format!("{path}?name_fuzzy={search}"));
+        asked(&words(64)).expect(200);
+        asked(&format!("{}+W00+{}", words(64), words(64))).expect(200);
+        asked(&"a".repeat(8192)).expect(200);
+        for (search, advice) in [(words(65), "64 different words"), ("a".repeat(8193), "8192 bytes")] {
+            let details = asked(&search).assert_error(422, "invalid_request");
+            let error = &details["errors"][0];
+            assert_eq!(error["location"], json!(["query", "name_fuzzy"]), "{details}");
+            assert!(error["message"].as_str().unwrap().contains(advice), "{details}");
+        }
+    }
+}

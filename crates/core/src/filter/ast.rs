@@ -56,11 +56,21 @@ impl<P> Expression<P> {
     }
 
     /// Calls `visit` with every predicate, from left to right.
-    pub fn for_each(&self, visit: &mut impl FnMut(&P)) {
+    pub fn for_each<'e>(&'e self, visit: &mut impl FnMut(&'e P)) {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.for_each(visit)),
             Self::Not(part) => part.for_each(visit),
             Self::Is(predicate) => visit(predicate),
+        }
+    }
+
+    /// The same combination of other predicates.
+    pub(super) fn map<Q>(&self, to: &mut impl FnMut(&P) -> Q) -> Expression<Q> {
+        match self {
+            Self::All(parts) => Expression::All(parts.iter().map(|part| part.map(to)).collect()),
+            Self::Any(parts) => Expression::Any(parts.iter().map(|part| part.map(to)).collect()),
+            Self::Not(part) => Expression::Not(Box::new(part.map(to))),
+            Self::Is(predicate) => Expression::Is(to(predicate)),
         }
     }
 }

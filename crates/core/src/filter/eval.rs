@@ -37,8 +37,8 @@ pub trait TaskFields {
     fn started_at(&self) -> Option<Timestamp>;
     /// `finished_at`
     fn finished_at(&self) -> Option<Timestamp>;
-    /// Whether `routes` holds this one.
-    fn has_route(&self, route: &str) -> bool;
+    /// `routes`
+    fn routes(&self) -> impl Iterator<Item = &str>;
     /// `args` as canonical JSON object text.
     fn args(&self) -> &str;
     /// `metadata` as canonical JSON object text.
@@ -86,7 +86,7 @@ pub trait ObservationFields {
 
 impl<P> Expression<P> {
     /// Whether the whole holds, given which predicates do.
-    pub fn holds(&self, predicate: &impl Fn(&P) -> bool) -> bool {
+    pub fn holds<'e>(&'e self, predicate: &mut impl FnMut(&'e P) -> bool) -> bool {
         match self {
             Self::All(parts) => parts.iter().all(|part| part.holds(predicate)),
             Self::Any(parts) => parts.iter().any(|part| part.holds(predicate)),
@@ -97,7 +97,8 @@ impl<P> Expression<P> {
 }
 
 impl TaskPredicate {
-    /// Whether this holds for the task.
+    /// Whether this holds for the task. Looks at the task for this predicate alone; a filter looks once for all of its
+    /// predicates (`plan.rs`).
     pub fn holds(&self, task: &impl TaskFields) -> bool {
         match self {
             Self::Always(holds) => *holds,
@@ -112,8 +113,8 @@ impl TaskPredicate {
             Self::UpdatedAt(test) => value(test, &task.updated_at()),
             Self::StartedAt(test) => nullable(test, task.started_at().as_ref()),
             Self::FinishedAt(test) => nullable(test, task.finished_at().as_ref()),
-            Self::Routes(Membership::Contains(route)) => task.has_route(route),
-            Self::Routes(Membership::Lacks(route)) => !task.has_route(route),
+            Self::Routes(Membership::Contains(route)) => task.routes().any(|own| own == route),
+            Self::Routes(Membership::Lacks(route)) => !task.routes().any(|own| own == route),
             Self::LastError(predicate) => predicate.holds(task.last_error()),
             Self::Document(document, keys, predicate) => {
                 let text = match document {
@@ -155,7 +156,7 @@ impl DocumentPredicate {
             // A container differs from every literal, but it is neither in a list nor not in it.
             Self::Value(Test::NoneOf(_)) if is_container => false,
             Self::Value(test) => {
-                test.holds(|literal| equals(&found, literal), |limit| as_number(&found).map(|n| n.compare(*limit)))
+                test.holds(|literal| equals(&found, literal), |limit| found.as_number().map(|n| n.compare(*limit)))
             }
             Self::Elements(Membership::Contains(literal)) => contains(&found, literal) == Some(true),
             Self::Elements(Membership::Lacks(literal)) => contains(&found, literal) == Some(false),
@@ -225,16 +226,19 @@ fn equals(found: &Found<'_>, literal: &Literal) -> bool {
         (Found::Null, Literal::Null) => true,
         (Found::Bool(value), Literal::Bool(literal)) => value == literal,
         (Found::Str(value), Literal::Text(literal)) => value.is(literal),
-        (_, Literal::Number(literal)) => as_number(found).is_some_and(|value| value.compare(*literal).is_eq()),
+        (_, Literal::Number(literal)) => found.as_number().is_some_and(|value| value.compare(*literal).is_eq()),
         _ => false,
     }
 }
 
-fn as_number(found: &Found<'_>) -> Option<Number> {
-    match found {
-        Found::Int(int) => Some(Number::Int(*int)),
-        Found::Float(float) => Some(Number::Float(*float)),
-        _ => None,
+impl Found<'_> {
+    /// The number that was found, if it is one.
+    pub(super) fn as_number(&self) -> Option<Number> {
+        match self {
+            Self::Int(int) => Some(Number::Int(*int)),
+            Self::Float(float) => Some(Number::Float(*float)),
+            _ => None,
+        }
     }
 }
 
@@ -332,8 +336,8 @@ mod tests {
         fn finished_at(&self) -> Option<Timestamp> {
             None
         }
-        fn has_route(&self, route: &str) -> bool {
-            ["default", "gpu"].contains(&route)
+        fn routes(&self) -> impl Iterator<Item = &str> {
+            ["default", "gpu"].into_iter()
         }
         fn args(&self) -> &str {
             self.args

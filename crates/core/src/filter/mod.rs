@@ -31,6 +31,7 @@ mod eval;
 mod fields;
 mod lexer;
 mod parse;
+mod plan;
 mod print;
 mod suggest;
 mod types;
@@ -44,21 +45,23 @@ pub use ast::{
     ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use eval::{LastErrorFields, ObservationFields, TaskFields};
+pub use plan::Plan;
 
-/// A parsed filter with its exact text, to which cursors are bound.
+/// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filter<P> {
+pub struct Filter<P, E = ()> {
     text: Box<str>,
     expression: Expression<P>,
+    evaluation: E,
 }
 
 /// A filter over tasks.
-pub type TaskFilter = Filter<TaskPredicate>;
+pub type TaskFilter = Filter<TaskPredicate, Plan>;
 
 /// A filter over worker observations.
 pub type ObservationFilter = Filter<ObservationPredicate>;
 
-impl<P> Filter<P> {
+impl<P, E> Filter<P, E> {
     /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.text
@@ -69,7 +72,7 @@ impl<P> Filter<P> {
         &self.expression
     }
 
-    fn read(text: &str) -> Result<Self, FilterError>
+    fn read(text: &str, evaluation: fn(&Expression<P>) -> E) -> Result<Self, FilterError>
     where
         P: fields::Vocabulary,
     {
@@ -77,7 +80,7 @@ impl<P> Filter<P> {
             return Err(FilterError::TooLarge);
         }
         match parse::parse(text) {
-            Ok(expression) => Ok(Self { text: text.into(), expression }),
+            Ok(expression) => Ok(Self { text: text.into(), evaluation: evaluation(&expression), expression }),
             Err(fault) => Err(FilterError::Invalid { column: fault.column(text), message: fault.message }),
         }
     }
@@ -86,12 +89,12 @@ impl<P> Filter<P> {
 impl TaskFilter {
     /// Reads a filter over tasks.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        Self::read(text)
+        Self::read(text, Plan::new)
     }
 
     /// Whether the filter selects this task.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
-        self.expression.holds(&|predicate| predicate.holds(task))
+        self.evaluation.matches(task)
     }
 
     /// Which of the heavy columns [`matches`](Self::matches) may ask for.
@@ -109,12 +112,12 @@ impl TaskFilter {
 impl ObservationFilter {
     /// Reads a filter over worker observations.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        Self::read(text)
+        Self::read(text, |_| ())
     }
 
     /// Whether the filter selects this observation.
     pub fn matches(&self, observation: &impl ObservationFields) -> bool {
-        self.expression.holds(&|predicate| predicate.holds(observation))
+        self.expression.holds(&mut |predicate| predicate.holds(observation))
     }
 }
 

@@ -526,7 +526,7 @@ mod tests {
                 let filter = TaskFilter::parse(text).unwrap_or_else(|error| panic!("{error}"));
                 let printed = filter.expression().to_string();
                 assert_eq!(parse(&printed).ok().as_ref(), Some(filter.expression()));
-                assert!(!filter.expression().clone().holds(&|_| false));
+                assert!(!filter.expression().clone().holds(&mut |_| false));
             }
         };
         let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(walk).unwrap();

@@ -26,7 +26,7 @@ pub enum Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+    pub(super) fn read(text: &'a str) -> Option<Self> {
         match text.as_bytes().first()? {
             b'"' => Some(Self::Str(JsonStr(text.strip_prefix('"')?.strip_suffix('"')?))),
             b'{' => Some(Self::Object(text)),
@@ -43,7 +43,7 @@ impl<'a> Found<'a> {
 /// The value at `path` inside the canonical text of an object; an empty path is the object itself. Steps lead through
 /// objects only: stepping into anything else finds nothing.
 pub fn lookup<'a, S: AsRef<str>>(object: &'a str, path: &[S]) -> Option<Found<'a>> {
-    let mut cursor = Cursor { text: object, at: 0 };
+    let mut cursor = Cursor::new(object);
     for step in path {
         cursor.enter(step.as_ref())?;
     }
@@ -52,12 +52,12 @@ pub fn lookup<'a, S: AsRef<str>>(object: &'a str, path: &[S]) -> Option<Found<'a
 
 /// Whether the canonical text of an object has the member `key`.
 pub fn has_key(object: &str, key: &str) -> bool {
-    Cursor { text: object, at: 0 }.enter(key).is_some()
+    Cursor::new(object).enter(key).is_some()
 }
 
 /// The items of the canonical text of an array.
 pub fn elements(array: &str) -> impl Iterator<Item = Found<'_>> {
-    let mut cursor = Cursor { text: array, at: 0 };
+    let mut cursor = Cursor::new(array);
     iter::from_fn(move || match cursor.next()? {
         // Before the first item and before each further one. An empty array has no value there.
         b'[' | b',' => Found::read(cursor.value()?),
@@ -67,13 +67,18 @@ pub fn elements(array: &str) -> impl Iterator<Item = Found<'_>> {
 }
 
 /// A place in canonical text. Every step goes forward.
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    fn peek(&self) -> Option<u8> {
+    /// The beginning of a text.
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
@@ -83,8 +88,26 @@ impl<'a> Cursor<'a> {
         Some(byte)
     }
 
-    fn expect(&mut self, byte: u8) -> Option<()> {
+    pub(super) fn expect(&mut self, byte: u8) -> Option<()> {
         (self.next()? == byte).then_some(())
+    }
+
+    /// Goes behind `byte` if it is here.
+    pub(super) fn skip_if(&mut self, byte: u8) -> bool {
+        let here = self.peek() == Some(byte);
+        self.at += usize::from(here);
+        here
+    }
+
+    /// Goes behind the bracket that is here and returns it.
+    pub(super) fn bracket(&mut self) -> Option<&'a str> {
+        self.at += 1;
+        self.text.get(self.at - 1..self.at)
+    }
+
+    /// Goes from between two members of an object behind the object.
+    pub(super) fn skip_rest_of_object(&mut self) -> Option<()> {
+        self.skip_open(1)
     }
 
     /// Goes from the start of an object to the value of its member `key`.
@@ -104,7 +127,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes behind the value that begins here and returns its text.
-    fn value(&mut self) -> Option<&'a str> {
+    pub(super) fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
         match self.peek()? {
             b'"' => self.skip_string()?,
@@ -115,7 +138,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes behind the string that begins here and returns it.
-    fn string(&mut self) -> Option<JsonStr<'a>> {
+    pub(super) fn string(&mut self) -> Option<JsonStr<'a>> {
         let start = self.at + 1;
         self.skip_string()?;
         self.text.get(start..self.at - 1).map(JsonStr)
@@ -133,9 +156,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Counts brackets of both kinds alike: in trusted text each closes its own.
     fn skip_container(&mut self) -> Option<()> {
-        let mut open = 0_usize;
+        self.skip_open(0)
+    }
+
+    /// Goes on until no container is open. Counts brackets of both kinds alike: in trusted text each closes its own.
+    fn skip_open(&mut self, mut open: usize) -> Option<()> {
         loop {
             match self.peek()? {
                 b'"' => {
@@ -157,6 +183,24 @@ impl<'a> Cursor<'a> {
         while self.peek().is_some_and(|byte| !matches!(byte, b',' | b'}' | b']')) {
             self.at += 1;
         }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    static SCANNED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many bytes this thread has gone over in canonical texts, for tests of cost.
+#[cfg(test)]
+pub(crate) fn scanned_bytes() -> usize {
+    SCANNED_BYTES.get()
+}
+
+#[cfg(test)]
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        SCANNED_BYTES.set(SCANNED_BYTES.get() + self.at);
     }
 }
 

@@ -4,11 +4,15 @@
 mod canonical;
 mod lookup;
 mod parse;
+mod paths;
 mod strings;
 mod value;
 
 pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_integer, write_value};
+#[cfg(test)]
+pub(crate) use lookup::scanned_bytes;
 pub use lookup::{Found, elements, has_key, lookup};
 pub use parse::{ParseError, parse};
+pub use paths::{Pass, Paths};
 pub use strings::{JsonStr, string_len, write_string};
 pub use value::{LoneSurrogateKeys, Unusable, Value};

@@ -113,7 +113,7 @@ impl<'a> JsonStr<'a> {
     }
 
     /// The order by code point, which is the order of the UTF-8 bytes and the one that keys are sorted in.
-    pub(super) fn order(&self, text: &str) -> Ordering {
+    pub(crate) fn order(&self, text: &str) -> Ordering {
         self.bytes().cmp(text.bytes())
     }
 

@@ -225,7 +225,7 @@ pub fn filtered(text: &str) -> TaskSelection {
 
 /// Tasks whose name a fuzzy search finds.
 pub fn fuzzy(text: &str) -> TaskSelection {
-    TaskSelection { name_fuzzy: Some((text.to_owned(), FuzzyName::parse(text))), ..TaskSelection::default() }
+    TaskSelection { name_fuzzy: Some((text.to_owned(), FuzzyName::parse(text).unwrap())), ..TaskSelection::default() }
 }
 
 /// The order by id.

@@ -1,0 +1,338 @@
+//! A task filter prepared for evaluation: what it asks of each JSON document, of the routes and of the last error is
+//! gathered when the filter is read, so that a task is looked at once, however many predicates there are. What a
+//! predicate means is in `eval.rs`; this file only decides how often a text is gone over.
+
+use std::cmp::Ordering;
+
+use super::ast::{Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, TaskPredicate};
+use super::eval::{LastErrorFields, TaskFields};
+use crate::json::{Found, JsonStr, Pass, Paths, elements};
+use crate::limits::JSON_DEPTH;
+
+/// How a filter is evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    expression: Expression<Question>,
+    documents: [DocumentPlan; 3],
+    /// The routes that are asked for, sorted.
+    routes: Vec<String>,
+}
+
+/// What is asked of one document.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct DocumentPlan {
+    paths: Paths,
+    /// What is looked for in arrays, by the place of their path.
+    arrays: Vec<(usize, Literals)>,
+}
+
+/// A predicate, with places of the plan instead of paths and literals.
+#[derive(Clone, Debug, PartialEq)]
+enum Question {
+    /// Answered from the fields of the task at once.
+    Plain(TaskPredicate),
+    LastError(LastErrorPredicate),
+    /// Whether it is (or is not) one of the task's routes.
+    Route {
+        route: usize,
+        wanted: bool,
+    },
+    /// What is at a place of a document.
+    Value {
+        document: usize,
+        place: usize,
+        predicate: DocumentPredicate,
+    },
+    /// Whether a literal is (or is not) in the array or among the keys of the object at a place.
+    Member {
+        document: usize,
+        place: Option<usize>,
+        member: Member,
+        wanted: bool,
+    },
+    /// A path that no document is deep enough for.
+    TooDeep {
+        holds: bool,
+    },
+}
+
+/// What is looked for in a container.
+#[derive(Clone, Debug, PartialEq)]
+struct Member {
+    /// The place among [`DocumentPlan::arrays`] and the one among its literals; nothing where only an object can be.
+    element: Option<(usize, usize)>,
+    /// The place of the path that ends with the key; nothing for a literal that is no key.
+    key: Option<usize>,
+}
+
+impl Plan {
+    /// The plan for a filter.
+    pub(super) fn new(expression: &Expression<TaskPredicate>) -> Self {
+        let mut asked = Asked::default();
+        expression.for_each(&mut |predicate| asked.note(predicate));
+        let (documents, routes) = asked.gathered();
+        let mut plan = Self { expression: Expression::All(Vec::new()), documents, routes };
+        plan.expression = expression.map(&mut |predicate| plan.question(predicate, &asked));
+        plan
+    }
+
+    fn question(&self, predicate: &TaskPredicate, asked: &Asked<'_>) -> Question {
+        match predicate {
+            TaskPredicate::LastError(predicate) => Question::LastError(predicate.clone()),
+            TaskPredicate::Routes(membership) if self.routes.len() > 1 => {
+                let (route, wanted) = membership.parts();
+                Question::Route { route: self.routes.partition_point(|other| other < route), wanted }
+            }
+            TaskPredicate::Document(_, keys, predicate) if keys.len() > JSON_DEPTH => {
+                Question::TooDeep { holds: matches!(predicate, DocumentPredicate::Missing) }
+            }
+            // A single look needs no plan.
+            TaskPredicate::Document(document, keys, predicate) if asked.documents[number(*document)].len() > 1 => {
+                self.document_question(number(*document), keys, predicate)
+            }
+            _ => Question::Plain(predicate.clone()),
+        }
+    }
+
+    fn document_question(&self, document: usize, keys: &[String], predicate: &DocumentPredicate) -> Question {
+        let plan = &self.documents[document];
+        let place = plan.paths.place(keys);
+        match (predicate, place) {
+            (DocumentPredicate::Elements(membership), _) => {
+                let (literal, wanted) = membership.parts();
+                let array = plan.arrays.iter().position(|(array, _)| Some(*array) == place);
+                let element = array.and_then(|array| Some((array, plan.arrays[array].1.place(literal)?)));
+                let key = key_path(keys, literal).and_then(|path| plan.paths.place(&path));
+                Question::Member { document, place, member: Member { element, key }, wanted }
+            }
+            (predicate, Some(place)) => Question::Value { document, place, predicate: predicate.clone() },
+            // Cannot be: every path that is asked for is in the set.
+            (predicate, None) => Question::TooDeep { holds: matches!(predicate, DocumentPredicate::Missing) },
+        }
+    }
+
+    /// Whether the filter selects this task.
+    pub(super) fn matches(&self, task: &impl TaskFields) -> bool {
+        let mut look = Look { plan: self, task, passes: [const { None }; 3], routes: None, last_error: None };
+        self.expression.holds(&mut |question| look.answer(question))
+    }
+}
+
+fn number(document: Document) -> usize {
+    match document {
+        Document::Args => 0,
+        Document::Metadata => 1,
+        Document::Result => 2,
+    }
+}
+
+/// The path of a key of the object at `keys`, if the literal can be a key.
+fn key_path(keys: &[String], literal: &Literal) -> Option<Vec<String>> {
+    let Literal::Text(key) = literal else { return None };
+    Some(keys.iter().chain([key]).cloned().collect())
+}
+
+impl<T> Membership<T> {
+    /// What is looked for, and whether it must be there.
+    fn parts(&self) -> (&T, bool) {
+        match self {
+            Self::Contains(literal) => (literal, true),
+            Self::Lacks(literal) => (literal, false),
+        }
+    }
+}
+
+/// The predicates of a filter by what they look at.
+#[derive(Default)]
+struct Asked<'f> {
+    documents: [Vec<(&'f [String], &'f DocumentPredicate)>; 3],
+    routes: Vec<&'f String>,
+}
+
+impl<'f> Asked<'f> {
+    fn note(&mut self, predicate: &'f TaskPredicate) {
+        match predicate {
+            TaskPredicate::Document(document, keys, predicate) if keys.len() <= JSON_DEPTH => {
+                self.documents[number(*document)].push((keys, predicate));
+            }
+            TaskPredicate::Routes(membership) => self.routes.push(membership.parts().0),
+            _ => {}
+        }
+    }
+
+    fn gathered(&self) -> ([DocumentPlan; 3], Vec<String>) {
+        let mut routes: Vec<String> = self.routes.iter().map(|route| (*route).clone()).collect();
+        routes.sort_unstable();
+        routes.dedup();
+        (self.documents.each_ref().map(|asked| document_plan(asked)), routes)
+    }
+}
+
+fn document_plan(asked: &[(&[String], &DocumentPredicate)]) -> DocumentPlan {
+    let looked_for = |(keys, predicate): &(&'_ [String], &'_ DocumentPredicate)| match predicate {
+        DocumentPredicate::Elements(membership) => Some((keys.to_vec(), membership.parts().0.clone())),
+        _ => None,
+    };
+    let mut members: Vec<(Vec<String>, Literal)> = asked.iter().filter_map(looked_for).collect();
+    let keys: Vec<Vec<String>> = members.iter().filter_map(|(keys, literal)| key_path(keys, literal)).collect();
+    let paths = Paths::new(asked.iter().map(|(keys, _)| *keys).chain(keys.iter().map(Vec::as_slice)));
+    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    // A document itself is an object: it has no place and no elements.
+    let arrays = members.chunk_by(|(a, _), (b, _)| a == b).filter_map(|chunk| {
+        let place = paths.place(&chunk.first()?.0)?;
+        Some((place, Literals::new(chunk.iter().map(|(_, literal)| literal.clone()).collect())))
+    });
+    DocumentPlan { arrays: arrays.collect(), paths }
+}
+
+/// Literals that are looked for together, in an order in which elements can be searched among them.
+#[derive(Clone, Debug, PartialEq)]
+struct Literals(Vec<Literal>);
+
+impl Literals {
+    fn new(mut literals: Vec<Literal>) -> Self {
+        literals.sort_by(order);
+        literals.dedup_by(|a, b| order(a, b).is_eq());
+        Self(literals)
+    }
+
+    fn place(&self, literal: &Literal) -> Option<usize> {
+        self.0.binary_search_by(|own| order(own, literal)).ok()
+    }
+
+    /// Which of them are elements of the array: one pass, which ends when all are found.
+    fn found_in(&self, array: &str) -> Vec<bool> {
+        let (mut found, mut left) = (vec![false; self.0.len()], self.0.len());
+        for element in elements(array) {
+            if let Ok(place) = self.0.binary_search_by(|own| order_of_element(own, &element))
+                && !std::mem::replace(&mut found[place], true)
+            {
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Any order in which equal literals, and only those, are equal.
+fn order(a: &Literal, b: &Literal) -> Ordering {
+    match (a, b) {
+        (Literal::Bool(a), Literal::Bool(b)) => a.cmp(b),
+        (Literal::Number(a), Literal::Number(b)) => a.compare(*b),
+        (Literal::Text(a), Literal::Text(b)) => a.cmp(b),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn rank(literal: &Literal) -> u8 {
+    match literal {
+        Literal::Null => 0,
+        Literal::Bool(_) => 1,
+        Literal::Number(_) => 2,
+        Literal::Text(_) => 3,
+    }
+}
+
+/// The same order between a literal and an element; containers sort behind every literal.
+fn order_of_element(literal: &Literal, element: &Found<'_>) -> Ordering {
+    let text = |text: &str, element: &JsonStr<'_>| element.order(text).reverse();
+    match (literal, element) {
+        (Literal::Text(literal), Found::Str(element)) => text(literal, element),
+        (_, Found::Str(_)) => Ordering::Less,
+        (literal, Found::Null) => order(literal, &Literal::Null),
+        (literal, Found::Bool(element)) => order(literal, &Literal::Bool(*element)),
+        (literal, element) => match element.as_number() {
+            Some(element) => order(literal, &Literal::Number(element)),
+            None => Ordering::Less,
+        },
+    }
+}
+
+/// One task under examination. Everything is looked at when the first predicate asks for it.
+struct Look<'p, 'a, T> {
+    plan: &'p Plan,
+    task: &'a T,
+    passes: [Option<DocumentPass<'p, 'a>>; 3],
+    /// Which of the plan's routes the task has.
+    routes: Option<Vec<bool>>,
+    last_error: Option<Option<LastErrorFields<'a>>>,
+}
+
+struct DocumentPass<'p, 'a> {
+    pass: Pass<'p, 'a>,
+    /// Which of an array's literals it holds.
+    arrays: Vec<Option<Vec<bool>>>,
+}
+
+impl<'p, 'a, T: TaskFields> Look<'p, 'a, T> {
+    fn answer(&mut self, question: &'p Question) -> bool {
+        match question {
+            Question::Plain(predicate) => predicate.holds(self.task),
+            Question::TooDeep { holds } => *holds,
+            Question::LastError(predicate) => {
+                predicate.holds(*self.last_error.get_or_insert_with(|| self.task.last_error()))
+            }
+            Question::Route { route, wanted } => self.has_route(*route) == *wanted,
+            Question::Value { document, place, predicate } => {
+                predicate.holds(self.document(*document).pass.find(*place))
+            }
+            Question::Member { document, place, member, wanted } => {
+                self.contains(*document, *place, member).is_some_and(|contains| contains == *wanted)
+            }
+        }
+    }
+
+    fn has_route(&mut self, route: usize) -> bool {
+        let (task, wanted) = (self.task, &self.plan.routes);
+        let routes = self.routes.get_or_insert_with(|| {
+            let mut found = vec![false; wanted.len()];
+            for own in task.routes() {
+                if let Ok(place) = wanted.binary_search_by(|route| route.as_str().cmp(own)) {
+                    found[place] = true;
+                }
+            }
+            found
+        });
+        routes[route]
+    }
+
+    fn document(&mut self, number: usize) -> &mut DocumentPass<'p, 'a> {
+        let (plan, task) = (&self.plan.documents[number], self.task);
+        self.passes[number].get_or_insert_with(|| {
+            let text = match number {
+                0 => task.args(),
+                1 => task.metadata(),
+                _ => task.result(),
+            };
+            DocumentPass { pass: Pass::new(&plan.paths, text), arrays: Vec::new() }
+        })
+    }
+
+    /// Whether a container holds a member; nothing for other values.
+    fn contains(&mut self, document: usize, place: Option<usize>, member: &Member) -> Option<bool> {
+        let plan = &self.plan.documents[document];
+        let DocumentPass { pass, arrays } = self.document(document);
+        let found = match place {
+            Some(place) => pass.find(place)?,
+            // The document itself.
+            None => Found::Object(""),
+        };
+        match found {
+            Found::Array(array) => {
+                let (number, literal) = member.element?;
+                arrays.resize(plan.arrays.len(), None);
+                let held = arrays[number].get_or_insert_with(|| plan.arrays[number].1.found_in(array));
+                Some(held[literal])
+            }
+            Found::Object(_) => Some(member.key.is_some_and(|key| pass.find(key).is_some())),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
