@@ -13,6 +13,7 @@ mod query;
 mod readers;
 mod reads;
 mod rows;
+mod snapshot;
 mod statements;
 mod threads;
 mod transaction;
@@ -47,6 +48,7 @@ use crate::checkpoint::Checkpointer;
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::readers::{Lane, Readers};
+use crate::snapshot::Snapshot;
 use crate::threads::Threads;
 pub use crate::transfer::SqliteTransfer;
 use crate::wall::Wall;
@@ -128,7 +130,10 @@ impl Store for SqliteStore {
 
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
         let queue = queue.clone();
-        self.threads.readers.read(Lane::Short, "getting a task", move |file| reads::get_task(file, &queue, id)).await
+        self.threads
+            .readers
+            .read(Lane::Short, "getting a task", move |file: &Snapshot<'_>| reads::get_task(file, &queue, id))
+            .await
     }
 
     async fn list_tasks(
@@ -138,8 +143,9 @@ impl Store for SqliteStore {
         write: WriteTask,
     ) -> Result<WrittenTasks, StoreError> {
         let queue = queue.clone();
-        let read = move |file: &_| reads::list_tasks(file, &queue, query, write);
-        self.threads.readers.read(Lane::Long, "listing tasks", read).await
+        let lane = if query.is_plain() { Lane::Page } else { Lane::Long };
+        let read = move |file: &Snapshot<'_>| reads::list_tasks(file, &queue, query, write);
+        self.threads.readers.read(lane, "listing tasks", read).await
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
@@ -147,36 +153,44 @@ impl Store for SqliteStore {
         let lane = if selection.is_by_status_only() { Lane::Short } else { Lane::Long };
         self.threads
             .readers
-            .read(lane, "counting tasks", move |file| reads::count_tasks(file, &queue, &selection))
+            .read(lane, "counting tasks", move |file: &Snapshot<'_>| reads::count_tasks(file, &queue, &selection))
             .await
     }
 
     async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
         let queue = queue.clone();
         let lane = if query.selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        self.threads.readers.read(lane, "grouping tasks", move |file| reads::group_tasks(file, &queue, &query)).await
+        self.threads
+            .readers
+            .read(lane, "grouping tasks", move |file: &Snapshot<'_>| reads::group_tasks(file, &queue, &query))
+            .await
     }
 
     async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
-        let read = move |file: &_| reads::list_workers(file, &queue, &query, now);
-        self.threads.readers.read(Lane::Long, "listing observations", read).await
+        let lane = if query.filter.is_none() { Lane::Page } else { Lane::Long };
+        let read = move |file: &Snapshot<'_>| reads::list_workers(file, &queue, &query, now);
+        self.threads.readers.read(lane, "listing observations", read).await
     }
 
     async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
-        let read = move |file: &_| reads::count_workers(file, &queue, filter.as_ref(), now);
+        let read = move |file: &Snapshot<'_>| reads::count_workers(file, &queue, filter.as_ref(), now);
         self.threads.readers.read(Lane::Long, "counting observations", read).await
     }
 
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         let (queue, now) = (queue.clone(), self.clock.now());
-        let read = move |file: &_| reads::group_workers(file, &queue, &query, now);
+        let read = move |file: &Snapshot<'_>| reads::group_workers(file, &queue, &query, now);
         self.threads.readers.read(Lane::Long, "grouping observations", read).await
     }
 
     fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
+    }
+
+    fn long_reads_under_way(&self) -> usize {
+        self.threads.readers.long_reads_under_way()
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

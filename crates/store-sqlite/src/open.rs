@@ -17,6 +17,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 const WRITER_CACHE_KIB: i64 = 16_384;
 /// Page cache of each reader.
 const READER_CACHE_KIB: i64 = 4_096;
+/// Page cache of each read that may take long: there may be many, and a scan does not come back to a page.
+const LONG_READER_CACHE_KIB: i64 = 512;
 /// Prepared statements kept per connection; more than there are.
 const STATEMENTS: usize = 64;
 
@@ -112,8 +114,16 @@ pub(crate) fn prove_writable(connection: &Connection) -> rusqlite::Result<()> {
 
 /// A reader's connection.
 pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    connect(path, flags, READER_CACHE_KIB)
+    read_only(path, READER_CACHE_KIB)
+}
+
+/// The connection of one of many readers.
+pub(crate) fn long_reader(path: &Path) -> rusqlite::Result<Connection> {
+    read_only(path, LONG_READER_CACHE_KIB)
+}
+
+fn read_only(path: &Path, cache_kib: i64) -> rusqlite::Result<Connection> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX, cache_kib)
 }
 
 /// The checkpointer's connection: it moves pages from the log to the file and changes nothing.

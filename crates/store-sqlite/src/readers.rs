@@ -1,31 +1,39 @@
-//! The readers: a few threads, each with a read-only connection, so that no query runs on an async thread. Short reads
-//! and long ones have lanes of their own: a scan over a million tasks never makes a `get` wait.
+//! The readers: threads with read-only connections, so that no query runs on an async thread. Reads whose cost is bounded
+//! have a few threads that serve them one after the other; every other read has a thread and a snapshot of its own, and
+//! they take turns (`LongReads`): a look at a million tasks never makes a `get`, a plain page or a small count wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, InterruptHandle};
 use taskqueue_store::StoreError;
+use taskqueue_store::long_reads::{LongReads, Stopped, Turn};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 use crate::failure::failed;
 use crate::open;
+use crate::snapshot::Snapshot;
 
 /// Reads waiting in one lane; more are refused as busy.
 const WAITING: usize = 1_024;
 /// Threads for reads that take microseconds.
 const SHORT_THREADS: usize = 1;
-/// Threads for lists and for whatever looks at every task.
-const LONG_THREADS: usize = 2;
-/// How long a read may wait for a thread (decisions.md section 4).
+/// Threads for plain pages: at most 16 MiB that an index leads to.
+const PAGE_THREADS: usize = 2;
+/// How long a read may wait for one of these threads (decisions.md section 4).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Steps of SQLite's machine between two looks whether somebody still waits: a fraction of a millisecond.
-const WATCH_STEPS: i32 = 20_000;
+/// Reads at most that may take long, each with a thread and a connection. One costs about 1 MiB (its page cache of
+/// 512 KiB, the schema, statements, the used part of a stack), and while it looks at a large task up to 2 MiB more.
+const LONG_READS: usize = 64;
+/// How many of their threads stay when there is nothing to do.
+const LONG_KEPT: usize = 2;
+/// Steps of SQLite's machine between two pauses of a long read: a fraction of a millisecond.
+const PAUSE_STEPS: i32 = 20_000;
 
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
@@ -34,7 +42,9 @@ type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 pub(crate) enum Lane {
     /// A few rows by key.
     Short,
-    /// A page, or a look at every task.
+    /// A page that begins at a place of an index and takes every row.
+    Page,
+    /// Anything that may look at every task.
     Long,
 }
 
@@ -43,20 +53,21 @@ pub(crate) struct Readers {
     /// Nothing once closed.
     lanes: RwLock<Option<Lanes>>,
     threads: Mutex<Vec<(InterruptHandle, JoinHandle<()>)>>,
+    long: LongReads<LongReader>,
 }
 
 struct Lanes {
     short: Sender<Work>,
-    long: Sender<Work>,
+    page: Sender<Work>,
 }
 
 impl Readers {
-    /// Starts the threads.
+    /// Starts the threads of the bounded reads.
     pub(crate) fn start(path: &Path) -> rusqlite::Result<Self> {
         let (short, short_work) = channel(WAITING);
-        let (long, long_work) = channel(WAITING);
+        let (page, page_work) = channel(WAITING);
         let mut handles = Vec::new();
-        for (work, threads, name) in [(short_work, SHORT_THREADS, "short-reader"), (long_work, LONG_THREADS, "reader")]
+        for (work, threads, name) in [(short_work, SHORT_THREADS, "short-reader"), (page_work, PAGE_THREADS, "reader")]
         {
             let work = Arc::new(Mutex::new(work));
             for _ in 0..threads {
@@ -66,27 +77,26 @@ impl Readers {
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
-        Ok(Self { lanes: RwLock::new(Some(Lanes { short, long })), threads: Mutex::new(handles) })
+        let path = path.to_owned();
+        let long = LongReads::new(LONG_READS, LONG_KEPT, move || LongReader::new(path.clone()), |_| ());
+        Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long })
     }
 
     /// Takes no more reads, cuts off those under way and closes the connections.
     pub(crate) fn close(&self) {
+        self.long.stop();
         drop(self.lanes.write().unwrap_or_else(PoisonError::into_inner).take());
         for (interrupt, thread) in std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)) {
             interrupt.interrupt();
             // A thread that ended by a panic is gone as well.
             let _ = thread.join();
         }
+        self.long.close();
     }
 
-    fn send(&self, lane: Lane, work: Work) -> Result<(), StoreError> {
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        let lanes = lanes.as_ref().ok_or(StoreError::Unavailable)?;
-        let sender = match lane {
-            Lane::Short => &lanes.short,
-            Lane::Long => &lanes.long,
-        };
-        sender.try_send(work).map_err(|_| StoreError::Busy)
+    /// How many reads that may take long are under way.
+    pub(crate) fn long_reads_under_way(&self) -> usize {
+        self.long.under_way()
     }
 
     /// Runs a read on a thread of the lane, in one snapshot of the database.
@@ -94,41 +104,42 @@ impl Readers {
         &self,
         lane: Lane,
         doing: &'static str,
-        read: impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
+        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let answer = match lane {
+            Lane::Long => self.long.run(|reader, turn| reader.read(turn, read)).await?,
+            Lane::Short | Lane::Page => self.bounded(lane, read).await?,
+        };
+        answer.map_err(|error| match error {
+            ReadError::Refused(error) => error,
+            ReadError::Stopped(stopped) => stopped.into(),
+            ReadError::Failed(error) => failed(doing, &error),
+        })
+    }
+
+    async fn bounded<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<Result<T, ReadError>, StoreError> {
         let (answer, answered) = oneshot::channel();
-        // Ends a read that nobody waits for any more: the timeout below, or a caller that went away.
-        let waiting = Arc::new(());
-        let abandoned = Arc::downgrade(&waiting);
         let work: Work = Box::new(move |connection| {
-            if answer.is_closed() {
-                return;
+            if !answer.is_closed() {
+                let _ = answer.send(in_snapshot(connection, None, read));
             }
-            let watched = match lane {
-                Lane::Short => Ok(()),
-                Lane::Long => connection.progress_handler(WATCH_STEPS, Some(move || abandoned.strong_count() == 0)),
-            };
-            let read = watched.map_err(ReadError::from).and_then(|()| in_snapshot(connection, read));
-            let _ = answer.send(read);
         });
         self.send(lane, work)?;
-        let answered = tokio::time::timeout(patience(lane), answered).await;
-        drop(waiting);
-        match answered {
-            Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(ReadError::Refused(error)))) => Err(error),
-            Ok(Ok(Err(ReadError::Failed(error)))) => Err(failed(doing, &error)),
-            Ok(Err(_)) => Err(StoreError::Unavailable),
+        match tokio::time::timeout(PATIENCE, answered).await {
+            Ok(answered) => answered.map_err(|_| StoreError::Unavailable),
             Err(_) => Err(StoreError::Busy),
         }
     }
-}
 
-/// A long read may run longer than it may wait; no request takes more than 30 seconds in all.
-fn patience(lane: Lane) -> Duration {
-    match lane {
-        Lane::Short => PATIENCE,
-        Lane::Long => PATIENCE * 5,
+    fn send(&self, lane: Lane, work: Work) -> Result<(), StoreError> {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        let lanes = lanes.as_ref().ok_or(StoreError::Unavailable)?;
+        let sender = if matches!(lane, Lane::Short) { &lanes.short } else { &lanes.page };
+        sender.try_send(work).map_err(|_| StoreError::Busy)
     }
 }
 
@@ -136,6 +147,8 @@ fn patience(lane: Lane) -> Duration {
 pub(crate) enum ReadError {
     /// A rule says no.
     Refused(StoreError),
+    /// It was not to go on.
+    Stopped(Stopped),
     /// The database failed.
     Failed(rusqlite::Error),
 }
@@ -152,13 +165,53 @@ impl From<StoreError> for ReadError {
     }
 }
 
+impl From<Stopped> for ReadError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+/// What a thread of the long reads owns.
+struct LongReader {
+    path: PathBuf,
+    /// Opened by the first read.
+    connection: Option<Connection>,
+}
+
+impl LongReader {
+    fn new(path: PathBuf) -> Self {
+        Self { path, connection: None }
+    }
+
+    fn read<T>(
+        &mut self,
+        turn: &Arc<Turn>,
+        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(open::long_reader(&self.path)?),
+        };
+        let watched = Arc::clone(turn);
+        connection.progress_handler(PAUSE_STEPS, Some(move || watched.pause().is_err()))?;
+        let answer = in_snapshot(connection, Some(turn), read);
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        // A statement that was interrupted does not tell why.
+        match turn.stopped() {
+            Some(stopped) => Err(stopped.into()),
+            None => answer,
+        }
+    }
+}
+
 fn in_snapshot<T>(
     connection: &Connection,
-    read: impl FnOnce(&Connection) -> Result<T, ReadError>,
+    turn: Option<&Turn>,
+    read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
 ) -> Result<T, ReadError> {
-    let snapshot = connection.unchecked_transaction()?;
-    let value = read(&snapshot);
-    snapshot.finish()?;
+    let transaction = connection.unchecked_transaction()?;
+    let value = read(&Snapshot { connection: &transaction, turn });
+    transaction.finish()?;
     value
 }
 

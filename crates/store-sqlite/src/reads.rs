@@ -20,9 +20,10 @@ use taskqueue_store::page::{
 };
 use taskqueue_store::transaction::QueueKey;
 
-use crate::query::{GO_ON, Go, each_row};
+use crate::query::{GO_ON, Go};
 use crate::readers::ReadError;
 use crate::rows::{self, RowFields};
+use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 type Read<T> = Result<T, ReadError>;
@@ -35,16 +36,16 @@ fn refused(refusal: Refusal) -> ReadError {
 }
 
 /// The key of a queue that must exist.
-fn existing_queue(connection: &Connection, name: &QueueName) -> Read<QueueKey> {
-    let mut statement = connection.prepare_cached(sql::FIND_QUEUE)?;
+fn existing_queue(file: &Snapshot<'_>, name: &QueueName) -> Read<QueueKey> {
+    let mut statement = file.connection.prepare_cached(sql::FIND_QUEUE)?;
     let key = statement.query_row([name.as_str()], |row| row.get(0).map(QueueKey)).optional()?;
     key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
 }
 
 /// All queues.
-pub(crate) fn list_queues(connection: &Connection) -> Read<Vec<QueueName>> {
+pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
     let mut queues = Vec::new();
-    each_row(connection, sql::LIST_QUEUES, [], |row| {
+    file.each_row(sql::LIST_QUEUES, [], |row| {
         queues.extend(QueueName::parse(row.get_ref(0)?.as_str()?));
         Ok(GO_ON)
     })?;
@@ -52,31 +53,31 @@ pub(crate) fn list_queues(connection: &Connection) -> Read<Vec<QueueName>> {
 }
 
 /// One task.
-pub(crate) fn get_task(connection: &Connection, queue: &QueueName, id: TaskId) -> Read<Task> {
-    let key = existing_queue(connection, queue)?;
-    let mut statement = connection.prepare_cached(sql::GET_TASK)?;
+pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
+    let key = existing_queue(file, queue)?;
+    let mut statement = file.connection.prepare_cached(sql::GET_TASK)?;
     let task = statement.query_row(params![key.0, id.as_str()], |row| rows::task(row, queue)).optional()?;
     task.ok_or_else(|| refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }))
 }
 
 /// One page of tasks.
 pub(crate) fn list_tasks(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     mut query: TaskQuery,
     write: WriteTask,
 ) -> Read<WrittenTasks> {
-    let key = existing_queue(connection, queue)?;
+    let key = existing_queue(file, queue)?;
     let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
     let page = TaskPage::new(&query, key, write);
     match query.order.field {
-        OrderField::CreatedAt | OrderField::Id => list_by_index(connection, queue, key, &query, after, page),
-        _ => list_by_looking_at_all(connection, queue, key, &query, after, page),
+        OrderField::CreatedAt | OrderField::Id => list_by_index(file, queue, key, &query, after, page),
+        _ => list_by_looking_at_all(file, queue, key, &query, after, page),
     }
 }
 
 fn list_by_index(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     key: QueueKey,
     query: &TaskQuery,
@@ -99,25 +100,25 @@ fn list_by_index(
     });
     match (query.order.field, query.order.descending) {
         (OrderField::Id, false) => {
-            each_row(connection, sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(start)], take)?;
+            file.each_row(sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(start)], take)?;
         }
         (OrderField::Id, true) => {
-            each_row(connection, sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(end)], take)?;
+            file.each_row(sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(end)], take)?;
         }
         (_, false) => {
             let position = params![key.0, created_at.unwrap_or(i64::MIN), id.unwrap_or(start)];
-            each_row(connection, sql::LIST_TASKS_BY_CREATION_ASCENDING, position, take)?;
+            file.each_row(sql::LIST_TASKS_BY_CREATION_ASCENDING, position, take)?;
         }
         (_, true) => {
             let position = params![key.0, created_at.unwrap_or(i64::MAX), id.unwrap_or(end)];
-            each_row(connection, sql::LIST_TASKS_BY_CREATION_DESCENDING, position, take)?;
+            file.each_row(sql::LIST_TASKS_BY_CREATION_DESCENDING, position, take)?;
         }
     }
     Ok(page.finish(more))
 }
 
 fn list_by_looking_at_all(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     key: QueueKey,
     query: &TaskQuery,
@@ -125,12 +126,13 @@ fn list_by_looking_at_all(
     mut page: TaskPage,
 ) -> Read<WrittenTasks> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(connection, key, &query.selection, |row| {
+    each_selected(file, key, &query.selection, |row| {
         first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
         Ok(GO_ON)
     })?;
-    let mut statement = connection.prepare_cached(sql::LOAD_TASK)?;
+    let mut statement = file.connection.prepare_cached(sql::LOAD_TASK)?;
     for task in first.into_sorted() {
+        file.pause()?;
         if !statement.query_row([task.0], |row| Ok(page.takes(&rows::view(row, queue)?)))? {
             return Ok(page.finish(true));
         }
@@ -140,22 +142,15 @@ fn list_by_looking_at_all(
 
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
 fn each_selected(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: QueueKey,
     selection: &TaskSelection,
     mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<Go>,
-) -> rusqlite::Result<()> {
+) -> Read<()> {
     let reads = selection.filter.as_ref().map(|filter| filter.reads());
     let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
-    let statement = all_tasks_statement(connection, queue, heavy)?;
-    each_row(
-        connection,
-        statement,
-        [queue.0],
-        |row| {
-            if selection.matches(&RowFields(row)) { read(row) } else { Ok(GO_ON) }
-        },
-    )
+    let statement = all_tasks_statement(file.connection, queue, heavy)?;
+    file.each_row(statement, [queue.0], |row| if selection.matches(&RowFields(row)) { read(row) } else { Ok(GO_ON) })
 }
 
 /// The cheapest way to look at every task of a queue: through the whole table if most of it is this queue's, else by the
@@ -176,13 +171,13 @@ pub(crate) fn all_tasks_statement(
 }
 
 /// How many tasks are selected.
-pub(crate) fn count_tasks(connection: &Connection, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
-    let key = existing_queue(connection, queue)?;
+pub(crate) fn count_tasks(file: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
+    let key = existing_queue(file, queue)?;
     let mut count = 0;
     if selection.is_by_status_only() {
-        each_tally(connection, key, selection, |line| count += line.tasks)?;
+        each_tally(file, key, selection, |line| count += line.tasks)?;
     } else {
-        each_selected(connection, key, selection, |_| {
+        each_selected(file, key, selection, |_| {
             count += 1;
             Ok(GO_ON)
         })?;
@@ -191,16 +186,16 @@ pub(crate) fn count_tasks(connection: &Connection, queue: &QueueName, selection:
 }
 
 /// One page of groups of tasks.
-pub(crate) fn group_tasks(connection: &Connection, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
-    let key = existing_queue(connection, queue)?;
+pub(crate) fn group_tasks(file: &Snapshot<'_>, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
+    let key = existing_queue(file, queue)?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
     if query.selection.is_by_status_only() {
-        each_tally(connection, key, &query.selection, |line| {
+        each_tally(file, key, &query.selection, |line| {
             let routes = taskqueue_core::definition::routes_of(&line.routes);
             groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
         })?;
     } else {
-        each_selected(connection, key, &query.selection, |row| {
+        each_selected(file, key, &query.selection, |row| {
             let routes = taskqueue_core::definition::routes_of(rows::routes_text(row)?);
             groups.add_tasks(&query.dimensions, routes, RowFields(row).status(), 1);
             Ok(GO_ON)
@@ -210,12 +205,12 @@ pub(crate) fn group_tasks(connection: &Connection, queue: &QueueName, query: &Ta
 }
 
 fn each_tally(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: QueueKey,
     selection: &TaskSelection,
     mut read: impl FnMut(rows::TallyRow),
-) -> rusqlite::Result<()> {
-    each_row(connection, sql::LIST_TALLY, [queue.0], |row| {
+) -> Read<()> {
+    file.each_row(sql::LIST_TALLY, [queue.0], |row| {
         let line = rows::tally(row)?;
         if selection.status.is_none_or(|status| status == line.status) {
             read(line);
@@ -226,15 +221,15 @@ fn each_tally(
 
 /// The current observations of a queue that a filter selects, by id.
 fn each_observation(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     key: QueueKey,
     now: Timestamp,
     (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
     mut read: impl FnMut(Observation) -> Go,
-) -> rusqlite::Result<()> {
+) -> Read<()> {
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
-    each_row(connection, sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
+    file.each_row(sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
         let observation = rows::observation(row, queue)?;
         let selected = filter.is_none_or(|filter| filter.matches(&observation));
         Ok(if selected { read(observation) } else { GO_ON })
@@ -243,15 +238,15 @@ fn each_observation(
 
 /// One page of observations.
 pub(crate) fn list_workers(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     query: &ObservationQuery,
     now: Timestamp,
 ) -> Read<Page<Observation>> {
-    let key = existing_queue(connection, queue)?;
+    let key = existing_queue(file, queue)?;
     let after = query.after.as_ref().map(|position| observation_position(position, key)).transpose()?;
     let mut items = Vec::new();
-    each_observation(connection, queue, key, now, (query.filter.as_ref(), after), |observation| {
+    each_observation(file, queue, key, now, (query.filter.as_ref(), after), |observation| {
         items.push(observation);
         if items.len() > usize::from(query.limit) { Go::Break(()) } else { GO_ON }
     })?;
@@ -260,14 +255,14 @@ pub(crate) fn list_workers(
 
 /// How many observations are selected.
 pub(crate) fn count_workers(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     filter: Option<&ObservationFilter>,
     now: Timestamp,
 ) -> Read<u64> {
-    let key = existing_queue(connection, queue)?;
+    let key = existing_queue(file, queue)?;
     let mut count = 0;
-    each_observation(connection, queue, key, now, (filter, None), |_| {
+    each_observation(file, queue, key, now, (filter, None), |_| {
         count += 1;
         GO_ON
     })?;
@@ -276,14 +271,14 @@ pub(crate) fn count_workers(
 
 /// One page of groups of observations.
 pub(crate) fn group_workers(
-    connection: &Connection,
+    file: &Snapshot<'_>,
     queue: &QueueName,
     query: &ObservationGroupQuery,
     now: Timestamp,
 ) -> Read<GroupPage> {
-    let key = existing_queue(connection, queue)?;
+    let key = existing_queue(file, queue)?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
-    each_observation(connection, queue, key, now, (query.selection.as_ref(), None), |observation| {
+    each_observation(file, queue, key, now, (query.selection.as_ref(), None), |observation| {
         groups.add_observation(&query.dimensions, &observation);
         GO_ON
     })?;
@@ -291,7 +286,7 @@ pub(crate) fn group_workers(
 }
 
 /// Asks the database something.
-pub(crate) fn check(connection: &Connection) -> Read<()> {
-    connection.prepare_cached(sql::CHECK)?.query_row([], |_| Ok(()))?;
+pub(crate) fn check(file: &Snapshot<'_>) -> Read<()> {
+    file.connection.prepare_cached(sql::CHECK)?.query_row([], |_| Ok(()))?;
     Ok(())
 }

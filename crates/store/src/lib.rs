@@ -9,6 +9,7 @@ pub mod command;
 pub mod conformance;
 mod error;
 pub mod execute;
+pub mod long_reads;
 pub mod model;
 pub mod page;
 mod store;

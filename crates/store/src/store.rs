@@ -58,6 +58,12 @@ pub trait Store: Send + Sync + 'static {
     /// of its own, and soon after one of another server.
     fn waiters(&self) -> &Arc<Waiters>;
 
+    /// How many reads are under way that may look at every task: none where no read takes long. A read that nobody waits
+    /// for any more ends soon.
+    fn long_reads_under_way(&self) -> usize {
+        0
+    }
+
     /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
     async fn check(&self) -> Result<Vec<String>, StoreError>;
 

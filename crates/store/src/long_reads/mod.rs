@@ -1,0 +1,97 @@
+//! Reads that may compute for long, on threads of their own: none of them runs on an async thread, and none keeps the
+//! others from their turn. Both backends run their long reads here; how they read is their own affair.
+//! See docs/decisions/0016.
+
+mod line;
+mod threads;
+mod turn;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::StoreError;
+use threads::Threads;
+pub use turn::{Caller, Ready, Stopped, Turn, Turns};
+
+/// How long a read may wait for a thread (decisions.md section 4).
+const PLACE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a read may take in all, so that no request takes more than 30 seconds.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// The threads of the long reads of a store. `R` is what each thread owns: its connection.
+pub struct LongReads<R: 'static> {
+    threads: Threads<R>,
+    turns: Arc<Turns>,
+    places: Arc<Semaphore>,
+    after: fn(&mut R),
+}
+
+impl<R: 'static> LongReads<R> {
+    /// At most `most` reads at a time, each on a thread that makes what it owns with `make`; `kept` threads stay when
+    /// there is nothing to do. `after` is called when the answer of a read has been given.
+    pub fn new(most: usize, kept: usize, make: impl Fn() -> R + Send + Sync + 'static, after: fn(&mut R)) -> Self {
+        let threads = Threads::new("long-reader", kept, make);
+        Self { threads, turns: Turns::of_this_machine(), places: Arc::new(Semaphore::new(most)), after }
+    }
+
+    /// Runs a read when there is a thread for it, and waits for what it gives. The read must call [`Turn::pause`] while it
+    /// computes. It is stopped when this future is dropped.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut R, &Arc<Turn>) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let end = Instant::now() + PATIENCE;
+        let place = match timeout(PLACE_PATIENCE, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(place) => place.map_err(|_| StoreError::Unavailable)?,
+            Err(_) => return Err(StoreError::Busy),
+        };
+        let (caller, ready) = self.turns.read(end.saturating_duration_since(Instant::now()));
+        let (answer, answered) = oneshot::channel();
+        let after = self.after;
+        let work = Box::new(move |own: &mut R| {
+            let _ = answer.send(ready.begin().map(|turn| read(own, &Arc::new(turn))));
+            after(own);
+        });
+        if !self.threads.run(work, place) {
+            return Err(StoreError::Unavailable);
+        }
+        let answered = timeout_at(end, answered).await;
+        drop(caller);
+        match answered {
+            Ok(Ok(answer)) => answer.map_err(StoreError::from),
+            // The thread panicked.
+            Ok(Err(_)) => Err(StoreError::Unavailable),
+            Err(_) => Err(StoreError::Busy),
+        }
+    }
+
+    /// How many reads are under way.
+    pub fn under_way(&self) -> usize {
+        self.turns.under_way()
+    }
+
+    /// Takes no more reads and stops those under way. Returns without waiting for them.
+    pub fn stop(&self) {
+        self.places.close();
+        self.turns.close();
+        self.threads.stop();
+    }
+
+    /// The same, and returns when every thread has let go of what it owned.
+    pub fn close(&self) {
+        self.stop();
+        self.threads.join();
+    }
+}
+
+impl<R: 'static> Drop for LongReads<R> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests;
