@@ -7,6 +7,7 @@ mod dialect;
 mod durability;
 mod failure;
 mod hints;
+mod long_reader;
 mod looks;
 mod migrate;
 mod notice;
@@ -21,6 +22,7 @@ mod readers;
 mod reads;
 mod rows;
 mod settle;
+mod snapshot;
 mod statements;
 mod threads;
 mod tls;
@@ -69,6 +71,7 @@ use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::query::Schema;
 use crate::readers::{Lane, Readers};
+use crate::snapshot::Snapshot;
 use crate::threads::Threads;
 pub use crate::transfer::PostgresTransfer;
 use crate::vacuum::Dead;
@@ -196,67 +199,87 @@ impl Store for PostgresStore {
         query: TaskQuery,
         write: WriteTask,
     ) -> Result<WrittenTasks, StoreError> {
-        let input = (queue, query, write);
-        let read = self.readers.read(Lane::Long, "listing tasks", &input, |session, (queue, query, write)| {
-            reads::list_tasks(session, queue, query, *write).boxed()
+        if query.is_plain() {
+            let input = (queue, query, write);
+            let read = self.readers.read(Lane::Page, "listing tasks", &input, |session, (queue, query, write)| {
+                async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, *write).await }.boxed()
+            });
+            return read.await;
+        }
+        let input = (queue.clone(), query, write);
+        let read = self.readers.read_long("listing tasks", input, |snapshot, (queue, query, write)| {
+            reads::list_tasks(snapshot, queue, query, *write).boxed()
         });
         read.await
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
-        let input = (queue, selection);
-        if input.1.is_by_status_only() {
-            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, selection)| {
-                reads::count_tally(session, queue, selection.status).boxed()
+        if selection.is_by_status_only() {
+            let input = (queue, selection.status);
+            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, status)| {
+                reads::count_tally(session, queue, *status).boxed()
             });
             return read.await;
         }
-        let read = self.readers.read(Lane::Long, "counting tasks", &input, |session, (queue, selection)| {
-            reads::count_tasks(session, queue, selection).boxed()
+        let input = (queue.clone(), selection);
+        let read = self.readers.read_long("counting tasks", input, |snapshot, (queue, selection)| {
+            reads::count_tasks(snapshot, queue, selection).boxed()
         });
         read.await
     }
 
     async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        let input = (queue, query);
-        if input.1.selection.is_by_status_only() {
+        if query.selection.is_by_status_only() {
+            let input = (queue, query);
             let read = self.readers.read(Lane::Short, "grouping tasks", &input, |session, (queue, query)| {
                 reads::group_tally(session, queue, query).boxed()
             });
             return read.await;
         }
-        let read = self.readers.read(Lane::Long, "grouping tasks", &input, |session, (queue, query)| {
-            reads::group_tasks(session, queue, query).boxed()
+        let input = (queue.clone(), query);
+        let read = self.readers.read_long("grouping tasks", input, |snapshot, (queue, query)| {
+            reads::group_tasks(snapshot, queue, query).boxed()
         });
         read.await
     }
 
     async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {
-        let input = (queue, query, self.now());
-        let read = self.readers.read(Lane::Long, "listing observations", &input, |session, (queue, query, now)| {
-            reads::list_workers(session, queue, query, *now).boxed()
+        if query.filter.is_none() {
+            let input = (queue, query, self.now());
+            let read = self.readers.read(Lane::Page, "listing observations", &input, |session, (queue, query, now)| {
+                async move { reads::list_workers(&Snapshot::bounded(session), queue, query, *now).await }.boxed()
+            });
+            return read.await;
+        }
+        let input = (queue.clone(), query, self.now());
+        let read = self.readers.read_long("listing observations", input, |snapshot, (queue, query, now)| {
+            reads::list_workers(snapshot, queue, query, *now).boxed()
         });
         read.await
     }
 
     async fn count_workers(&self, queue: &QueueName, filter: Option<ObservationFilter>) -> Result<u64, StoreError> {
-        let input = (queue, filter, self.now());
-        let read = self.readers.read(Lane::Long, "counting observations", &input, |session, (queue, filter, now)| {
-            reads::count_workers(session, queue, filter.as_ref(), *now).boxed()
+        let input = (queue.clone(), filter, self.now());
+        let read = self.readers.read_long("counting observations", input, |snapshot, (queue, filter, now)| {
+            reads::count_workers(snapshot, queue, filter.as_ref(), *now).boxed()
         });
         read.await
     }
 
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
-        let input = (queue, query, self.now());
-        let read = self.readers.read(Lane::Long, "grouping observations", &input, |session, (queue, query, now)| {
-            reads::group_workers(session, queue, query, *now).boxed()
+        let input = (queue.clone(), query, self.now());
+        let read = self.readers.read_long("grouping observations", input, |snapshot, (queue, query, now)| {
+            reads::group_workers(snapshot, queue, query, *now).boxed()
         });
         read.await
     }
 
     fn waiters(&self) -> &Arc<Waiters> {
         &self.hints.waiters
+    }
+
+    fn long_reads_under_way(&self) -> usize {
+        self.readers.long_reads_under_way()
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

@@ -1,6 +1,6 @@
-//! The readers: a small pool of connections, made when they are needed. Short reads and long ones have lanes of their own:
-//! a look at a million tasks never makes a `get` wait. A read that lost its connection is done again on a new one, and a
-//! read that nobody waits for any more is stopped on the server too.
+//! The readers of what costs little: a small pool of connections, made when they are needed, on the async threads. A read
+//! that lost its connection is done again on a new one, and a read that nobody waits for any more is stopped on the
+//! server too. Reads that may look at every task have connections and threads of their own (`long_reader.rs`).
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,35 +14,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_postgres::{CancelToken, Error};
 
+use taskqueue_store::long_reads::{LongReads, Stopped};
+
 use crate::failure::{Cause, cause, failed, said};
+use crate::long_reader::{LongReader, LongWork};
 use crate::open::Connector;
 use crate::query::Session;
 use crate::rows::Damaged;
+use crate::snapshot::Snapshot;
 
-/// Connections at most. The database decides how many it really runs at a time; more would only wait there.
-const CONNECTIONS: usize = 8;
-/// How many of them may serve long reads at a time.
-const LONG: usize = CONNECTIONS - 2;
-/// How long a read may wait for a connection (decisions.md section 4), and how long a short one may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a long read may take; no request takes more than 30 seconds in all.
-const LONG_PATIENCE: Duration = Duration::from_secs(25);
-/// How long after a request to stop a read another one is sent.
-const CANCEL_AGAIN: Duration = Duration::from_millis(200);
+/// Connections of the pool at most. The database decides how many it really runs at a time; more would only wait there.
+const CONNECTIONS: usize = 6;
+/// How many of them may serve pages at a time.
+const PAGES: usize = CONNECTIONS - 2;
+/// Reads at most that may take long, each with a thread and a connection. One costs this process about 1 MiB, and while
+/// it looks at large tasks some MiB more: a few rows that have arrived.
+pub(crate) const LONG_READS: usize = 12;
+/// How many of their threads and connections stay when there is nothing to do.
+const LONG_KEPT: usize = 2;
+/// How long a read may wait for a connection of the pool (decisions.md section 4), and how long it may take there.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long after a request to stop a read another one is sent: one that overtakes the statement stops nothing.
+pub(crate) const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Begins a snapshot. Its settings end with it, because a pooler may give the connection to others in between. Filters
 /// are looked at once, so compiling them costs more than it gains.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL statement_timeout = '25s'; SET LOCAL lock_timeout = '4s'; SET LOCAL jit = off";
-const END: &str = "COMMIT";
+/// Ends a snapshot.
+pub(crate) const END: &str = "COMMIT";
 
 /// How long a read takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// One statement about a few rows by key. It sees one moment without a transaction.
     Short,
-    /// A page, or a look at every task. It runs in a snapshot, which it begins with [`in_snapshot`].
-    Long,
+    /// A page that begins at a place of an index and takes every row. It runs in a snapshot, which it begins with
+    /// [`in_snapshot`].
+    Page,
 }
 
 /// Where connections come from.
@@ -70,6 +79,8 @@ impl Source for Connector {
 pub(crate) enum ReadError {
     /// A rule says no.
     Refused(StoreError),
+    /// It was not to go on.
+    Stopped(Stopped),
     /// The database failed.
     Failed(Error),
     /// The database holds what this service did not write.
@@ -79,6 +90,35 @@ pub(crate) enum ReadError {
 impl From<StoreError> for ReadError {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl From<Stopped> for ReadError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
+impl ReadError {
+    /// What the caller may know; the rest is logged.
+    pub(crate) fn told(self, doing: &'static str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Stopped(stopped) => stopped.into(),
+            Self::Failed(error) => failed(doing, &error),
+            Self::Damaged(damaged) => damaged.into(),
+        }
+    }
+
+    /// Whether the read may go well on a new connection. Connections that idled may have died unnoticed; a new one has
+    /// not, and has prepared nothing that is lost.
+    pub(crate) fn is_worth_another_try(&self, doing: &'static str) -> bool {
+        let Self::Failed(error) = self else { return false };
+        // Of a statement that a pooler forgot, whoever noticed it has told (`query.rs`).
+        if cause(error) == Cause::Lost {
+            tracing::warn!(doing, error = said(error), "a connection was lost; reading again on a new one");
+        }
+        matches!(cause(error), Cause::Lost | Cause::Unprepared)
     }
 }
 
@@ -94,7 +134,7 @@ impl From<Damaged> for ReadError {
     }
 }
 
-/// Begins the snapshot of a long read together with its first statement, in one round trip. [`Readers`] ends it.
+/// Begins the snapshot of a read together with its first statement, in one round trip. [`Readers`] ends it.
 pub(crate) async fn in_snapshot<T>(
     session: &Session,
     first: impl Future<Output = Result<T, Error>>,
@@ -103,12 +143,13 @@ pub(crate) async fn in_snapshot<T>(
     begun.and(first)
 }
 
-/// The pool.
+/// The pool, and the readers of the long reads beside it.
 pub(crate) struct Readers {
     shared: Arc<Shared>,
     any: Arc<Semaphore>,
-    long: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
     closed: watch::Sender<bool>,
+    long: LongReads<LongReader>,
 }
 
 struct Shared {
@@ -120,24 +161,44 @@ struct Shared {
 /// The right to use a connection.
 struct Turn {
     _any: OwnedSemaphorePermit,
-    _long: Option<OwnedSemaphorePermit>,
+    _page: Option<OwnedSemaphorePermit>,
 }
 
 impl Readers {
     /// A pool without connections.
     pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        let own = Arc::clone(&source);
+        let make = move || LongReader::new(Arc::clone(&own));
         Self {
             shared: Arc::new(Shared { source, idle: Mutex::new(Some(Vec::new())) }),
             any: Arc::new(Semaphore::new(CONNECTIONS)),
-            long: Arc::new(Semaphore::new(LONG)),
+            pages: Arc::new(Semaphore::new(PAGES)),
             closed: watch::Sender::new(false),
+            long: LongReads::new(LONG_READS, LONG_KEPT, make, LongReader::after),
         }
+    }
+
+    /// How many reads that may take long are under way.
+    pub(crate) fn long_reads_under_way(&self) -> usize {
+        self.long.under_way()
+    }
+
+    /// Runs a read that may look at every task, on a thread and a connection of its own, if need be twice: `read` must not
+    /// do anything but read.
+    pub(crate) async fn read_long<I: Send + Sync + 'static, T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        input: I,
+        read: for<'a> fn(&'a Snapshot<'a>, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+    ) -> Result<T, StoreError> {
+        self.long.run(move |reader, turn| reader.read(turn, &LongWork { doing, input, read })).await?
     }
 
     /// Takes no more reads, cuts off those under way and closes the connections.
     pub(crate) fn close(&self) {
         self.any.close();
-        self.long.close();
+        self.pages.close();
+        self.long.stop();
         self.closed.send_replace(true);
         drop(self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -151,9 +212,8 @@ impl Readers {
         read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
     ) -> Result<T, StoreError> {
         let turn = Arc::new(self.turn(lane).await?);
-        let patience = if lane == Lane::Short { PATIENCE } else { LONG_PATIENCE };
         let mut closed = self.closed.subscribe();
-        let work = pin!(timeout(patience, self.attempts(lane, doing, &turn, input, read)));
+        let work = pin!(timeout(PATIENCE, self.attempts(lane, doing, &turn, input, read)));
         match select(work, pin!(closed.wait_for(|closed| *closed))).await {
             Either::Left((Ok(answer), _)) => answer,
             Either::Left((Err(_), _)) => {
@@ -166,11 +226,11 @@ impl Readers {
 
     async fn turn(&self, lane: Lane) -> Result<Turn, StoreError> {
         let turn = async {
-            let long = match lane {
+            let page = match lane {
                 Lane::Short => None,
-                Lane::Long => Some(Arc::clone(&self.long).acquire_owned().await?),
+                Lane::Page => Some(Arc::clone(&self.pages).acquire_owned().await?),
             };
-            Ok(Turn { _any: Arc::clone(&self.any).acquire_owned().await?, _long: long })
+            Ok(Turn { _any: Arc::clone(&self.any).acquire_owned().await?, _page: page })
         };
         match timeout(PATIENCE, turn).await {
             Ok(turn) => turn.map_err(|_: tokio::sync::AcquireError| StoreError::Unavailable),
@@ -191,22 +251,13 @@ impl Readers {
             None => self.shared.source.connect().await?,
         };
         let answer = match self.lease(session, turn).run(lane, input, read).await {
-            // Connections that idled may have died unnoticed; a new one has not, and has prepared nothing that is lost.
-            Err(ReadError::Failed(error)) if matches!(cause(&error), Cause::Lost | Cause::Unprepared) => {
-                // Of a statement that a pooler forgot, whoever noticed it has told (`query.rs`).
-                if cause(&error) == Cause::Lost {
-                    tracing::warn!(doing, error = said(&error), "a connection was lost; reading again on a new one");
-                }
+            Err(error) if error.is_worth_another_try(doing) => {
                 let session = self.shared.source.connect().await?;
                 self.lease(session, turn).run(lane, input, read).await
             }
             answer => answer,
         };
-        answer.map_err(|error| match error {
-            ReadError::Refused(error) => error,
-            ReadError::Failed(error) => failed(doing, &error),
-            ReadError::Damaged(damaged) => damaged.into(),
-        })
+        answer.map_err(|error| error.told(doing))
     }
 
     fn lease(&self, session: Session, turn: &Arc<Turn>) -> Lease {
@@ -250,18 +301,18 @@ impl Lease {
             Ok(_) | Err(ReadError::Refused(_)) => self.give_back(lane),
             Err(ReadError::Failed(_)) => self.give_up(),
             // Rows may still be coming.
-            Err(ReadError::Damaged(_)) => drop(self),
+            Err(ReadError::Damaged(_) | ReadError::Stopped(_)) => drop(self),
         }
         answer
     }
 
-    /// The read ended in order. The snapshot of a long one is ended while its caller has the answer already.
+    /// The read ended in order. The snapshot of a page is ended while its caller has the answer already.
     fn give_back(mut self, lane: Lane) {
         let Some(session) = self.session.take() else { return };
         let (shared, turn) = (Arc::clone(&self.shared), Arc::clone(&self.turn));
         match lane {
             Lane::Short => shared.keep(session),
-            Lane::Long => drop(tokio::spawn(async move {
+            Lane::Page => drop(tokio::spawn(async move {
                 if session.say(END).await.is_ok() {
                     shared.keep(session);
                 }

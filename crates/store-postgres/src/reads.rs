@@ -1,7 +1,8 @@
 //! The reads: lists, counts and groups, each of one moment. The database narrows (`dialect.rs`), and where it cannot do so
 //! exactly, the one evaluator of `core` decides row by row: there is no second meaning of a filter in SQL.
 
-use futures_util::TryStreamExt;
+use std::pin::Pin;
+
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
@@ -24,6 +25,7 @@ use crate::operand::Bound;
 use crate::query::{Param, Session, Sql};
 use crate::readers::{ReadError, in_snapshot};
 use crate::rows::{self, RowFields};
+use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::{durability, order};
 
@@ -47,9 +49,14 @@ async fn existing_queue(session: &Session, name: &QueueName) -> Read<QueueKey> {
 }
 
 /// The rows of a composed statement: `fixed` are the parameters of its file, the condition's follow.
-async fn stream(session: &Session, text: &str, fixed: Vec<Param<'_>>, condition: &Condition) -> Read<RowStream> {
+async fn stream(
+    session: &Session,
+    text: &str,
+    fixed: Vec<Param<'_>>,
+    condition: &Condition,
+) -> Read<Pin<Box<RowStream>>> {
     let params: Vec<Param<'_>> = fixed.into_iter().chain(condition.bound.iter().map(Bound::param)).collect();
-    Ok(session.stream(text, &params).await?)
+    Ok(Box::pin(session.stream(text, &params).await?))
 }
 
 /// The number of the first parameter behind those of a file.
@@ -75,24 +82,24 @@ pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -
 
 /// One page of tasks.
 pub(crate) async fn list_tasks(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     queue: &QueueName,
     query: &TaskQuery,
     write: WriteTask,
 ) -> Read<WrittenTasks> {
-    let key = existing_queue(session, queue).await?;
+    let key = existing_queue(snapshot.session, queue).await?;
     let mut after = query.after.clone().map(|position| task_position(position, key)).transpose()?;
     let mut condition = dialect::condition(&query.selection, behind(&sql::LIST_TASKS));
     if !condition.exact && !order::is_indexed(query.order.field) {
         // Going on from chunk to chunk would sort all tasks for each of them.
-        let keys = first_keys(session, key, query, after.clone()).await?;
+        let keys = first_keys(snapshot, key, query, after.clone()).await?;
         condition = dialect::among(keys, behind(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, write);
     let mut wanted = usize::from(query.limit) + 1;
     loop {
         let chunk = Chunk { queue, key, query, condition: &condition, wanted };
-        match fill(session, &mut page, chunk, after).await? {
+        match fill(snapshot, &mut page, chunk, after).await? {
             Filled::Page => return Ok(page.finish(true)),
             Filled::Everything => return Ok(page.finish(false)),
             Filled::Until(position) => after = Some(position),
@@ -121,7 +128,12 @@ enum Filled {
     Until(TaskPosition),
 }
 
-async fn fill(session: &Session, page: &mut TaskPage, chunk: Chunk<'_>, after: Option<TaskPosition>) -> Read<Filled> {
+async fn fill(
+    snapshot: &Snapshot<'_>,
+    page: &mut TaskPage,
+    chunk: Chunk<'_>,
+    after: Option<TaskPosition>,
+) -> Read<Filled> {
     let Chunk { queue, key, query, condition, wanted } = chunk;
     let condition = match &after {
         None => condition.clone(),
@@ -131,9 +143,9 @@ async fn fill(session: &Session, page: &mut TaskPage, chunk: Chunk<'_>, after: O
     let text = order::with_order(sql::LIST_TASKS.text, &condition.text, query.order);
     let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(query.max_bytes));
     let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
-    let mut found = Box::pin(stream(session, &text, fixed, &condition).await?);
+    let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
     let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
-    while let Some(row) = found.try_next().await? {
+    while let Some(row) = snapshot.next(&mut found).await? {
         seen += 1;
         bytes += rows::bytes(&row)?;
         // What comes behind a full page is little; it is read to its end because the connection is used again.
@@ -160,13 +172,13 @@ fn as_int(number: usize) -> i64 {
 
 /// The keys of the tasks of a page and of one more, by looking at every task once.
 async fn first_keys(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     key: QueueKey,
     query: &TaskQuery,
     after: Option<TaskPosition>,
 ) -> Read<Vec<i64>> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(session, key, &query.selection, |row| {
+    each_selected(snapshot, key, &query.selection, |row| {
         first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
         Ok(())
     })
@@ -176,7 +188,7 @@ async fn first_keys(
 
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
 async fn each_selected(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     key: QueueKey,
     selection: &TaskSelection,
     mut read: impl FnMut(&Row) -> Read<()>,
@@ -186,8 +198,8 @@ async fn each_selected(
     let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
     let fixed: Vec<Param<'_>> =
         vec![(&key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
-    let mut found = Box::pin(stream(session, &text, fixed, &condition).await?);
-    while let Some(row) = found.try_next().await? {
+    let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
+    while let Some(row) = snapshot.next(&mut found).await? {
         if selection.matches(&RowFields::new(&row)) {
             read(&row)?;
         }
@@ -202,18 +214,18 @@ pub(crate) async fn count_tally(session: &Session, queue: &QueueName, status: Op
 }
 
 /// How many tasks are selected, by looking at them.
-pub(crate) async fn count_tasks(session: &Session, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
-    let key = existing_queue(session, queue).await?;
+pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
+    let key = existing_queue(snapshot.session, queue).await?;
     let condition = dialect::condition(selection, behind(&sql::COUNT_TASKS));
     let mut count = 0;
     if condition.exact {
         let text = order::with_condition(sql::COUNT_TASKS.text, &condition.text);
-        let mut found = Box::pin(stream(session, &text, vec![(&key.0, Type::INT8)], &condition).await?);
-        while let Some(row) = found.try_next().await? {
+        let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
+        while let Some(row) = snapshot.next(&mut found).await? {
             count = rows::count(&row, 0)?;
         }
     } else {
-        each_selected(session, key, selection, |_| {
+        each_selected(snapshot, key, selection, |_| {
             count += 1;
             Ok(())
         })
@@ -242,20 +254,20 @@ fn add_line(groups: &mut Groups, query: &TaskGroupQuery, line: &rows::TallyRow<'
 }
 
 /// One page of groups of tasks, by looking at them.
-pub(crate) async fn group_tasks(session: &Session, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
-    let key = existing_queue(session, queue).await?;
+pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
+    let key = existing_queue(snapshot.session, queue).await?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
     let condition = dialect::condition(&query.selection, behind(&sql::GROUP_TASKS));
     if condition.exact {
         let text = order::with_condition(sql::GROUP_TASKS.text, &condition.text);
-        let mut found = Box::pin(stream(session, &text, vec![(&key.0, Type::INT8)], &condition).await?);
-        while let Some(row) = found.try_next().await? {
+        let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
+        while let Some(row) = snapshot.next(&mut found).await? {
             add_line(&mut groups, query, &rows::tally(&row, 0)?);
         }
     } else {
-        each_selected(session, key, &query.selection, |row| {
+        each_selected(snapshot, key, &query.selection, |row| {
             let fields = RowFields::new(row);
-            let line = rows::TallyRow { routes: fields.routes(), status: fields.status(), tasks: 1 };
+            let line = rows::TallyRow { routes: fields.routes_text(), status: fields.status(), tasks: 1 };
             add_line(&mut groups, query, &line);
             Ok(())
         })
@@ -280,7 +292,7 @@ async fn moment<'a>(session: &Session, queue: &'a QueueName, now: Option<Timesta
 
 /// The current observations of a queue that a filter selects, by id, `wanted` at most.
 async fn each_observation(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     Moment { queue, key, now }: &Moment<'_>,
     (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
     mut wanted: usize,
@@ -291,8 +303,10 @@ async fn each_observation(
         let limit = usize::from(PAGE_LIMIT_MAX) + 1;
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&key.0, &now.as_micros(), &after, &as_int(limit)];
-        let found = session.query(&sql::LIST_OBSERVATIONS, &params).await?;
+        snapshot.release();
+        let found = snapshot.session.query(&sql::LIST_OBSERVATIONS, &params).await?;
         for row in &found {
+            snapshot.pause()?;
             let observation = rows::observation(row, queue)?;
             after = observation.id.to_string();
             if filter.is_none_or(|filter| filter.matches(&observation)) {
@@ -311,41 +325,41 @@ async fn each_observation(
 
 /// One page of observations.
 pub(crate) async fn list_workers(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     queue: &QueueName,
     query: &ObservationQuery,
     now: Option<Timestamp>,
 ) -> Read<Page<Observation>> {
-    let moment = moment(session, queue, now).await?;
+    let moment = moment(snapshot.session, queue, now).await?;
     let after = query.after.as_ref().map(|position| observation_position(position, moment.key)).transpose()?;
     let (mut items, wanted) = (Vec::new(), usize::from(query.limit) + 1);
-    each_observation(session, &moment, (query.filter.as_ref(), after), wanted, |one| items.push(one)).await?;
+    each_observation(snapshot, &moment, (query.filter.as_ref(), after), wanted, |one| items.push(one)).await?;
     Ok(page_of_observations(items.into_iter(), query.limit, moment.key))
 }
 
 /// How many observations are selected.
 pub(crate) async fn count_workers(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     queue: &QueueName,
     filter: Option<&ObservationFilter>,
     now: Option<Timestamp>,
 ) -> Read<u64> {
-    let moment = moment(session, queue, now).await?;
+    let moment = moment(snapshot.session, queue, now).await?;
     let mut count = 0;
-    each_observation(session, &moment, (filter, None), usize::MAX, |_| count += 1).await?;
+    each_observation(snapshot, &moment, (filter, None), usize::MAX, |_| count += 1).await?;
     Ok(count)
 }
 
 /// One page of groups of observations.
 pub(crate) async fn group_workers(
-    session: &Session,
+    snapshot: &Snapshot<'_>,
     queue: &QueueName,
     query: &ObservationGroupQuery,
     now: Option<Timestamp>,
 ) -> Read<GroupPage> {
-    let moment = moment(session, queue, now).await?;
+    let moment = moment(snapshot.session, queue, now).await?;
     let mut groups = Groups::new(query.limit, group_position(query, moment.key)?);
-    each_observation(session, &moment, (query.selection.as_ref(), None), usize::MAX, |one| {
+    each_observation(snapshot, &moment, (query.selection.as_ref(), None), usize::MAX, |one| {
         groups.add_observation(&query.dimensions, &one);
     })
     .await?;

@@ -36,8 +36,8 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
 }
 
 async fn list(readers: &Readers, query: &TaskQuery) -> Page<Task> {
-    let read = readers.read(Lane::Long, "listing", query, |session, query| {
-        async { reads::list_tasks(session, &queue("q"), query, listed::write).await }.boxed()
+    let read = readers.read_long("listing", query.clone(), |snapshot, query| {
+        async { reads::list_tasks(snapshot, &queue("q"), query, listed::write).await }.boxed()
     });
     listed::read(read.await.unwrap(), &queue("q"))
 }
@@ -90,12 +90,12 @@ async fn count_and_group(readers: &Readers, tasks: &[Task], selection: TaskSelec
         groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
     }
     let expected = groups.into_page(QUEUE_KEY);
-    let grouped = readers.read(Lane::Long, "grouping", &query, |session, query| {
-        async { reads::group_tasks(session, &queue("q"), query).await }.boxed()
+    let grouped = readers.read_long("grouping", query.clone(), |snapshot, query| {
+        async { reads::group_tasks(snapshot, &queue("q"), query).await }.boxed()
     });
     assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
-    let counted = readers.read(Lane::Long, "counting", &query, |session, query| {
-        async { reads::count_tasks(session, &queue("q"), &query.selection).await }.boxed()
+    let counted = readers.read_long("counting", query.clone(), |snapshot, query| {
+        async { reads::count_tasks(snapshot, &queue("q"), &query.selection).await }.boxed()
     });
     assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
     if query.selection.is_by_status_only() {
@@ -182,12 +182,12 @@ async fn observations_count_until_the_time_of_the_service_or_of_the_caller() {
     let seen = async |now: Option<Timestamp>| {
         let query = ObservationQuery { filter: Some(observation_filter("route == 'a'")), limit: 2, after: None };
         let asked = (query, now);
-        let read = readers.read(Lane::Long, "listing", &asked, |session, (query, now)| {
-            async { reads::list_workers(session, &queue("q"), query, *now).await }.boxed()
+        let read = readers.read_long("listing", asked.clone(), |snapshot, (query, now)| {
+            async { reads::list_workers(snapshot, &queue("q"), query, *now).await }.boxed()
         });
         let page = read.await.unwrap();
-        let read = readers.read(Lane::Long, "counting", &now, |session, now| {
-            async { reads::count_workers(session, &queue("q"), None, *now).await }.boxed()
+        let read = readers.read_long("counting", now, |snapshot, now| {
+            async { reads::count_workers(snapshot, &queue("q"), None, *now).await }.boxed()
         });
         (page.items.len(), page.next.is_some(), read.await.unwrap())
     };
@@ -207,8 +207,8 @@ async fn more_observations_than_a_page_are_all_counted() {
         FROM generate_series(1, 2500) AS n"
     ));
     let readers = readers(&database);
-    let read = readers.read(Lane::Long, "counting", &(), |session, ()| {
-        async { reads::count_workers(session, &queue("q"), None, Some(Timestamp::from_micros(1))).await }.boxed()
+    let read = readers.read_long("counting", (), |snapshot, ()| {
+        async { reads::count_workers(snapshot, &queue("q"), None, Some(Timestamp::from_micros(1))).await }.boxed()
     });
     assert_eq!(read.await, Ok(2_500));
 }
@@ -224,8 +224,8 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
         after: None,
         max_bytes: PAGE_BYTES,
     };
-    let read = readers.read(Lane::Long, "listing", &query, |session, query| {
-        async { reads::list_tasks(session, &queue("q"), query, listed::write).await }.boxed()
+    let read = readers.read_long("listing", query.clone(), |snapshot, query| {
+        async { reads::list_tasks(snapshot, &queue("q"), query, listed::write).await }.boxed()
     });
     assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {

@@ -1,0 +1,139 @@
+//! A reader of reads that may look at every task: a thread with a connection, which it drives itself, so that neither the
+//! rows that arrive nor what is computed from them takes an async thread of the server. Rows stay at the database while
+//! the read waits for its turn.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, Either, select};
+use taskqueue_store::StoreError;
+use taskqueue_store::long_reads::{Stopped, Turn};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
+
+use crate::query::Session;
+use crate::readers::{CANCEL_AGAIN, END, PATIENCE, ReadError, Source};
+use crate::snapshot::Snapshot;
+
+/// A read: what it is called, what it is about, and how it is done.
+pub(crate) struct LongWork<I, T> {
+    pub(crate) doing: &'static str,
+    pub(crate) input: I,
+    pub(crate) read: for<'a> fn(&'a Snapshot<'a>, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
+}
+
+/// What a thread of the long reads owns.
+pub(crate) struct LongReader {
+    source: Arc<dyn Source>,
+    /// Drives the connection while a read waits for it, and only then. Made by the first read.
+    runtime: Option<Runtime>,
+    session: Option<Session>,
+    /// Whether the last read has left its snapshot open.
+    open: bool,
+}
+
+/// How a try ended, and whether its connection is of use.
+enum Tried<T> {
+    /// In order: the snapshot is to be ended.
+    Done(Session, Result<T, ReadError>),
+    /// The connection failed.
+    Lost(ReadError),
+    /// In the middle of the rows.
+    CutOff(Session, ReadError),
+}
+
+impl LongReader {
+    /// Without a connection.
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, runtime: None, session: None, open: false }
+    }
+
+    /// Does a read.
+    pub(crate) fn read<I, T>(&mut self, turn: &Turn, work: &LongWork<I, T>) -> Result<T, StoreError> {
+        // Connecting and asking is no computing.
+        turn.release();
+        let runtime = match self.runtime.take().map_or_else(|| Builder::new_current_thread().enable_all().build(), Ok) {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::error!(%error, "a thread that reads could not start");
+                return Err(StoreError::Unavailable);
+            }
+        };
+        let answer = runtime.block_on(self.tries(turn, work));
+        turn.release();
+        self.runtime = Some(runtime);
+        answer.map_err(|error| error.told(work.doing))
+    }
+
+    async fn tries<I, T>(&mut self, turn: &Turn, work: &LongWork<I, T>) -> Result<T, ReadError> {
+        let kept = self.session.take().filter(|session| !session.is_closed());
+        let first = self.once(kept, turn, work).await;
+        match first {
+            Err(error) if error.is_worth_another_try(work.doing) => self.once(None, turn, work).await,
+            answer => answer,
+        }
+    }
+
+    /// One try, on the connection that was kept or on a new one.
+    async fn once<I, T>(&mut self, kept: Option<Session>, turn: &Turn, work: &LongWork<I, T>) -> Result<T, ReadError> {
+        let session = match kept {
+            Some(session) => session,
+            None => until_stopped(turn, self.source.connect()).await??,
+        };
+        match attempt(session, turn, work).await {
+            Tried::Done(session, answer) => {
+                (self.session, self.open) = (Some(session), true);
+                answer
+            }
+            Tried::Lost(error) => Err(error),
+            Tried::CutOff(session, error) => {
+                turn.release();
+                self.cancel(session).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Stops what a connection is doing on the server, and gives the connection up.
+    async fn cancel(&self, session: Session) {
+        let cancel = || self.source.cancel(session.client().cancel_token());
+        let (first, second) = (cancel(), cancel());
+        first.await;
+        sleep(CANCEL_AGAIN).await;
+        second.await;
+    }
+
+    /// Ends the snapshot of the last read, whose caller has its answer already.
+    pub(crate) fn after(&mut self) {
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
+        let (Some(runtime), Some(session)) = (&self.runtime, self.session.take()) else { return };
+        let ended = runtime.block_on(async { timeout(PATIENCE, session.say(END)).await });
+        self.session = Some(session).filter(|_| matches!(ended, Ok(Ok(()))));
+    }
+}
+
+async fn attempt<I, T>(session: Session, turn: &Turn, work: &LongWork<I, T>) -> Tried<T> {
+    let answer = {
+        let snapshot = Snapshot::long(&session, turn);
+        until_stopped(turn, (work.read)(&snapshot, &work.input)).await
+    };
+    match answer {
+        Ok(answer @ (Ok(_) | Err(ReadError::Refused(_)))) => Tried::Done(session, answer),
+        // Nothing is running, but who knows what the connection is good for.
+        Ok(Err(error @ ReadError::Failed(_))) => Tried::Lost(error),
+        Ok(Err(error @ (ReadError::Damaged(_) | ReadError::Stopped(_)))) => Tried::CutOff(session, error),
+        Err(stopped) => Tried::CutOff(session, stopped.into()),
+    }
+}
+
+/// Waits for something as long as the read may go on.
+async fn until_stopped<T>(turn: &Turn, work: impl Future<Output = T>) -> Result<T, Stopped> {
+    let work = pin!(timeout(turn.time_left(), work));
+    match select(work, pin!(turn.interrupted())).await {
+        Either::Left((Ok(done), _)) => Ok(done),
+        Either::Left((Err(_), _)) => Err(Stopped::OutOfTime),
+        Either::Right(_) => Err(turn.resume().err().unwrap_or(Stopped::Abandoned)),
+    }
+}
