@@ -170,3 +170,16 @@ async fn a_literal_is_never_part_of_the_text() {
     assert!(!condition.text.contains("DROP") && !condition.text.contains("424242"), "{}", condition.text);
     assert!(order::with_condition(COUNT_TASKS.text, &condition.text).contains(&condition.text));
 }
+
+#[test]
+fn the_database_searches_a_text_a_few_times_at_most() {
+    let searches = |filter: &str| dialect::condition(&by(filter), 1).text.matches("strpos").count();
+    assert_eq!(searches("args.a == 'x' and 'r' in routes"), 2);
+    for predicate in ["args.k{}==1", "exists(result.k{})", "last_error.message=='{}'", "'r{}' in routes"] {
+        for word in [" or ", " and "] {
+            let parts: Vec<String> = (0..200).map(|number| predicate.replace("{}", &number.to_string())).collect();
+            let found = searches(&parts.join(word));
+            assert!(found <= 8, "{found} searches for {predicate}");
+        }
+    }
+}

@@ -7,3 +7,4 @@ use storage::fresh;
 
 taskqueue_store::conformance_suite!(fresh);
 taskqueue_store::durability_suite!(fresh);
+taskqueue_store::long_reads_suite!(fresh);

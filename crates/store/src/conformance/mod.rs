@@ -24,6 +24,7 @@ pub mod generate;
 pub mod leases;
 pub mod listed;
 pub mod lists;
+pub mod long_reads;
 pub mod observations;
 pub mod queues;
 pub mod random;
@@ -188,6 +189,20 @@ macro_rules! conformance_suite {
                 a_task_with_two_routes_reaches_whoever_is_left
                 a_stop_ends_all_waits
                 a_thousand_waiters_and_a_thousand_creations_in_random_order
+            }
+        }
+    };
+}
+
+/// The tests of stores that read outside the caller: `long_reads_suite!(fresh)`, where `fn fresh() -> impl Storage`.
+#[macro_export]
+macro_rules! long_reads_suite {
+    ($fresh:ident) => {
+        $crate::conformance_tests! { $fresh;
+            long_reads {
+                short_reads_end_while_long_ones_run
+                a_read_that_nobody_waits_for_any_more_ends_soon
+                closing_the_store_ends_its_long_reads
             }
         }
     };

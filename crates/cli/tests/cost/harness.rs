@@ -1,0 +1,117 @@
+//! How an attack is run: some clients send its requests again and again, others measure what they get meanwhile, and
+//! when the attackers have left the server has nothing to do. What attackers send is said in the other files.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::probes::{self, Probe};
+use crate::support::{Request, Server};
+
+/// How many requests attack at once.
+const AT_ONCE: [usize; 3] = [1, 8, 64];
+/// How often an attacker looks whether it is to leave.
+const LOOK: Duration = Duration::from_millis(20);
+/// How soon the server must be idle when the attackers have left. It stops within 100 ms; the rest is for a debug build on
+/// a busy machine.
+const IDLE_WITHIN: Duration = Duration::from_secs(10);
+
+/// One attack at a time: they would measure each other.
+static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+
+/// Something that a client may do.
+pub(super) trait Attack: Sync {
+    /// Fills the queue `q`.
+    fn prepare(&self, server: &Server);
+
+    /// The request number `number`.
+    fn request(&self, number: usize) -> Request;
+}
+
+/// A number from the environment.
+pub(super) fn setting(name: &str, usual: usize) -> usize {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number: {text:?}")))
+}
+
+/// Holds a server to its promises while it is attacked. An idle server beside it tells what the machine costs.
+pub(super) fn endures(attack: &dyn Attack) {
+    let _alone = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (server, idle) = (Server::with_queue(), Server::with_queue());
+    attack.prepare(&server);
+    let (mut probe, mut control) = (Probe::new(&server), Probe::new(&idle));
+    for at_once in AT_ONCE {
+        let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (measured, expected) = thread::scope(|scope| {
+            for first in 0..at_once {
+                let (server, done, answered) = (&server, &done, &answered);
+                scope.spawn(move || attacker(server, attack, first..usize::MAX, done, answered));
+            }
+            let control = scope.spawn(|| control.measure(&done));
+            let measured = probe.measure_for(Duration::from_secs(setting("TASKQUEUE_COST_SECONDS", 2) as u64));
+            done.store(true, Ordering::Relaxed);
+            (measured, control.join().unwrap())
+        });
+        eprintln!("{at_once} at once, {} answered: {measured} (idle server: {expected})", answered.into_inner());
+        probes::assert_served(&measured, &expected, at_once);
+        assert_idle(server.process_id(), at_once);
+    }
+    probe.assert_refusals_did_nothing();
+}
+
+/// Sends one request after the other, and leaves in the middle of the last one.
+fn attacker(
+    server: &Server,
+    attack: &dyn Attack,
+    numbers: std::ops::Range<usize>,
+    done: &AtomicBool,
+    answered: &AtomicUsize,
+) {
+    for number in numbers {
+        let request = attack.request(number).header("Connection", "close");
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(LOOK)).unwrap();
+        // A server that refuses early may have closed the connection.
+        let _ = stream.write_all(&request.to_bytes());
+        let (mut head, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            if done.load(Ordering::Relaxed) {
+                return;
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => head.extend_from_slice(&buffer[..read.min(64_usize.saturating_sub(head.len()))]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_) => break,
+            }
+        }
+        answered.fetch_add(1, Ordering::Relaxed);
+        let head = String::from_utf8_lossy(&head);
+        assert!(head.contains(" 200 ") || head.contains(" 503 "), "{head}");
+    }
+}
+
+/// The CPU time of a process so far, in ticks of 10 ms.
+fn cpu_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // Behind the name, which may hold blanks: the fields from the third one on.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// The CPU time of the server stops growing. That nothing happens can only be seen by looking for a while.
+fn assert_idle(process: u32, at_once: usize) {
+    let (window, end) = (Duration::from_millis(400), Instant::now() + IDLE_WITHIN);
+    loop {
+        let before = cpu_ticks(process);
+        thread::sleep(window);
+        let grown = cpu_ticks(process) - before;
+        if grown <= 4 {
+            return;
+        }
+        assert!(Instant::now() < end, "still {grown} ticks in {window:?} after {at_once} clients left");
+    }
+}

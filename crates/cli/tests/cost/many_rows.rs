@@ -1,0 +1,39 @@
+//! Looks at many small tasks: long filters that select nothing, orders without an index, groups.
+
+use serde_json::json;
+
+use super::harness::{Attack, endures, setting};
+use crate::support::{Request, Server, encode, in_parallel, in_queue, of_task};
+
+struct ManyRows;
+
+impl Attack for ManyRows {
+    fn prepare(&self, server: &Server) {
+        in_parallel(16, |thread| {
+            for number in (thread..setting("TASKQUEUE_COST_ROWS", 2_000)).step_by(16) {
+                let body = json!({"name": format!("n{number}"), "args": {"n": number, "x": [1, 2, 3]}});
+                server.put(&of_task(number, ""), body).expect(201);
+            }
+        });
+    }
+
+    fn request(&self, number: usize) -> Request {
+        let parts = |predicate: &str| {
+            let all: Vec<String> = (0..200).map(|n| predicate.replace("{}", &n.to_string())).collect();
+            encode(&all.join(" or "))
+        };
+        let path = match number % 5 {
+            0 => format!("/tasks?filter={}", parts("args.a{}.b > {}")),
+            1 => format!("/tasks/count?filter={}", parts("name == 'x{}'")),
+            2 => format!("/tasks/count?group_by=routes,status&filter={}", parts("'r{}' in routes")),
+            3 => format!("/tasks?order_by=name&limit=1000&filter={}", parts("args.n != -{}")),
+            _ => "/tasks?status=failed&order_by=updated_at".to_owned(),
+        };
+        Request::new("GET", &in_queue(&path))
+    }
+}
+
+#[test]
+fn looks_at_many_rows_leave_others_alone() {
+    endures(&ManyRows);
+}

@@ -1,0 +1,145 @@
+//! What a healthy client measures: `/health`, heartbeats, creations and claims, one after the other.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
+
+/// Rounds at least, so that a percentile says something.
+const ROUNDS: usize = 40;
+/// What `/health` and heartbeats may take.
+const PROMPT: Duration = Duration::from_millis(250);
+/// What claims and creations may take, unless they are refused.
+const SOON: Duration = Duration::from_secs(1);
+/// The tasks of the probe, away from those of an attack.
+const FIRST_TASK: usize = 900_000_000;
+
+/// How long each kind of request took.
+#[derive(Default)]
+pub(super) struct Measured {
+    health: Vec<Duration>,
+    heartbeats: Vec<Duration>,
+    writes: Vec<Duration>,
+    refused: usize,
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (health, heartbeats, writes) = (p99(&self.health), p99(&self.heartbeats), longest(&self.writes));
+        write!(f, "{} rounds, health p99 {health:?}, heartbeats p99 {heartbeats:?}, ", self.health.len())?;
+        write!(f, "claims and creations at most {writes:?}, {} refused", self.refused)
+    }
+}
+
+fn p99(taken: &[Duration]) -> Duration {
+    let mut sorted = taken.to_vec();
+    sorted.sort_unstable();
+    let place = (sorted.len() * 99).div_ceil(100);
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+fn longest(taken: &[Duration]) -> Duration {
+    taken.iter().max().copied().unwrap_or_default()
+}
+
+/// A client with a running task of its own, in a queue of its own.
+pub(super) struct Probe<'s> {
+    server: &'s Server,
+    connection: Connection,
+    round: usize,
+    /// Creations that were answered with 503 `database_busy`.
+    refused: Vec<usize>,
+}
+
+/// A path in the probe's queue.
+fn own(path: &str) -> String {
+    path.replacen("/queues/q/", "/queues/probe/", 1)
+}
+
+impl<'s> Probe<'s> {
+    pub(super) fn new(server: &'s Server) -> Self {
+        server.create_queue("probe");
+        server.put(&own(&of_task(FIRST_TASK, "")), json!({})).expect(201);
+        let claim = json!({"route": "default", "run_id": run_id(FIRST_TASK)});
+        server.post(&own(&in_queue("/tasks/claim")), claim).expect(200);
+        Self { server, connection: server.connect(), round: 0, refused: Vec::new() }
+    }
+
+    /// Measures for so long, and for some rounds at least.
+    pub(super) fn measure_for(&mut self, time: Duration) -> Measured {
+        let (mut measured, end) = (Measured::default(), Instant::now() + time);
+        while measured.health.len() < ROUNDS || Instant::now() < end {
+            self.round(&mut measured);
+        }
+        measured
+    }
+
+    /// Measures until it is done.
+    pub(super) fn measure(&mut self, done: &AtomicBool) -> Measured {
+        let mut measured = Measured::default();
+        while !done.load(Ordering::Relaxed) {
+            self.round(&mut measured);
+        }
+        measured
+    }
+
+    fn round(&mut self, measured: &mut Measured) {
+        self.round += 1;
+        let number = FIRST_TASK + self.round;
+        let (health, taken) = self.timed(&Request::new("GET", "/health"));
+        measured.health.push(taken);
+        health.expect(200);
+        let heartbeat = Request::new("POST", &own(&of_task(FIRST_TASK, "/heartbeat")));
+        let (beat, taken) = self.timed(&heartbeat.json(json!({"run_id": run_id(FIRST_TASK)})));
+        measured.heartbeats.push(taken);
+        beat.expect(200);
+        let (created, taken) = self.timed(&Request::new("PUT", &own(&of_task(number, ""))).json(json!({})));
+        if self.was_done(measured, &created, taken) {
+            created.expect(201);
+        } else {
+            self.refused.push(number);
+        }
+        let claim = json!({"route": "default", "run_id": run_id(number)});
+        let (claimed, taken) = self.timed(&Request::new("POST", &own(&in_queue("/tasks/claim"))).json(claim));
+        self.was_done(measured, &claimed, taken);
+    }
+
+    fn timed(&mut self, request: &Request) -> (Response, Duration) {
+        let begin = Instant::now();
+        let answer = self.connection.exchange(request).unwrap();
+        (answer, begin.elapsed())
+    }
+
+    /// Notes a write that was done; one that was not must say so truthfully.
+    fn was_done(&self, measured: &mut Measured, answer: &Response, taken: Duration) -> bool {
+        if answer.status == 503 {
+            answer.assert_error(503, "database_busy");
+            measured.refused += 1;
+            return false;
+        }
+        assert!(matches!(answer.status, 200 | 201 | 204), "{answer:?}");
+        measured.writes.push(taken);
+        true
+    }
+
+    /// What was refused as busy was not done, and has not been done since.
+    pub(super) fn assert_refusals_did_nothing(&self) {
+        for number in &self.refused {
+            self.server.get(&own(&of_task(*number, ""))).assert_error(404, "task_not_found");
+        }
+    }
+}
+
+/// The client was served, as far as the machine allows: what an idle server needed meanwhile is not held against the
+/// attacked one.
+pub(super) fn assert_served(measured: &Measured, idle: &Measured, at_once: usize) {
+    let health = (p99(&measured.health), PROMPT + p99(&idle.health));
+    let heartbeats = (p99(&measured.heartbeats), PROMPT + p99(&idle.heartbeats));
+    let writes = (longest(&measured.writes), SOON + longest(&idle.writes));
+    for (what, (taken, allowed)) in [("health", health), ("heartbeats", heartbeats), ("writes", writes)] {
+        assert!(taken <= allowed, "{what}: {taken:?} instead of {allowed:?} with {at_once} at once");
+    }
+}

@@ -1,0 +1,110 @@
+//! Reads that look at much: they take turns with others, and end when nobody waits for them. For backends that read
+//! outside the caller; the model does not.
+#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Storage;
+use super::bench::Bench;
+use super::commands::*;
+use super::listed;
+use crate::{Store, StoreError};
+
+/// Long reads at a time, fewer than every backend allows.
+const LONG: usize = 8;
+/// How long anything may take that must not wait for long reads: they take a multiple of it.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A queue of large tasks, and one with a small task.
+async fn large_and_small(storage: &impl Storage) -> Bench {
+    let bench = Bench::with_queue(storage).await;
+    let items: Vec<String> = (0..40_000).map(|number| format!("\"i{number:05}\"")).collect();
+    let args = object(&format!("{{\"list\":[{}]}}", items.join(",")));
+    for number in 0..24 {
+        bench.create(number, Definition { args: args.clone(), ..Definition::default() }).await;
+    }
+    bench.ok(create_queue("small")).await;
+    bench.ok(create("small", 1, named("x"))).await;
+    bench
+}
+
+/// Reads that look at everything again and again, until they are aborted or refused.
+fn long_reads(store: &Arc<dyn Store>) -> Vec<JoinHandle<StoreError>> {
+    let parts: Vec<String> = (0..250).map(|number| format!("'none{number}' not in args.list")).collect();
+    let selection = filtered(&parts.join(" and "));
+    let again = |number: usize| {
+        let (store, selection) = (Arc::clone(store), selection.clone());
+        let order = TaskOrder { field: OrderField::Priority, descending: true };
+        let query = TaskQuery { selection: selection.clone(), order, limit: 1, after: None };
+        async move {
+            loop {
+                let read = match number % 2 {
+                    0 => store.count_tasks(&queue("q"), selection.clone()).await.map(drop),
+                    _ => store.list_tasks(&queue("q"), query.clone(), listed::write).await.map(drop),
+                };
+                if let Err(error) = read {
+                    return error;
+                }
+            }
+        }
+    };
+    (0..LONG).map(|number| tokio::spawn(again(number))).collect()
+}
+
+async fn until_under_way(store: &Arc<dyn Store>, number: usize) {
+    let end = Instant::now() + SOON;
+    while store.long_reads_under_way() != number {
+        assert!(Instant::now() < end, "{} reads instead of {number}", store.long_reads_under_way());
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
+    let bench = large_and_small(storage).await;
+    let (store, small) = (&bench.store, queue("small"));
+    let long = long_reads(store);
+    until_under_way(store, LONG).await;
+    let short = async {
+        for _ in 0..5 {
+            assert_eq!(store.check().await, Ok(Vec::new()));
+            assert_eq!(store.list_queues().await.map(|queues| queues.len()), Ok(2));
+            assert!(store.get_task(&small, task_id(1)).await.is_ok());
+            assert_eq!(store.count_tasks(&small, all()).await, Ok(1));
+            assert_eq!(store.count_tasks(&small, fuzzy("x")).await, Ok(1));
+            assert_eq!(store.count_tasks(&small, filtered("args.x == 1")).await, Ok(0));
+            for selection in [all(), filtered("missing(args.x)")] {
+                let page = bench.page("small", &selection, TaskOrder::default(), 10, None).await;
+                assert_eq!(page.items.len(), 1);
+            }
+            assert_eq!(store.count_workers(&small, Some(observation_filter("route == 'x'"))).await, Ok(0));
+        }
+    };
+    assert!(timeout(2 * SOON, short).await.is_ok(), "they waited behind the long reads");
+    assert!(long.iter().all(|read| !read.is_finished()), "long reads go on");
+    long.iter().for_each(JoinHandle::abort);
+}
+
+pub async fn a_read_that_nobody_waits_for_any_more_ends_soon(storage: &impl Storage) {
+    let bench = large_and_small(storage).await;
+    let long = long_reads(&bench.store);
+    until_under_way(&bench.store, LONG).await;
+    long.iter().for_each(JoinHandle::abort);
+    until_under_way(&bench.store, 0).await;
+    assert_eq!(bench.count(filtered("missing(args.none)")).await, 24, "others read as before");
+}
+
+pub async fn closing_the_store_ends_its_long_reads(storage: &impl Storage) {
+    let bench = large_and_small(storage).await;
+    let long = long_reads(&bench.store);
+    until_under_way(&bench.store, LONG).await;
+    assert!(timeout(SOON, bench.store.close()).await.is_ok(), "closing waited for them");
+    for read in long {
+        assert_eq!(timeout(SOON, read).await.unwrap().unwrap(), StoreError::Unavailable);
+    }
+}
