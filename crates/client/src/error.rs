@@ -77,11 +77,12 @@ impl Error {
         }
     }
 
-    /// Whether the server may have done what it was asked to do. A 4xx answer is a refusal and a 3xx answer comes from
-    /// somebody else, but even a busy server may have begun.
+    /// Whether the server may have done what it was asked to do. A 4xx answer is a refusal, a 3xx answer comes from somebody
+    /// else, and `database_busy` says that nothing was done; every other failure of a server leaves it open.
     pub(crate) fn leaves_outcome_open(&self) -> bool {
         match self {
             Self::Transport { may_have_arrived, .. } => *may_have_arrived,
+            Self::Api { code: Code::Known(ErrorCode::DatabaseBusy), .. } => false,
             Self::Api { status, .. } | Self::Protocol { status, .. } => !(300..500).contains(status),
             Self::OutcomeUnknown { .. } => true,
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::definition::{Routes, check_stored_size};
 use crate::json::JsonObject;
 use crate::refusal::Refusal;
-use crate::task::{Lifecycle, Outcome, Status, Task};
+use crate::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use crate::time::Timestamp;
 
 /// New values for some fields of a task; every supplied one replaces the old value completely.
@@ -28,7 +28,45 @@ pub struct Update {
     pub result: Option<JsonObject>,
 }
 
+/// What an update does to one task, decided once: with it, and as long as the task stays as it was, the update can be saved
+/// without the heavy JSON. Small, because a plan of a bulk update has one for each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    definition_bytes: u32,
+    /// Whether the args change.
+    pub args: bool,
+    /// Whether the metadata changes.
+    pub metadata: bool,
+    /// Whether the result changes.
+    pub result: bool,
+}
+
 impl Update {
+    /// What this update does to a task: nothing when no value changes. The same decision as [`Update::apply`].
+    pub fn effect(&self, task: &Task) -> Result<Option<Effect>, Refusal> {
+        let after = self.apply(task, task.lifecycle.updated_at)?;
+        Ok(after.map(|after| Effect {
+            // The check of the size has bounded it.
+            definition_bytes: u32::try_from(after.definition.stored_bytes()).unwrap_or(u32::MAX),
+            args: after.definition.args != task.definition.args,
+            metadata: after.definition.metadata != task.definition.metadata,
+            result: after.outcome.result != task.outcome.result,
+        }))
+    }
+
+    /// The head of a task after this update, from its head before and from what was decided about it.
+    pub fn updated_head(&self, before: &TaskHead, effect: Effect, now: Timestamp) -> TaskHead {
+        let lifecycle = Lifecycle { updated_at: now.max(before.lifecycle.updated_at), ..before.lifecycle.clone() };
+        TaskHead {
+            id: before.id,
+            priority: self.priority.unwrap_or(before.priority),
+            max_attempts: self.max_attempts.unwrap_or(before.max_attempts),
+            routes: self.routes.as_ref().unwrap_or(&before.routes).clone(),
+            definition_bytes: effect.definition_bytes as usize,
+            lifecycle,
+        }
+    }
+
     /// The task after this update: nothing when no value changes. The check of the size comes last and is made for
     /// the resulting values even when nothing changes.
     pub fn apply(&self, task: &Task, now: Timestamp) -> Result<Option<Task>, Refusal> {
@@ -138,6 +176,33 @@ mod tests {
         let changed = other_kind.apply(&with_args, NOW).unwrap().unwrap();
         assert_eq!(changed.lifecycle.updated_at, NOW);
         assert_eq!(changed.lifecycle.pending_seq, pending.lifecycle.pending_seq);
+    }
+
+    #[test]
+    fn an_effect_says_the_same_as_the_update_itself() {
+        let updates = [
+            Update { name: Some(Some("n".into())), ..Update::default() },
+            Update { args: Some(object(r#"{"a":1}"#)), priority: Some(7), ..Update::default() },
+            Update { metadata: Some(object(r#"{"m":[]}"#)), max_attempts: Some(9), ..Update::default() },
+            Update { routes: Routes::new(vec![Route::parse("x").unwrap()]), ..Update::default() },
+            Update { result: Some(object(r#"{"r":null}"#)), ..Update::default() },
+            Update { max_attempts: Some(1), ..Update::default() },
+            Update { args: Some(object("{}")), ..Update::default() },
+        ];
+        for (update, attempt) in updates.iter().flat_map(|update| [(update, 0), (update, 2)]) {
+            let before = task(Status::Pending, attempt);
+            match (update.apply(&before, NOW), update.effect(&before)) {
+                (Ok(Some(after)), Ok(Some(effect))) => {
+                    assert_eq!(update.updated_head(&before.head(), effect, NOW), after.head(), "{update:?}");
+                    let (old, new) = (&before.definition, &after.definition);
+                    let changes = (old.args != new.args, old.metadata != new.metadata);
+                    assert_eq!((effect.args, effect.metadata), changes, "{update:?}");
+                    assert_eq!(effect.result, before.outcome.result != after.outcome.result, "{update:?}");
+                }
+                (applied, decided) => assert_eq!(applied.map(|after| after.is_some()), decided.map(|e| e.is_some())),
+            }
+        }
+        assert_eq!(size_of::<Effect>(), 8);
     }
 
     #[test]

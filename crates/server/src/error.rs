@@ -175,12 +175,17 @@ impl From<StoreError> for ApiError {
             StoreError::Refused(refusal) => refusal.into(),
             StoreError::Busy => Self::new(
                 ErrorCode::DatabaseBusy,
-                "the storage is busy; try again after the time in Retry-After",
+                "the storage is busy and nothing was done; try again after the time in Retry-After",
                 Details::none(),
             ),
             StoreError::Unavailable => Self::new(
                 ErrorCode::DatabaseUnavailable,
-                "the storage does not work now; try again after the time in Retry-After",
+                "the storage does not work now; nothing was done; try again after the time in Retry-After",
+                Details::none(),
+            ),
+            StoreError::OutcomeUnknown => Self::new(
+                ErrorCode::DatabaseUnavailable,
+                "the storage did not tell whether this was done: the outcome is not known; read before you repeat it",
                 Details::none(),
             ),
         }

@@ -171,7 +171,11 @@ async fn a_storage_that_does_not_work_is_503_with_retry_after() {
         ("GET", "/api/v2/queues/q/workers/count?group_by=status", ""),
         ("PUT", "/api/v2/queues/q/tasks/t_abcdefghijkl", "{}"),
     ];
-    let failures = [(StoreError::Busy, "database_busy", "1"), (StoreError::Unavailable, "database_unavailable", "5")];
+    let failures = [
+        (StoreError::Busy, "database_busy", "1"),
+        (StoreError::Unavailable, "database_unavailable", "5"),
+        (StoreError::OutcomeUnknown, "database_unavailable", "5"),
+    ];
     for (failure, code, retry_after) in failures {
         let edge = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
         for (method, path, body) in requests {
@@ -183,6 +187,21 @@ async fn a_storage_that_does_not_work_is_503_with_retry_after() {
         let health = call(&edge, "GET", "/health", "").await;
         assert_eq!(health.status, 503);
         assert_eq!(health.json(), serde_json::json!({"status": "error", "api_version": "2", "database": "error"}));
+    }
+}
+
+/// decisions.md section 4: the message tells whether anything may have been done.
+#[tokio::test]
+async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
+    for (failure, part) in [
+        (StoreError::Busy, "nothing was done"),
+        (StoreError::Unavailable, "nothing was done"),
+        (StoreError::OutcomeUnknown, "the outcome is not known; read before you repeat"),
+    ] {
+        let edge = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
+        let answered = call(&edge, "PUT", "/api/v2/queues/q", "").await;
+        let message = answered.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(part), "{message}");
     }
 }
 

@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::ErrorChange;
 use taskqueue_core::task::{Lifecycle, RunEnd, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Update;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
 use crate::query::Sql;
 use crate::rows;
 use crate::statements as sql;
-use crate::workspace::{Entry, Workspace};
+use crate::workspace::{Alike, Entry, Workspace};
 
 type Text<'a> = Vec<&'a str>;
 type TextOrNull<'a> = Vec<Option<&'a str>>;
@@ -31,6 +33,10 @@ pub(crate) struct Changes<'a> {
     new_tasks: (Lifecycles<'a>, Heads<'a>, Births<'a>),
     lifecycles: Lifecycles<'a>,
     heads: Heads<'a>,
+    planned_heads: Heads<'a>,
+    alike: Option<&'a Alike>,
+    /// The values that `alike` gives.
+    alike_values: [Option<&'a str>; 4],
     new_definitions: (Int, Vec<&'a [u8]>, Text<'a>, Text<'a>),
     definitions: (Int, Text<'a>, Text<'a>),
     results: (Int, Text<'a>),
@@ -159,6 +165,14 @@ impl<'a> Heads<'a> {
     }
 }
 
+impl Heads<'_> {
+    fn columns_without_name(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let mut columns = self.columns();
+        columns.remove(1);
+        columns
+    }
+}
+
 impl<'a> Ready<'a> {
     fn push(&mut self, queue: QueueKey, key: TaskKey, head: &'a TaskHead) {
         for route in head.routes.iter() {
@@ -195,6 +209,7 @@ impl<'a> Changes<'a> {
             changes.new_runs.1.push(key.0);
         }
         changes.add_observations(workspace);
+        changes.add_alike(workspace);
         for ((queue, routes, status), tasks) in tally.into_iter().filter(|(_, tasks)| *tasks != 0) {
             changes.tally.0.push(queue.0);
             changes.tally.1.push(routes.as_json());
@@ -242,10 +257,13 @@ impl<'a> Changes<'a> {
     fn add_changed_task(&mut self, key: TaskKey, entry: &'a Entry, stored: &TaskHead) {
         // An update changes the time of the last change, and nothing of the lifecycle besides; it saves both itself.
         let was = &stored.lifecycle;
-        let only_updated =
-            entry.updated && Lifecycle { updated_at: was.updated_at, ..entry.head.lifecycle.clone() } == *was;
+        let only_updated = (entry.updated || entry.planned)
+            && Lifecycle { updated_at: was.updated_at, ..entry.head.lifecycle.clone() } == *was;
         if entry.head.lifecycle != *was && !only_updated {
             self.lifecycles.push(key, &entry.head.lifecycle);
+        }
+        if entry.planned {
+            self.planned_heads.push(key, &entry.head, None);
         }
         if let Some(body) = &entry.body {
             if entry.updated {
@@ -304,6 +322,29 @@ impl<'a> Changes<'a> {
         }
     }
 
+    fn add_alike(&mut self, workspace: &'a Workspace) {
+        let Some(alike) = &workspace.alike else { return };
+        let Update { name, args, metadata, result, .. } = &alike.update;
+        let text = |json: &'a Option<JsonObject>| json.as_ref().map(JsonObject::as_str);
+        self.alike = Some(alike);
+        self.alike_values = [name.as_ref().and_then(Option::as_deref), text(args), text(metadata), text(result)];
+        if result.as_ref().is_some_and(JsonObject::is_empty_object) {
+            self.cleared_results.extend(&alike.results);
+        }
+    }
+
+    /// The statements that give many tasks the same value.
+    fn alike_writes(&self) -> Vec<(usize, Write<'_>)> {
+        let (Some(alike), [name, args, metadata, result]) = (self.alike, &self.alike_values) else { return Vec::new() };
+        let clears = alike.update.result.as_ref().is_some_and(JsonObject::is_empty_object);
+        vec![
+            (alike.names.len(), (&sql::SAVE_ONE_NAME, vec![&alike.names, name])),
+            (alike.args.len(), (&sql::SAVE_ONE_ARGS, vec![&alike.args, args])),
+            (alike.metadata.len(), (&sql::SAVE_ONE_METADATA, vec![&alike.metadata, metadata])),
+            (if clears { 0 } else { alike.results.len() }, (&sql::SAVE_ONE_RESULT, vec![&alike.results, result])),
+        ]
+    }
+
     fn add_observations(&mut self, workspace: &'a Workspace) {
         for ((queue, id), observation) in &workspace.observed {
             let Some(observation) = observation else {
@@ -330,7 +371,7 @@ impl<'a> Changes<'a> {
         let (gone, waiting) = (&self.gone_from_ready, &self.new_in_ready);
         let (queue, id, route, status, task_id, seen, expires, metadata) = &self.observations;
         let (tally_queue, tally_routes, tally_status, tasks) = &self.tally;
-        let all: [(usize, Write<'_>); 19] = [
+        let all: [(usize, Write<'_>); 20] = [
             (self.new_queues.0.len(), (&sql::INSERT_QUEUES, vec![&self.new_queues.0, &self.new_queues.1])),
             // Before the new ones: an id may be deleted and created again.
             (self.deleted.len(), (&sql::DELETE_TASKS, vec![&self.deleted])),
@@ -338,6 +379,7 @@ impl<'a> Changes<'a> {
             (new.0.len(), (&sql::INSERT_DEFINITIONS, vec![&new.0, &new.1, &new.2, &new.3])),
             (self.lifecycles.key.len(), (&sql::SAVE_LIFECYCLES, self.lifecycles.columns())),
             (self.heads.key.len(), (&sql::SAVE_HEADS, self.heads.columns())),
+            (self.planned_heads.key.len(), (&sql::SAVE_PLANNED_HEADS, self.planned_heads.columns_without_name())),
             (saved.0.len(), (&sql::SAVE_DEFINITIONS, vec![&saved.0, &saved.1, &saved.2])),
             (self.results.0.len(), (&sql::SAVE_RESULTS, vec![&self.results.0, &self.results.1])),
             (self.cleared_results.len(), (&sql::CLEAR_RESULTS, vec![&self.cleared_results])),
@@ -352,7 +394,8 @@ impl<'a> Changes<'a> {
             (self.withdrawn.0.len(), (&sql::DELETE_OBSERVATIONS, vec![&self.withdrawn.0, &self.withdrawn.1])),
             (tally_queue.len(), (&sql::ADD_TALLY, vec![tally_queue, tally_routes, tally_status, tasks, &self.shard])),
         ];
-        all.into_iter().filter(|(rows, _)| *rows > 0).map(|(_, write)| write).collect()
+        let all = all.into_iter().chain(self.alike_writes());
+        all.filter(|(rows, _)| *rows > 0).map(|(_, write)| write).collect()
     }
 
     /// How many entries of the claim's order these writes leave dead.

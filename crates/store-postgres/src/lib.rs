@@ -2,6 +2,7 @@
 //! (`writer.rs`), a pool of connections reads (`readers.rs`). Rules live in `core`, the steps of a command in `store`.
 
 mod address;
+mod bulk;
 mod changes;
 mod dialect;
 mod durability;
@@ -47,6 +48,7 @@ use std::collections::hash_map::RandomState;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -57,15 +59,18 @@ use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
+use taskqueue_store::bulk::{Bulk, Gate};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::working::Working;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 pub use crate::address::{Address, AddressError};
+use crate::bulk::Steps;
 use crate::hints::Hints;
 use crate::open::Connector;
 pub use crate::open::OpenError;
@@ -77,7 +82,8 @@ pub use crate::transfer::PostgresTransfer;
 use crate::vacuum::Dead;
 use crate::writer::Writer;
 
-/// Writers of one server: while one waits for its commit, the next batch is on its way.
+/// Writers of one server for ordinary commands: while one waits for its commit, the next batch is on its way. Long commands
+/// have one more.
 const WRITERS: u64 = 2;
 /// Parts of the tally. Writers of all servers share them by chance; two on one part wait for each other's commit.
 const SHARDS: u64 = 32;
@@ -91,11 +97,18 @@ pub struct Options {
     pub outage_credit_seconds: i64,
     /// A clock instead of the database's, for tests.
     pub clock: Option<Arc<dyn Clock>>,
+    /// What bulk updates pass between their two steps, for tests.
+    pub bulk_gate: Gate,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { schema: "taskqueue".to_owned(), outage_credit_seconds: OUTAGE_CREDIT_SECONDS, clock: None }
+        Self {
+            schema: "taskqueue".to_owned(),
+            outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
+            clock: None,
+            bulk_gate: Gate::default(),
+        }
     }
 }
 
@@ -107,12 +120,17 @@ pub struct PostgresStore {
     /// What goes on beside reads and writes; it ends with the store.
     _beside: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
+    bulk: Bulk,
+    /// Whether the database can tell what was written since a snapshot.
+    plans: bool,
+    /// Since when each ordinary writer is at one transaction.
+    working: Vec<Arc<Working>>,
 }
 
 impl PostgresStore {
     /// Connects to a database, creates or migrates its schema, and starts the threads.
     pub async fn open(address: Address, options: Options) -> Result<Self, OpenError> {
-        let Options { schema, outage_credit_seconds, clock } = options;
+        let Options { schema, outage_credit_seconds, clock, bulk_gate } = options;
         let connector = Arc::new(Connector::new(address, Schema::new(&schema))?);
         let mut client = connector.open().await?;
         migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
@@ -125,6 +143,7 @@ impl PostgresStore {
         let session = connector.session(&[]).await.map_err(|error| failed(&error.said()))?;
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros]).await;
         raised.map_err(|error| failed(&failure::said(&error)))?;
+        let plans = bulk::can_plan(&session).await;
         let (hints, dead) = (Arc::new(Hints::default()), Arc::new(Dead::default()));
         let start = {
             let (connector, hints, dead, clock) = (connector.clone(), hints.clone(), dead.clone(), clock.clone());
@@ -132,13 +151,14 @@ impl PostgresStore {
         };
         // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
         let threads = tokio::task::spawn_blocking(start).await.map_err(|error| failed(&error))?;
-        let threads = threads.map_err(|error| failed(&error))?;
+        let (threads, working) = threads.map_err(|error| failed(&error))?;
         let readers = Arc::new(Readers::new(connector.clone()));
         let mut beside = JoinSet::new();
         beside.spawn(looks::keep(Arc::clone(&hints), Arc::clone(&readers)));
         beside.spawn(notices::keep(Arc::clone(&hints), Arc::clone(&connector)));
         beside.spawn(vacuum::keep(dead, connector));
-        Ok(Self { threads, readers, hints, _beside: beside, clock })
+        let bulk = Bulk::new(bulk_gate);
+        Ok(Self { threads, readers, hints, _beside: beside, clock, bulk, plans, working })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
@@ -152,14 +172,16 @@ fn start_writers(
     dead: &Arc<Dead>,
     clock: Option<&Arc<dyn Clock>>,
     credit_seconds: i64,
-) -> std::io::Result<Arc<Threads>> {
+) -> std::io::Result<(Arc<Threads>, Vec<Arc<Working>>)> {
     let first_shard = chance() % SHARDS;
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
         let (connector, hints, dead) = (Arc::clone(connector), Arc::clone(hints), Arc::clone(dead));
         Writer::new(connector, hints, dead, clock.cloned(), credit_seconds, shard)
     };
-    Threads::start((0..WRITERS).map(writer).collect::<std::io::Result<_>>()?)
+    let writers = (0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?;
+    let working = writers.iter().map(Writer::working).collect();
+    Ok((Threads::start(writers, writer(WRITERS)?)?, working))
 }
 
 /// A number that nobody can foresee. Each such state of the standard library is seeded anew.
@@ -178,6 +200,11 @@ impl Drop for PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+        if let Command::UpdateTasks(bulk) = &command
+            && self.plans
+        {
+            return self.bulk.run(&Steps { threads: &self.threads, readers: &self.readers }, bulk).await;
+        }
         self.threads.write(command).await
     }
 
@@ -283,6 +310,10 @@ impl Store for PostgresStore {
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let now = Instant::now();
+        if self.working.iter().all(|writer| writer.is_stuck(now)) {
+            return Err(StoreError::Unavailable);
+        }
         self.readers.read(Lane::Short, "checking the database", &(), |session, ()| reads::check(session).boxed()).await
     }
 

@@ -143,11 +143,15 @@ fn ask<'a>(
 
 /// Begins a transaction for a command that runs alone, and holds its queue.
 pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<Result<Begun, StoreError>, Error> {
-    let (Command::DeleteQueue { queue, .. } | Command::UpdateTasks { queue, .. }) = command else {
-        begin_for_long(session).await?;
-        // Only one scan at a time, over all servers.
-        let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
-        return Ok(Loaded::default().into_begun(&clock, &Named::default()));
+    let queue = match command {
+        Command::DeleteQueue { queue, .. } => queue,
+        Command::UpdateTasks(bulk) => &bulk.queue,
+        _ => {
+            begin_for_long(session).await?;
+            // Only one scan at a time, over all servers.
+            let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
+            return Ok(Loaded::default().into_begun(&clock, &Named::default()));
+        }
     };
     let (name, names) = (queue.as_str(), vec![queue.as_str()]);
     hold(session, name).await?;
@@ -172,6 +176,13 @@ async fn begin_for_long(session: &Session) -> Result<(), Error> {
 async fn hold(session: &Session, name: &str) -> Result<(), Error> {
     let (begun, held) = join(begin_to_write(session), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
     begun.and(held)?;
+    session.say("COMMIT").await
+}
+
+/// Lets everybody into a queue again that was announced to be needed alone.
+pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
+    let (begun, freed) = join(begin_to_write(session), session.execute(&sql::FREE_QUEUE, &[&name])).await;
+    begun.and(freed)?;
     session.say("COMMIT").await
 }
 

@@ -6,7 +6,7 @@ use crate::open::Connector;
 use crate::statements as sql;
 use crate::transaction::Name;
 
-/// How long the database is asked; whoever waits for the answer gives up soon after.
+/// How long the database is asked. Others wait for the writer meanwhile, for 5 seconds at most.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -48,7 +48,9 @@ statements! {
         TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
         TEXT_ARRAY, INT8_ARRAY
     );
+    LIST_DELETED = "list_deleted" (INT8_ARRAY);
     LOAD_CLOCK = "load_clock" ();
+    LOAD_HEADS = "load_heads" (INT8_ARRAY);
     LOAD_OBSERVATIONS = "load_observations" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS_BY_KEY = "load_tasks_by_key" (INT8_ARRAY);
@@ -69,6 +71,13 @@ statements! {
     SAVE_LIFECYCLES = "save_lifecycles" (
         INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
         INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY
+    );
+    SAVE_ONE_ARGS = "save_one_args" (INT8_ARRAY, TEXT);
+    SAVE_ONE_METADATA = "save_one_metadata" (INT8_ARRAY, TEXT);
+    SAVE_ONE_NAME = "save_one_name" (INT8_ARRAY, TEXT);
+    SAVE_ONE_RESULT = "save_one_result" (INT8_ARRAY, TEXT);
+    SAVE_PLANNED_HEADS = "save_planned_heads" (
+        INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY
     );
     SAVE_OBSERVATIONS = "save_observations" (
         INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
@@ -99,7 +108,7 @@ pub(crate) const CHECK_SCHEMA: &str = include_str!("sql/check_schema.sql");
 pub(crate) const LIST_MATCHING: &str = include_str!("sql/list_matching.sql");
 
 statements! {
-    /// What a reading connection says, unprepared.
+    /// What is said unprepared: by reading connections, and what the planner is to plan anew each time.
     #[cfg(test)]
     READER:
     CHECK = "check" ();
@@ -107,10 +116,12 @@ statements! {
     FIND_QUEUE = "find_queue" (TEXT);
     FIND_QUEUE_AND_TIME = "find_queue_and_time" (TEXT);
     GET_TASK = "get_task" (TEXT, TEXT);
+    LIST_CHANGED = "list_changed" (INT8, TEXT, INT8);
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT);
     LOOK_FOR_WAITERS = "look_for_waiters" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+    TAKE_SNAPSHOT = "take_snapshot" (TEXT);
 }
 
 statements! {

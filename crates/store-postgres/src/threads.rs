@@ -2,55 +2,70 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use taskqueue_store::StoreError;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{Answer, BulkUpdate, Command};
+use taskqueue_store::handover::hand_over;
+use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
 
+use crate::bulk::PlannedWrite;
 use crate::writer::{Request, Requests, Writer};
 
 /// Commands waiting for a writer; more are refused as busy.
 const WAITING: usize = 4_096;
-/// How long a command may wait for its turn (decisions.md section 4).
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The running threads.
 pub(crate) struct Threads {
     /// Nothing once finished.
-    commands: RwLock<Option<mpsc::Sender<Request>>>,
+    commands: RwLock<Option<Queues>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// Where commands wait.
+struct Queues {
+    ordinary: mpsc::Sender<Request>,
+    /// For those that can be long: they have a writer of their own, one at a time, and no other command waits for it.
+    long: mpsc::Sender<Request>,
+}
+
 impl Threads {
-    /// Starts the writers.
-    pub(crate) fn start(writers: Vec<Writer>) -> std::io::Result<Arc<Self>> {
-        let (commands, requests) = mpsc::channel(WAITING);
-        let requests: Requests = Arc::new(tokio::sync::Mutex::new(requests));
-        let start = |writer: Writer| {
-            let requests = Arc::clone(&requests);
-            std::thread::Builder::new().name("writer".into()).spawn(move || writer.run(&requests))
+    /// Starts the writers: those that share the ordinary commands, and the one for long ones.
+    pub(crate) fn start(writers: Vec<Writer>, long_writer: Writer) -> std::io::Result<Arc<Self>> {
+        let (ordinary, requests) = mpsc::channel(WAITING);
+        let (long, long_requests) = mpsc::channel(WAITING);
+        let shared = |requests| -> Requests { Arc::new(tokio::sync::Mutex::new(requests)) };
+        let start = |writer: Writer, name: &str, requests: &Requests| {
+            let requests = Arc::clone(requests);
+            std::thread::Builder::new().name(name.into()).spawn(move || writer.run(&requests))
         };
-        let writers = writers.into_iter().map(start).collect::<std::io::Result<Vec<_>>>()?;
-        Ok(Arc::new(Self { commands: RwLock::new(Some(commands)), writers: Mutex::new(writers) }))
+        let (requests, long_requests) = (shared(requests), shared(long_requests));
+        let writers = writers.into_iter().map(|writer| start(writer, "writer", &requests));
+        let mut threads = writers.collect::<std::io::Result<Vec<_>>>()?;
+        threads.push(start(long_writer, "long-writer", &long_requests)?);
+        Ok(Arc::new(Self { commands: RwLock::new(Some(Queues { ordinary, long })), writers: Mutex::new(threads) }))
+    }
+
+    /// Hands a planned bulk update to its writer and waits for its answer.
+    pub(crate) async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite) -> Result<Answer, StoreError> {
+        let (command, answer_by) = (Command::UpdateTasks(Arc::clone(bulk)), plan.limit.answer_by());
+        let (handed, awaited) = hand_over();
+        self.send(Request::new(command, handed).with_plan(plan))?;
+        awaited.outcome_by(answer_by).await
     }
 
     /// Hands a command to the writers and waits for its answer.
     pub(crate) async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        let patience = patience(&command);
-        let (answer, answered) = oneshot::channel();
-        self.send(Request::new(command, answer))?;
-        match tokio::time::timeout(patience, answered).await {
-            Ok(answer) => answer.unwrap_or(Err(StoreError::Unavailable)),
-            Err(_) => Err(StoreError::Busy),
-        }
+        let (handed, awaited) = hand_over();
+        self.send(Request::new(command, handed))?;
+        awaited.outcome().await
     }
 
     fn send(&self, request: Request) -> Result<(), StoreError> {
         let commands = self.commands.read().unwrap_or_else(PoisonError::into_inner);
         let commands = commands.as_ref().ok_or(StoreError::Unavailable)?;
-        commands.try_send(request).map_err(|error| match error {
+        let queue = if request.is_long() { &commands.long } else { &commands.ordinary };
+        queue.try_send(request).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::Busy,
             TrySendError::Closed(_) => StoreError::Unavailable,
         })
@@ -69,13 +84,5 @@ impl Threads {
                 tracing::error!("a writer ended by a panic");
             }
         }
-    }
-}
-
-/// A bulk update may run longer than it may wait; no request takes more than 30 seconds in all.
-fn patience(command: &Command) -> Duration {
-    match command {
-        Command::UpdateTasks { .. } => PATIENCE * 5,
-        _ => PATIENCE,
     }
 }

@@ -6,37 +6,39 @@
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
-use futures_util::TryStreamExt;
 use futures_util::future::{join, join_all};
 use taskqueue_core::definition::Identity;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
+use taskqueue_store::bulk::{Limit, Planned, REDECIDED};
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use tokio::runtime::Runtime;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
+use crate::bulk::{self, Seen};
 use crate::changes::Changes;
 use crate::failure::{Cause, cause, undoing};
-use crate::operand::Bound;
-use crate::query::{Param, Session};
+use crate::query::Session;
+use crate::readers::ReadError;
+use crate::rows;
+use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::vacuum::Dead;
 use crate::workspace::{Body, Entry, Found, Workspace};
-use crate::{dialect, rows};
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
-/// Changed tasks that are sent before more are loaded, so that a bulk update of a million tasks fits into memory.
-const SENT_AT_ONCE: usize = 1_000;
-/// Bytes of loaded tasks after which they are sent, too.
-const SENT_BYTES: usize = 16 * 1_048_576;
+/// Tasks that are looked for at a time.
+const LOOKED_FOR_AT_ONCE: usize = 10_000;
+/// What lets the planner read a table from its beginning to its end, and forbids it again.
+const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_seqscan = off");
 /// How long the outage credit waits for tasks that others hold: far longer than a batch takes.
 const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before they are looked at again.
@@ -116,6 +118,32 @@ impl PostgresTransaction<'_> {
         StoreError::Unavailable
     }
 
+    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot, except deleted ones that were to
+    /// change; nothing if there are too many. The queue must be held for this transaction alone.
+    pub(crate) fn changed_since(&mut self, planned: &Planned<Seen>) -> Loaded<Option<Vec<TaskKey>>> {
+        let session = self.session;
+        let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
+        let asked = async {
+            let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
+            let (on, (rows, off)) =
+                join(session.say(SCANS.0), join(session.query(&sql::LIST_CHANGED, &wanted), session.say(SCANS.1)))
+                    .await;
+            let mut changed = on.and(rows)?;
+            off?;
+            let unchanged: Vec<i64> = planned.plan.unchanged().map(|key| key.0).collect();
+            for keys in unchanged.chunks(LOOKED_FOR_AT_ONCE) {
+                changed.extend(session.query(&sql::LIST_DELETED, &[&keys]).await?);
+                if changed.len() > REDECIDED {
+                    break;
+                }
+            }
+            Ok(changed)
+        };
+        let changed = self.wait("looking for what has changed", asked)?;
+        let keys = changed.iter().map(rows::key).collect::<Result<Vec<_>, _>>()?;
+        Ok((keys.len() <= REDECIDED).then_some(keys))
+    }
+
     /// Sends what was saved so far. Afterwards the workspace holds what the database holds.
     pub(crate) fn send(&mut self) -> Loaded<()> {
         let (session, runtime) = (self.session, self.runtime);
@@ -149,17 +177,17 @@ impl PostgresTransaction<'_> {
         let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
         let settles = self.settles;
         let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
-        let (sent, (name_row, committed)) =
-            self.runtime.block_on(join(join_all(asked), join(named, session.say("COMMIT"))));
-        // An error that the database reported has undone the transaction; COMMIT then only confirms that.
-        let errors = sent.iter().filter_map(|answer| answer.as_ref().err()).chain(name_row.as_ref().err());
-        if let Some(error) = errors.into_iter().find(|error| error.code().is_some()) {
-            return Ended::of(error);
-        }
-        match committed {
-            Ok(()) => Ended::Committed,
-            Err(error) if error.code().is_some() && cause(&error) != Cause::Lost => Ended::of(&error),
-            Err(_) => {
+        let (name_row, (sent, committed)) =
+            self.runtime.block_on(join(named, join(join_all(asked), session.say("COMMIT"))));
+        let reported = sent.iter().filter_map(|answer| answer.as_ref().err()).chain(name_row.as_ref().err());
+        let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
+        match reported {
+            // The database refused a statement, and the whole transaction with it; COMMIT then only confirms that.
+            Some(error) if cause(error) != Cause::Lost => Ended::of(error),
+            None if committed.is_ok() => Ended::Committed,
+            // The connection ended, with or without a word. All was sent before: whoever ended it, a pooler say, may have
+            // passed the COMMIT on.
+            _ => {
                 let name = |row: Row| Name { number: row.get(0), life: row.get(1) };
                 Ended::Unknown(name_row.ok().flatten().map(name))
             }
@@ -297,17 +325,33 @@ impl Transaction for PostgresTransaction<'_> {
         self.entry(key)?.task(queue.name).ok_or(StoreError::Unavailable)
     }
 
-    fn load_tasks(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<Task>> {
-        if self.workspace.tasks.len() >= SENT_AT_ONCE || self.workspace.bytes() >= SENT_BYTES {
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            if rows::queue_key(row)? == queue.key {
+                found.push((rows::key(row)?, rows::task(row, queue.name)?));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Who changes many has their queue alone, so all of them are held.
+    fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
+        if !self.workspace.tasks.is_empty() {
             self.send()?;
             self.workspace.forget_tasks();
         }
-        self.load_bodies(keys)?;
-        // Who changes many has their queue alone.
-        for key in keys {
-            self.entry(*key)?.held = true;
+        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
+        let mut heads = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
+            self.workspace.take_held(key, queue, head.clone());
+            heads.push((key, head));
         }
-        keys.iter().map(|key| self.load_task(queue, *key)).collect()
+        Ok(heads)
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
@@ -329,31 +373,15 @@ impl Transaction for PostgresTransaction<'_> {
         &mut self,
         queue: Queue<'_>,
         filter: &TaskFilter,
-        each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
+        limit: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let selection = TaskSelection { filter: Some(filter.clone()), ..TaskSelection::default() };
-        let condition = dialect::condition(&selection, 2);
-        let text = format!("{} AND ({})", sql::LIST_MATCHING, condition.text);
-        let mut params: Vec<Param<'_>> = vec![(&queue.key.0, Type::INT8)];
-        params.extend(condition.bound.iter().map(Bound::param));
-        let (session, runtime) = (self.session, self.runtime);
-        let visited: Result<Loaded<()>, Error> = runtime.block_on(async {
-            let mut rows = std::pin::pin!(session.stream(&text, &params).await?);
-            while let Some(row) = rows.try_next().await? {
-                if filter.matches(&rows::RowFields::new(&row)) {
-                    match rows::task(&row, queue.name).and_then(|task| Ok((rows::key(&row)?, task))) {
-                        Ok((key, task)) => {
-                            if each(key, task).is_break() {
-                                return Ok(Ok(()));
-                            }
-                        }
-                        Err(damaged) => return Ok(Err(damaged.into())),
-                    }
-                }
-            }
-            Ok(Ok(()))
-        });
-        visited.map_err(|error| self.failed("filtering tasks", &error))?
+        let (snapshot, place) = (Snapshot::bounded(self.session), (queue.key, queue.name));
+        match self.runtime.block_on(bulk::visit_matching(&snapshot, place, filter, limit, each)) {
+            Ok(()) => Ok(()),
+            Err(ReadError::Failed(error)) => Err(self.failed("filtering tasks", &error)),
+            Err(error) => Err(error.told("filtering tasks")),
+        }
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
@@ -375,6 +403,21 @@ impl Transaction for PostgresTransaction<'_> {
 
     fn save_update(&mut self, _queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
         self.held_entry(key)?.update(before, after);
+        Ok(())
+    }
+
+    fn save_effect(
+        &mut self,
+        _queue: QueueKey,
+        key: TaskKey,
+        (_, after): (&TaskHead, &TaskHead),
+        update: &Update,
+        effect: Effect,
+    ) -> Loaded<()> {
+        let entry = self.held_entry(key)?;
+        entry.head = after.clone();
+        entry.planned = true;
+        self.workspace.follow_effect(key, update, effect);
         Ok(())
     }
 

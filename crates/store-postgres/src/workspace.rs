@@ -10,6 +10,7 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
+use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use tokio_postgres::Row;
@@ -60,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) identity: Option<Identity>,
     /// Whether an update changed anything.
     pub(crate) updated: bool,
+    /// Whether a planned update changed its head.
+    pub(crate) planned: bool,
     /// Whether args or metadata differ from what is stored.
     pub(crate) redefined: bool,
     /// A result that is to be stored.
@@ -85,6 +88,7 @@ impl Entry {
             body: None,
             identity: None,
             updated: false,
+            planned: false,
             redefined: false,
             result: None,
             error: ErrorChange::Keep,
@@ -148,6 +152,23 @@ impl Entry {
     }
 }
 
+/// What a planned update gives many tasks alike: the values are sent once.
+#[derive(Debug)]
+pub(crate) struct Alike {
+    pub(crate) update: Update,
+    pub(crate) names: Vec<i64>,
+    pub(crate) args: Vec<i64>,
+    pub(crate) metadata: Vec<i64>,
+    pub(crate) results: Vec<i64>,
+}
+
+impl Alike {
+    fn new(update: &Update) -> Self {
+        let none = Vec::new;
+        Self { update: update.clone(), names: none(), args: none(), metadata: none(), results: none() }
+    }
+}
+
 /// Everything that is known, and what is to be written besides tasks.
 #[derive(Default)]
 pub(crate) struct Workspace {
@@ -163,6 +184,7 @@ pub(crate) struct Workspace {
     pub(crate) new_runs: BTreeMap<RunId, TaskKey>,
     /// Observations that were reported or withdrawn.
     pub(crate) observed: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
+    pub(crate) alike: Option<Alike>,
 }
 
 impl Workspace {
@@ -208,6 +230,18 @@ impl Workspace {
             (Some(run), None) => drop(self.runs.insert(run.run_id, RunUse::Past)),
             _ => {}
         }
+    }
+
+    /// Follows a planned update of a task whose head is known already.
+    pub(crate) fn follow_effect(&mut self, key: TaskKey, update: &Update, effect: Effect) {
+        let alike = self.alike.get_or_insert_with(|| Alike::new(update));
+        let parts = [
+            (update.name.is_some(), &mut alike.names),
+            (effect.args, &mut alike.args),
+            (effect.metadata, &mut alike.metadata),
+            (effect.result, &mut alike.results),
+        ];
+        parts.into_iter().filter(|(changes, _)| *changes).for_each(|(_, keys)| keys.push(key.0));
     }
 
     /// Takes a whole row of a task. If the task is held, its heavy part is what it was when it was held, and what its
@@ -257,16 +291,12 @@ impl Workspace {
         for entry in self.tasks.values_mut() {
             entry.stored = Some(entry.head.clone());
             (entry.updated, entry.redefined, entry.result, entry.error) = (false, false, None, ErrorChange::Keep);
+            entry.planned = false;
         }
         self.new_queues.clear();
         self.new_runs.clear();
         self.observed.clear();
-    }
-
-    /// What the texts of the loaded tasks take in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        let bodies = self.tasks.values().filter_map(|entry| entry.body.as_ref());
-        bodies.map(|body| body.definition.stored_bytes() + body.outcome.bytes()).sum()
+        self.alike = None;
     }
 
     /// Forgets the tasks: what was written is what the database holds.

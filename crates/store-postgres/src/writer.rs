@@ -8,13 +8,18 @@ use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
 use taskqueue_store::StoreError;
+use taskqueue_store::bulk::{self, planned};
 use taskqueue_store::claimable::Claimable;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::Command;
 use taskqueue_store::execute::{credit_after_outage, execute};
+use taskqueue_store::handover::{Handed, Outcome, TURN_LIMIT};
+use taskqueue_store::transaction::Transaction;
+use taskqueue_store::working::Working;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
-use tokio::sync::{Mutex, oneshot};
 
+use crate::bulk::PlannedWrite;
 use crate::failure::{Cause, failed, undoing};
 use crate::hints::Hints;
 use crate::open::Connector;
@@ -33,19 +38,19 @@ const TRIES: u32 = 5;
 const PURGE: i64 = 500;
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
-/// How long a command whose task others hold is tried again (decisions.md section 4); its caller gives up soon after.
-const PATIENCE: Duration = Duration::from_millis(4_800);
+/// How long before the end of its turn a command whose task others hold is tried for the last time.
+const LAST_TRY: Duration = Duration::from_millis(200);
 /// The longest pause before such a command is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(64);
 /// How often the tally is tidied up.
 const MERGE_PAUSE: Duration = Duration::from_secs(600);
 
-type Outcome = Result<Answer, StoreError>;
-
 /// A command and where its answer goes.
 pub(crate) struct Request {
     command: Command,
-    answer: oneshot::Sender<Outcome>,
+    /// For a bulk update: what was decided beside the writer.
+    plan: Option<PlannedWrite>,
+    handed: Handed,
     /// How often it was put back because others held its task.
     tries: u32,
     due: Instant,
@@ -54,14 +59,31 @@ pub(crate) struct Request {
 
 impl Request {
     /// A command that comes now.
-    pub(crate) fn new(command: Command, answer: oneshot::Sender<Outcome>) -> Self {
+    pub(crate) fn new(command: Command, handed: Handed) -> Self {
         let now = Instant::now();
-        Self { command, answer, tries: 0, due: now, until: now + PATIENCE }
+        Self { command, plan: None, handed, tries: 0, due: now, until: now + (TURN_LIMIT - LAST_TRY) }
+    }
+
+    /// The same with a plan.
+    pub(crate) fn with_plan(self, plan: PlannedWrite) -> Self {
+        Self { plan: Some(plan), ..self }
+    }
+
+    /// Whether it can be long: it looks at or changes everything in a queue.
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(self.command, Command::UpdateTasks(_) | Command::DeleteQueue { .. })
+    }
+
+    fn is_bulk_update(&self) -> bool {
+        matches!(self.command, Command::UpdateTasks(_))
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.plan.as_ref().is_some_and(|write| planned(&write.plan).is_outdated)
     }
 
     fn release(self, answer: Outcome) {
-        // A caller that has gone away does not want its answer.
-        let _ = self.answer.send(answer);
+        self.handed.answer(answer);
     }
 }
 
@@ -88,6 +110,7 @@ pub(crate) struct Writer {
     put_back: Vec<Request>,
     purging: bool,
     merged_at: Instant,
+    working: Arc<Working>,
 }
 
 /// What became of a batch that could not be done.
@@ -124,7 +147,13 @@ impl Writer {
             put_back: Vec::new(),
             purging: true,
             merged_at: Instant::now(),
+            working: Arc::default(),
         })
+    }
+
+    /// Tells since when this writer is at one transaction.
+    pub(crate) fn working(&self) -> Arc<Working> {
+        Arc::clone(&self.working)
     }
 
     /// Runs until no more commands can come.
@@ -179,14 +208,13 @@ impl Writer {
     fn serve_together(&mut self, mut batch: Vec<Request>) {
         let mut lost = false;
         for _ in 0..TRIES {
-            batch.retain(|request| !request.answer.is_closed());
             if batch.is_empty() {
                 return;
             }
-            match self.attempt(&batch) {
+            match self.attempt(&mut batch) {
                 Ok(answers) => return self.release(batch, answers),
                 Err(Undone::Unconnected(error)) => return release_all(batch, &error),
-                Err(Undone::Unknown) => return release_all(batch, &StoreError::Unavailable),
+                Err(Undone::Unknown) => return release_all(batch, &StoreError::OutcomeUnknown),
                 // The first loss may be an old connection that a restart of the database has cut; the second one is not.
                 Err(Undone::Again(Cause::Lost)) if lost => return release_all(batch, &StoreError::Unavailable),
                 Err(Undone::Again(Cause::Lost)) => lost = true,
@@ -205,33 +233,31 @@ impl Writer {
     fn serve_one_by_one(&mut self, batch: Vec<Request>) {
         let mut failures = Vec::new();
         for request in batch {
-            let alone = vec![request];
-            // What is answered with an error is not done, and what nobody waits for neither.
+            let mut alone = vec![request];
+            // What is answered with an error is not done.
             if failures.len() > 1 {
                 release_all(alone, &failures[0]);
                 continue;
             }
-            if alone[0].answer.is_closed() {
-                continue;
-            }
-            match self.attempt_alone(&alone) {
+            match self.attempt_alone(&mut alone) {
                 Ok(answers) => self.release(alone, answers),
                 Err(Undone::Again(Cause::Overtaken)) => release_all(alone, &StoreError::Busy),
                 Err(undone) => {
-                    let error = match undone {
-                        Undone::Again(cause) => told(cause),
-                        Undone::Unknown => StoreError::Unavailable,
-                        Undone::Unconnected(error) => error,
+                    // What is told to those who are not tried any more: nothing of theirs was done.
+                    let (error, others) = match undone {
+                        Undone::Again(cause) => (told(cause), told(cause)),
+                        Undone::Unknown => (StoreError::OutcomeUnknown, StoreError::Unavailable),
+                        Undone::Unconnected(error) => (error.clone(), error),
                     };
                     release_all(alone, &error);
-                    failures.push(error);
+                    failures.push(others);
                 }
             }
         }
     }
 
     /// Begins anew what was overtaken, a few times.
-    fn attempt_alone(&mut self, alone: &[Request]) -> Result<Vec<Outcome>, Undone> {
+    fn attempt_alone(&mut self, alone: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
         for _ in 1..TRIES {
             match self.attempt(alone) {
                 Err(Undone::Again(Cause::Overtaken | Cause::Unprepared)) => {}
@@ -248,10 +274,12 @@ impl Writer {
         self.purging |= batch.iter().any(purges);
         for (mut request, answer) in batch.into_iter().zip(answers) {
             let now = Instant::now();
-            if answer == Err(StoreError::Busy) && now < request.until {
+            // A bulk update whose plan is outdated is planned again first.
+            if answer == Err(StoreError::Busy) && now < request.until && !request.is_bulk_update() {
                 let pause = Duration::from_millis(1 << request.tries.min(6)).min(RETRY_PAUSE);
                 request.tries += 1;
                 request.due = now + pause;
+                request.handed.wait_again();
                 self.put_back.push(request);
             } else {
                 request.release(answer);
@@ -260,7 +288,9 @@ impl Writer {
     }
 
     /// Runs a batch in one transaction. An error means that nothing of it was kept, or that nobody knows.
-    fn attempt(&mut self, batch: &[Request]) -> Result<Vec<Outcome>, Undone> {
+    fn attempt(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
+        let working = Arc::clone(&self.working);
+        let _working = working.begin(Instant::now());
         let worked = catch_unwind(AssertUnwindSafe(|| self.transact(batch)));
         let done = worked.unwrap_or_else(|_| {
             tracing::error!("a command ended by a panic; nothing of its batch was kept");
@@ -268,6 +298,7 @@ impl Writer {
         });
         if let Err(undone) = &done {
             self.leave(undone);
+            self.free_queue(batch);
         }
         done
     }
@@ -282,7 +313,22 @@ impl Writer {
         }
     }
 
-    fn transact(&mut self, batch: &[Request]) -> Result<Vec<Outcome>, Undone> {
+    /// The queue that a long command had announced to need alone is for everybody again, if there is a connection to say so.
+    fn free_queue(&mut self, batch: &[Request]) {
+        let [Request { command, .. }] = batch else { return };
+        let queue = match command {
+            Command::UpdateTasks(bulk) => &bulk.queue,
+            Command::DeleteQueue { queue, .. } => queue,
+            _ => return,
+        };
+        let Some(session) = &self.session else { return };
+        if let Err(error) = self.runtime.block_on(prefetch::free(session, queue.as_str())) {
+            failed("freeing a queue", &error);
+            self.session = None;
+        }
+    }
+
+    fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
         self.connect()?;
         let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
         let begun = self.begin(session, batch)?;
@@ -294,13 +340,20 @@ impl Writer {
             return self.transact(batch);
         }
         let mut tx = self.transaction(session, begun, clock);
+        // Connecting and beginning may have taken seconds: who has gone or was told that the storage is busy can rely on it.
+        batch.retain(|request| request.handed.begin());
         let mut answers = Vec::with_capacity(batch.len());
         // Always: whoever comes to wait while this is under way may look before it is committed.
         let mut claimable = Claimable::new(true);
-        for request in batch {
-            answers.push(execute(&mut tx, &request.command, self.credit_seconds, &mut claimable));
+        for request in &*batch {
+            answers.push(execute_one(&mut tx, request, self.credit_seconds, &mut claimable));
             if let Some(cause) = tx.failure {
                 return Err(Undone::Again(cause));
+            }
+            // A bulk update that ran out of time has saved a part of its plan; one whose plan is outdated, nothing.
+            let busy = request.is_bulk_update() && answers.last() == Some(&Err(StoreError::Busy));
+            if busy && !request.is_outdated() {
+                return Err(Undone::Again(Cause::Busy));
             }
         }
         self.end(tx.commit())?;
@@ -414,6 +467,28 @@ impl Writer {
             self.session = None;
         }
         self.purging = purged.unwrap_or(false);
+    }
+}
+
+fn execute_one(
+    tx: &mut PostgresTransaction<'_>,
+    Request { command, plan, .. }: &Request,
+    credit_seconds: i64,
+    claimable: &mut Claimable,
+) -> Outcome {
+    let (Command::UpdateTasks(bulk), Some(PlannedWrite { plan, limit })) = (command, plan) else {
+        return execute(tx, command, credit_seconds, claimable);
+    };
+    let mut planned = planned(plan);
+    // A queue that is not there any more is refused like every other.
+    let replaced = tx.find_queue(&bulk.queue)?.is_some_and(|queue| queue != planned.plan.queue());
+    let since = if replaced { None } else { tx.changed_since(&planned)? };
+    match since {
+        Some(since) => bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable),
+        None => {
+            planned.is_outdated = true;
+            Err(StoreError::Busy)
+        }
     }
 }
 

@@ -40,7 +40,7 @@ async fn insist(store: &PostgresStore, command: Command) -> Answer {
         let begun = Instant::now();
         match store.write(command.clone()).await {
             Ok(answer) => return answer,
-            Err(StoreError::Busy | StoreError::Unavailable) => {}
+            Err(StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown) => {}
             Err(refused) => panic!("{command:?}: {refused}"),
         }
         assert!(begun.elapsed() < ANSWERED, "{command:?} took {:?}", begun.elapsed());

@@ -1,6 +1,6 @@
 //! Where errors of the driver end: each is logged once with what was being done and becomes a `StoreError`.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use taskqueue_store::StoreError;
 
 /// Turns a driver error into what the caller may know, and logs the rest.
@@ -17,6 +17,16 @@ pub(crate) fn failed(doing: &'static str, error: &rusqlite::Error) -> StoreError
     }
 }
 
+/// What a `COMMIT` that failed means. Its last write to the log is what makes a transaction valid, so after a write that
+/// failed, or found no room, or a lock that was not obtained, there is none. After any other error, such as a sync that
+/// failed, the log may hold all of it, and a restart would find it there.
+pub(crate) fn failed_commit(error: &rusqlite::Error) -> StoreError {
+    let told = failed("committing", error);
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    let never_written = matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_FULL));
+    if never_written || told == StoreError::Busy { told } else { StoreError::OutcomeUnknown }
+}
+
 /// Adds what was being done to a driver error.
 pub(crate) trait Doing<T> {
     /// Maps the error through [`failed`].
@@ -26,5 +36,25 @@ pub(crate) trait Doing<T> {
 impl<T> Doing<T> for rusqlite::Result<T> {
     fn doing(self, what: &'static str) -> Result<T, StoreError> {
         self.map_err(|error| failed(what, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_undone_for_sure_only_when_its_last_write_was_never_made() {
+        for (code, told) in [
+            (ffi::SQLITE_FULL, StoreError::Unavailable),
+            (ffi::SQLITE_IOERR_WRITE, StoreError::Unavailable),
+            (ffi::SQLITE_BUSY, StoreError::Busy),
+            (ffi::SQLITE_IOERR, StoreError::OutcomeUnknown),
+            (ffi::SQLITE_IOERR_FSYNC, StoreError::OutcomeUnknown),
+            (ffi::SQLITE_CORRUPT, StoreError::OutcomeUnknown),
+        ] {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            assert_eq!(failed_commit(&error), told, "{code}");
+        }
     }
 }

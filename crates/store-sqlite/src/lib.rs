@@ -3,6 +3,7 @@
 //! (`wall.rs`). Rules live in `core`, the steps of a command in `store`.
 
 mod board;
+mod bulk;
 mod checkpoint;
 mod failure;
 mod migrate;
@@ -27,6 +28,7 @@ mod statement_tests;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use taskqueue_core::filter::ObservationFilter;
@@ -36,14 +38,17 @@ use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
+use taskqueue_store::bulk::{Bulk, Gate};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::working::Working;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
 use crate::board::Board;
+use crate::bulk::{Steps, Watches};
 use crate::checkpoint::Checkpointer;
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
@@ -61,11 +66,14 @@ pub struct Options {
     pub outage_credit_seconds: i64,
     /// What pending tasks may take in memory. A queue that takes three quarters of it is refused more, as busy.
     pub pending_bytes: usize,
+    /// What bulk updates pass between their two steps, for tests.
+    pub bulk_gate: Gate,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { outage_credit_seconds: OUTAGE_CREDIT_SECONDS, pending_bytes: usize::MAX }
+        let (outage_credit_seconds, pending_bytes) = (OUTAGE_CREDIT_SECONDS, usize::MAX);
+        Self { outage_credit_seconds, pending_bytes, bulk_gate: Gate::default() }
     }
 }
 
@@ -78,6 +86,9 @@ pub struct SqliteStore {
     waiters: Arc<Waiters>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
+    bulk: Bulk,
+    watches: Arc<Watches>,
+    working: Arc<Working>,
 }
 
 impl SqliteStore {
@@ -103,9 +114,10 @@ impl SqliteStore {
             checkpointer,
             Arc::clone(&failed),
         );
-        let (wall, waiters) = (writer.wall(), writer.waiters());
+        let (wall, waiters, watches, working) = (writer.wall(), writer.waiters(), writer.watches(), writer.working());
         let threads = Threads::start(readers, writer).map_err(unusable)?;
-        Ok(Self { clock, ownership, threads, wall, waiters, failed })
+        let bulk = Bulk::new(options.bulk_gate.clone());
+        Ok(Self { clock, ownership, threads, wall, waiters, failed, bulk, watches, working })
     }
 }
 
@@ -120,6 +132,9 @@ impl Store for SqliteStore {
     async fn write(&self, command: Command) -> Result<Answer, StoreError> {
         if self.wall.shows_nothing_for(&command) && self.threads.takes_commands() {
             return Ok(Answer::Claimed(None));
+        }
+        if let Command::UpdateTasks(bulk) = &command {
+            return self.bulk.run(&Steps { threads: &self.threads, watches: &self.watches }, bulk).await;
         }
         self.threads.write(command).await
     }
@@ -194,7 +209,8 @@ impl Store for SqliteStore {
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
-        if self.failed.load(Ordering::Relaxed) || !self.ownership.still_holds() {
+        let out_of_order = self.failed.load(Ordering::Relaxed) || self.working.is_stuck(Instant::now());
+        if out_of_order || !self.ownership.still_holds() {
             return Err(StoreError::Unavailable);
         }
         self.threads.readers.read(Lane::Short, "checking the database", reads::check).await.map(|()| Vec::new())

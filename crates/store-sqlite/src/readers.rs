@@ -110,11 +110,7 @@ impl Readers {
             Lane::Long => self.long.run(|reader, turn| reader.read(turn, read)).await?,
             Lane::Short | Lane::Page => self.bounded(lane, read).await?,
         };
-        answer.map_err(|error| match error {
-            ReadError::Refused(error) => error,
-            ReadError::Stopped(stopped) => stopped.into(),
-            ReadError::Failed(error) => failed(doing, &error),
-        })
+        answer.map_err(|error| error.told(doing))
     }
 
     async fn bounded<T: Send + 'static>(
@@ -151,6 +147,17 @@ pub(crate) enum ReadError {
     Stopped(Stopped),
     /// The database failed.
     Failed(rusqlite::Error),
+}
+
+impl ReadError {
+    /// What the caller may know; the rest is logged.
+    pub(crate) fn told(self, doing: &'static str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Stopped(stopped) => stopped.into(),
+            Self::Failed(error) => failed(doing, &error),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for ReadError {

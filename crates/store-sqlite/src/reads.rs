@@ -36,7 +36,7 @@ fn refused(refusal: Refusal) -> ReadError {
 }
 
 /// The key of a queue that must exist.
-fn existing_queue(file: &Snapshot<'_>, name: &QueueName) -> Read<QueueKey> {
+pub(crate) fn existing_queue(file: &Snapshot<'_>, name: &QueueName) -> Read<QueueKey> {
     let mut statement = file.connection.prepare_cached(sql::FIND_QUEUE)?;
     let key = statement.query_row([name.as_str()], |row| row.get(0).map(QueueKey)).optional()?;
     key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))

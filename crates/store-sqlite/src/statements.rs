@@ -55,11 +55,16 @@ statements! {
     LOAD_QUEUES = "load_queues";
     LOAD_SCAN = "load_scan";
     LOAD_TASK = "load_task";
+    LOAD_TASK_OF_QUEUE = "load_task_of_queue";
+    SAVE_ARGS = "save_args";
     SAVE_DEFINITION = "save_definition";
     SAVE_ERROR = "save_error";
     SAVE_HEAD = "save_head";
     SAVE_LIFECYCLE = "save_lifecycle";
+    SAVE_METADATA = "save_metadata";
+    SAVE_NAME = "save_name";
     SAVE_OBSERVATION = "save_observation";
+    SAVE_PLANNED_HEAD = "save_planned_head";
     SAVE_RESULT = "save_result";
     SAVE_SCAN = "save_scan";
     SCAN_TASKS = "scan_tasks";

@@ -2,21 +2,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use taskqueue_store::StoreError;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{Answer, BulkUpdate, Command};
+use taskqueue_store::handover::hand_over;
+use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
 
+use crate::bulk::PlannedWrite;
 use crate::readers::Readers;
 use crate::writer::{Request, Writer};
 
 /// Commands waiting for the writer; more are refused as busy. At some 30,000 commands a second this is a wait of a tenth
 /// of a second.
 const WAITING: usize = 4_096;
-/// How long a command may wait for its turn (decisions.md section 4).
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The running threads.
 pub(crate) struct Threads {
@@ -37,13 +36,17 @@ impl Threads {
 
     /// Hands a command to the writer and waits for its answer.
     pub(crate) async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        let patience = patience(&command);
-        let (answer, answered) = oneshot::channel();
-        self.send(Request { command, answer })?;
-        match tokio::time::timeout(patience, answered).await {
-            Ok(answer) => answer.unwrap_or(Err(StoreError::Unavailable)),
-            Err(_) => Err(StoreError::Busy),
-        }
+        let (handed, awaited) = hand_over();
+        self.send(Request { command, plan: None, handed })?;
+        awaited.outcome().await
+    }
+
+    /// Hands a planned bulk update to the writer and waits for its answer.
+    pub(crate) async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite) -> Result<Answer, StoreError> {
+        let (command, answer_by) = (Command::UpdateTasks(Arc::clone(bulk)), plan.limit.answer_by());
+        let (handed, awaited) = hand_over();
+        self.send(Request { command, plan: Some(plan), handed })?;
+        awaited.outcome_by(answer_by).await
     }
 
     /// Whether the writer is there.
@@ -70,14 +73,6 @@ impl Threads {
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer ended by a panic");
         }
-    }
-}
-
-/// A bulk update may run longer than it may wait; no request takes more than 30 seconds in all.
-fn patience(command: &Command) -> Duration {
-    match command {
-        Command::UpdateTasks { .. } => PATIENCE * 5,
-        _ => PATIENCE,
     }
 }
 

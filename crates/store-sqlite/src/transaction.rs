@@ -6,21 +6,24 @@ use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::definition::{Definition, Identity, Routes};
-use taskqueue_core::filter::{TaskFields, TaskFilter};
+use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
+use taskqueue_store::bulk::Limit;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 
 use crate::board::Board;
+use crate::bulk::{self, Touched};
 use crate::failure::Doing;
 use crate::query::{GO_ON, Go, each_row};
-use crate::reads::all_tasks_statement;
-use crate::rows::{self, RowFields};
+use crate::rows;
+use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 /// A write transaction under way on the writer's connection. Beginning and committing is the writer's business.
@@ -30,12 +33,14 @@ pub(crate) struct SqliteTransaction<'a> {
     /// Changes of the tally, written once at the end: a batch touches few lines many times.
     tally: HashMap<(QueueKey, Routes, Status), i64>,
     now: Timestamp,
+    /// The tasks that were created, changed or deleted.
+    pub(crate) touched: Touched,
 }
 
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`; `BEGIN` has been said.
     pub(crate) fn new(connection: &'a Connection, board: &'a mut Board, now: Timestamp) -> Self {
-        Self { connection, board, tally: HashMap::new(), now }
+        Self { connection, board, tally: HashMap::new(), now, touched: Touched::default() }
     }
 
     /// Writes what was put off. Must come before `COMMIT`.
@@ -125,6 +130,20 @@ impl<'a> SqliteTransaction<'a> {
             error.run_id.as_str(),
         ];
         self.run(sql::SAVE_ERROR, values, "saving an error").map(drop)
+    }
+
+    /// What an update changes besides the rows of its task.
+    fn follow_update(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, after: &TaskHead) {
+        let Lifecycle { status, pending_seq, .. } = after.lifecycle;
+        if before.routes != after.routes {
+            self.count(queue, &before.routes, status, -1);
+            self.count(queue, &after.routes, status, 1);
+        }
+        if status == Status::Pending && (&before.routes, before.priority) != (&after.routes, after.priority) {
+            self.board.remove_pending(queue, &before.routes, before.priority, pending_seq);
+            self.board.add_pending(queue, key, &after.routes, after.priority, pending_seq);
+        }
+        self.touched.add(queue, key);
     }
 
     /// Removes the rows of a task. Its places on the board and in the tally are the caller's business.
@@ -233,16 +252,22 @@ impl Transaction for SqliteTransaction<'_> {
         &mut self,
         queue: Queue<'_>,
         filter: &TaskFilter,
-        each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
+        limit: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let statement = all_tasks_statement(self.connection, queue.key, true).doing("filtering tasks")?;
-        self.each(statement, [queue.key.0], "filtering tasks", |row| {
-            let fields = RowFields(row);
-            if fields.status() == Status::Running || !filter.matches(&fields) {
-                return Ok(GO_ON);
-            }
-            Ok(each(rows::key(row)?, rows::task(row, queue.name)?))
-        })
+        let file = Snapshot { connection: self.connection, turn: None };
+        match bulk::visit_matching(&file, (queue.key, queue.name), filter, limit, each) {
+            Ok(ControlFlow::Continue(())) => Ok(()),
+            Ok(ControlFlow::Break(())) => Err(StoreError::Busy),
+            Err(error) => Err(error.told("filtering tasks")),
+        }
+    }
+
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        let load = |key: &TaskKey| bulk::load_existing(self.connection, (queue.key, queue.name), *key);
+        let found =
+            keys.iter().map(|key| Ok(load(key)?.map(|task| (*key, task)))).collect::<rusqlite::Result<Vec<_>>>();
+        Ok(found.doing("loading a task")?.into_iter().flatten().collect())
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
@@ -268,6 +293,7 @@ impl Transaction for SqliteTransaction<'_> {
         self.run(sql::INSERT_DEFINITION, values, "creating a task")?;
         self.board.add_pending(queue, key, routes, *priority, lifecycle.pending_seq);
         self.count(queue, routes, lifecycle.status, 1);
+        self.touched.add(queue, key);
         Ok(())
     }
 
@@ -291,6 +317,7 @@ impl Transaction for SqliteTransaction<'_> {
             self.count(queue, &before.routes, after.status, 1);
         }
         self.board.follow(queue, key, before, after);
+        self.touched.add(queue, key);
         Ok(())
     }
 
@@ -313,15 +340,40 @@ impl Transaction for SqliteTransaction<'_> {
         if before.outcome.result != after.outcome.result {
             self.save_result(key, &after.outcome.result)?;
         }
-        let Lifecycle { status, pending_seq, .. } = after.lifecycle;
-        if old.routes != new.routes {
-            self.count(queue, &old.routes, status, -1);
-            self.count(queue, &new.routes, status, 1);
+        self.follow_update(queue, key, &before.head(), &after.head());
+        Ok(())
+    }
+
+    fn save_effect(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        (before, after): (&TaskHead, &TaskHead),
+        update: &Update,
+        effect: Effect,
+    ) -> Loaded<()> {
+        let values = params![
+            key.0,
+            after.priority,
+            after.max_attempts,
+            after.routes.as_json(),
+            i64::try_from(after.definition_bytes).unwrap_or(i64::MAX),
+            after.lifecycle.updated_at.as_micros(),
+        ];
+        self.run(sql::SAVE_PLANNED_HEAD, values, "updating a task")?;
+        if let Some(name) = &update.name {
+            self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
         }
-        if status == Status::Pending && (&old.routes, old.priority) != (&new.routes, new.priority) {
-            self.board.remove_pending(queue, &old.routes, old.priority, pending_seq);
-            self.board.add_pending(queue, key, &new.routes, new.priority, pending_seq);
+        if let Some(args) = update.args.as_ref().filter(|_| effect.args) {
+            self.run(sql::SAVE_ARGS, params![key.0, args.as_str()], "updating a task")?;
         }
+        if let Some(metadata) = update.metadata.as_ref().filter(|_| effect.metadata) {
+            self.run(sql::SAVE_METADATA, params![key.0, metadata.as_str()], "updating a task")?;
+        }
+        if let Some(result) = update.result.as_ref().filter(|_| effect.result) {
+            self.save_result(key, result)?;
+        }
+        self.follow_update(queue, key, before, after);
         Ok(())
     }
 
@@ -332,6 +384,7 @@ impl Transaction for SqliteTransaction<'_> {
             self.board.remove_pending(queue, &before.routes, before.priority, pending_seq);
         }
         self.count(queue, &before.routes, status, -1);
+        self.touched.add(queue, key);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
 //! is no timer: the next batch forms while the last one is being synced.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +13,22 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::Action;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
+use taskqueue_store::bulk::{self, planned};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::execute::{credit_after_outage, execute};
+use taskqueue_store::handover::{Handed, Outcome};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::working::Working;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::oneshot;
 
 use crate::Options;
 use crate::board::Board;
+use crate::bulk::{PlannedWrite, Watches};
 use crate::checkpoint::Checkpointer;
-use crate::failure::{Doing, failed};
+use crate::failure::{Doing, failed, failed_commit};
 use crate::open;
 use crate::ownership::Ownership;
 use crate::transaction::SqliteTransaction;
@@ -43,12 +47,12 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Pause between two attempts to open a failed database again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
-type Outcome = Result<Answer, StoreError>;
-
 /// A command and where its answer goes.
 pub(crate) struct Request {
     pub(crate) command: Command,
-    pub(crate) answer: oneshot::Sender<Outcome>,
+    /// For a bulk update: what was decided beside the writer.
+    pub(crate) plan: Option<PlannedWrite>,
+    pub(crate) handed: Handed,
 }
 
 /// The thread's state.
@@ -74,6 +78,10 @@ pub(crate) struct Writer {
     /// could be heard.
     scanned_at: Option<Timestamp>,
     purging: bool,
+    /// Commands that run alone and wait until the others have been served once more.
+    alone: VecDeque<Request>,
+    watches: Arc<Watches>,
+    working: Arc<Working>,
 }
 
 impl Writer {
@@ -107,7 +115,20 @@ impl Writer {
             failed,
             scanned_at,
             purging,
+            alone: VecDeque::new(),
+            watches: Arc::default(),
+            working: Arc::default(),
         }
+    }
+
+    /// Where this writer notes what it changes.
+    pub(crate) fn watches(&self) -> Arc<Watches> {
+        Arc::clone(&self.watches)
+    }
+
+    /// Tells since when this writer is at one transaction.
+    pub(crate) fn working(&self) -> Arc<Working> {
+        Arc::clone(&self.working)
     }
 
     /// Those whom this writer wakes.
@@ -131,15 +152,21 @@ impl Writer {
         }
     }
 
-    /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues meanwhile.
+    /// The next commands, none if only one that runs alone waits; nothing when no more can come. An idle writer purges deleted
+    /// queues meanwhile.
     fn next_batch(&mut self, requests: &mut Receiver<Request>) -> Option<Vec<Request>> {
         let mut batch = Vec::new();
         loop {
             match requests.try_recv() {
+                Ok(request) if turn(&request.command) == Turn::Alone => self.alone.push_back(request),
                 Ok(request) => batch.push(request),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) if !self.alone.is_empty() => return Some(batch),
                 Err(TryRecvError::Empty) if !batch.is_empty() => return Some(batch),
                 Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => self.with_board(Self::purge),
-                Err(TryRecvError::Empty) => batch.push(requests.blocking_recv()?),
+                Err(TryRecvError::Empty) => match requests.blocking_recv()? {
+                    request if turn(&request.command) == Turn::Alone => self.alone.push_back(request),
+                    request => batch.push(request),
+                },
                 Err(TryRecvError::Disconnected) if batch.is_empty() => return None,
                 Err(TryRecvError::Disconnected) => return Some(batch),
             }
@@ -162,27 +189,58 @@ impl Writer {
     }
 
     /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
-    /// last and find what the others created; long commands get a transaction of their own.
-    fn serve(&mut self, mut batch: Vec<Request>) {
+    /// last and find what the others created. Long commands get a transaction of their own, and only one of them comes
+    /// between two batches: however many there are, nobody else waits for more than one.
+    fn serve(&mut self, batch: Vec<Request>) {
+        let alone = self.alone.pop_front();
         if !self.ready() {
-            return batch.into_iter().for_each(|request| release(request, Err(StoreError::Unavailable)));
+            return batch.into_iter().chain(alone).for_each(|request| release(request, Err(StoreError::Unavailable)));
         }
+        self.serve_ordinary(batch);
+        match alone {
+            Some(request) if self.is_outdated(&request) => release(request, Err(StoreError::Busy)),
+            Some(request) => {
+                let with_room = self.with_room(vec![request]);
+                self.serve_together(with_room);
+            }
+            None => {}
+        }
+    }
+
+    /// Whether a planned bulk update cannot be written: too much has changed since its snapshot. Nothing changes any more
+    /// until it is written, because nobody else writes.
+    fn is_outdated(&self, request: &Request) -> bool {
+        let (Command::UpdateTasks(bulk), Some(PlannedWrite { plan, .. })) = (&request.command, &request.plan) else {
+            return false;
+        };
+        let mut planned = planned(plan);
+        // A queue that is not there any more is refused like every other.
+        let replaced = self.board.queue(&bulk.queue).is_some_and(|key| key != planned.plan.queue());
+        if replaced {
+            planned.snapshot.lose();
+        }
+        planned.is_outdated = !planned.snapshot.is_few();
+        planned.is_outdated
+    }
+
+    fn serve_ordinary(&mut self, batch: Vec<Request>) {
         // Those who found no board on the wall, because the last batch was still under way.
         if self.wall.all_find_nothing(&self.board, batch.iter().map(|request| &request.command)) {
             return batch.into_iter().for_each(|request| release(request, Ok(Answer::Claimed(None))));
         }
+        let mut batch = self.with_room(batch);
+        batch.sort_by_key(|request| turn(&request.command));
+        self.serve_together(batch);
+    }
+
+    /// Those of a batch that there is room for in memory. The others are refused as busy.
+    fn with_room(&mut self, mut batch: Vec<Request>) -> Vec<Request> {
         let refused: Vec<Request> = batch.extract_if(.., |request| self.has_no_room_for(&request.command)).collect();
         if !refused.is_empty() {
             self.tell_full();
             refused.into_iter().for_each(|request| release(request, Err(StoreError::Busy)));
         }
-        batch.sort_by_key(|request| turn(&request.command));
-        let first_alone = batch.partition_point(|request| turn(&request.command) < Turn::Alone);
-        let alone = batch.split_off(first_alone);
-        self.serve_together(batch);
-        for request in alone {
-            self.serve_together(vec![request]);
-        }
+        batch
     }
 
     /// Whether a command would make a pending order larger that takes as much memory as it may. What is there already
@@ -230,18 +288,18 @@ impl Writer {
     }
 
     /// Runs a batch in one transaction, or as much of its beginning as fits; there is an answer for each that was run. An
-    /// error means that nothing of it was kept.
+    /// error means that nothing of it was kept, unless it says that nobody knows.
     fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, StoreError> {
         if !self.ready() {
             return Err(StoreError::Unavailable);
         }
-        let credit_seconds = self.credit_seconds;
+        let (credit_seconds, working) = (self.credit_seconds, Arc::clone(&self.working));
+        let _working = working.begin(Instant::now());
         // Whoever comes to wait from now on finds no board on the wall, or the one that comes of this (`wall.rs`).
         let mut claimable = Claimable::new(!self.waiters.is_empty());
         let answers = self.in_transaction(|tx| {
-            // Whoever went away before their command began gets none. Beginning may have taken seconds, so that a
-            // caller who was told that the storage is busy can rely on it.
-            batch.retain(|request| !request.answer.is_closed());
+            // Beginning may have taken seconds: who has gone or was told that the storage is busy can rely on it.
+            batch.retain(|request| request.handed.begin());
             execute_all(tx, batch, credit_seconds, &mut claimable)
         })?;
         self.wake(&claimable);
@@ -273,7 +331,8 @@ impl Writer {
         self.purging = self.in_transaction(|tx| tx.purge(PURGE)).unwrap_or(false);
     }
 
-    /// Begins, works, commits. Whatever goes wrong, a panic included, leaves the file as it was, and the board is read anew.
+    /// Begins, works, commits. Whatever goes wrong before the commit, a panic included, leaves the file as it was, and the board
+    /// is read anew. What became of a commit that failed may be unknown.
     fn in_transaction<T>(
         &mut self,
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
@@ -283,20 +342,37 @@ impl Writer {
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
             tx.finish()?;
-            Ok(value)
+            Ok((value, std::mem::take(&mut tx.touched)))
         }));
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
-            run_prepared(&self.connection, "COMMIT").doing("committing")?;
+            run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
             Ok(value)
         });
-        match done {
-            Ok(_) => {
+        match &done {
+            Ok((_, touched)) => {
+                self.watches.note(touched);
                 self.scanned_at = self.board.last_scan_at;
                 self.checkpointer.committed(&self.connection);
             }
+            Err(StoreError::Busy) => self.undo(),
             Err(_) => self.recover(),
         }
-        done
+        done.map(|(value, _)| value)
+    }
+
+    /// After a transaction that was given up although the storage works: its time was over.
+    fn undo(&mut self) {
+        let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| Board::load(&self.connection));
+        match undone {
+            Ok(board) => {
+                self.board = board;
+                self.board.last_scan_at = self.scanned_at;
+            }
+            Err(error) => {
+                failed("undoing a transaction", &error);
+                self.recover();
+            }
+        }
     }
 
     /// After a failed transaction: what the file holds is the truth, so the board is read again. If that fails too, the
@@ -305,6 +381,8 @@ impl Writer {
         if !self.connection.is_autocommit() {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
+        // What could not be committed may be there all the same.
+        self.watches.lose();
         self.fail();
         self.reopen();
     }
@@ -374,8 +452,10 @@ fn execute_all(
         if bytes > BATCH_ANSWER_BYTES {
             break;
         }
-        match execute(tx, &request.command, credit_seconds, claimable) {
-            Err(error @ (StoreError::Busy | StoreError::Unavailable)) => return Err(error),
+        match execute_one(tx, request, credit_seconds, claimable) {
+            Err(error @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) => {
+                return Err(error);
+            }
             // The credit was granted before the scan could do it; the scan tells it all the same.
             Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),
             answer => {
@@ -387,14 +467,29 @@ fn execute_all(
     Ok(answers)
 }
 
+fn execute_one(
+    tx: &mut SqliteTransaction<'_>,
+    Request { command, plan, .. }: &Request,
+    credit_seconds: i64,
+    claimable: &mut Claimable,
+) -> Outcome {
+    match (command, plan) {
+        (Command::UpdateTasks(bulk), Some(PlannedWrite { plan, limit })) => {
+            let mut planned = planned(plan);
+            let since = planned.snapshot.take().ok_or(StoreError::Busy)?;
+            bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable)
+        }
+        _ => execute(tx, command, credit_seconds, claimable),
+    }
+}
+
 /// Runs a statement that stays prepared.
 fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(drop)
 }
 
 fn release(request: Request, answer: Outcome) {
-    // A caller that has gone away does not want its answer.
-    let _ = request.answer.send(answer);
+    request.handed.answer(answer);
 }
 
 /// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it was taken
@@ -403,7 +498,7 @@ fn grown_queue(command: &Command) -> Option<&QueueName> {
     match command {
         Command::CreateTask { queue, .. } | Command::Act { queue, action: Action::Requeue, .. } => Some(queue),
         Command::UpdateTask { queue, update, .. } => update.routes.as_ref().map(|_| queue),
-        Command::UpdateTasks { queue, update, .. } => update.routes.as_ref().map(|_| queue),
+        Command::UpdateTasks(bulk) => bulk.update.routes.as_ref().map(|_| &bulk.queue),
         _ => None,
     }
 }

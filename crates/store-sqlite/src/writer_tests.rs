@@ -1,9 +1,13 @@
 //! When the board can be seen by others. The writer runs on the test's own thread.
 
+use std::task::{Context, Waker};
+
 use taskqueue_core::definition::Definition;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::transaction::Transaction;
+use taskqueue_store::handover::{Awaited, hand_over};
+use taskqueue_store::transaction::{TaskKey, Transaction};
+use taskqueue_store::waiting::Waiter;
 use tempfile::TempDir;
 
 use super::*;
@@ -31,12 +35,15 @@ fn serve(writer: &mut Writer, commands: Vec<Command>) -> Vec<Outcome> {
     let (batch, answers): (Vec<_>, Vec<_>) = commands
         .into_iter()
         .map(|command| {
-            let (answer, answered) = oneshot::channel();
-            (Request { command, answer }, answered)
+            let (handed, awaited) = hand_over();
+            (Request { command, plan: None, handed }, awaited)
         })
         .unzip();
+    let (alone, batch) = batch.into_iter().partition::<Vec<_>, _>(|request| turn(&request.command) == Turn::Alone);
+    writer.alone.extend(alone);
     writer.with_board(|writer| writer.serve(batch));
-    answers.into_iter().map(|answer| answer.blocking_recv().unwrap()).collect()
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    answers.into_iter().map(|awaited| runtime.block_on(awaited.outcome())).collect()
 }
 
 fn shows_nothing(writer: &Writer) -> bool {
@@ -123,8 +130,8 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
             .unwrap()
     };
     let request = |n: usize| {
-        let (answer, answered) = oneshot::channel();
-        (Request { command: claim("q", "default", n), answer }, answered)
+        let (handed, awaited) = hand_over();
+        (Request { command: claim("q", "default", n), plan: None, handed }, awaited)
     };
     let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(request).unzip();
     // Seventeen answers are more than 16 MiB.
@@ -136,8 +143,8 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
         writer.serve(rest);
     });
     assert_eq!(committed(&writer), 40);
-    let claimed =
-        |mut answer: oneshot::Receiver<Outcome>| matches!(answer.try_recv(), Ok(Ok(Answer::Claimed(Some(_)))));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let claimed = |awaited: Awaited| matches!(runtime.block_on(awaited.outcome()), Ok(Answer::Claimed(Some(_))));
     // Those of the first transaction are released by its caller, which is this test.
     assert!(answered.into_iter().skip(20).all(claimed));
 }
@@ -169,4 +176,86 @@ fn a_queue_that_fills_the_memory_of_pending_tasks_is_refused_more_and_the_others
         assert!(serve(&mut writer, vec![delete("q", n)])[0].is_ok());
     }
     assert!(serve(&mut writer, vec![create("q", taken, Definition::default())])[0].is_ok());
+}
+
+/// A transaction keeps 1,024 hints; with more of them everything is looked at.
+#[test]
+fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
+    let (mut writer, _folder) = writer();
+    let waiters = writer.waiters();
+    let mut resting = waiters.enter(&queue("q"), &route("default"), 1).unwrap();
+    resting.rest();
+    let is_woken = |resting: &mut Waiter| std::pin::pin!(resting.woken()).poll(&mut noop()).is_ready();
+    let mut everywhere = Claimable::new(true);
+    everywhere.look_everywhere();
+    writer.with_board(|writer| writer.wake(&everywhere));
+    assert!(!is_woken(&mut resting), "nothing is pending");
+    assert!(matches!(serve(&mut writer, vec![create("q", 1, with_routes(&["other"]))])[..], [Ok(_)]));
+    writer.with_board(|writer| writer.wake(&everywhere));
+    assert!(!is_woken(&mut resting), "nothing that it waits for");
+    writer.with_board(|writer| {
+        let key = writer.board.queue(&queue("q")).unwrap();
+        writer.board.add_pending(key, TaskKey(9), &routes(&["default"]), 0, 9);
+        writer.wake(&everywhere);
+    });
+    assert!(is_woken(&mut resting));
+}
+
+fn noop() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+/// However many long commands wait, everybody else is served between two of them.
+#[test]
+fn one_long_command_comes_between_two_batches() {
+    let (mut writer, _folder) = writer();
+    let (sender, mut requests) = tokio::sync::mpsc::channel(16);
+    let send = |command: Command| {
+        let (handed, awaited) = hand_over();
+        sender.try_send(Request { command, plan: None, handed }).unwrap_or_else(|_| panic!("no room"));
+        awaited
+    };
+    let gone = |name: &str| Command::DeleteQueue { queue: queue(name), cascade: true };
+    let long: Vec<_> = ["a", "b", "c"].map(|name| send(gone(name))).into();
+    let first = send(create_queue("x"));
+    let served = |writer: &mut Writer, requests: &mut _| {
+        let batch = writer.next_batch(requests).unwrap();
+        let ordinary = batch.len();
+        writer.with_board(|writer| writer.serve(batch));
+        (ordinary, writer.alone.len())
+    };
+    assert_eq!(served(&mut writer, &mut requests), (1, 2));
+    let second = send(create_queue("y"));
+    assert_eq!(served(&mut writer, &mut requests), (1, 1));
+    assert_eq!(served(&mut writer, &mut requests), (0, 0));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert!(runtime.block_on(first.outcome()).is_ok() && runtime.block_on(second.outcome()).is_ok());
+    for refused in long {
+        assert!(matches!(runtime.block_on(refused.outcome()), Err(StoreError::Refused(_))));
+    }
+}
+
+#[test]
+fn a_command_that_was_taken_back_is_not_done() {
+    let (mut writer, _folder) = writer();
+    let (handed, awaited) = hand_over();
+    drop(awaited);
+    writer.with_board(|writer| writer.serve(vec![Request { command: create_queue("r"), plan: None, handed }]));
+    assert_eq!(writer.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0)), Ok(1));
+}
+
+#[test]
+fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
+    let (mut writer, _folder) = writer();
+    writer.with_board(|writer| {
+        let given_up = writer.in_transaction::<()>(|tx| {
+            tx.insert_queue(&queue("r"))?;
+            Err(StoreError::Busy)
+        });
+        assert_eq!(given_up, Err(StoreError::Busy));
+        assert!(writer.failed_at.is_none(), "the storage works");
+    });
+    assert!(shows_nothing(&writer));
+    assert!(!writer.wall.shows_nothing_for(&claim("r", "default", 1)), "there is no such queue");
+    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(Answer::Created(true))]);
 }

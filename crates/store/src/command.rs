@@ -1,5 +1,7 @@
 //! What can be written: one variant for each writing verb of the contract, and what each answers.
 
+use std::sync::Arc;
+
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
@@ -23,6 +25,17 @@ impl From<Definition> for NewTask {
         let identity = definition.identity();
         Self { definition, identity }
     }
+}
+
+/// A bulk update.
+#[derive(Clone, Debug)]
+pub struct BulkUpdate {
+    /// Where.
+    pub queue: QueueName,
+    /// Which.
+    pub filter: TaskFilter,
+    /// What changes.
+    pub update: Update,
 }
 
 /// One write. Writes behave as if they happened one after the other.
@@ -56,14 +69,7 @@ pub enum Command {
         update: Box<Update>,
     },
     /// Updates every task that matches and is not running, or none. Answers [`Answer::Updated`].
-    UpdateTasks {
-        /// Where.
-        queue: QueueName,
-        /// Which.
-        filter: Box<TaskFilter>,
-        /// What changes.
-        update: Box<Update>,
-    },
+    UpdateTasks(Arc<BulkUpdate>),
     /// Cancel, requeue or delete one task. Answers [`Answer::Task`], or [`Answer::Done`] for a deletion.
     Act {
         /// Where.

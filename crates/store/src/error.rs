@@ -8,13 +8,16 @@ pub enum StoreError {
     /// A rule says no. Nothing was changed, except that a lease which had ended before is now recorded as ended.
     #[error("refused: {0:?}")]
     Refused(Refusal),
-    /// The storage cannot take the request now (queue full, lock not obtained in time). Nothing was changed, unless the
-    /// command had begun and only took too long: then it may still be done.
+    /// The storage cannot take the request now (queue full, no turn or lock in time). Nothing was done, and nothing will be.
     #[error("the storage is busy")]
     Busy,
-    /// The storage failed (disk full, I/O error, unreachable); nothing was acknowledged.
+    /// The storage failed (disk full, I/O error, unreachable). Nothing was done.
     #[error("the storage is unavailable")]
     Unavailable,
+    /// The command had begun and its end is not known: the storage failed or was lost while it committed, or gave no
+    /// answer in time. It may have been done, or may still be.
+    #[error("the storage did not tell whether the command was done")]
+    OutcomeUnknown,
 }
 
 impl From<Refusal> for StoreError {

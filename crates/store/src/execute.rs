@@ -1,10 +1,7 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (decisions.md section 5): queue, task, state, size. The decisions themselves are functions of `core`.
 
-use std::ops::ControlFlow;
-
 use taskqueue_core::definition::check_stored_size;
-use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Action, Change, Decision, ErrorChange, decide};
@@ -14,14 +11,10 @@ use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task};
 use taskqueue_core::update::Update;
 
 use crate::StoreError;
+use crate::bulk;
 use crate::claimable::Claimable;
 use crate::command::{Answer, Claimed, Command, NewTask, Scanned};
 use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
-
-/// Tasks that a bulk update holds in memory at a time, unless they are large.
-const LOADED_AT_ONCE: usize = 256;
-/// Bytes of tasks that it holds at a time, one task aside: four of the largest, before and after the update.
-const LOADED_BYTES: usize = 8 * 1_048_576;
 
 type Executed = Result<Answer, StoreError>;
 
@@ -38,7 +31,7 @@ pub fn execute<T: Transaction>(
         Command::DeleteQueue { queue, cascade } => delete_queue(tx, queue, *cascade, claimable),
         Command::CreateTask { queue, id, new } => create_task(tx, queue, *id, new, claimable),
         Command::UpdateTask { queue, id, update } => update_task(tx, queue, *id, update, claimable),
-        Command::UpdateTasks { queue, filter, update } => update_tasks(tx, queue, filter, update, claimable),
+        Command::UpdateTasks(bulk) => bulk::in_one_step(tx, bulk, claimable),
         Command::Act { queue, id, action } => act(tx, queue, *id, action, claimable),
         Command::Claim { queue, route, run_id } => claim(tx, queue, route, *run_id),
         Command::ReportRun { queue, id, action } => report_run(tx, queue, *id, action, claimable),
@@ -112,59 +105,6 @@ fn update_task<T: Transaction>(
         None => before,
     };
     Ok(Answer::Task { created: false, task: Box::new(task) })
-}
-
-/// Two passes: the first decides about every matching task and remembers only which ones change, so that one refusal
-/// leaves everything untouched and a million tasks do not have to fit into memory; the second one writes.
-fn update_tasks<T: Transaction>(
-    tx: &mut T,
-    name: &QueueName,
-    filter: &TaskFilter,
-    update: &Update,
-    claimable: &mut Claimable,
-) -> Executed {
-    let queue = existing_queue(tx, name)?;
-    let now = tx.now();
-    let (mut matched, mut changed, mut refusal) = (0, Vec::new(), None);
-    tx.visit_matching(queue, filter, &mut |key, task| {
-        matched += 1;
-        match update.apply(&task, now) {
-            Ok(Some(_)) => changed.push((key, task.bytes())),
-            Ok(None) => {}
-            Err(refused) => {
-                refusal = Some(refused);
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
-    })?;
-    if let Some(refusal) = refusal {
-        return Err(refusal.into());
-    }
-    let mut rest = &changed[..];
-    while let Some(count) = loaded_at_once(rest) {
-        let (chunk, behind) = rest.split_at(count);
-        rest = behind;
-        let keys: Vec<TaskKey> = chunk.iter().map(|(key, _)| *key).collect();
-        for (key, before) in keys.iter().zip(tx.load_tasks(queue, &keys)?) {
-            if let Some(after) = update.apply(&before, now)? {
-                tx.save_update(queue.key, *key, &before, &after)?;
-                claimable.updated(name, &before.head(), &after.definition.routes);
-            }
-        }
-    }
-    Ok(Answer::Updated { matched, updated: changed.len() as u64 })
-}
-
-/// How many of these tasks, given with their bytes, are loaded at once; nothing when there are none.
-fn loaded_at_once(tasks: &[(TaskKey, usize)]) -> Option<usize> {
-    let mut bytes = 0;
-    let fits = |(_, task_bytes): &&(TaskKey, usize)| {
-        bytes += task_bytes;
-        bytes <= LOADED_BYTES
-    };
-    let count = tasks.iter().take(LOADED_AT_ONCE).take_while(fits).count();
-    if tasks.is_empty() { None } else { Some(count.max(1)) }
 }
 
 /// Cancel, requeue and delete. Deleting a task that does not exist is done already.
@@ -336,7 +276,7 @@ pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> R
     Ok(credited)
 }
 
-fn existing_queue<'a, T: Transaction>(tx: &mut T, name: &'a QueueName) -> Result<Queue<'a>, StoreError> {
+pub(crate) fn existing_queue<'a, T: Transaction>(tx: &mut T, name: &'a QueueName) -> Result<Queue<'a>, StoreError> {
     match tx.find_queue(name)? {
         Some(key) => Ok(Queue { key, name }),
         None => Err(Refusal::QueueNotFound { queue: name.clone() }.into()),
@@ -352,27 +292,4 @@ fn existing_task<T: Transaction>(tx: &mut T, queue: Queue<'_>, id: TaskId) -> Re
 fn broken<A>(what: &str) -> Result<A, StoreError> {
     debug_assert!(false, "{what}");
     Err(StoreError::Unavailable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bulk_update_loads_as_many_tasks_at_once_as_fit_into_its_bytes() {
-        let tasks = |sizes: &[usize]| sizes.iter().map(|bytes| (TaskKey(1), *bytes)).collect::<Vec<_>>();
-        let mib = 1_048_576;
-        let cases = [
-            (tasks(&[]), None),
-            (tasks(&[100; 10]), Some(10)),
-            (tasks(&[100; 1000]), Some(LOADED_AT_ONCE)),
-            (tasks(&[2 * mib; 200]), Some(4)),
-            (tasks(&[mib, 9 * mib]), Some(1)),
-            // One that is too large for all bytes is loaded alone.
-            (tasks(&[9 * mib, 1]), Some(1)),
-        ];
-        for (tasks, expected) in cases {
-            assert_eq!(loaded_at_once(&tasks), expected, "{} tasks", tasks.len());
-        }
-    }
 }

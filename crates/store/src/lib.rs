@@ -2,6 +2,7 @@
 //! load-decide-save that every backend shares ([`execute`]), the clock, and the in-memory model.
 //! No SQL and no driver lives here.
 
+pub mod bulk;
 pub mod claimable;
 pub mod clock;
 pub mod command;
@@ -9,6 +10,7 @@ pub mod command;
 pub mod conformance;
 mod error;
 pub mod execute;
+pub mod handover;
 pub mod long_reads;
 pub mod model;
 pub mod page;
@@ -16,6 +18,7 @@ mod store;
 pub mod transaction;
 pub mod transfer;
 pub mod waiting;
+pub mod working;
 
 pub use error::StoreError;
 pub use store::Store;

@@ -17,11 +17,14 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::{Effect, Update};
 
+use crate::bulk::{self, Bulk, Gate, Limit, Planned, Planner, REDECIDED, SharedPlan, TwoSteps, planned};
 use crate::claimable::Claimable;
 use crate::clock::Clock;
-use crate::command::{Answer, Command};
+use crate::command::{Answer, BulkUpdate, Command};
 use crate::execute::{credit_after_outage, execute};
+use crate::handover::Outcome;
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
@@ -34,6 +37,7 @@ pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     waiters: Arc<Waiters>,
+    bulk: Bulk,
 }
 
 #[derive(Default)]
@@ -45,18 +49,41 @@ struct State {
     last_key: i64,
     last_pending_seq: i64,
     last_scan_at: Option<Timestamp>,
+    last_change: u64,
 }
 
 struct Row {
     queue: QueueKey,
     task: Task,
     identity: Identity,
+    /// The number of its last change.
+    change: u64,
 }
 
 impl ModelStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default(), waiters: Arc::default() }
+        Self::with_gate(clock, Gate::default())
+    }
+
+    /// An empty store whose bulk updates pass a gate.
+    pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate) -> Self {
+        Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk: Bulk::new(gate) }
+    }
+
+    /// Runs something as a transaction, and wakes those who wait for what it made claimable.
+    fn transact(&self, work: impl FnOnce(&mut ModelTransaction<'_>, &mut Claimable) -> Outcome) -> Outcome {
+        let mut state = self.state();
+        let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
+        let mut claimable = Claimable::new(true);
+        let answer = work(&mut tx, &mut claimable);
+        self.waiters.tell(&claimable);
+        if claimable.is_everywhere() {
+            for (queue, route, _) in self.waiters.lines() {
+                self.waiters.found(&queue, &route, state.pending(&queue, &route));
+            }
+        }
+        answer
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -89,8 +116,25 @@ impl State {
         self.tasks.get(&key).map(|row| &row.task).ok_or(StoreError::Unavailable)
     }
 
+    /// A task that is about to change.
     fn task_mut(&mut self, key: TaskKey) -> Loaded<&mut Task> {
-        self.tasks.get_mut(&key).map(|row| &mut row.task).ok_or(StoreError::Unavailable)
+        let change = self.next_change();
+        let row = self.tasks.get_mut(&key).ok_or(StoreError::Unavailable)?;
+        row.change = change;
+        Ok(&mut row.task)
+    }
+
+    fn next_change(&mut self) -> u64 {
+        self.last_change += 1;
+        self.last_change
+    }
+
+    /// The tasks of a plan's queue that are new, changed or gone since its snapshot.
+    fn changed_since(&self, planned: &Planned<u64>) -> Vec<TaskKey> {
+        let own = self.tasks.iter().filter(|(_, row)| row.queue == planned.plan.queue());
+        let changed = own.filter(|(_, row)| row.change > planned.snapshot).map(|(key, _)| *key);
+        let known = planned.plan.changes().map(|(key, _)| key).chain(planned.plan.unchanged());
+        changed.chain(known.filter(|key| !self.tasks.contains_key(key))).collect()
     }
 
     fn pending(&self, queue: &QueueName, route: &Route) -> usize {
@@ -171,20 +215,28 @@ impl Transaction for ModelTransaction<'_> {
         &mut self,
         queue: Queue<'_>,
         filter: &TaskFilter,
-        each: &mut dyn FnMut(TaskKey, Task) -> ControlFlow<()>,
+        _: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
         let idle = |task: &Task| task.lifecycle.status != Status::Running && filter.matches(task);
         for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| idle(task)) {
-            if each(key, task.clone()).is_break() {
+            if each(key, task).is_break() {
                 break;
             }
         }
         Ok(())
     }
 
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
+        let row = |key: &TaskKey| Some((*key, self.state.tasks.get(key)?));
+        let own = keys.iter().filter_map(row).filter(|(_, row)| row.queue == queue.key);
+        Ok(own.map(|(key, row)| (key, row.task.clone())).collect())
+    }
+
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
         let key = TaskKey(self.state.next_key());
-        self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity });
+        let change = self.state.next_change();
+        self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity, change });
         Ok(())
     }
 
@@ -207,6 +259,19 @@ impl Transaction for ModelTransaction<'_> {
 
     fn save_update(&mut self, _: QueueKey, key: TaskKey, _: &Task, after: &Task) -> Loaded<()> {
         *self.state.task_mut(key)? = after.clone();
+        Ok(())
+    }
+
+    fn save_effect(
+        &mut self,
+        _: QueueKey,
+        key: TaskKey,
+        (_, after): (&TaskHead, &TaskHead),
+        update: &Update,
+        _: Effect,
+    ) -> Loaded<()> {
+        let task = self.state.task_mut(key)?;
+        *task = update.apply(task, after.lifecycle.updated_at)?.unwrap_or_else(|| task.clone());
         Ok(())
     }
 
@@ -268,23 +333,58 @@ impl Transaction for ModelTransaction<'_> {
     }
 }
 
+/// A snapshot is the number of the last change before it.
+#[async_trait]
+impl TwoSteps for ModelStore {
+    type Snapshot = u64;
+
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<u64>, StoreError> {
+        let mut state = self.state();
+        let queue = Queue { key: state.queue(&bulk.queue)?, name: &bulk.queue };
+        let mut planner = Planner::new(queue.key, &bulk.update);
+        let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
+        tx.visit_matching(queue, &bulk.filter, limit, &mut |key, task| planner.decide(key, task))?;
+        Ok(Planned::new(planner.finish()?, state.last_change))
+    }
+
+    async fn catch_up(&self, bulk: &Arc<BulkUpdate>, plan: &SharedPlan<u64>, limit: &Limit) -> Result<(), StoreError> {
+        let later = self.plan(bulk, limit).await?;
+        planned(plan).replace(later);
+        Ok(())
+    }
+
+    async fn write_plan(
+        &self,
+        bulk: &Arc<BulkUpdate>,
+        plan: &SharedPlan<u64>,
+        limit: &Limit,
+    ) -> Result<Answer, StoreError> {
+        self.transact(|tx, claimable| {
+            let mut planned = planned(plan);
+            credit_after_outage(tx, OUTAGE_CREDIT_SECONDS)?;
+            let since = tx.state.changed_since(&planned);
+            planned.is_outdated =
+                since.len() > REDECIDED || tx.state.queues.get(&bulk.queue) != Some(&planned.plan.queue());
+            if planned.is_outdated {
+                return Err(StoreError::Busy);
+            }
+            bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable)
+        })
+    }
+}
+
 #[async_trait]
 impl Store for ModelStore {
     async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        let mut state = self.state();
-        let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
-        if !matches!(command, Command::Scan) {
-            credit_after_outage(&mut tx, OUTAGE_CREDIT_SECONDS)?;
+        if let Command::UpdateTasks(bulk) = &command {
+            return self.bulk.run(self, bulk).await;
         }
-        let mut claimable = Claimable::new(true);
-        let answer = execute(&mut tx, &command, OUTAGE_CREDIT_SECONDS, &mut claimable);
-        self.waiters.tell(&claimable);
-        if claimable.is_everywhere() {
-            for (queue, route, _) in self.waiters.lines() {
-                self.waiters.found(&queue, &route, state.pending(&queue, &route));
+        self.transact(|tx, claimable| {
+            if !matches!(command, Command::Scan) {
+                credit_after_outage(tx, OUTAGE_CREDIT_SECONDS)?;
             }
-        }
-        answer
+            execute(tx, &command, OUTAGE_CREDIT_SECONDS, claimable)
+        })
     }
 
     fn waiters(&self) -> &Arc<Waiters> {

@@ -21,7 +21,9 @@ use crate::waiting::Waiters;
 /// durable; writes behave as if they happened one after the other; a refused command has changed nothing.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Does one write and answers when it is durable. A caller that goes away does not interrupt it.
+    /// Does one write and answers when it is durable. A caller that goes away before it has begun takes it back; once it
+    /// has begun it is done. [`StoreError::Busy`] and [`StoreError::Unavailable`] say that nothing was done and nothing will
+    /// be; where that is not certain the answer is [`StoreError::OutcomeUnknown`].
     async fn write(&self, command: Command) -> Result<Answer, StoreError>;
 
     /// All queues, sorted by name.

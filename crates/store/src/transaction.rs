@@ -8,8 +8,10 @@ use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::{Effect, Update};
 
 use crate::StoreError;
+use crate::bulk::Limit;
 
 /// The storage's own number of a queue; a queue that is deleted and made again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,20 +73,24 @@ pub trait Transaction {
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
     /// A task that exists.
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;
-    /// Tasks that exist, in the order of their keys here; for those that change many, which load some at a time.
-    fn load_tasks(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<Task>> {
-        keys.iter().map(|key| self.load_task(queue, *key)).collect()
+    /// The tasks of a queue that exist among these, each once; for a bulk update, which looks again at some.
+    fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>>;
+    /// The heads of those of these tasks that exist, each once; for a bulk update, which loads some at a time.
+    fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
+        keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
     }
     /// A task that exists, without its heavy JSON.
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The identity that a task was created with.
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity>;
-    /// The tasks of a queue that match and are not running, one after the other, until `each` says stop.
+    /// The tasks of a queue that match and are not running, one after the other, until `each` says stop. Ends with
+    /// [`StoreError::Busy`] when the limit is over.
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
         filter: &TaskFilter,
-        each: &mut dyn FnMut(TaskKey, Task) -> std::ops::ControlFlow<()>,
+        limit: &Limit,
+        each: &mut (dyn FnMut(TaskKey, &Task) -> std::ops::ControlFlow<()> + Send),
     ) -> Loaded<()>;
     /// Adds a task that does not exist.
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()>;
@@ -92,6 +98,15 @@ pub trait Transaction {
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
+    /// Saves what an update changes of a task that is as it was when its effect was decided; its head before and after.
+    fn save_effect(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        heads: (&TaskHead, &TaskHead),
+        update: &Update,
+        effect: Effect,
+    ) -> Loaded<()>;
     /// Removes a task that is not running.
     fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()>;
 

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use taskqueue_store::Store;
+use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::{GatedStorage, Storage};
 use taskqueue_store::model::ModelStore;
 
 struct Memory;
@@ -16,11 +17,18 @@ impl Storage for Memory {
     }
 }
 
+impl GatedStorage for Memory {
+    async fn open_gated(&self, clock: ManualClock, gate: Gate) -> Arc<dyn Store> {
+        Arc::new(ModelStore::with_gate(Arc::new(clock), gate))
+    }
+}
+
 fn fresh() -> Memory {
     Memory
 }
 
 taskqueue_store::conformance_suite!(fresh);
+taskqueue_store::bulk_suite!(fresh);
 
 #[tokio::test]
 async fn the_model_agrees_with_itself() {
@@ -39,7 +47,8 @@ fn every_test_of_the_suite_is_listed_in_its_macro() {
         let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
         for line in source.lines() {
             let Some(name) = line.strip_prefix("pub async fn ") else { continue };
-            let Some(name) = name.strip_suffix("(storage: &impl Storage) {") else { continue };
+            let ends = ["(storage: &impl Storage) {", "(storage: &impl GatedStorage) {"];
+            let Some(name) = ends.iter().find_map(|end| name.strip_suffix(end)) else { continue };
             assert!(listed.contains(&name), "{name} is not listed");
             tests += 1;
         }

@@ -41,8 +41,8 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
 
 #[tokio::test]
 async fn a_change_whose_answer_is_lost_has_an_unknown_outcome_and_is_sent_once() {
-    let busy = refusal(503, "database_busy", "Retry-After: 0\r\n");
-    for reply in [hang_up(), cut(200, TASK), busy, answer(502, "", "<html>"), answer(202, "", "")] {
+    let failed = refusal(503, "database_unavailable", "Retry-After: 0\r\n");
+    for reply in [hang_up(), cut(200, TASK), failed, answer(502, "", "<html>"), answer(202, "", "")] {
         // Spawned, because workers spawn: every call must be able to move to another thread.
         let ends = tokio::spawn({
             let reply = reply.clone();
@@ -70,6 +70,15 @@ async fn a_change_that_was_refused_is_known_not_to_be_done() {
     for (call, error, requests) in changes(&refusal(409, "task_running", "")).await {
         assert_eq!((error.code(), requests), (Some(ErrorCode::TaskRunning), 1), "{call}");
         assert!(!error.is_outcome_unknown());
+    }
+}
+
+/// `database_busy` = nothing was done and nothing will be (decisions.md section 4).
+#[tokio::test]
+async fn a_change_that_was_answered_busy_is_known_not_to_be_done() {
+    for (call, error, requests) in changes(&refusal(503, "database_busy", "Retry-After: 0\r\n")).await {
+        assert_eq!((error.code(), requests), (Some(ErrorCode::DatabaseBusy), 1), "{call}");
+        assert!(!error.is_outcome_unknown(), "{call}: {error}");
     }
 }
 

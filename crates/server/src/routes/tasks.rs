@@ -1,5 +1,7 @@
 //! Single tasks and the bulk update.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use hyper::StatusCode;
 use taskqueue_api::bodies::BulkUpdate;
@@ -11,7 +13,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::lifecycle::Action;
 use taskqueue_core::update::Update;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{self, Answer, Command};
 
 use super::{Outcome, write_done, write_task};
 use crate::error::ApiError;
@@ -96,9 +98,9 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ou
 pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> Outcome {
     let BulkUpdate { filter, changes } = call.body(&state).await?;
     let queue = call.queue()?;
-    let filter = Box::new(TaskFilter::parse(&filter)?);
-    let command = Command::UpdateTasks { queue, filter, update: Box::new(changes) };
-    match state.store().write(command).await? {
+    let filter = TaskFilter::parse(&filter)?;
+    let bulk = command::BulkUpdate { queue, filter, update: changes };
+    match state.store().write(Command::UpdateTasks(Arc::new(bulk))).await? {
         Answer::Updated { matched, updated } => Ok(respond::written(|out| write::updated(out, matched, updated))),
         _ => Err(ApiError::unexpected_answer()),
     }

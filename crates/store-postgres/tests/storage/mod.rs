@@ -6,8 +6,9 @@ pub(crate) mod tables;
 use std::sync::Arc;
 
 use taskqueue_store::Store;
+use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::{GatedStorage, Storage};
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
 use taskqueue_test_postgres::{Cluster, Database};
 
@@ -36,5 +37,13 @@ pub(crate) async fn open(url: &str, clock: Option<Arc<dyn Clock>>) -> Result<Pos
 impl Storage for Fresh {
     async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
         Arc::new(self.try_open(&clock).await.unwrap_or_else(|error| panic!("{error}")))
+    }
+}
+
+impl GatedStorage for Fresh {
+    async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
+        let options = Options { clock: Some(Arc::new(clock)), bulk_gate, ..Options::default() };
+        let store = PostgresStore::open(Address::parse(&self.database.url()).unwrap(), options).await;
+        Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
     }
 }

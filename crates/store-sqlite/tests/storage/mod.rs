@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
 use taskqueue_store::Store;
+use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::{GatedStorage, Storage};
 use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
 use tempfile::TempDir;
 
@@ -40,6 +41,13 @@ impl Folder {
 impl Storage for Folder {
     async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
         Arc::new(self.try_open(&clock).unwrap())
+    }
+}
+
+impl GatedStorage for Folder {
+    async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
+        let options = Options { bulk_gate, ..Options::default() };
+        Arc::new(SqliteStore::open(&self.file(), Arc::new(clock), &options).unwrap())
     }
 }
 

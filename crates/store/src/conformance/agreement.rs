@@ -36,7 +36,7 @@ pub fn comparable(answer: Result<Answer, StoreError>) -> Result<Answer, StoreErr
 }
 
 /// Which of several tasks refuses a bulk update first is left to the store.
-fn comparable_to(command: &Command, answer: Result<Answer, StoreError>) -> Result<Answer, StoreError> {
+pub(super) fn comparable_to(command: &Command, answer: Result<Answer, StoreError>) -> Result<Answer, StoreError> {
     match (command, answer) {
         (Command::UpdateTasks { .. }, Err(StoreError::Refused(refusal))) => {
             let any_row = matches!(refusal, Refusal::UpdateConflict { .. } | Refusal::TaskDataTooLarge);

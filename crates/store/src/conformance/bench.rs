@@ -28,7 +28,7 @@ pub struct Bench {
 }
 
 /// When every test begins: 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+pub(super) const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 impl Bench {
     /// Opens fresh storage.

@@ -1,5 +1,7 @@
 //! Short ways to say what the tests say a thousand times: identifiers, definitions and commands from plain text.
 
+use std::sync::Arc;
+
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
@@ -12,7 +14,7 @@ use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
 use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::update::Update;
 
-use crate::command::Command;
+use crate::command::{BulkUpdate, Command};
 
 /// The queue of this name.
 pub fn queue(name: &str) -> QueueName {
@@ -165,7 +167,7 @@ pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> Com
 
 /// Updates many tasks.
 pub fn update_all(in_queue: &str, which: &str, update: Update) -> Command {
-    Command::UpdateTasks { queue: queue(in_queue), filter: Box::new(task_filter(which)), update: Box::new(update) }
+    Command::UpdateTasks(Arc::new(BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update }))
 }
 
 /// An update of the priority.

@@ -1,6 +1,8 @@
 //! Random commands over small pools of queues, tasks, runs and workers, so that replays, conflicts, stale runs and empty
 //! claims happen all the time; and random time, with and without scans.
 
+use std::sync::Arc;
+
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::json::JsonObject;
@@ -13,7 +15,7 @@ use super::commands::{object, queue, route, routes, run_id, task_filter, task_id
 use super::filters::{filter_text, json, name};
 use super::random::Random;
 use crate::StoreError;
-use crate::command::{Answer, Command};
+use crate::command::{Answer, BulkUpdate, Command};
 
 /// The queues that commands are about; the last one is seldom there.
 pub const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -83,8 +85,8 @@ impl Generator {
             }
             23..=32 => Command::UpdateTask { queue, id: self.task(), update: Box::new(self.update()) },
             33..=37 => {
-                let filter = Box::new(task_filter(&filter_text(&mut self.random, 1)));
-                Command::UpdateTasks { queue, filter, update: Box::new(self.update()) }
+                let filter = task_filter(&filter_text(&mut self.random, 1));
+                Command::UpdateTasks(Arc::new(BulkUpdate { queue, filter, update: self.update() }))
             }
             38..=49 => {
                 let action = match self.random.below(8) {

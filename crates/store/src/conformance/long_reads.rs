@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery};
 use tokio::task::JoinHandle;
@@ -41,7 +42,7 @@ fn long_reads(store: &Arc<dyn Store>) -> Vec<JoinHandle<StoreError>> {
     let again = |number: usize| {
         let (store, selection) = (Arc::clone(store), selection.clone());
         let order = TaskOrder { field: OrderField::Priority, descending: true };
-        let query = TaskQuery { selection: selection.clone(), order, limit: 1, after: None };
+        let query = TaskQuery { selection: selection.clone(), order, limit: 1, after: None, max_bytes: PAGE_BYTES };
         async move {
             loop {
                 let read = match number % 2 {

@@ -8,11 +8,13 @@
 use std::sync::Arc;
 
 use crate::Store;
+use crate::bulk::Gate;
 use crate::clock::ManualClock;
 
 pub mod actions;
 pub mod agreement;
 pub mod bench;
+pub mod bulk;
 pub mod claims;
 pub mod commands;
 pub mod concurrency;
@@ -36,6 +38,12 @@ pub mod waiting;
 pub trait Storage {
     /// Opens the storage. Called again only after the store before has been closed and dropped.
     fn open(&self, clock: ManualClock) -> impl Future<Output = Arc<dyn Store>>;
+}
+
+/// A place whose stores can let bulk updates wait between their two steps.
+pub trait GatedStorage: Storage {
+    /// Opens the storage with a gate between the two steps of every bulk update.
+    fn open_gated(&self, clock: ManualClock, gate: Gate) -> impl Future<Output = Arc<dyn Store>>;
 }
 
 /// Expands to one test for each name in each module of the suite.
@@ -203,6 +211,29 @@ macro_rules! long_reads_suite {
                 short_reads_end_while_long_ones_run
                 a_read_that_nobody_waits_for_any_more_ends_soon
                 closing_the_store_ends_its_long_reads
+            }
+        }
+    };
+}
+
+/// The tests of bulk updates that others come in between of: `bulk_suite!(fresh)`, where `fn fresh() -> impl GatedStorage`.
+#[macro_export]
+macro_rules! bulk_suite {
+    ($fresh:ident) => {
+        $crate::conformance_tests! { $fresh;
+            bulk {
+                what_is_created_between_plan_and_write_is_updated_too
+                what_is_claimed_between_plan_and_write_is_left_out
+                what_is_changed_between_plan_and_write_is_judged_as_it_is_then
+                what_is_deleted_between_plan_and_write_is_not_counted
+                a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched
+                a_queue_that_is_deleted_between_plan_and_write_is_not_found
+                a_queue_that_is_made_again_between_plan_and_write_is_judged_anew
+                more_changes_than_a_write_decides_again_are_judged_all_the_same
+                what_is_written_has_the_time_of_the_write
+                a_caller_that_leaves_between_plan_and_write_has_done_nothing
+                random_writes_between_plan_and_write_give_the_same_as_before_it
+                other_commands_are_done_while_bulk_updates_are_planned
             }
         }
     };

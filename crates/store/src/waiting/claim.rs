@@ -33,7 +33,7 @@ pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
     over: impl Future<Output = ()>,
 ) -> Result<Answer, StoreError> {
     let mut over = pin!(over);
-    let mut looked = false;
+    let (mut looked, mut unknown) = (false, false);
     loop {
         match look().await {
             Ok(Answer::Claimed(None)) => {
@@ -49,10 +49,12 @@ pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
                 waiter.leave_with(claimed.task.id);
                 return Ok(Answer::Claimed(Some(claimed)));
             }
-            Err(failure @ (StoreError::Busy | StoreError::Unavailable)) if looked => {
+            Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if looked => {
+                // The run id makes another look harmless; but a later look that was not begun tells nothing of this one.
+                unknown |= failure == StoreError::OutcomeUnknown;
                 let paused = until(sleep(PAUSE), over.as_mut()).await;
                 if paused == Rested::Over || waiter.is_over() {
-                    return Err(failure);
+                    return Err(if unknown { StoreError::OutcomeUnknown } else { failure });
                 }
             }
             other => return other,

@@ -5,6 +5,7 @@ mod ending;
 mod environment;
 mod folder;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,130 @@
+//! The two steps of a bulk update on PostgreSQL: a long read makes the plan in a snapshot (`long_reader.rs`); the writer
+//! of long commands, which has the queue alone then, finds the rows that were written since by the numbers of their
+//! transactions. No clock is trusted, and every server's writes count. The steps themselves are in `store::bulk`.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::task::Task;
+use taskqueue_store::StoreError;
+use taskqueue_store::bulk::{Limit, Planned, Planner, SharedPlan, TwoSteps, planned};
+use taskqueue_store::command::{Answer, BulkUpdate};
+use taskqueue_store::transaction::{QueueKey, TaskKey};
+use tokio_postgres::types::Type;
+
+use crate::operand::Bound;
+use crate::query::{Param, Session};
+use crate::readers::{ReadError, Readers, in_snapshot};
+use crate::snapshot::Snapshot;
+use crate::statements as sql;
+use crate::threads::Threads;
+use crate::{dialect, rows};
+
+/// Which transactions a snapshot sees, as the database writes it.
+pub(crate) type Seen = String;
+
+/// A plan on its way to the writer.
+pub(crate) struct PlannedWrite {
+    pub(crate) plan: SharedPlan<Seen>,
+    pub(crate) limit: Limit,
+}
+
+/// What bulk updates need of a store.
+pub(crate) struct Steps<'a> {
+    pub(crate) threads: &'a Threads,
+    pub(crate) readers: &'a Readers,
+}
+
+#[async_trait]
+impl TwoSteps for Steps<'_> {
+    type Snapshot = Seen;
+
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Seen>, StoreError> {
+        let input = (Arc::clone(bulk), limit.clone());
+        let plan = self.readers.read_long("planning a bulk update", input, |snapshot, (bulk, limit)| {
+            make_plan(snapshot, bulk, limit).boxed()
+        });
+        plan.await
+    }
+
+    /// Anew: the database does not keep which rows were written since.
+    async fn catch_up(
+        &self,
+        bulk: &Arc<BulkUpdate>,
+        plan: &SharedPlan<Seen>,
+        limit: &Limit,
+    ) -> Result<(), StoreError> {
+        let later = self.plan(bulk, limit).await?;
+        planned(plan).replace(later);
+        Ok(())
+    }
+
+    async fn write_plan(
+        &self,
+        bulk: &Arc<BulkUpdate>,
+        plan: &SharedPlan<Seen>,
+        limit: &Limit,
+    ) -> Result<Answer, StoreError> {
+        self.threads.write_plan(bulk, PlannedWrite { plan: Arc::clone(plan), limit: limit.of_write() }).await
+    }
+}
+
+/// Whether the database can tell what was written since a snapshot. Engines that only resemble PostgreSQL may not; there a
+/// bulk update is one step.
+pub(crate) async fn can_plan(session: &Session) -> bool {
+    let snapshot = session.client().query_typed("SELECT pg_current_snapshot()::text", &[]).await;
+    let Some(Ok(snapshot)) = snapshot.ok().and_then(|rows| Some(rows.first()?.try_get::<_, String>(0))) else {
+        return false;
+    };
+    session.query(&sql::LIST_CHANGED, &[&0_i64, &snapshot, &1_i64]).await.is_ok()
+}
+
+/// The one entry of the first step: looks at every task of the queue in a snapshot.
+async fn make_plan(snapshot: &Snapshot<'_>, bulk: &BulkUpdate, limit: &Limit) -> Result<Planned<Seen>, ReadError> {
+    let session = snapshot.session;
+    let row = in_snapshot(session, session.first(&sql::TAKE_SNAPSHOT, &[&bulk.queue.as_str()])).await?;
+    let (seen, queue) = match row {
+        Some(row) => (row.try_get::<_, Seen>(0)?, row.try_get::<_, Option<i64>>(1)?.map(QueueKey)),
+        None => (Seen::new(), None),
+    };
+    let missing = || StoreError::Refused(Refusal::QueueNotFound { queue: bulk.queue.clone() });
+    let queue = queue.ok_or_else(missing)?;
+    let mut planner = Planner::new(queue, &bulk.update);
+    visit_matching(snapshot, (queue, &bulk.queue), &bulk.filter, limit, &mut |key, task| planner.decide(key, task))
+        .await?;
+    Ok(Planned::new(planner.finish()?, seen))
+}
+
+/// The tasks of a queue that match and are not running, until `each` says stop. Busy when the limit is over.
+pub(crate) async fn visit_matching(
+    snapshot: &Snapshot<'_>,
+    (queue, name): (QueueKey, &QueueName),
+    filter: &TaskFilter,
+    limit: &Limit,
+    each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
+) -> Result<(), ReadError> {
+    let selection = TaskSelection { filter: Some(filter.clone()), ..TaskSelection::default() };
+    let condition = dialect::condition(&selection, 2);
+    let text = format!("{} AND ({})", sql::LIST_MATCHING, condition.text);
+    let mut params: Vec<Param<'_>> = vec![(&queue.0, Type::INT8)];
+    params.extend(condition.bound.iter().map(Bound::param));
+    let mut rows = Box::pin(snapshot.session.stream(&text, &params).await?);
+    while let Some(row) = snapshot.next(&mut rows).await? {
+        if limit.is_over() {
+            return Err(StoreError::Busy.into());
+        }
+        if filter.matches(&rows::RowFields::new(&row)) {
+            let (key, task) = (rows::key(&row)?, rows::task(&row, name)?);
+            if each(key, &task).is_break() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

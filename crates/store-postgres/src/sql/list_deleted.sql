@@ -1,0 +1,3 @@
+-- Those of these tasks that do not exist any more.
+SELECT task_key FROM unnest($1::bigint[]) AS known (task_key)
+WHERE NOT EXISTS (SELECT FROM taskqueue.tasks WHERE tasks.task_key = known.task_key);

@@ -1,0 +1,1 @@
+UPDATE definitions SET args = ?2 WHERE task_key = ?1;

@@ -1,0 +1,1 @@
+UPDATE definitions SET metadata = ?2 WHERE task_key = ?1;

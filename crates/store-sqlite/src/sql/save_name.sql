@@ -1,0 +1,1 @@
+UPDATE tasks SET name = ?2 WHERE task_key = ?1;

@@ -1,0 +1,134 @@
+//! The plan of a bulk update: which tasks match, and what changes of each. 16 bytes for each task that changes and 8 for each
+//! that matches and stays as it is.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{Status, Task};
+use taskqueue_core::update::{Effect, Update};
+
+use crate::StoreError;
+use crate::command::BulkUpdate;
+use crate::transaction::{QueueKey, TaskKey};
+
+/// What was decided about one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decided {
+    /// It does not match, is running, or is gone.
+    Left,
+    /// It matches and stays as it is.
+    Unchanged,
+    /// It matches and changes.
+    Changes(Effect),
+}
+
+/// What a bulk update does, as of a snapshot.
+#[derive(Debug)]
+pub struct Plan {
+    queue: QueueKey,
+    /// Sorted by key.
+    changes: Vec<(TaskKey, Effect)>,
+    /// Sorted by key.
+    unchanged: Vec<TaskKey>,
+    /// What was decided later about some tasks counts instead.
+    again: BTreeMap<TaskKey, Decided>,
+}
+
+impl Plan {
+    /// The queue that it is for.
+    pub fn queue(&self) -> QueueKey {
+        self.queue
+    }
+
+    /// How many tasks match and are not running.
+    pub fn matched(&self) -> u64 {
+        let first = self.changes.len() + self.unchanged.len();
+        let replaced = self.again.keys().filter(|key| self.matched_at_first(**key)).count();
+        let matching = self.again.values().filter(|decided| **decided != Decided::Left).count();
+        (first - replaced + matching) as u64
+    }
+
+    fn matched_at_first(&self, key: TaskKey) -> bool {
+        self.changes.binary_search_by_key(&key, |change| change.0).is_ok() || self.unchanged.binary_search(&key).is_ok()
+    }
+
+    /// The tasks that change, each once.
+    pub fn changes(&self) -> impl Iterator<Item = (TaskKey, Effect)> {
+        let first = self.changes.iter().filter(|(key, _)| !self.again.contains_key(key)).copied();
+        let again = self.again.iter().filter_map(|(key, decided)| match decided {
+            Decided::Changes(effect) => Some((*key, *effect)),
+            Decided::Left | Decided::Unchanged => None,
+        });
+        first.chain(again)
+    }
+
+    /// The tasks that match and stay as they are, each once.
+    pub fn unchanged(&self) -> impl Iterator<Item = TaskKey> {
+        let first = self.unchanged.iter().filter(|key| !self.again.contains_key(key));
+        let again = self.again.iter().filter(|(_, decided)| **decided == Decided::Unchanged).map(|(key, _)| key);
+        first.chain(again).copied()
+    }
+
+    /// Decides again about these tasks; `found` are those of them that exist.
+    pub fn decide_again(
+        &mut self,
+        bulk: &BulkUpdate,
+        keys: &[TaskKey],
+        found: &[(TaskKey, Task)],
+    ) -> Result<(), Refusal> {
+        self.again.extend(keys.iter().map(|key| (*key, Decided::Left)));
+        for (key, task) in found {
+            if task.lifecycle.status != Status::Running && bulk.filter.matches(task) {
+                self.again.insert(*key, decide(&bulk.update, task)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decide(update: &Update, task: &Task) -> Result<Decided, Refusal> {
+    Ok(update.effect(task)?.map_or(Decided::Unchanged, Decided::Changes))
+}
+
+/// Makes a plan, task by task.
+pub struct Planner<'a> {
+    update: &'a Update,
+    plan: Plan,
+    refusal: Option<Refusal>,
+}
+
+impl<'a> Planner<'a> {
+    /// Nothing decided yet.
+    pub fn new(queue: QueueKey, update: &'a Update) -> Self {
+        let plan = Plan { queue, changes: Vec::new(), unchanged: Vec::new(), again: BTreeMap::new() };
+        Self { update, plan, refusal: None }
+    }
+
+    /// Decides about a task that matches and is not running. One refusal is enough.
+    pub fn decide(&mut self, key: TaskKey, task: &Task) -> ControlFlow<()> {
+        match decide(self.update, task) {
+            Ok(Decided::Changes(effect)) => self.plan.changes.push((key, effect)),
+            Ok(_) => self.plan.unchanged.push(key),
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The plan, or the refusal.
+    pub fn finish(mut self) -> Result<Plan, StoreError> {
+        if let Some(refusal) = self.refusal {
+            return Err(refusal.into());
+        }
+        self.plan.changes.sort_unstable_by_key(|change| change.0);
+        self.plan.unchanged.sort_unstable();
+        Ok(self.plan)
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,54 @@
+//! Since when a writer is at one transaction, for the health check: a writer that does not come back serves nobody.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A transaction that takes longer is no sign of health: everybody else was told that the storage is busy 5 seconds ago.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// When the transaction under way began; nothing while there is none.
+#[derive(Debug, Default)]
+pub struct Working(Mutex<Option<Instant>>);
+
+impl Working {
+    /// A transaction begins at `now`; it ends when the guard is dropped.
+    #[must_use]
+    pub fn begin(&self, now: Instant) -> impl Drop + use<'_> {
+        self.set(Some(now));
+        Ended(self)
+    }
+
+    /// Whether the writer has been at one transaction for too long.
+    pub fn is_stuck(&self, now: Instant) -> bool {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| now.saturating_duration_since(since) > STUCK)
+    }
+
+    fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+}
+
+struct Ended<'a>(&'a Working);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_is_stuck_when_one_transaction_takes_longer_than_ten_seconds() {
+        let (working, start) = (Working::default(), Instant::now());
+        let after = |seconds| working.is_stuck(start + Duration::from_secs(seconds));
+        assert!(!after(100), "nothing is under way");
+        let transaction = working.begin(start);
+        assert!(!after(10) && after(11));
+        drop(transaction);
+        assert!(!after(100));
+    }
+}
