@@ -2,7 +2,7 @@
 
 use taskqueue_store::StoreError;
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// What an error of the driver means for whoever was at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,15 @@ pub(crate) fn cause(error: &Error) -> Cause {
         Some(code) if OVERTAKEN.contains(code) => Cause::Overtaken,
         Some(code) if BUSY.contains(code) => Cause::Busy,
         Some(code) if UNPREPARED.contains(code) => Cause::Unprepared,
-        Some(code) if LOST.contains(code) || code.code().starts_with("08") => Cause::Lost,
+        Some(code) if LOST.contains(code) || code.code().starts_with("08") || is_fatal(error) => Cause::Lost,
         Some(_) => Cause::Failed,
     }
+}
+
+/// Whether the connection ends with this error, whatever its code: more of them come with every version.
+fn is_fatal(error: &Error) -> bool {
+    let severity = error.as_db_error().and_then(DbError::parsed_severity);
+    matches!(severity, Some(Severity::Fatal | Severity::Panic))
 }
 
 /// Turns a driver error into what the caller may know, and logs the rest.

@@ -98,8 +98,48 @@ impl Hints {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use taskqueue_store::conformance::commands::{queue, route, routes, task_id};
 
     use super::*;
+
+    /// More than one transaction keeps hints of.
+    const MANY: usize = 1_025;
+
+    fn claimable(tasks: usize) -> Claimable {
+        let mut claimable = Claimable::new(true);
+        let hint = |task| Hint { queue: queue("q"), routes: routes(&["default"]), task: Some(task_id(task)) };
+        (0..tasks).map(hint).for_each(|hint| claimable.hint(hint));
+        claimable
+    }
+
+    /// Whether a look before its time was asked for, with somebody waiting or not.
+    fn asks_for_a_look(hints: &Hints, told: impl FnOnce(&Hints)) -> bool {
+        told(hints);
+        hints.look.notified().now_or_never().is_some()
+    }
+
+    #[tokio::test]
+    async fn more_than_is_hinted_at_is_looked_for_here_and_by_the_others() {
+        let hints = Hints::default();
+        hints.heard(&Notice::of_waiting());
+        let _waiter = hints.waiters.enter(&queue("q"), &route("default"), 1).unwrap();
+        assert!(!asks_for_a_look(&hints, |hints| hints.committed(&claimable(1))));
+        assert_eq!(hints.take_outgoing().unwrap().tasks.len(), 1);
+        assert!(asks_for_a_look(&hints, |hints| hints.committed(&claimable(MANY))), "ours");
+        assert_eq!(hints.take_outgoing().unwrap().to_text("me"), "me\nlook", "theirs");
+    }
+
+    #[tokio::test]
+    async fn what_others_tell_to_look_for_is_looked_for() {
+        let hints = Hints::default();
+        let everything = Notice::of_text("other\nlook").1;
+        assert!(!asks_for_a_look(&hints, |hints| hints.heard(&everything)), "nobody waits");
+        let _waiter = hints.waiters.enter(&queue("q"), &route("default"), 1).unwrap();
+        assert!(asks_for_a_look(&hints, |hints| hints.heard(&everything)));
+        let mut told = Notice::default();
+        told.tasks.insert((queue("q"), routes(&["default"])), (0..MANY).map(task_id).collect());
+        assert!(asks_for_a_look(&hints, |hints| hints.heard(&told)), "more than is kept");
+    }
 
     #[tokio::test]
     async fn that_somebody_waits_is_not_announced_at_each_look() {

@@ -179,7 +179,9 @@ impl PostgresTransaction<'_> {
         let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
         let (name_row, (sent, committed)) =
             self.runtime.block_on(join(named, join(join_all(asked), session.say("COMMIT"))));
-        let reported = sent.iter().filter_map(|answer| answer.as_ref().err()).chain(name_row.as_ref().err());
+        // The first one in the order of the statements: those behind it fail because of it.
+        let reported =
+            name_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
         let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
         match reported {
             // The database refused a statement, and the whole transaction with it; COMMIT then only confirms that.

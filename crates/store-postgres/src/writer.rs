@@ -2,6 +2,7 @@
 //! runs them in one transaction, commits once, then releases every answer. There are a few of them in each server, and
 //! any number of servers; what keeps them apart is in docs/decisions/0009.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -111,6 +112,8 @@ pub(crate) struct Writer {
     purging: bool,
     merged_at: Instant,
     working: Arc<Working>,
+    /// Whether the transaction under way has been told to commit.
+    committing: Cell<bool>,
 }
 
 /// What became of a batch that could not be done.
@@ -148,6 +151,7 @@ impl Writer {
             purging: true,
             merged_at: Instant::now(),
             working: Arc::default(),
+            committing: Cell::new(false),
         })
     }
 
@@ -291,10 +295,12 @@ impl Writer {
     fn attempt(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
         let working = Arc::clone(&self.working);
         let _working = working.begin(Instant::now());
+        self.committing.set(false);
         let worked = catch_unwind(AssertUnwindSafe(|| self.transact(batch)));
         let done = worked.unwrap_or_else(|_| {
-            tracing::error!("a command ended by a panic; nothing of its batch was kept");
-            Err(Undone::Again(Cause::Failed))
+            let committing = self.committing.get();
+            tracing::error!(committing, "a command ended by a panic");
+            Err(if committing { Undone::Unknown } else { Undone::Again(Cause::Failed) })
         });
         if let Err(undone) = &done {
             self.leave(undone);
@@ -356,7 +362,10 @@ impl Writer {
                 return Err(Undone::Again(Cause::Busy));
             }
         }
-        self.end(tx.commit())?;
+        // From here on a panic of ours says nothing about the transaction.
+        self.committing.set(true);
+        let ended = tx.commit();
+        self.end(ended)?;
         self.hints.committed(&claimable);
         Ok(answers)
     }

@@ -95,3 +95,46 @@ impl Claimable {
         self.hints.is_empty() && self.gone.is_empty() && !self.everywhere
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::commands::{queue, routes, task_id};
+
+    fn hints(claimable: &mut Claimable, tasks: usize) {
+        for task in 0..tasks {
+            claimable.hint(Hint { queue: queue("q"), routes: routes(&["default"]), task: Some(task_id(task)) });
+        }
+    }
+
+    #[test]
+    fn what_has_more_hints_than_are_kept_asks_for_a_look_at_everything() {
+        let mut claimable = Claimable::new(true);
+        hints(&mut claimable, HINTS);
+        assert_eq!((claimable.hints().len(), claimable.is_everywhere()), (HINTS, false));
+        hints(&mut claimable, 1);
+        assert!(claimable.is_everywhere() && !claimable.is_empty());
+        assert_eq!(claimable.hints().len(), 0, "the look finds all of them");
+        hints(&mut claimable, 1);
+        assert!(claimable.is_everywhere() && claimable.hints().is_empty());
+    }
+
+    #[test]
+    fn a_look_at_everything_is_not_forgotten_for_what_comes_behind_it() {
+        let mut claimable = Claimable::new(true);
+        claimable.look_everywhere();
+        claimable.queue_gone(&queue("gone"));
+        hints(&mut claimable, 3);
+        assert!(claimable.is_everywhere());
+        assert_eq!(claimable.gone(), [queue("gone")]);
+    }
+
+    #[test]
+    fn nothing_is_collected_for_nobody() {
+        let mut claimable = Claimable::new(false);
+        hints(&mut claimable, HINTS + 1);
+        claimable.look_everywhere();
+        claimable.queue_gone(&queue("gone"));
+        assert!(claimable.is_empty());
+    }
+}

@@ -20,6 +20,13 @@ pub(crate) enum Cut {
     AfterCommit,
     /// The answers that are under way when `COMMIT` is said are lost with its own.
     AfterCommitWithEverything,
+    /// The database ends the connection by an administrator's command (57P01) instead of committing.
+    EndedBeforeCommit,
+    /// The database ends the connection in the same way right after it has committed, before that is answered.
+    EndedAfterCommit,
+    /// A pooler passed everything on and was ended then: its farewell comes in place of the first answer that was open
+    /// when `COMMIT` was said.
+    PoolerEnded,
     /// The connection lives, but has forgotten the prepared statement that asks for the name of the transaction.
     Forgets,
 }
@@ -157,6 +164,23 @@ fn says(message: &[u8], text: &str) -> bool {
     message[0] == b'Q' && message[5..].starts_with(text.as_bytes())
 }
 
+/// Ends the connection that says it, as an administrator would.
+const END: &str = "SELECT pg_terminate_backend(pg_backend_pid())";
+
+fn query(text: &str) -> Vec<u8> {
+    framed(b'Q', [text.as_bytes(), &[0]].concat())
+}
+
+/// What a pooler says when it is ended.
+fn farewell() -> Vec<u8> {
+    framed(b'E', b"SFATAL\0VFATAL\0C57P01\0Mthe pooler is shutting down\0\0".to_vec())
+}
+
+fn framed(kind: u8, body: Vec<u8>) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).unwrap();
+    [vec![kind], length.to_be_bytes().to_vec(), body].concat()
+}
+
 async fn forth(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, wire: &Wire) {
     let (mut first, mut chosen, mut naming) = (true, false, Vec::new());
     while let Some(mut message) = message(&mut from, !first).await {
@@ -176,6 +200,11 @@ async fn forth(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared,
             if planned.is_some_and(|cut| cut != Cut::Forgets) && says(&message, "COMMIT\0") {
                 shared.take();
                 *wire.cutting.lock().unwrap() = planned;
+                match planned {
+                    Some(Cut::EndedBeforeCommit) => message = query(END),
+                    Some(Cut::EndedAfterCommit) => message = query(&format!("COMMIT; {END}")),
+                    _ => {}
+                }
                 if planned == Some(Cut::BeforeCommit) {
                     if wire.open.load(Ordering::SeqCst) > 0 {
                         std::future::pending::<()>().await;
@@ -201,7 +230,11 @@ async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, _shared: &Shared,
         match cutting {
             Some(Cut::AfterCommit) if committed => return,
             Some(Cut::AfterCommitWithEverything) if committed => return,
-            Some(Cut::AfterCommitWithEverything) => continue,
+            Some(Cut::PoolerEnded) if committed => {
+                let _ = to.write_all(&farewell()).await;
+                return;
+            }
+            Some(Cut::AfterCommitWithEverything | Cut::PoolerEnded) => continue,
             _ => {}
         }
         if to.write_all(&message).await.is_err() {
