@@ -65,7 +65,8 @@ fn advice(code: Option<ErrorCode>) -> Option<&'static str> {
         ErrorCode::TaskIdConflict => "choose another --id",
         ErrorCode::QueueNotEmpty => "delete its tasks too with --cascade",
         ErrorCode::QueueHasRunningTasks => "cancel its running tasks first",
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseUnavailable => "try again, see taskqueue health",
+        ErrorCode::DatabaseBusy => "try again",
+        ErrorCode::DatabaseUnavailable => "see taskqueue health",
         _ => return None,
     })
 }

@@ -52,7 +52,12 @@ fn describe(mut document: OpenApi) -> OpenApi {
 
 fn describe_api(operation: &mut Operation) {
     operation.security = Some(vec![SecurityRequirement::new(BEARER, Vec::<String>::new())]);
-    add_error(operation, "503", "`database_busy` or `database_unavailable`: try again after `Retry-After` seconds");
+    add_error(
+        operation,
+        "503",
+        "`database_busy`: nothing was done and nothing will be; or `database_unavailable`, whose message tells when \
+         the outcome is not known. Try again after `Retry-After` seconds",
+    );
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
         response.headers.insert(SERVER_VERSION.to_owned(), text_header("The version of the server's package."));

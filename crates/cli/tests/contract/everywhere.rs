@@ -23,6 +23,7 @@ mod json_handling;
 mod lifecycle;
 mod listing;
 mod logs;
+mod long_bulk_updates;
 mod order_of_checks;
 mod query_parameters;
 mod queues;

@@ -1,0 +1,104 @@
+//! Bulk updates whose filter takes long: everybody else is served meanwhile, and what is answered 503 `database_busy` is never
+//! done (decisions.md section 4, invariants C1 and C5).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// How long one bulk update alone takes at least in these tests.
+const LONG: Duration = Duration::from_millis(1_200);
+/// Documents at most; each is some hundred kilobytes.
+const DOCUMENTS: usize = 512;
+
+/// Bulk updates at once: two are planned at a time, so those at the end wait for longer than they may.
+const MANY: usize = 24;
+
+/// A filter that looks for many paths in each document and finds none of them.
+fn expensive() -> String {
+    let predicates: Vec<String> = (0..160).map(|n| format!("args.missing{n} == {n}")).collect();
+    predicates.join(" or ")
+}
+
+fn document() -> Value {
+    let item = |n: usize| json!({"number": n, "text": "x".repeat(40), "more": [n, n + 1, {"deep": n}]});
+    json!({"args": {"list": (0..1_000).map(item).collect::<Vec<_>>()}, "routes": ["documents"]})
+}
+
+/// Sets the priority of one task, after a look at every document.
+fn bulk(server: &Server, n: usize) -> Response {
+    let filter = format!("{} or id == '{}'", expensive(), task_id(n));
+    let body = json!({"filter": filter, "changes": {"priority": 100 + n}});
+    // Past the rule of the other tests that no answer is a 503.
+    server.connect().exchange(&Request::new("PATCH", &in_queue("/tasks")).json(body)).unwrap()
+}
+
+/// A server with so many large documents that a bulk update takes long; gives the time of one that is alone.
+fn with_documents() -> (Server, Duration) {
+    let (server, document) = (Server::with_queue(), document());
+    let (mut documents, mut took) = (0, Duration::ZERO);
+    while took < LONG && documents < DOCUMENTS {
+        for n in documents..(documents * 2).max(1) {
+            server.create(n, document.clone());
+            documents = n + 1;
+        }
+        let begun = Instant::now();
+        assert_eq!(bulk(&server, 0).expect(200).json()["matched"], 1);
+        took = begun.elapsed();
+        server.patch(&of_task(0, ""), json!({"priority": 0})).expect(200);
+    }
+    (server, took)
+}
+
+#[test]
+fn while_long_bulk_updates_run_others_are_served_at_once() {
+    let (server, _) = with_documents();
+    server.create(900, json!({"routes": ["run"]}));
+    server.claim_for("q", "run", 900).expect(200);
+    let bulks = |thread: usize| {
+        let answer = bulk(&server, thread);
+        assert!(answer.status == 200 || answer.code() == "database_busy", "{}", answer.text());
+    };
+    let mut times = Vec::new();
+    let mut timed = |call: &dyn Fn() -> Response, status: u16| {
+        let begun = Instant::now();
+        call().expect(status);
+        times.push(begun.elapsed());
+    };
+    meanwhile(&[&bulks, &bulks, &bulks, &bulks], || {
+        for n in 1_000..1_030 {
+            timed(&|| server.act(900, "heartbeat", 900), 200);
+            timed(&|| server.put(&of_task(n, ""), json!({"routes": ["small"]})), 201);
+            timed(&|| server.claim_for("q", "small", n), 200);
+            timed(&|| server.get("/health"), 200);
+        }
+    });
+    times.sort_unstable();
+    let (most, longest) = (times[times.len() * 9 / 10], times[times.len() - 1]);
+    assert!(most < Duration::from_secs(1) && longest < Duration::from_secs(4), "90 %: {most:?}, longest: {longest:?}");
+}
+
+#[test]
+fn a_bulk_update_that_was_answered_busy_is_never_done() {
+    let (server, took) = with_documents();
+    let known = server.ids("?limit=1000").len();
+    (known..=MANY).for_each(|n| drop(server.create(n, json!({}))));
+    let answers = in_parallel(MANY, |n| bulk(&server, n));
+    // Whatever would still come of the others has come when this one is done.
+    let last = (0..10).find(|_| bulk(&server, MANY).status == 200);
+    assert!(last.is_some(), "the last one was refused again and again");
+    let mut busy = 0;
+    for (n, answer) in answers.iter().enumerate() {
+        let priority = server.task(n)["priority"].clone();
+        match answer.status {
+            200 => assert_eq!(priority, json!(100 + n), "task {n}"),
+            _ => {
+                answer.assert_error(503, "database_busy");
+                assert_eq!(priority, json!(0), "task {n} was answered busy and changed");
+                busy += 1;
+            }
+        }
+    }
+    assert!(busy > 0, "nobody had to wait for too long: one takes {took:?}, {MANY} were sent");
+}
