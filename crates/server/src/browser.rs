@@ -56,10 +56,14 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    fn has(&self, host: Host<'_>) -> bool {
-        match self {
-            Self::Any => true,
-            Self::LocalAnd(names) => host.is_local() || names.iter().any(|name| host.is_called(&name.0)),
+    /// Whether a request for `HOST` or `HOST:PORT` is taken. Clients of Unix sockets write anything, also a path.
+    fn have(&self, named: &str) -> bool {
+        match (self, split(named)) {
+            (Self::Any, _) => true,
+            (Self::LocalAnd(names), Some((host, _))) => {
+                host.is_local() || names.iter().any(|name| host.is_called(&name.0))
+            }
+            (Self::LocalAnd(_), None) => false,
         }
     }
 }
@@ -81,11 +85,8 @@ pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option
 pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
     let host = host.map(|value| value.to_str().unwrap_or_default());
     let target = head.uri.authority().map(|authority| authority.as_str());
-    for named in [target, host].into_iter().flatten() {
-        let (named, _) = split(named).ok_or(Reason::Host)?;
-        if !hosts.has(named) {
-            return Err(Reason::Host);
-        }
+    if [target, host].into_iter().flatten().any(|named| !hosts.have(named)) {
+        return Err(Reason::Host);
     }
     let own = target.or(host).unwrap_or_default();
     if head.headers.get_all(ORIGIN).iter().any(|origin| !is_origin_of(own, origin)) {

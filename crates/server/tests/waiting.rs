@@ -41,13 +41,16 @@ fn task_id(n: usize) -> TaskId {
 }
 
 async fn serve(waiting_cap: usize) -> Served {
+    serve_with(Config { waiting_cap, ..Config::new(None) }).await
+}
+
+async fn serve_with(config: Config) -> Served {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
     store.write(Command::CreateQueue(queue())).await.unwrap();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
     let (stop, stopped) = oneshot::channel();
-    let config = Config { waiting_cap, ..Config::new(None) };
     let served: Arc<dyn Store> = store.clone();
     let running = tokio::spawn(async move {
         let shutdown = async { drop(stopped.await) };
@@ -289,6 +292,29 @@ async fn who_sends_more_behind_a_waiting_claim_than_is_kept_is_not_waited_with()
         }
     }
     assert!(served.store.waiters().is_empty());
+}
+
+#[tokio::test]
+async fn at_the_connection_cap_those_who_wait_keep_their_places() {
+    let served = serve_with(Config { connection_cap: 3, waiting_cap: 2, ..Config::new(None) }).await;
+    let mut waiting = [served.send(&claim(1, WAIT)).await, served.send(&claim(2, WAIT)).await];
+    served.resting(2).await;
+    let mut idle = Vec::new();
+    for _ in 0..5 {
+        let mut newcomer = served.send(HEALTH).await;
+        assert_eq!(told(&read(&mut newcomer).await.0).0, "200");
+        idle.push(newcomer);
+    }
+    let last = idle.pop();
+    for closed in &mut idle {
+        assert!(is_closed(closed).await);
+    }
+    served.resting(2).await;
+    drop(last);
+    for (n, stream) in waiting.iter_mut().enumerate() {
+        served.create(n).await;
+        assert_eq!(told(&read(stream).await.0).0, "200");
+    }
 }
 
 #[tokio::test]

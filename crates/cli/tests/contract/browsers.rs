@@ -194,6 +194,8 @@ fn over_a_unix_socket_any_host_will_do_but_no_foreign_origin() {
     let _server = Server::with_arguments(&["--listen", &format!("unix:{}", path.display())]);
     for (fields, expected) in [
         ("Host: evil.example", SERVED),
+        ("Host: %2Frun%2Ftaskqueue.sock", SERVED),
+        ("Host: ", SERVED),
         ("Host: queue.example\r\nOrigin: https://queue.example", SERVED),
         ("Host: queue.example\r\nOrigin: https://evil.example", ORIGIN),
         ("Host: localhost\r\nSec-Fetch-Site: cross-site", CROSS_SITE),

@@ -71,7 +71,7 @@ fn without_more_only_this_machine_may_be_named() {
     ];
     for host in foreign {
         assert_eq!(outcome(&Hosts::default(), "/", &[("host", host)]), Err(Reason::Host), "{host}");
-        assert_eq!(outcome(&Hosts::Any, "/", &[("host", host)]).is_ok(), split(host).is_some(), "{host}");
+        assert_eq!(outcome(&Hosts::Any, "/", &[("host", host)]), Ok(()), "{host}");
     }
 }
 

@@ -250,7 +250,7 @@ mod tests {
     }
 
     impl Trickle {
-        fn new(pause: Duration, bytes: Arc<AtomicUsize>) -> Body {
+        fn body(pause: Duration, bytes: Arc<AtomicUsize>) -> Body {
             Body::new(Self { ticks: interval_at(Instant::now() + pause, pause), bytes })
         }
     }
@@ -273,7 +273,7 @@ mod tests {
     async fn the_30_seconds_of_a_body_do_not_begin_again_with_each_piece() {
         for pause in [1, 7, 20, 29].map(Duration::from_secs) {
             let begun = tokio::time::Instant::now();
-            let outcome = timeout(Duration::from_secs(600), outcome(Trickle::new(pause, Arc::default()))).await;
+            let outcome = timeout(Duration::from_secs(600), outcome(Trickle::body(pause, Arc::default()))).await;
             assert_eq!(outcome, Ok(Err(StatusCode::UNPROCESSABLE_ENTITY)), "a byte each {pause:?}");
             assert_eq!(begun.elapsed().as_secs(), 30, "a byte each {pause:?}");
         }
@@ -282,7 +282,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn neither_do_the_5_seconds_in_which_the_rest_of_a_body_is_discarded() {
         let bytes = Arc::new(AtomicUsize::new(0));
-        discard(Trickle::new(Duration::from_secs(2), Arc::clone(&bytes)));
+        discard(Trickle::body(Duration::from_secs(2), Arc::clone(&bytes)));
         assert!(timeout(Duration::from_secs(600), std::future::pending::<()>()).await.is_err());
         assert_eq!(bytes.load(Ordering::Relaxed), 2);
         assert_eq!(Arc::strong_count(&bytes), 1, "the body is dropped");
