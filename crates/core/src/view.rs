@@ -72,6 +72,17 @@ impl Task {
     }
 }
 
+impl TaskView<'_> {
+    /// What its texts take. Written, they take no less.
+    pub fn bytes(&self) -> usize {
+        let error = self
+            .last_error
+            .map_or(0, |error| error.kind.len() + error.message.len() + error.traceback.map_or(0, str::len));
+        let texts = [self.args, self.metadata, self.routes, self.result];
+        error + self.name.map_or(0, str::len) + texts.iter().map(|text| text.len()).sum::<usize>()
+    }
+}
+
 impl TaskFields for TaskView<'_> {
     fn id(&self) -> &str {
         self.id.as_str()

@@ -221,6 +221,10 @@ async fn exchange<H: Handler>(
     let mut io = parts.io.into_inner();
     io.unread(parts.read_buf);
     io.forget_head();
+    if matches!(end, End::Abandoned) && io.activity.get().is_waiting() {
+        // Otherwise the system would hold what is left of the answer, for a client that does not want it.
+        io.stream.reset_when_closed();
+    }
     (end, io)
 }
 

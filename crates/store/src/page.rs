@@ -82,10 +82,11 @@ impl TaskPage {
 
     /// Takes a task if the page has room for it and says so; otherwise the page is full and another one follows.
     pub fn takes(&mut self, task: &TaskView<'_>) -> bool {
-        if self.tasks == self.limit {
+        let (before, least) = (self.bytes.len(), task.bytes());
+        if self.tasks == self.limit || (self.tasks > 0 && before + least > self.max_bytes) {
             return false;
         }
-        let before = self.bytes.len();
+        self.make_room(TASK_BYTES + least);
         (self.write)(&mut self.bytes, task);
         if self.bytes.len() > self.max_bytes && self.tasks > 0 {
             self.bytes.truncate(before);
@@ -94,6 +95,15 @@ impl TaskPage {
         self.tasks += 1;
         self.last = Some(TaskPosition::of(task, self.order));
         true
+    }
+
+    /// Grows by doubling, as buffers do, but not beyond what the page may take.
+    fn make_room(&mut self, needed: usize) {
+        let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
+        if length + needed > capacity {
+            let wanted = (2 * capacity).min(self.max_bytes).max(length + needed);
+            self.bytes.reserve_exact(wanted - length);
+        }
     }
 
     /// The page; `more` says whether a task was left that did not fit.

@@ -150,7 +150,7 @@ pub(crate) const UNREAD_CLAIMS: Attack =
 /// Each claims one of the large tasks; the same claim again gets the same task.
 fn unread_claims(attacker: &Attacker<'_>) {
     attacker.hold(125, |n| {
-        let run = json!({"route": "default", "run_id": run_id(n % LARGE_TASKS)});
+        let run = json!({"route": "default", "run_id": run_id(800_000 + n % LARGE_TASKS)});
         Request::new("POST", "/api/v2/queues/large/tasks/claim").json(run).to_bytes()
     });
 }

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use attacks::{Attack, Attacker};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::Server;
 
 const MIB: u64 = 1_048_576;
@@ -34,6 +35,12 @@ fn attack_time() -> Duration {
     Duration::from_secs(seconds.unwrap_or(6))
 }
 
+/// Lets this process open as many files as it may: each connection is one.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
 /// A number of bytes that the system tells of a process, such as `VmRSS` and `VmHWM`, its highest so far.
 fn memory(server: &Server, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).unwrap_or_default();
@@ -45,6 +52,7 @@ fn memory(server: &Server, name: &str) -> u64 {
 /// Fills a server while a healthy client works with it.
 fn withstands(attack: &Attack) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    raise_open_files();
     let server = Server::within(LIMIT_BYTES, &[]);
     attacks::prepare(&server);
     let (stop, end) = (AtomicBool::new(false), Instant::now() + attack_time());

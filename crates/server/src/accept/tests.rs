@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::budget::Budget;
+use crate::memory::MemoryPlan;
 
 const HELLO: &[u8] = b"GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Far beyond what a test should take: whatever has this as its timeout does not happen.
@@ -56,9 +57,13 @@ struct Server {
 
 impl Server {
     async fn start(cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
+        Self::start_within(Arc::default(), cap, timeouts, handler).await
+    }
+
+    async fn start_within(budgets: Arc<Budgets>, cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
         let address = listener.base_url().trim_start_matches("http://").to_owned();
-        let connections = Arc::new(Connections::new(&config(cap, timeouts), Arc::default()));
+        let connections = Arc::new(Connections::new(&config(cap, timeouts), budgets));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { match connections.accept(&listener, handler).await {} }
@@ -188,6 +193,48 @@ async fn an_answer_that_is_not_taken_holds_its_share_until_its_connection_ends()
 
     drop(client);
     assert!(budget.take(BYTES).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_does_not_read_gives_way_to_others_when_room_is_scarce() {
+    const BYTES: usize = 64 << 20;
+    let plan = MemoryPlan { answers_bytes: BYTES, ..MemoryPlan::within(0) };
+    let budgets = Arc::new(Budgets::new(&plan));
+    let handler = {
+        let budgets = Arc::clone(&budgets);
+        move |_| {
+            let budgets = Arc::clone(&budgets);
+            async move { Response::new(Body::from(budgets.answers.take(BYTES).await.unwrap().hold(vec![b'x'; BYTES]))) }
+        }
+    };
+    // A minute as long as there is room for others; half a second when there is none.
+    let server = Server::start_within(Arc::clone(&budgets), 8, TIMEOUTS, handler).await;
+    let mut idle = server.connect();
+    idle.write_all(HELLO).unwrap();
+    idle.read_exact(&mut [0; 1000]).unwrap();
+    let mut reader = server.connect();
+    reader.write_all(HELLO).unwrap();
+    assert_eq!(read_answer(&mut reader).1.len(), BYTES);
+    let rest = std::io::copy(&mut idle, &mut std::io::sink());
+    assert!(rest.map_or(true, |rest| rest < BYTES as u64), "the one who did not read has its answer all the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_head_needs_room_and_a_small_one_does_not() {
+    let head = |size: usize| format!("GET /hello HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "a".repeat(size));
+    let cases = [(0, 5_000, 200), (0, 20_000, 503), (0, 100_000, 503), (1 << 20, 100_000, 200)];
+    for (requests_bytes, size, status) in cases {
+        let plan = MemoryPlan { requests_bytes, ..MemoryPlan::within(0) };
+        let server = Server::start_within(Arc::new(Budgets::new(&plan)), 8, TIMEOUTS, echo_path).await;
+        let mut client = server.connect();
+        // More than one, because what the first one took must be given back.
+        for _ in 0..if status == 200 { 8 } else { 1 } {
+            client.write_all(head(size).as_bytes()).unwrap();
+            let (line, body) = read_answer(&mut client);
+            assert!(line.starts_with(&format!("http/1.1 {status}")), "{size}: {line}");
+            assert!(status == 200 || body.contains("database_busy"), "{body}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,6 +88,15 @@ impl Stream {
         sent.is_ok_and(|count| count == bytes.len())
     }
 
+    /// What was not sent when this is closed is forgotten, and the client is told of a reset.
+    pub(crate) fn reset_when_closed(&self) {
+        if let Self::Tcp(stream) = self
+            && let Err(error) = stream.set_zero_linger()
+        {
+            tracing::debug!(%error, "a connection is closed with bytes on their way");
+        }
+    }
+
     fn try_next_bytes(&self) -> io::Result<Bytes> {
         let mut space = [0; FIRST_BYTES];
         let count = match self {
