@@ -21,6 +21,8 @@ const HOLD: Duration = Duration::from_secs(8);
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) attackers: usize,
+    /// Whether it leaves pending tasks behind.
+    pub(crate) stores: bool,
     pub(crate) run: fn(&Attacker<'_>),
 }
 
@@ -95,7 +97,8 @@ fn get(path: &str) -> Vec<u8> {
     Request::new("GET", path).to_bytes()
 }
 
-pub(crate) const MANY_ROUTES: Attack = Attack { name: "1 MiB tasks with 256 routes", attackers: 4, run: many_routes };
+pub(crate) const MANY_ROUTES: Attack =
+    Attack { name: "1 MiB tasks with 256 routes", attackers: 4, stores: true, run: many_routes };
 
 fn many_routes(attacker: &Attacker<'_>) {
     let filling = "x".repeat(1_030_000);
@@ -108,7 +111,7 @@ fn many_routes(attacker: &Attacker<'_>) {
 }
 
 pub(crate) const LONG_ROUTES: Attack =
-    Attack { name: "tasks with 256 routes of 128 characters", attackers: 4, run: long_routes };
+    Attack { name: "tasks with 256 routes of 128 characters", attackers: 4, stores: true, run: long_routes };
 
 fn long_routes(attacker: &Attacker<'_>) {
     let filling = "x".repeat(110);
@@ -120,7 +123,8 @@ fn long_routes(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const SLOW_LISTS: Attack = Attack { name: "16 slow readers of lists", attackers: 16, run: slow_list };
+pub(crate) const SLOW_LISTS: Attack =
+    Attack { name: "16 slow readers of lists", attackers: 16, stores: false, run: slow_list };
 
 /// Reads 95 kB in each second.
 fn slow_list(attacker: &Attacker<'_>) {
@@ -132,20 +136,22 @@ fn slow_list(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const UNREAD_LISTS: Attack = Attack { name: "400 unread lists", attackers: 4, run: unread_lists };
+pub(crate) const UNREAD_LISTS: Attack =
+    Attack { name: "400 unread lists", attackers: 4, stores: false, run: unread_lists };
 
 fn unread_lists(attacker: &Attacker<'_>) {
     attacker.hold(100, |_| get("/api/v2/queues/large/tasks?limit=1000"));
 }
 
-pub(crate) const UNREAD_TASKS: Attack = Attack { name: "1,500 unread tasks of 2 MB", attackers: 4, run: unread_tasks };
+pub(crate) const UNREAD_TASKS: Attack =
+    Attack { name: "1,500 unread tasks of 2 MB", attackers: 4, stores: false, run: unread_tasks };
 
 fn unread_tasks(attacker: &Attacker<'_>) {
     attacker.hold(375, |n| get(&format!("/api/v2/queues/large/tasks/{}", task_id(n % LARGE_TASKS))));
 }
 
 pub(crate) const UNREAD_CLAIMS: Attack =
-    Attack { name: "unread claims, 500 of tasks of 2 MB", attackers: 4, run: unread_claims };
+    Attack { name: "unread claims, 500 of tasks of 2 MB", attackers: 4, stores: false, run: unread_claims };
 
 /// Each claims one of the large tasks; the same claim again gets the same task.
 fn unread_claims(attacker: &Attacker<'_>) {
@@ -155,7 +161,8 @@ fn unread_claims(attacker: &Attacker<'_>) {
     });
 }
 
-pub(crate) const SLOW_BODIES: Attack = Attack { name: "1,000 large slow bodies", attackers: 4, run: slow_bodies };
+pub(crate) const SLOW_BODIES: Attack =
+    Attack { name: "1,000 large slow bodies", attackers: 4, stores: false, run: slow_bodies };
 
 /// Sends nearly all of a large body, and then a byte now and then.
 fn slow_bodies(attacker: &Attacker<'_>) {
@@ -172,7 +179,8 @@ fn slow_bodies(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const DENSE_BODIES: Attack = Attack { name: "bodies of many values", attackers: 16, run: dense_bodies };
+pub(crate) const DENSE_BODIES: Attack =
+    Attack { name: "bodies of many values", attackers: 16, stores: false, run: dense_bodies };
 
 /// A megabyte of lists with one number each.
 fn dense_bodies(attacker: &Attacker<'_>) {
@@ -184,7 +192,8 @@ fn dense_bodies(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const LARGE_HEADS: Attack = Attack { name: "1,200 large heads", attackers: 4, run: large_heads };
+pub(crate) const LARGE_HEADS: Attack =
+    Attack { name: "1,200 large heads", attackers: 4, stores: false, run: large_heads };
 
 fn large_heads(attacker: &Attacker<'_>) {
     let head = format!("GET /health HTTP/1.1\r\nhost: x\r\nx: {}", "a".repeat(120_000));
@@ -192,14 +201,15 @@ fn large_heads(attacker: &Attacker<'_>) {
 }
 
 pub(crate) const IDLE_CONNECTIONS: Attack =
-    Attack { name: "1,600 idle connections", attackers: 4, run: idle_connections };
+    Attack { name: "1,600 idle connections", attackers: 4, stores: false, run: idle_connections };
 
 /// A quarter of them never said anything, the others had an answer.
 fn idle_connections(attacker: &Attacker<'_>) {
     attacker.hold(400, |n| if n % 4 == 0 { Vec::new() } else { get("/health") });
 }
 
-pub(crate) const BULK_UPDATES: Attack = Attack { name: "bulk updates of 2 MB tasks", attackers: 2, run: bulk_updates };
+pub(crate) const BULK_UPDATES: Attack =
+    Attack { name: "bulk updates of 2 MB tasks", attackers: 2, stores: false, run: bulk_updates };
 
 fn bulk_updates(attacker: &Attacker<'_>) {
     for n in (0..).take_while(|_| attacker.goes_on()) {

@@ -4,6 +4,7 @@
 
 mod attacks;
 #[path = "../contract/database.rs"]
+#[allow(dead_code, reason = "shared with the tests of the contract, which use all of it")]
 mod database;
 mod healthy;
 #[allow(dead_code, unused_imports, reason = "shared with the tests of the contract, which use all of it")]
@@ -24,6 +25,9 @@ const MIB: u64 = 1_048_576;
 const LIMIT_BYTES: u64 = 256 * MIB;
 /// What it may use when everybody has gone.
 const AFTERWARDS_BYTES: u64 = 64 * MIB;
+/// Without what is read from the program's own file, which is large where it is not optimised, and which the system takes
+/// back when it needs the memory.
+const AFTERWARDS_MEMORY: &str = "RssAnon";
 /// How soon.
 const AFTERWARDS: Duration = Duration::from_secs(30);
 
@@ -66,19 +70,25 @@ fn withstands(attack: &Attack) {
         served
     });
     let peak = memory(&server, "VmHWM");
-    let rested = Instant::now();
-    while memory(&server, "VmRSS") > AFTERWARDS_BYTES {
-        let now = memory(&server, "VmRSS") / MIB;
-        assert!(rested.elapsed() < AFTERWARDS, "{now} MiB half a minute after the attack; {} at most", peak / MIB);
+    if attack.stores {
+        // What is pending is in memory for as long as it is pending.
+        server.delete("/api/v2/queues/large?cascade=true").expect(204);
+        server.create_queue("large");
+    }
+    let over = Instant::now();
+    let mut now = memory(&server, AFTERWARDS_MEMORY);
+    while now > AFTERWARDS_BYTES {
+        assert!(over.elapsed() < AFTERWARDS, "{} MiB {AFTERWARDS:?} after it; {} at most", now / MIB, peak / MIB);
+        // The allocator gives memory back while it is used, not while nobody does anything.
         healthy::once(&server);
-        thread::park_timeout(Duration::from_millis(100));
+        now = memory(&server, AFTERWARDS_MEMORY);
     }
     println!(
-        "{}: {} MiB at most, {} MiB after {:.1} s; {served}",
+        "{}: {} MiB at most, {} MiB {:.1} s after it; {served}",
         attack.name,
         peak / MIB,
-        memory(&server, "VmRSS") / MIB,
-        rested.elapsed().as_secs_f64(),
+        now / MIB,
+        over.elapsed().as_secs_f64(),
     );
     assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
     assert!(!server.stderr().contains("panicked"), "{}", server.stderr());

@@ -19,6 +19,9 @@ use crate::listener::Stream;
 /// An interim answer that says nothing. Who did not ask for it ignores it (RFC 9110, section 15.2.1).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
+/// What is read at once. Hyper makes its buffer larger, up to 128 KiB, when reads fill it; the first piece of a body would
+/// then be that large before anybody has asked whether there is room for it.
+const READ_BYTES: usize = 8 * 1024 - 1;
 /// A head of this size fits into the first buffer of the HTTP layer.
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
 /// What a larger one may take: the buffer it is read into, and the smaller one it is copied from while that grows.
@@ -133,9 +136,11 @@ impl AsyncRead for Io {
             self.unread.advance(count);
             return Poll::Ready(Ok(()));
         }
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let read = buffer.filled().len() - before;
+        let most = READ_BYTES.min(buffer.remaining());
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+        let read = part.filled().len();
+        buffer.advance(read);
         if read > 0 {
             self.note_read(read)?;
         }
