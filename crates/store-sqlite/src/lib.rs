@@ -6,6 +6,7 @@ mod board;
 mod bulk;
 mod checkpoint;
 mod failure;
+mod long_reader;
 mod migrate;
 mod open;
 mod ownership;

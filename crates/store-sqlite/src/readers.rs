@@ -3,7 +3,7 @@
 //! they take turns (`LongReads`): a look at a million tasks never makes a `get`, a plain page or a small count wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 use crate::failure::failed;
+use crate::long_reader::LongReader;
 use crate::open;
 use crate::snapshot::Snapshot;
 
@@ -32,8 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONG_READS: usize = 64;
 /// How many of their threads stay when there is nothing to do.
 const LONG_KEPT: usize = 2;
-/// Steps of SQLite's machine between two pauses of a long read: a fraction of a millisecond.
-const PAUSE_STEPS: i32 = 20_000;
 
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
@@ -178,40 +177,8 @@ impl From<Stopped> for ReadError {
     }
 }
 
-/// What a thread of the long reads owns.
-struct LongReader {
-    path: PathBuf,
-    /// Opened by the first read.
-    connection: Option<Connection>,
-}
-
-impl LongReader {
-    fn new(path: PathBuf) -> Self {
-        Self { path, connection: None }
-    }
-
-    fn read<T>(
-        &mut self,
-        turn: &Arc<Turn>,
-        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            none => none.insert(open::long_reader(&self.path)?),
-        };
-        let watched = Arc::clone(turn);
-        connection.progress_handler(PAUSE_STEPS, Some(move || watched.pause().is_err()))?;
-        let answer = in_snapshot(connection, Some(turn), read);
-        connection.progress_handler(0, None::<fn() -> bool>)?;
-        // A statement that was interrupted does not tell why.
-        match turn.stopped() {
-            Some(stopped) => Err(stopped.into()),
-            None => answer,
-        }
-    }
-}
-
-fn in_snapshot<T>(
+/// Runs a read in one moment of the database.
+pub(crate) fn in_snapshot<T>(
     connection: &Connection,
     turn: Option<&Turn>,
     read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,

@@ -9,11 +9,13 @@ use serde_json::json;
 use crate::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
 
 /// Rounds at least, so that a percentile says something.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 50;
 /// What `/health` and heartbeats may take.
 const PROMPT: Duration = Duration::from_millis(250);
 /// What claims and creations may take, unless they are refused.
 const SOON: Duration = Duration::from_secs(1);
+/// How many times the time of an idle server is added to what is allowed.
+const MARGIN: u32 = 3;
 /// The tasks of the probe, away from those of an attack.
 const FIRST_TASK: usize = 900_000_000;
 
@@ -133,12 +135,12 @@ impl<'s> Probe<'s> {
     }
 }
 
-/// The client was served, as far as the machine allows: what an idle server needed meanwhile is not held against the
-/// attacked one.
+/// The client was served, as far as the machine allows: a few times what an idle server needed meanwhile is not held
+/// against the attacked one. On a machine that does nothing else this is next to nothing.
 pub(super) fn assert_served(measured: &Measured, idle: &Measured, at_once: usize) {
-    let health = (p99(&measured.health), PROMPT + p99(&idle.health));
-    let heartbeats = (p99(&measured.heartbeats), PROMPT + p99(&idle.heartbeats));
-    let writes = (longest(&measured.writes), SOON + longest(&idle.writes));
+    let health = (p99(&measured.health), PROMPT + MARGIN * p99(&idle.health));
+    let heartbeats = (p99(&measured.heartbeats), PROMPT + MARGIN * p99(&idle.heartbeats));
+    let writes = (longest(&measured.writes), SOON + MARGIN * longest(&idle.writes));
     for (what, (taken, allowed)) in [("health", health), ("heartbeats", heartbeats), ("writes", writes)] {
         assert!(taken <= allowed, "{what}: {taken:?} instead of {allowed:?} with {at_once} at once");
     }

@@ -10,6 +10,8 @@ use super::strings::JsonStr;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paths {
     steps: Vec<Step>,
+    /// The steps that paths begin with, by key.
+    first: Vec<usize>,
 }
 
 /// The last key of a path. The paths that lead through it follow directly behind it.
@@ -18,6 +20,8 @@ struct Step {
     key: String,
     /// The first step behind it that does not lead through it.
     end: usize,
+    /// The steps directly behind it, by key.
+    next: Vec<usize>,
 }
 
 impl Paths {
@@ -31,19 +35,33 @@ impl Paths {
         let step = |(at, path): (usize, &&[String])| Step {
             key: path.last().cloned().unwrap_or_default(),
             end: at + all[at..].partition_point(|other| other.starts_with(path)),
+            next: Vec::new(),
         };
-        Self { steps: all.iter().enumerate().map(step).collect() }
+        let mut set = Self { steps: all.iter().enumerate().map(step).collect(), first: Vec::new() };
+        set.first = set.between(0, set.steps.len());
+        for at in 0..set.steps.len() {
+            set.steps[at].next = set.between(at + 1, set.steps[at].end);
+        }
+        set
+    }
+
+    /// The steps from `at` to `end` that lead through no other one there.
+    fn between(&self, mut at: usize, end: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        while at < end {
+            found.push(at);
+            at = self.steps[at].end;
+        }
+        found
     }
 
     /// The place of a path in the set.
     pub fn place(&self, path: &[String]) -> Option<usize> {
-        let (mut at, mut end, mut found) = (0, self.steps.len(), None);
+        let (mut next, mut found) = (&self.first, None);
         for key in path {
-            while at < end && self.steps[at].key != *key {
-                at = self.steps[at].end;
-            }
-            let step = self.steps[at..end].first()?;
-            (found, at, end) = (Some(at), at + 1, step.end);
+            let place = next.binary_search_by(|step| self.steps[*step].key.as_str().cmp(key)).ok()?;
+            found = Some(next[place]);
+            next = &self.steps[next[place]].next;
         }
         found
     }

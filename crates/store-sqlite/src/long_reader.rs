@@ -1,0 +1,50 @@
+//! A reader of reads that may look at every task: a thread with a connection. The read pauses between rows (`snapshot.rs`),
+//! and inside a statement that finds none SQLite's progress handler lets it pause.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use taskqueue_store::long_reads::Turn;
+
+use crate::open;
+use crate::readers::{ReadError, in_snapshot};
+use crate::snapshot::Snapshot;
+
+/// Steps of SQLite's machine between two pauses: a fraction of a millisecond.
+const PAUSE_STEPS: i32 = 20_000;
+
+/// What a thread of the long reads owns.
+pub(crate) struct LongReader {
+    path: PathBuf,
+    /// Opened by the first read.
+    connection: Option<Connection>,
+}
+
+impl LongReader {
+    /// Without a connection.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, connection: None }
+    }
+
+    /// Does a read in a snapshot of its own.
+    pub(crate) fn read<T>(
+        &mut self,
+        turn: &Arc<Turn>,
+        read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(open::long_reader(&self.path)?),
+        };
+        let watched = Arc::clone(turn);
+        connection.progress_handler(PAUSE_STEPS, Some(move || watched.pause().is_err()))?;
+        let answer = in_snapshot(connection, Some(turn), read);
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        // A statement that was interrupted does not tell why.
+        match turn.stopped() {
+            Some(stopped) => Err(stopped.into()),
+            None => answer,
+        }
+    }
+}
