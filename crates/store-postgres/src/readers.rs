@@ -32,8 +32,10 @@ const PAGES: usize = CONNECTIONS - 2;
 pub(crate) const LONG_READS: usize = 12;
 /// How many of their threads and connections stay when there is nothing to do.
 const LONG_KEPT: usize = 2;
-/// How long a read may wait for a connection of the pool (decisions.md section 4), and how long it may take there.
+/// How long a read may wait for a connection of the pool (decisions.md section 4), and how long a short one may take there.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a page may take: a network may need a while for 16 MiB. No request takes more than 30 seconds in all.
+const PAGE_PATIENCE: Duration = Duration::from_secs(25);
 /// How long after a request to stop a read another one is sent: one that overtakes the statement stops nothing.
 pub(crate) const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
@@ -213,7 +215,8 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let turn = Arc::new(self.turn(lane).await?);
         let mut closed = self.closed.subscribe();
-        let work = pin!(timeout(PATIENCE, self.attempts(lane, doing, &turn, input, read)));
+        let patience = if lane == Lane::Short { PATIENCE } else { PAGE_PATIENCE };
+        let work = pin!(timeout(patience, self.attempts(lane, doing, &turn, input, read)));
         match select(work, pin!(closed.wait_for(|closed| *closed))).await {
             Either::Left((Ok(answer), _)) => answer,
             Either::Left((Err(_), _)) => {

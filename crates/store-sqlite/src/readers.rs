@@ -25,8 +25,10 @@ const WAITING: usize = 1_024;
 const SHORT_THREADS: usize = 1;
 /// Threads for plain pages: at most 16 MiB that an index leads to.
 const PAGE_THREADS: usize = 2;
-/// How long a read may wait for one of these threads (decisions.md section 4).
+/// How long a short read may take, its wait for the thread included (decisions.md section 4).
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a page may take: a cold disk may need a while for 16 MiB. No request takes more than 30 seconds in all.
+const PAGE_PATIENCE: Duration = Duration::from_secs(25);
 
 /// Reads at most that may take long, each with a thread and a connection. One costs about 1 MiB (its page cache of
 /// 512 KiB, the schema, statements, the used part of a stack), and while it looks at a large task up to 2 MiB more.
@@ -124,7 +126,8 @@ impl Readers {
             }
         });
         self.send(lane, work)?;
-        match tokio::time::timeout(PATIENCE, answered).await {
+        let patience = if matches!(lane, Lane::Short) { PATIENCE } else { PAGE_PATIENCE };
+        match tokio::time::timeout(patience, answered).await {
             Ok(answered) => answered.map_err(|_| StoreError::Unavailable),
             Err(_) => Err(StoreError::Busy),
         }

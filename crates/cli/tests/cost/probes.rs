@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::support::{Connection, Request, Response, Server, in_queue, of_task, run_id};
 
-/// Rounds at least, so that a percentile says something.
-const ROUNDS: usize = 50;
+/// Rounds at least, so that one slow answer alone is not the 99th percentile.
+const ROUNDS: usize = 120;
 /// What `/health` and heartbeats may take.
 const PROMPT: Duration = Duration::from_millis(250);
 /// What claims and creations may take, unless they are refused.

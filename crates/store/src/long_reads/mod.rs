@@ -55,9 +55,7 @@ impl<R: 'static> LongReads<R> {
             let _ = answer.send(ready.begin().map(|turn| read(own, &Arc::new(turn))));
             after(own);
         });
-        if !self.threads.run(work, place) {
-            return Err(StoreError::Unavailable);
-        }
+        self.threads.run(work, place)?;
         let answered = timeout_at(end, answered).await;
         drop(caller);
         match answered {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::StoreError;
+
 /// How long a thread that is not among the kept ones waits for more work.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -50,21 +52,26 @@ impl<R: 'static> Threads<R> {
         Self { shared: Arc::new(Shared { name, kept, make, state, ended: Condvar::new() }) }
     }
 
-    /// Hands work to a thread that has none, or to a new one. Whether it was taken.
-    pub(super) fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> bool {
+    /// Hands work to a thread that has none, or to a new one.
+    pub(super) fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> Result<(), StoreError> {
         let mut state = self.shared.lock();
         if state.closed {
-            return false;
+            return Err(StoreError::Unavailable);
         }
         if let Some((_, thread)) = state.idle.pop() {
             // It has not ended: it would have taken itself off the list.
-            return thread.send(Some((work, permit))).is_ok();
+            return thread.send(Some((work, permit))).map_err(|_| StoreError::Unavailable);
         }
         let shared = Arc::clone(&self.shared);
         let builder = std::thread::Builder::new().name(self.shared.name.into());
-        let started = builder.spawn(move || shared.live((work, permit)));
-        state.threads += usize::from(started.is_ok());
-        started.is_ok()
+        match builder.spawn(move || shared.live((work, permit))) {
+            Ok(_) => {
+                state.threads += 1;
+                Ok(())
+            }
+            // The system has no room for another thread now.
+            Err(_) => Err(StoreError::Busy),
+        }
     }
 
     /// Takes no more work. Threads that wait end, the others end with what they do.
