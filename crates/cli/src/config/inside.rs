@@ -14,15 +14,12 @@ pub(super) fn open(folder: &Path, path: &Path) -> io::Result<File> {
         return Err(outside());
     }
     let folder = fs::canonicalize(folder)?;
-    let resolved = fs::canonicalize(folder.join(path)).map_err(|error| match error.kind() {
-        // What is outside is none of the file's business, not even whether it is there.
-        _ if path.is_absolute() && !path.starts_with(&folder) => outside(),
-        _ => error,
-    })?;
+    let resolved = fs::canonicalize(folder.join(path))?;
     let below = resolved.strip_prefix(&folder).map_err(|_| outside())?;
     // A missing writer of a pipe must not hold us up; a regular file does not mind.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::open(&folder)?;
+    // What was a link a moment ago is resolved; what became one since is refused.
     for name in below {
         file = openat(&file, Path::new(name), flags, Mode::empty())?.into();
     }
