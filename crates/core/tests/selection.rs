@@ -8,7 +8,7 @@ use taskqueue_core::cursor::{Place, Position};
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
-use taskqueue_core::grouping::WorkerDimension;
+use taskqueue_core::grouping::{Groups, WorkerDimension};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
@@ -93,17 +93,16 @@ fn filters_see_every_field_of_a_task_and_of_its_view() {
     }
 }
 
+fn observation(route: &str, status: WorkerStatus) -> Observation {
+    let route = Route::parse(route).unwrap();
+    let report = Report { route, status, task_id: Some(task_id(1)), metadata: JsonObject::empty() };
+    let id = WorkerId::parse("w_000000000001").unwrap();
+    Observation { id, queue: QueueName::parse("q").unwrap(), report, last_seen_at: at(1), expires_at: at(2) }
+}
+
 #[test]
 fn filters_see_every_field_of_an_observation() {
-    let report = Report {
-        route: Route::parse("gpu").unwrap(),
-        status: WorkerStatus::Busy,
-        task_id: Some(task_id(1)),
-        metadata: JsonObject::empty(),
-    };
-    let id = WorkerId::parse("w_000000000001").unwrap();
-    let queue = QueueName::parse("q").unwrap();
-    let observation = Observation { id, queue, report, last_seen_at: at(1), expires_at: at(2) };
+    let observation = observation("gpu", WorkerStatus::Busy);
     for text in [
         "id == 'w_000000000001'",
         "queue == 'q'",
@@ -190,6 +189,26 @@ fn positions_read_back_from_their_cursors_and_from_no_others() {
     for foreign in [vec![], vec![Place::Null], vec![text("x")], vec![text("w_000000000001"), Place::Null]] {
         assert_eq!(worker_position(&places(foreign)), None);
     }
+}
+
+#[test]
+fn observations_are_counted_by_route_and_status_and_a_full_last_page_ends_the_list() {
+    use WorkerStatus::{Busy, Idle};
+    let workers = [("gpu", Busy), ("cpu", Idle), ("gpu", Busy), ("gpu", Idle)];
+    let page = |dimensions: &[WorkerDimension], limit: u16| {
+        let mut groups = Groups::new(limit, None);
+        workers.iter().for_each(|(route, status)| groups.add_observation(dimensions, &observation(route, *status)));
+        let page = groups.into_page(1);
+        let groups: Vec<(String, u64)> = page.groups.iter().map(|group| (group.key.join(" "), group.count)).collect();
+        (page.count, groups, page.next.is_some())
+    };
+    let group = |key: &str, count: u64| (key.to_owned(), count);
+    let (route, status) = (WorkerDimension::Route, WorkerDimension::Status);
+    let both = vec![group("cpu idle", 1), group("gpu busy", 2), group("gpu idle", 1)];
+    assert_eq!(page(&[route, status], 3), (4, both.clone(), false));
+    assert_eq!(page(&[route, status], 2), (4, both[..2].to_vec(), true));
+    assert_eq!(page(&[status], 9), (4, vec![group("busy", 2), group("idle", 2)], false));
+    assert_eq!(page(&[route], 9), (4, vec![group("cpu", 1), group("gpu", 3)], false));
 }
 
 /// The order is bound to the cursor by this text: two orders must never have the same.
