@@ -53,7 +53,8 @@ pub fn keep() -> io::Result<Kept> {
 /// Kills everything below this process and lets nothing new be started: what a worker does when its keeper is gone, right
 /// before it ends itself. Blocks. Says whether nothing is left.
 pub fn kill_everything() -> bool {
-    kill_children(KILL_PATIENCE, supervisors::close)
+    supervisors::close();
+    kill_children(KILL_PATIENCE)
 }
 
 /// Whether a signal was ignored when we were started: `nohup` means that.
@@ -88,7 +89,7 @@ fn keeper() -> io::Result<u8> {
     }
     let mut worker = start_worker(workers_end)?;
     let status = worker.wait()?;
-    kill_children(KILL_PATIENCE, || true);
+    kill_children(KILL_PATIENCE);
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }

@@ -54,7 +54,7 @@ pub(crate) fn supervise() -> io::Result<()> {
     signal_hook::low_level::pipe::register(SIGCHLD, wakes)?;
     let served = serve(&mut Channel::new(worker, woken)?);
     // Without a worker nobody wants anything to go on.
-    kill_children(KILL_PATIENCE, || true);
+    kill_children(KILL_PATIENCE);
     served
 }
 

@@ -15,6 +15,9 @@ use crate::support::{Ended, Setup, Worker};
 /// A user whom no machine has.
 const OTHER: u32 = 54_321;
 
+/// Does something to a file or folder before the worker starts.
+type Prepare = fn(&Path);
+
 fn permit(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
@@ -135,14 +138,14 @@ fn a_report_that_others_can_have_written_is_told_and_not_delivered() {
     let reports = setup.folder().join("runs/undelivered");
     fs::create_dir_all(&reports).unwrap();
     // Runs of somebody else, whose numbers an attacker knows.
-    let prepare: [(usize, &dyn Fn(&Path)); 4] = [
-        (1, &|file| permit(file, 0o666)),
-        (2, &|file| permit(file, 0o620)),
-        (3, &|file| {
+    let prepare: [(usize, Prepare); 4] = [
+        (1, |file| permit(file, 0o666)),
+        (2, |file| permit(file, 0o620)),
+        (3, |file| {
             fs::rename(file, file.with_extension("moved")).unwrap();
             symlink(file.with_extension("moved"), file).unwrap();
         }),
-        (4, &|file| if geteuid().is_root() { chown(file, Some(OTHER), None).unwrap() } else { permit(file, 0o602) }),
+        (4, |file| if geteuid().is_root() { chown(file, Some(OTHER), None).unwrap() } else { permit(file, 0o602) }),
     ];
     for (n, expose) in prepare {
         server.create_once(n, json!({}));
@@ -158,7 +161,7 @@ fn a_report_that_others_can_have_written_is_told_and_not_delivered() {
     let mut worker = setup.sh("true", &[]);
     for (n, why) in [(1, "may be written by everybody"), (2, "may be written by the group"), (3, "is a link"), (4, "")]
     {
-        worker.wait_for_line(&format!("r_00000000000{n}.json {why}").trim_end().to_owned());
+        worker.wait_for_line(format!("r_00000000000{n}.json {why}").trim_end());
     }
     worker.signal(Signal::TERM);
     let said = worker.finish_well();
@@ -174,7 +177,7 @@ fn reports_in(worker: &Worker) -> Vec<String> {
 
 #[test]
 fn a_task_folder_that_was_planted_gets_no_run() {
-    let plant: [&dyn Fn(&Path); 2] = [&|path| symlink("../elsewhere", path).unwrap(), &plant_folder];
+    let plant: [Prepare; 2] = [|path| symlink("../elsewhere", path).unwrap(), plant_folder];
     for plant in plant {
         let server = Server::start();
         server.create_once(1, json!({}));

@@ -116,17 +116,15 @@ pub(crate) fn signal_children(signal: Signal) {
     }
 }
 
-/// Kills everything below this process, at most for `patience`, and reaps it. Blocks. Before each look, `prepare` says whether
-/// a look that finds nothing is the last. Says whether nothing is left.
+/// Kills everything below this process, at most for `patience`, and reaps it. Blocks. Says whether nothing is left.
 ///
 /// This process must be a child subreaper: what its children leave comes to it and is killed next. So however fast they start
 /// others, what is left when there is no child is nothing.
-pub(crate) fn kill_children(patience: Duration, mut prepare: impl FnMut() -> bool) -> bool {
+pub(crate) fn kill_children(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
-        let is_final = prepare();
         signal_children(Signal::KILL);
-        let is_over = !reap() && is_final;
+        let is_over = !reap();
         if is_over || Instant::now() > deadline {
             return is_over;
         }

@@ -126,10 +126,9 @@ fn program() -> Command {
     command
 }
 
-/// From now on nothing is started. Says whether nothing is just being started either.
-pub(crate) fn close() -> bool {
+/// From now on nothing is started, and nothing is just being started either.
+pub(crate) fn close() {
     started().is_closed = true;
-    true
 }
 
 /// Kills what belongs to no supervisor, until nothing of it is left, or nothing that can be killed.
