@@ -1,12 +1,20 @@
-//! Leases: how long one lasts, when it is over, and what an outage of the service adds (decisions.md section 8).
+//! Leases: how long one lasts, when it is over, and what an outage of the service adds; and how long the ids of runs
+//! outlive their task (decisions.md section 8).
 
-use crate::limits::{LEASE_SECONDS, OUTAGE_SECONDS};
+use crate::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_SECONDS};
 use crate::task::Failure;
 use crate::time::Timestamp;
 
 /// The end of a lease that begins or is renewed now.
 pub fn from(now: Timestamp) -> Timestamp {
     now.plus_seconds(LEASE_SECONDS)
+}
+
+/// The time by which a lease of a task goes: never before the task's last change, so that a clock which stands still for a
+/// moment neither ends nor shortens it. But a change that lies further ahead than an outage was made by a clock that was
+/// wrong once, and must not make a lease that lasts for years.
+pub fn time_of_leases(now: Timestamp, updated_at: Timestamp) -> Timestamp {
+    if was_out(now, updated_at) { now } else { now.max(updated_at) }
 }
 
 /// Whether a lease is over.
@@ -22,6 +30,11 @@ pub fn was_out(last_scan_at: Timestamp, now: Timestamp) -> bool {
 /// The lease of a run after an outage: good for at least the credit, never shorter than promised. No credit, no change.
 pub fn credited(lease_expires_at: Timestamp, now: Timestamp, credit_seconds: i64) -> Timestamp {
     if credit_seconds == 0 { lease_expires_at } else { lease_expires_at.max(now.plus_seconds(credit_seconds)) }
+}
+
+/// Until when the run ids of a task that is deleted now stay used up.
+pub fn run_ids_kept_until(now: Timestamp) -> Timestamp {
+    now.plus_seconds(DELETED_RUN_SECONDS)
 }
 
 /// What is recorded when a lease ends without a heartbeat.

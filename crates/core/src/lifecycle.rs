@@ -95,7 +95,9 @@ pub enum Decision {
 pub fn decide(task: &TaskHead, action: &Action, now: Timestamp, pending_seq: i64) -> Decision {
     use Action as A;
     use Status::{Cancelled, Failed, Pending, Running, Succeeded};
-    let step = Step { task, lifecycle: &task.lifecycle, now: now.max(task.lifecycle.updated_at), pending_seq };
+    let updated_at = task.lifecycle.updated_at;
+    let lease_now = lease::time_of_leases(now, updated_at);
+    let step = Step { task, lifecycle: &task.lifecycle, now: now.max(updated_at), lease_now, pending_seq };
     match (task.lifecycle.status, action) {
         (Pending, A::Claim { route, run_id }) => step.claim(route, *run_id),
         (Running | Succeeded | Failed | Cancelled, A::Claim { .. }) => step.state_conflict(),
@@ -125,11 +127,12 @@ pub fn decide(task: &TaskHead, action: &Action, now: Timestamp, pending_seq: i64
 }
 
 /// One decision under way: the task as it is, and the time and place that it may get. `now` never lies before the
-/// task's last change, so that the timestamps of a task are monotone whatever the clock does.
+/// task's last change, so that the timestamps of a task are monotone whatever the clock does. Leases go by `lease_now`.
 struct Step<'a> {
     task: &'a TaskHead,
     lifecycle: &'a Lifecycle,
     now: Timestamp,
+    lease_now: Timestamp,
     pending_seq: i64,
 }
 
@@ -138,7 +141,7 @@ impl Step<'_> {
     /// repeat what ended it; everybody else is stale.
     fn of_run(&self, run_id: RunId, repeats: Option<RunEnd>, act: impl FnOnce(ActiveRun) -> Decision) -> Decision {
         if let Some(run) = self.lifecycle.run.filter(|run| run.run_id == run_id) {
-            if lease::is_over(run.lease_expires_at, self.now) {
+            if lease::is_over(run.lease_expires_at, self.lease_now) {
                 let end = RunEnd::HeartbeatExpired;
                 return Decision::Expire(self.expire(run), Refusal::RunFinalized { end });
             }
@@ -154,7 +157,7 @@ impl Step<'_> {
     }
 
     fn claim(&self, route: &Route, run_id: RunId) -> Decision {
-        let run = ActiveRun { run_id, lease_expires_at: lease::from(self.now) };
+        let run = ActiveRun { run_id, lease_expires_at: lease::from(self.lease_now) };
         write(Lifecycle {
             status: Status::Running,
             attempt: self.lifecycle.attempt.saturating_add(1),
@@ -169,7 +172,7 @@ impl Step<'_> {
 
     /// Renews the lease and touches nothing that a client can see; a longer promise is kept.
     fn heartbeat(&self, run: ActiveRun) -> Decision {
-        let lease_expires_at = run.lease_expires_at.max(lease::from(self.now));
+        let lease_expires_at = run.lease_expires_at.max(lease::from(self.lease_now));
         write(Lifecycle { run: Some(ActiveRun { lease_expires_at, ..run }), ..self.lifecycle.clone() })
     }
 
@@ -197,7 +200,7 @@ impl Step<'_> {
 
     fn expire_if_over(&self) -> Decision {
         match self.lifecycle.run {
-            Some(run) if lease::is_over(run.lease_expires_at, self.now) => Decision::Change(self.expire(run)),
+            Some(run) if lease::is_over(run.lease_expires_at, self.lease_now) => Decision::Change(self.expire(run)),
             _ => Decision::Unchanged,
         }
     }

@@ -441,8 +441,29 @@ fn timestamps_never_decrease_when_the_clock_goes_back() {
 
 #[test]
 fn a_clock_that_goes_back_neither_ends_nor_shortens_a_lease() {
-    let claimed = after(&task(Status::Pending), &claim("fresh"), 50);
+    let claimed = after(&task(Status::Pending), &claim("fresh"), 120 - 15);
     assert_eq!(claimed.lifecycle.run.unwrap().lease_expires_at, at(120 + 300));
-    let renewed = after(&task(Status::Running), &heartbeat("active"), 50);
-    assert_eq!(renewed.lifecycle.run.unwrap().lease_expires_at, at(430));
+    for now in [130 - 15, 50] {
+        let renewed = after(&task(Status::Running), &heartbeat("active"), now);
+        assert_eq!(renewed.lifecycle.run.unwrap().lease_expires_at, at(430));
+    }
+}
+
+/// A clock that was wrong for a while left a task behind whose last change lies far ahead.
+#[test]
+fn a_lease_goes_by_the_time_as_it_is_whatever_the_task_says() {
+    let mut pending = task(Status::Pending);
+    pending.lifecycle.updated_at = at(1_000_000);
+    let claim = Action::Claim { route: route("new"), run_id: run("next") };
+    let Decision::Change(claimed) = decide(&pending, &claim, at(NOW), NEXT) else { panic!("refused") };
+    assert_eq!(claimed.lifecycle.updated_at, at(1_000_000), "timestamps of a task are monotone");
+    assert_eq!(claimed.lifecycle.run.unwrap().lease_expires_at, at(NOW + 300));
+    let running = TaskHead { lifecycle: claimed.lifecycle, ..pending };
+    let Decision::Change(renewed) = decide(&running, &Action::Heartbeat { run_id: run("next") }, at(NOW + 10), NEXT)
+    else {
+        panic!("refused")
+    };
+    assert_eq!(renewed.lifecycle.run.unwrap().lease_expires_at, at(NOW + 310));
+    assert_eq!(decide(&running, &Action::Expire, at(NOW + 299), NEXT), Decision::Unchanged);
+    assert!(matches!(decide(&running, &Action::Expire, at(NOW + 300), NEXT), Decision::Change(_)));
 }

@@ -47,8 +47,9 @@ pub(crate) struct Changes<'a> {
     new_in_ready: Ready<'a>,
     gone_from_running: Int,
     new_in_running: Int,
-    new_runs: (Text<'a>, Int),
+    new_runs: (Text<'a>, Int, IntOrNull),
     deleted: Int,
+    deleted_runs_kept_until: i64,
     observations: (Int, Text<'a>, Text<'a>, Text<'a>, TextOrNull<'a>, Int, Int, Text<'a>),
     withdrawn: (Int, Text<'a>),
     tally: (Int, Text<'a>, Text<'a>, Int),
@@ -192,7 +193,8 @@ impl<'a> Ready<'a> {
 impl<'a> Changes<'a> {
     /// What is different from the database. The tally is written to this shard.
     pub(crate) fn of(workspace: &'a Workspace, shard: i16) -> Self {
-        let mut changes = Self { shard, ..Self::default() };
+        let kept_until = workspace.deleted_runs_kept_until.as_micros();
+        let mut changes = Self { shard, deleted_runs_kept_until: kept_until, ..Self::default() };
         let mut tally = BTreeMap::new();
         for (name, key) in &workspace.new_queues {
             changes.new_queues.0.push(key.0);
@@ -202,11 +204,12 @@ impl<'a> Changes<'a> {
             changes.add_task(*key, entry);
             count(&mut tally, entry);
         }
-        // A task that was claimed, cancelled and deleted at once leaves no run behind.
-        let kept = |key: &TaskKey| workspace.tasks.get(key).is_some_and(|entry| !entry.deleted);
-        for (run_id, key) in workspace.new_runs.iter().filter(|(_, key)| kept(key)) {
+        // A task may have been claimed, cancelled and deleted at once.
+        let deleted = |key: &TaskKey| workspace.tasks.get(key).is_none_or(|entry| entry.deleted);
+        for (run_id, key) in &workspace.new_runs {
             changes.new_runs.0.push(run_id.as_str());
             changes.new_runs.1.push(key.0);
+            changes.new_runs.2.push(deleted(key).then_some(kept_until));
         }
         changes.add_observations(workspace);
         changes.add_alike(workspace);
@@ -374,7 +377,7 @@ impl<'a> Changes<'a> {
         let all: [(usize, Write<'_>); 20] = [
             (self.new_queues.0.len(), (&sql::INSERT_QUEUES, vec![&self.new_queues.0, &self.new_queues.1])),
             // Before the new ones: an id may be deleted and created again.
-            (self.deleted.len(), (&sql::DELETE_TASKS, vec![&self.deleted])),
+            (self.deleted.len(), (&sql::DELETE_TASKS, vec![&self.deleted, &self.deleted_runs_kept_until])),
             (self.new_tasks.0.key.len(), (&sql::INSERT_TASKS, self.columns_of_new_tasks())),
             (new.0.len(), (&sql::INSERT_DEFINITIONS, vec![&new.0, &new.1, &new.2, &new.3])),
             (self.lifecycles.key.len(), (&sql::SAVE_LIFECYCLES, self.lifecycles.columns())),
@@ -389,7 +392,7 @@ impl<'a> Changes<'a> {
             (waiting.key.len(), (&sql::INSERT_READY, waiting.columns())),
             (self.gone_from_running.len(), (&sql::DELETE_RUNNING, vec![&self.gone_from_running])),
             (self.new_in_running.len(), (&sql::INSERT_RUNNING, vec![&self.new_in_running])),
-            (self.new_runs.0.len(), (&sql::INSERT_RUNS, vec![&self.new_runs.0, &self.new_runs.1])),
+            (self.new_runs.0.len(), (&sql::INSERT_RUNS, vec![&self.new_runs.0, &self.new_runs.1, &self.new_runs.2])),
             (queue.len(), (&sql::SAVE_OBSERVATIONS, vec![queue, id, route, status, task_id, seen, expires, metadata])),
             (self.withdrawn.0.len(), (&sql::DELETE_OBSERVATIONS, vec![&self.withdrawn.0, &self.withdrawn.1])),
             (tally_queue.len(), (&sql::ADD_TALLY, vec![tally_queue, tally_routes, tally_status, tasks, &self.shard])),

@@ -29,6 +29,7 @@ pub(crate) fn migrated(cluster: &Cluster) -> Database {
     let database = cluster.database();
     database.admin("CREATE SCHEMA taskqueue");
     database.admin(include_str!("migrations/0001_initial.sql"));
+    database.admin(include_str!("migrations/0002_deleted_runs_and_clock.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }

@@ -4,6 +4,7 @@
 mod address;
 mod bulk;
 mod changes;
+mod clock;
 mod dialect;
 mod durability;
 mod failure;
@@ -55,12 +56,13 @@ use futures_util::FutureExt;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
+use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{Bulk, Gate};
 use taskqueue_store::clock::Clock;
+use taskqueue_store::clock::pace::{BELIEVED_AHEAD_SECONDS, EARLIEST};
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -68,6 +70,7 @@ use taskqueue_store::working::Working;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio_postgres::types::ToSql;
 
 pub use crate::address::{Address, AddressError};
 use crate::bulk::Steps;
@@ -141,7 +144,17 @@ impl PostgresStore {
         }
         let outage_micros = OUTAGE_SECONDS * 1_000_000;
         let session = connector.session(&[]).await.map_err(|error| failed(&error.said()))?;
-        let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros]).await;
+        let (ahead_micros, earliest) = (BELIEVED_AHEAD_SECONDS * 1_000_000, EARLIEST.as_micros());
+        let (lease_micros, kept_micros) = (LEASE_SECONDS * 1_000_000, DELETED_RUN_SECONDS * 1_000_000);
+        let bounds: [&(dyn ToSql + Sync); 5] = [&outage_micros, &ahead_micros, &earliest, &lease_micros, &kept_micros];
+        let back = session.execute(&statements::BRING_TIME_BACK, &bounds).await;
+        if back.map_err(|error| failed(&failure::said(&error)))? > 0 {
+            tracing::warn!(
+                "the time of the service was more than a day ahead of the database's clock, which is believed: running leases \
+                 are good for {LEASE_SECONDS} seconds from now"
+            );
+        }
+        let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await;
         raised.map_err(|error| failed(&failure::said(&error)))?;
         let plans = bulk::can_plan(&session).await;
         let (hints, dead) = (Arc::new(Hints::default()), Arc::new(Dead::default()));
@@ -173,11 +186,11 @@ fn start_writers(
     clock: Option<&Arc<dyn Clock>>,
     credit_seconds: i64,
 ) -> std::io::Result<(Arc<Threads>, Vec<Arc<Working>>)> {
-    let first_shard = chance() % SHARDS;
+    let (first_shard, last_scan) = (chance() % SHARDS, Arc::default());
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
         let (connector, hints, dead) = (Arc::clone(connector), Arc::clone(hints), Arc::clone(dead));
-        Writer::new(connector, hints, dead, clock.cloned(), credit_seconds, shard)
+        Writer::new(connector, hints, dead, clock.cloned(), Arc::clone(&last_scan), credit_seconds, shard)
     };
     let writers = (0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?;
     let working = writers.iter().map(Writer::working).collect();

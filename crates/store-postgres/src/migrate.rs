@@ -17,8 +17,14 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
+    Migration {
+        version: 2,
+        name: "deleted_runs_and_clock",
+        sql: include_str!("migrations/0002_deleted_runs_and_clock.sql"),
+    },
+];
 
 const LEDGER: &str = "CREATE TABLE taskqueue.migrations (
     version  bigint NOT NULL PRIMARY KEY,

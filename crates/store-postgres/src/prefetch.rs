@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::command::Command;
 use taskqueue_store::transaction::{QueueKey, RunUse};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
+use crate::clock::Told;
 use crate::query::{Session, Sql};
 use crate::rows;
 use crate::statements as sql;
@@ -81,8 +81,8 @@ impl Named {
 
 /// What a transaction begins with.
 pub(crate) struct Begun {
-    /// Microseconds of the database's clock, the offset, the last scan.
-    pub(crate) clock: (i64, i64, Option<Timestamp>),
+    /// What the database tells of the time.
+    pub(crate) clock: Told,
     /// The first of a block of numbers.
     pub(crate) numbers: i64,
     pub(crate) workspace: Workspace,
@@ -205,8 +205,8 @@ impl Loaded {
     fn into_begun(self, clock: &[Row], named: &Named) -> Result<Begun, StoreError> {
         let clock = clock.first().ok_or(StoreError::Unavailable)?;
         Ok(Begun {
-            clock: (clock.get(0), clock.get(1), clock.get::<_, Option<i64>>(2).map(Timestamp::from_micros)),
-            numbers: clock.get(3),
+            clock: rows::clock(clock)?,
+            numbers: rows::numbers(clock)?,
             workspace: self.into_workspace(named)?,
             wrote: false,
         })

@@ -1,6 +1,7 @@
 //! Cleaning up behind the scenes: the tasks of deleted queues, bit by bit, and lines of the tally that count nothing.
 //! Any number of servers may do it at once; each takes what no other holds.
 
+use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use tokio_postgres::Error;
 
 use crate::prefetch::begin_to_write;
@@ -14,10 +15,12 @@ pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> R
     if let Some(shard) = merge {
         merge_tally(session, shard).await?;
     }
-    let queue = session.first(&sql::LOCK_PURGE, &[]).await?.map(|row| row.get::<_, i64>(0));
-    if let Some(queue) = queue {
+    let kept_micros = DELETED_RUN_SECONDS * 1_000_000;
+    let queue = session.first(&sql::LOCK_PURGE, &[&kept_micros]).await?;
+    let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
+    if let Some((queue, runs_kept_until)) = queue {
         let places = session.execute(&sql::PURGE_READY, &[&queue, &most]).await?;
-        let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &most]).await?;
+        let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &most, &runs_kept_until]).await?;
         if places + tasks == 0 {
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }

@@ -26,8 +26,11 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::view::TaskView;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
+use taskqueue_store::transfer::DeletedRun;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
+
+use crate::clock::Told;
 
 const KEY: usize = 0;
 const QUEUE_KEY: usize = 1;
@@ -224,10 +227,15 @@ pub(crate) fn named_queue(row: &Row) -> Read<(QueueKey, QueueName)> {
     Ok((QueueKey(get(row, 0)?), parsed(row, 1, QueueName::parse)?))
 }
 
-/// The database's time, what is to be added to it, the last scan and a block of numbers, from `load_clock.sql` and
-/// `lock_clock.sql`.
-pub(crate) fn clock(row: &Row) -> Read<(i64, i64, Option<Timestamp>, i64)> {
-    Ok((get(row, 0)?, get(row, 1)?, time_or_null(row, 2)?, get(row, 3)?))
+/// The clock, from `load_clock.sql` and `lock_clock.sql`.
+pub(crate) fn clock(row: &Row) -> Read<Told> {
+    let (micros, offset_micros) = (get(row, 0)?, get(row, 1)?);
+    Ok(Told { micros, offset_micros, last_scan_at: time_or_null(row, 2)?, ahead_since: time_or_null(row, 4)? })
+}
+
+/// The first of a block of numbers, from the same.
+pub(crate) fn numbers(row: &Row) -> Read<i64> {
+    get(row, 3)
 }
 
 /// Whether something is so, in the first column.
@@ -290,8 +298,15 @@ pub(crate) fn is_whole(row: &Row) -> Read<bool> {
 
 /// A run id and what it is used for, from `find_runs.sql`.
 pub(crate) fn run(row: &Row) -> Read<(RunId, RunUse)> {
-    let owns = RunUse::Active(QueueKey(get(row, 2)?), TaskKey(get(row, 1)?));
-    Ok((parsed(row, 0, RunId::parse)?, if get(row, 3)? { owns } else { RunUse::Past }))
+    let run_id = parsed(row, 0, RunId::parse)?;
+    let owns = get(row, 3)?;
+    let usage = if owns { RunUse::Active(QueueKey(get(row, 2)?), TaskKey(get(row, 1)?)) } else { RunUse::Past };
+    Ok((run_id, usage))
+}
+
+/// A run id of a deleted task and until when it is kept.
+pub(crate) fn deleted_run(row: &Row) -> Read<DeletedRun> {
+    Ok((Timestamp::from_micros(get(row, 1)?), parsed(row, 0, RunId::parse)?))
 }
 
 /// The key of the queue of an observation, behind it.

@@ -22,6 +22,7 @@ statements! {
     /// What a writing connection prepares.
     WRITER:
     ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2);
+    BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
     CLEAR_ERRORS = "clear_errors" (INT8_ARRAY);
     CLEAR_RESULTS = "clear_results" (INT8_ARRAY);
     COUNT_RUNNING = "count_running" (INT8);
@@ -29,20 +30,21 @@ statements! {
     DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations" (INT8);
     DELETE_OBSERVATIONS = "delete_observations" (INT8_ARRAY, TEXT_ARRAY);
     DELETE_PURGE = "delete_purge" (INT8);
-    DELETE_QUEUE = "delete_queue" (INT8);
+    DELETE_QUEUE = "delete_queue" (INT8, INT8);
     DELETE_READY = "delete_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
     DELETE_RUNNING = "delete_running" (INT8_ARRAY);
-    DELETE_TASKS = "delete_tasks" (INT8_ARRAY);
+    DELETE_TASKS = "delete_tasks" (INT8_ARRAY, INT8);
     FIND_READY = "find_ready" (INT8, TEXT, INT8_ARRAY);
     FIND_RUNS = "find_runs" (TEXT_ARRAY);
     FIND_TASK = "find_task" (INT8, TEXT);
+    FORGET_DELETED_RUNS = "forget_deleted_runs" (INT8, INT8);
     FREE_QUEUE = "free_queue" (TEXT);
     HOLD_QUEUE = "hold_queue" (TEXT, INT8);
     INSERT_DEFINITIONS = "insert_definitions" (INT8_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
     INSERT_QUEUES = "insert_queues" (INT8_ARRAY, TEXT_ARRAY);
     INSERT_READY = "insert_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     INSERT_RUNNING = "insert_running" (INT8_ARRAY);
-    INSERT_RUNS = "insert_runs" (TEXT_ARRAY, INT8_ARRAY);
+    INSERT_RUNS = "insert_runs" (TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
     INSERT_TASKS = "insert_tasks" (
         INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
         TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
@@ -55,7 +57,7 @@ statements! {
     LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS_BY_KEY = "load_tasks_by_key" (INT8_ARRAY);
     LOCK_CLOCK = "lock_clock" ();
-    LOCK_PURGE = "lock_purge" ();
+    LOCK_PURGE = "lock_purge" (INT8);
     LOCK_QUEUES = "lock_queues" (TEXT_ARRAY);
     LOCK_QUEUE_ALONE = "lock_queue_alone" (TEXT_ARRAY);
     LOCK_RUNNING = "lock_running" (INT8);
@@ -63,8 +65,8 @@ statements! {
     MERGE_TALLY = "merge_tally" ();
     PICK_TASKS = "pick_tasks" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     PURGE_READY = "purge_ready" (INT8, INT8);
-    PURGE_TASKS = "purge_tasks" (INT8, INT8);
-    RAISE_CLOCK = "raise_clock" (INT8);
+    PURGE_TASKS = "purge_tasks" (INT8, INT8, INT8);
+    RAISE_CLOCK = "raise_clock" (INT8, INT8);
     SAVE_DEFINITIONS = "save_definitions" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
     SAVE_ERRORS = "save_errors" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_HEADS = "save_heads" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
@@ -83,7 +85,7 @@ statements! {
         INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
     );
     SAVE_RESULTS = "save_results" (INT8_ARRAY, TEXT_ARRAY);
-    SAVE_SCAN = "save_scan" (INT8, INT8);
+    SAVE_SCAN = "save_scan" (INT8, INT8, INT8);
     SETTINGS = "settings" ();
     SETTLE_TRANSACTION = "settle_transaction" (TEXT, TEXT);
     TAKE_NUMBERS = "take_numbers" ();
@@ -94,10 +96,12 @@ statements! {
     /// What a move to another database prepares besides.
     TRANSFER:
     CHECK_EMPTY = "check_empty" ();
+    CLEAR_DELETED_RUNS = "clear_deleted_runs" ();
     COUNT_DERIVED = "count_derived" (INT8_ARRAY);
     LIST_WHOLE_TALLY = "list_whole_tally" ();
     LOAD_QUEUES = "load_queues" ();
     RAISE_NUMBERS = "raise_numbers" (INT8);
+    TRANSFER_DELETED_RUNS = "transfer_deleted_runs" (INT8, TEXT, INT8, INT8);
     TRANSFER_TASKS = "transfer_tasks" (INT8, INT8_ARRAY, INT8);
 }
 

@@ -24,6 +24,7 @@ use tokio_postgres::{Error, Row};
 
 use crate::bulk::{self, Seen};
 use crate::changes::Changes;
+use crate::clock::Clock;
 use crate::failure::{Cause, cause, undoing};
 use crate::query::Session;
 use crate::readers::ReadError;
@@ -43,25 +44,6 @@ const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_
 const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before they are looked at again.
 const CREDIT_PAUSE: Duration = Duration::from_millis(20);
-
-/// The database's idea of the time, and what is added to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    pub(crate) offset_micros: i64,
-    pub(crate) last_scan_at: Option<Timestamp>,
-    pub(crate) now: Timestamp,
-}
-
-impl Clock {
-    /// The time of a transaction. A clock that was set back stands still until a scan has raised the offset.
-    pub(crate) fn new(micros: i64, offset_micros: i64, last_scan_at: Option<Timestamp>) -> Self {
-        let told = Timestamp::from_micros(micros.saturating_add(offset_micros));
-        let now = last_scan_at.map_or(told, |last| told.max(last));
-        // By how much time would go back otherwise.
-        let behind = now.as_micros().saturating_sub(told.as_micros());
-        Self { offset_micros: offset_micros.saturating_add(behind), last_scan_at, now }
-    }
-}
 
 /// The name of a transaction.
 #[derive(Debug)]
@@ -293,10 +275,10 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(QueueTally { tasks: count(0), running: count(1) })
     }
 
-    fn delete_queue(&mut self, queue: Queue<'_>) -> Loaded<()> {
-        let session = self.session;
+    fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
+        let (session, key, kept_until) = (self.session, queue.key.0, runs_kept_until.as_micros());
         self.wrote = true;
-        self.wait("deleting a queue", async { session.execute(&sql::DELETE_QUEUE, &[&queue.key.0]).await })?;
+        self.wait("deleting a queue", async { session.execute(&sql::DELETE_QUEUE, &[&key, &kept_until]).await })?;
         self.workspace.queues.insert(queue.name.clone(), Found::Missing);
         Ok(())
     }
@@ -423,8 +405,15 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(())
     }
 
-    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()> {
+    fn delete_task(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        before: &TaskHead,
+        runs_kept_until: Timestamp,
+    ) -> Loaded<()> {
         self.held_entry(key)?.deleted = true;
+        self.workspace.deleted_runs_kept_until = runs_kept_until;
         self.workspace.ids.insert((queue, before.id), Found::Missing);
         Ok(())
     }
@@ -434,6 +423,13 @@ impl Transaction for PostgresTransaction<'_> {
             Some(known) => Ok(*known),
             None => self.ask_run(run_id),
         }
+    }
+
+    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
+        let (session, now, most) = (self.session, self.clock.now.as_micros(), i64::from(most));
+        let asked = async { session.execute(&sql::FORGET_DELETED_RUNS, &[&now, &most]).await };
+        self.wrote |= self.wait("forgetting run ids", asked)? > 0;
+        Ok(())
     }
 
     /// Busy when something is there but others hold all of it: only when nothing is there may a claim say so. Busy also
@@ -473,9 +469,11 @@ impl Transaction for PostgresTransaction<'_> {
 
     fn save_scan(&mut self) -> Loaded<()> {
         let (session, now, offset) = (self.session, self.clock.now.as_micros(), self.clock.offset_micros);
+        let ahead_since = self.clock.ahead_since.map(Timestamp::as_micros);
         self.clock.last_scan_at = Some(self.clock.now);
         self.wrote = true;
-        self.wait("remembering the scan", async { session.execute(&sql::SAVE_SCAN, &[&now, &offset]).await }).map(drop)
+        let asked = async { session.execute(&sql::SAVE_SCAN, &[&now, &offset, &ahead_since]).await };
+        self.wait("remembering the scan", asked).map(drop)
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {

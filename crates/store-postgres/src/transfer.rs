@@ -15,7 +15,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
-use taskqueue_store::transfer::{CHUNK_BYTES, Chunk, Source, Target, Totals, TransferredTask};
+use taskqueue_store::transfer::{CHUNK_BYTES, CHUNK_RUNS, Chunk, DeletedRun, Source, Target, Totals, TransferredTask};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
@@ -29,6 +29,9 @@ use crate::{rows, statements as sql};
 /// The shard of the tally that is written. Any will do.
 const SHARD: i16 = 0;
 
+/// A key that no task has: numbers begin far above it.
+const NO_TASK: i64 = 0;
+
 /// The planner knows nothing of tables that were empty a minute ago.
 const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue.outcomes, taskqueue.ready, \
     taskqueue.running, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues";
@@ -41,6 +44,8 @@ pub struct PostgresTransfer {
     keys: HashMap<QueueName, QueueKey>,
     numbers: Range<i64>,
     offset_micros: i64,
+    /// For run ids of queues whose deletion did not note a time.
+    runs_kept_until: Timestamp,
     /// The largest number that came from elsewhere.
     last_number: i64,
 }
@@ -136,8 +141,17 @@ impl Source for PostgresTransfer {
         found.iter().map(|row| Ok(rows::observation(row, queue)?)).collect()
     }
 
+    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+        let place = behind.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
+        let (kept_until, run_id) = place.unwrap_or((i64::MIN, ""));
+        let (otherwise, most) = (self.runs_kept_until.as_micros(), i64::from(CHUNK_RUNS));
+        let params: [&(dyn ToSql + Sync); 4] = [&kept_until, &run_id, &otherwise, &most];
+        let found = self.query(&sql::TRANSFER_DELETED_RUNS, &params, "reading run ids of deleted tasks").await?;
+        found.iter().map(|row| Ok(rows::deleted_run(row)?)).collect()
+    }
+
     async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        Ok(rows::clock(&self.one(&sql::LOAD_CLOCK, &[], "reading the last scan").await?)?.2)
+        Ok(rows::clock(&self.one(&sql::LOAD_CLOCK, &[], "reading the last scan").await?)?.last_scan_at)
     }
 
     async fn totals(&mut self) -> Result<Totals, StoreError> {
@@ -192,9 +206,20 @@ impl Target for PostgresTransfer {
         self.send(&workspace, "copying observations").await
     }
 
+    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
+        self.query(&sql::CLEAR_DELETED_RUNS, &[], "forgetting run ids").await.map(drop)
+    }
+
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {
+        let ids: Vec<&str> = runs.iter().map(|(_, run_id)| run_id.as_str()).collect();
+        let kept_until: Vec<Option<i64>> = runs.iter().map(|(kept_until, _)| Some(kept_until.as_micros())).collect();
+        let added = self.session.execute(&sql::INSERT_RUNS, &[&ids, &vec![NO_TASK; ids.len()], &kept_until]).await;
+        added.map(drop).map_err(|error| failed("copying run ids of deleted tasks", &error))
+    }
+
     async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
         let last_scan_at = last_scan_at.map(Timestamp::as_micros);
-        let params: [&(dyn ToSql + Sync); 2] = [&last_scan_at, &self.offset_micros];
+        let params: [&(dyn ToSql + Sync); 3] = [&last_scan_at, &self.offset_micros, &None::<i64>];
         let saved = self.session.execute(&sql::SAVE_SCAN, &params).await;
         saved.map_err(|error| failed("copying the last scan", &error))?;
         self.query(&sql::RAISE_NUMBERS, &[&self.last_number], "raising numbers").await?;

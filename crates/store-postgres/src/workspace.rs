@@ -10,6 +10,7 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
+use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
@@ -182,6 +183,8 @@ pub(crate) struct Workspace {
     pub(crate) observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
     pub(crate) new_queues: BTreeMap<QueueName, QueueKey>,
     pub(crate) new_runs: BTreeMap<RunId, TaskKey>,
+    /// Until when the run ids of tasks that are deleted here stay used up: one time, that of the transaction.
+    pub(crate) deleted_runs_kept_until: Timestamp,
     /// Observations that were reported or withdrawn.
     pub(crate) observed: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
     pub(crate) alike: Option<Alike>,

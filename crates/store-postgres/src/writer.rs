@@ -21,6 +21,7 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 
 use crate::bulk::PlannedWrite;
+use crate::clock::{Clock, LastScan, Told};
 use crate::failure::{Cause, failed, undoing};
 use crate::hints::Hints;
 use crate::open::Connector;
@@ -28,7 +29,7 @@ use crate::prefetch::{self, Begun, Named};
 use crate::query::Session;
 use crate::settle;
 use crate::statements as sql;
-use crate::transaction::{BLOCK, Clock, Ended, PostgresTransaction};
+use crate::transaction::{BLOCK, Ended, PostgresTransaction};
 use crate::vacuum::Dead;
 
 /// Commands in one transaction at most.
@@ -100,6 +101,7 @@ pub(crate) struct Writer {
     dead: Arc<Dead>,
     /// A clock instead of the database's, for tests.
     clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
+    last_scan: Arc<LastScan>,
     credit_seconds: i64,
     /// This writer's own part of the tally.
     shard: i16,
@@ -133,6 +135,7 @@ impl Writer {
         hints: Arc<Hints>,
         dead: Arc<Dead>,
         clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
+        last_scan: Arc<LastScan>,
         credit_seconds: i64,
         shard: i16,
     ) -> std::io::Result<Self> {
@@ -142,6 +145,7 @@ impl Writer {
             hints,
             dead,
             clock,
+            last_scan,
             credit_seconds,
             shard,
             session: None,
@@ -337,13 +341,14 @@ impl Writer {
     fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
         self.connect()?;
         let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
-        let begun = self.begin(session, batch)?;
-        let clock = self.clock(&begun);
-        let out = clock.last_scan_at.is_some_and(|last| lease::was_out(last, clock.now));
+        let mut begun = self.begin(session, batch)?;
         let scans = batch.iter().any(|request| matches!(request.command, Command::Scan));
-        if out && self.credit_seconds > 0 && !scans {
-            self.credit()?;
-            return self.transact(batch);
+        let mut clock = self.clock(begun.clock, scans);
+        if !scans && clock.last_scan_at.is_some_and(|last| lease::was_out(last, clock.now)) {
+            self.credit(session)?;
+            // Once: the leases are good now, whatever the clock says.
+            begun = self.begin(session, batch)?;
+            clock = self.clock(begun.clock, scans);
         }
         let mut tx = self.transaction(session, begun, clock);
         // Connecting and beginning may have taken seconds: who has gone or was told that the storage is busy can rely on it.
@@ -382,11 +387,12 @@ impl Writer {
         begun.map_err(|error| undone("beginning a transaction", &error))?.map_err(|_| Undone::Again(Cause::Failed))
     }
 
-    fn clock(&self, begun: &Begun) -> Clock {
-        let (micros, offset, last_scan_at) = begun.clock;
+    /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
+    fn clock(&self, told: Told, scans: bool) -> Clock {
         match &self.clock {
-            None => Clock::new(micros, offset, last_scan_at),
-            Some(clock) => Clock::new(clock.now().as_micros(), 0, last_scan_at),
+            None if scans => Clock::of_scan(told, self.last_scan.step_micros(Instant::now(), told.micros)),
+            None => Clock::new(told),
+            Some(clock) => Clock::new(Told { micros: clock.now().as_micros(), offset_micros: 0, ..told }),
         }
     }
 
@@ -408,16 +414,19 @@ impl Writer {
 
     /// After an outage, before anything else: every running lease is made good for the credit. In a transaction of its
     /// own, which waits for nobody but another server that does the same.
-    fn credit(&mut self) -> Result<(), Undone> {
-        let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
+    fn credit(&self, session: &Session) -> Result<(), Undone> {
         let left = self.runtime.block_on(session.say("ROLLBACK"));
         left.map_err(|error| undone("leaving a transaction", &error))?;
         let begun = self.runtime.block_on(prefetch::begin_alone(session, &Command::Scan));
         let begun =
             begun.map_err(|error| undone("beginning a scan", &error))?.map_err(|_| Undone::Again(Cause::Failed))?;
-        let clock = self.clock(&begun);
+        let clock = self.clock(begun.clock, true);
         let mut tx = self.transaction(session, begun, clock);
-        let credited = credit_after_outage(&mut tx, self.credit_seconds);
+        // Without a credit the scan is saved all the same: it may have found that the database's clock was set.
+        let credited = match self.credit_seconds {
+            0 => tx.save_scan().map(|()| 0),
+            seconds => credit_after_outage(&mut tx, seconds),
+        };
         let credited = credited.map_err(|_| Undone::Again(tx.failure.unwrap_or(Cause::Failed)))?;
         tracing::info!(runs = credited, "nobody was heard for a while; leases were lengthened");
         self.end(tx.commit())

@@ -29,11 +29,12 @@ pub(crate) struct Board {
     running: HashMap<TaskKey, Running>,
     running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
     active_runs: HashMap<RunId, TaskKey>,
+    /// Of tasks that exist, and of deleted ones as long as they are kept: 16 to 32 bytes each.
     past_runs: HashSet<RunId>,
     last_pending_seq: i64,
     /// When the leases were last scanned.
     pub(crate) last_scan_at: Option<Timestamp>,
-    /// The latest time found in the file; the clock must not lie before it.
+    /// The latest time found in the file.
     pub(crate) latest_at: Timestamp,
 }
 
@@ -54,10 +55,12 @@ impl Board {
             Ok(GO_ON)
         })?;
         board.load_tasks(connection)?;
-        each_row(connection, statements::LOAD_PAST_RUNS, [], |row| {
-            board.past_runs.insert(rows::run_id(row)?);
-            Ok(GO_ON)
-        })?;
+        for statement in [statements::LOAD_PAST_RUNS, statements::LOAD_DELETED_RUNS] {
+            each_row(connection, statement, [], |row| {
+                board.past_runs.insert(rows::run_id(row)?);
+                Ok(GO_ON)
+            })?;
+        }
         // The last write is a sign of life too: a run that was claimed after the last scan on file counts from there.
         board.latest_at = board.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
         board.last_scan_at = Some(board.latest_at).filter(|_| board.has_active_runs());
@@ -71,7 +74,7 @@ impl Board {
             let task = rows::board(row)?;
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
             self.latest_at = self.latest_at.max(task.updated_at);
-            // Also of a deleted queue: the purge forgets the run with its task, and must not find it used anew by then.
+            // Also of a deleted queue: the run stays used up, before the purge and for a while after it.
             self.past_runs.extend(task.finished_run_id);
             if !living.contains(&task.queue_key) {
                 return Ok(GO_ON);
@@ -102,7 +105,7 @@ impl Board {
         self.queues.insert(name, queue);
     }
 
-    /// Forgets a queue that has no running task; its past runs are forgotten when its rows are purged.
+    /// Forgets a queue that has no running task; its past runs stay used up.
     pub(crate) fn remove_queue(&mut self, queue: Queue<'_>) {
         self.queues.remove(queue.name);
         self.pending_bytes -= self.pending.remove(&queue.key).map_or(0, |order| order.bytes());
@@ -168,6 +171,17 @@ impl Board {
         tasks
     }
 
+    /// Times in the file may lie ahead, because a clock was wrong once. They are no sign of life.
+    pub(crate) fn with_no_scan_after(mut self, now: Timestamp) -> Self {
+        self.last_scan_at = self.last_scan_at.map(|last| last.min(now));
+        self
+    }
+
+    /// The machine slept since the last scan: it counts as one of long ago.
+    pub(crate) fn count_as_outage(&mut self) {
+        self.last_scan_at = self.last_scan_at.map(|_| Timestamp::default());
+    }
+
     /// Whether any run is active.
     pub(crate) fn has_active_runs(&self) -> bool {
         !self.active_runs.is_empty()
@@ -219,7 +233,7 @@ impl Board {
         self.running.insert(task, Running { queue, head });
     }
 
-    /// Forgets a run of a task that is being deleted.
+    /// Forgets a run whose task was deleted long ago.
     pub(crate) fn forget_run(&mut self, run_id: RunId) {
         self.past_runs.remove(&run_id);
     }

@@ -18,6 +18,7 @@ mod rows;
 mod snapshot;
 mod statements;
 mod threads;
+mod time_back;
 mod transaction;
 mod transfer;
 mod wall;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
@@ -101,7 +103,7 @@ impl SqliteStore {
         migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
-        let board = Board::load(&connection).map_err(failed)?;
+        let board = load_board(&mut connection, &*clock).map_err(failed)?;
         let readers = Readers::start(path).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
@@ -120,6 +122,25 @@ impl SqliteStore {
         let bulk = Bulk::new(options.bulk_gate.clone());
         Ok(Self { clock, ownership, threads, wall, waiters, failed, bulk, watches, working })
     }
+}
+
+/// Reads what the file holds and sets the clock by it. If the clock goes back all the same, because the times in the file
+/// cannot be right, then what was promised in those times is promised anew.
+fn load_board(connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Result<Board> {
+    let mut board = Board::load(connection)?;
+    let latest_at = board.latest_at;
+    clock.start_after(latest_at);
+    let now = clock.now();
+    if now < latest_at {
+        tracing::warn!(
+            %latest_at,
+            "the latest time in the database is more than a day ahead of this machine's clock, which is believed: running \
+             leases are good for 300 seconds from now"
+        );
+        time_back::bound(connection, now)?;
+        board = Board::load(connection)?;
+    }
+    Ok(board.with_no_scan_after(now))
 }
 
 impl Drop for SqliteStore {

@@ -14,8 +14,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
+    Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
+];
 
 const LEDGER: &str = "CREATE TABLE migrations (
     version  INTEGER PRIMARY KEY,

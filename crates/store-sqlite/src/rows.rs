@@ -14,6 +14,7 @@ use taskqueue_core::task::{
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::view::TaskView;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::transfer::DeletedRun;
 
 const KEY: usize = 0;
 const ID: usize = 1;
@@ -214,6 +215,16 @@ pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskVie
 /// The key of the queue of a task, from `transfer_tasks.sql`.
 pub(crate) fn queue_key(row: &Row<'_>) -> Result<QueueKey> {
     row.get(QUEUE_KEY).map(QueueKey)
+}
+
+/// A run id of a deleted task and until when it is kept.
+pub(crate) fn deleted_run(row: &Row<'_>) -> Result<DeletedRun> {
+    Ok((time(row, 1)?, run_id(row)?))
+}
+
+/// A deleted queue and until when the run ids of its tasks are kept, if that was noted.
+pub(crate) fn purge(row: &Row<'_>) -> Result<(i64, Option<Timestamp>)> {
+    Ok((row.get(0)?, time_or_null(row, 1)?))
 }
 
 /// The identity of a task, from `transfer_tasks.sql`.

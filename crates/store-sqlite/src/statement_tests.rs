@@ -59,18 +59,23 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
     // At start, over all tasks by design, or over the few rows of queues, counts and workers.
     let scanning = [
         "delete_expired_observations",
+        "bound_leases",
+        "bound_purges",
         "check",
         "check_empty",
         "count_derived",
+        "delete_late_observations",
         "find_purge",
         "list_queues",
         "list_whole_tally",
         "load_board",
+        "load_deleted_runs",
         "load_past_runs",
         "load_queues",
         "load_scan",
         "scan_tasks",
         "scan_whole_tasks",
+        "transfer_deleted_runs",
         "weigh_queue",
     ];
     let connection = migrated();

@@ -12,14 +12,20 @@ macro_rules! statements {
 
 statements! {
     ADD_TALLY = "add_tally";
+    BOUND_DELETED_RUNS = "bound_deleted_runs";
+    BOUND_LEASES = "bound_leases";
+    BOUND_PURGES = "bound_purges";
     CHECK = "check";
     CHECK_EMPTY = "check_empty";
+    CLEAR_DELETED_RUNS = "clear_deleted_runs";
     CLEAR_ERROR = "clear_error";
     CLEAR_RESULT = "clear_result";
     COUNT_DERIVED = "count_derived";
     DELETE_DEFINITION = "delete_definition";
     DELETE_EMPTY_TALLY = "delete_empty_tally";
     DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations";
+    DELETE_FORGETTABLE_RUNS = "delete_forgettable_runs";
+    DELETE_LATE_OBSERVATIONS = "delete_late_observations";
     DELETE_OBSERVATION = "delete_observation";
     DELETE_OBSERVATIONS = "delete_observations";
     DELETE_OUTCOME = "delete_outcome";
@@ -33,10 +39,12 @@ statements! {
     FIND_TASK = "find_task";
     GET_TASK = "get_task";
     INSERT_DEFINITION = "insert_definition";
+    INSERT_DELETED_RUN = "insert_deleted_run";
     INSERT_PAST_RUN = "insert_past_run";
     INSERT_PURGE = "insert_purge";
     INSERT_QUEUE = "insert_queue";
     INSERT_TASK = "insert_task";
+    LIST_FORGETTABLE_RUNS = "list_forgettable_runs";
     LIST_OBSERVATIONS = "list_observations";
     LIST_PAST_RUNS = "list_past_runs";
     LIST_PURGEABLE_TASKS = "list_purgeable_tasks";
@@ -48,6 +56,7 @@ statements! {
     LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id_descending";
     LIST_WHOLE_TALLY = "list_whole_tally";
     LOAD_BOARD = "load_board";
+    LOAD_DELETED_RUNS = "load_deleted_runs";
     LOAD_HEAD = "load_head";
     LOAD_IDENTITY = "load_identity";
     LOAD_OBSERVATION = "load_observation";
@@ -69,6 +78,7 @@ statements! {
     SAVE_SCAN = "save_scan";
     SCAN_TASKS = "scan_tasks";
     SCAN_WHOLE_TASKS = "scan_whole_tasks";
+    TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
     TRANSFER_QUEUE = "transfer_queue";
     TRANSFER_TASKS = "transfer_tasks";
     WALK_TASKS = "walk_tasks";

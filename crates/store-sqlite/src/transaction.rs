@@ -9,6 +9,7 @@ use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
+use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
@@ -17,6 +18,7 @@ use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
+use taskqueue_store::transfer::DeletedRun;
 
 use crate::board::Board;
 use crate::bulk::{self, Touched};
@@ -146,8 +148,9 @@ impl<'a> SqliteTransaction<'a> {
         self.touched.add(queue, key);
     }
 
-    /// Removes the rows of a task. Its places on the board and in the tally are the caller's business.
-    fn delete_rows(&mut self, key: TaskKey) -> Loaded<()> {
+    /// Removes the rows of a task; its run ids go to those of deleted tasks. Its places on the board and in the tally
+    /// are the caller's business.
+    fn delete_rows(&mut self, key: TaskKey, runs_kept_until: Timestamp) -> Loaded<()> {
         let mut runs: Vec<RunId> = Vec::new();
         self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
             runs.push(rows::run_id(row)?);
@@ -156,7 +159,7 @@ impl<'a> SqliteTransaction<'a> {
         let head = self.load_head(key)?;
         runs.extend(head.lifecycle.finished_run.map(|run| run.run_id));
         for run_id in runs {
-            self.board.forget_run(run_id);
+            self.add_deleted_run((runs_kept_until, run_id))?;
         }
         for statement in [sql::DELETE_PAST_RUNS, sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
             self.run(statement, [key.0], "deleting a task")?;
@@ -164,18 +167,25 @@ impl<'a> SqliteTransaction<'a> {
         Ok(())
     }
 
+    /// Notes a run id of a deleted task, and until when it is kept. The board knows it already.
+    pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
+        let values = params![kept_until.as_micros(), run_id.as_str()];
+        self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
+    }
+
     /// Removes up to `most` tasks of a deleted queue. Says whether anything is left to purge.
     pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
-        let Some(queue) = self.one(sql::FIND_PURGE, [], "looking for a purge", |row| row.get::<_, i64>(0))? else {
+        let Some((queue, runs_kept_until)) = self.one(sql::FIND_PURGE, [], "looking for a purge", rows::purge)? else {
             return Ok(false);
         };
+        let runs_kept_until = runs_kept_until.unwrap_or_else(|| lease::run_ids_kept_until(self.now));
         let mut keys = Vec::new();
         self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
             keys.push(rows::key(row)?);
             Ok(GO_ON)
         })?;
         for key in &keys {
-            self.delete_rows(*key)?;
+            self.delete_rows(*key, runs_kept_until)?;
         }
         if keys.is_empty() {
             self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
@@ -216,10 +226,12 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     /// The queue is gone at once; its tasks, which nobody can reach any more, are purged bit by bit.
-    fn delete_queue(&mut self, queue: Queue<'_>) -> Loaded<()> {
-        for statement in [sql::DELETE_QUEUE, sql::DELETE_OBSERVATIONS, sql::DELETE_TALLY, sql::INSERT_PURGE] {
+    fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
+        for statement in [sql::DELETE_QUEUE, sql::DELETE_OBSERVATIONS, sql::DELETE_TALLY] {
             self.run(statement, [queue.key.0], "deleting a queue")?;
         }
+        let purge = params![queue.key.0, runs_kept_until.as_micros()];
+        self.run(sql::INSERT_PURGE, purge, "deleting a queue")?;
         self.board.remove_queue(queue);
         Ok(())
     }
@@ -377,8 +389,14 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(())
     }
 
-    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()> {
-        self.delete_rows(key)?;
+    fn delete_task(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        before: &TaskHead,
+        runs_kept_until: Timestamp,
+    ) -> Loaded<()> {
+        self.delete_rows(key, runs_kept_until)?;
         let Lifecycle { status, pending_seq, .. } = before.lifecycle;
         if status == Status::Pending {
             self.board.remove_pending(queue, &before.routes, before.priority, pending_seq);
@@ -390,6 +408,20 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
         Ok(self.board.run_use(run_id))
+    }
+
+    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
+        let mut over: Vec<DeletedRun> = Vec::new();
+        let until = params![self.now.as_micros(), most];
+        self.each(sql::LIST_FORGETTABLE_RUNS, until, "looking for run ids to forget", |row| {
+            over.push(rows::deleted_run(row)?);
+            Ok(GO_ON)
+        })?;
+        let Some((kept_until, run_id)) = over.last() else { return Ok(()) };
+        let last = params![kept_until.as_micros(), run_id.as_str()];
+        self.run(sql::DELETE_FORGETTABLE_RUNS, last, "forgetting run ids")?;
+        over.into_iter().for_each(|(_, run_id)| self.board.forget_run(run_id));
+        Ok(())
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {

@@ -18,7 +18,9 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
-use taskqueue_store::transfer::{CHUNK_BYTES, CHUNK_TASKS, Chunk, Source, Target, Totals, TransferredTask};
+use taskqueue_store::transfer::{
+    CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferredTask,
+};
 
 use crate::board::Board;
 use crate::failure::Doing;
@@ -33,6 +35,8 @@ pub struct SqliteTransfer {
     ownership: Ownership,
     queues: BTreeMap<QueueKey, QueueName>,
     keys: HashMap<QueueName, QueueKey>,
+    /// For run ids of queues whose deletion did not note a time.
+    runs_kept_until: Timestamp,
 }
 
 impl SqliteTransfer {
@@ -134,6 +138,19 @@ impl Source for SqliteTransfer {
         Ok(observations)
     }
 
+    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+        let place = behind.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
+        let (kept_until, run_id) = place.unwrap_or((i64::MIN, ""));
+        let params = params![kept_until, run_id, self.runs_kept_until.as_micros(), CHUNK_RUNS];
+        let mut runs = Vec::new();
+        each_row(&self.connection, sql::TRANSFER_DELETED_RUNS, params, |row| {
+            runs.push(rows::deleted_run(row)?);
+            Ok(GO_ON)
+        })
+        .doing("reading run ids of deleted tasks")?;
+        Ok(runs)
+    }
+
     async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let mut last = None;
         each_row(&self.connection, sql::LOAD_SCAN, [], |row| {
@@ -182,6 +199,14 @@ impl Target for SqliteTransfer {
             let mut saved = observations.iter().map(|one| tx.save_observation(self.key(&one.queue)?, one));
             saved.try_for_each(|saved| saved)
         })
+    }
+
+    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
+        self.run(sql::CLEAR_DELETED_RUNS, [], "forgetting run ids")
+    }
+
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {
+        self.write(|tx| runs.iter().try_for_each(|run| tx.add_deleted_run(*run)))
     }
 
     async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {

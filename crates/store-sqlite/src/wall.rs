@@ -1,6 +1,7 @@
 //! Where the board hangs while the writer does not work on it, so that a claim that finds nothing is answered by whoever
 //! received it: handing it to the writer and back costs several times as much as the look. Nothing is changed here.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use taskqueue_core::lease;
@@ -32,13 +33,15 @@ pub(crate) struct Wall {
     /// only, never for a transaction.
     board: RwLock<Option<Board>>,
     clock: Arc<dyn Clock>,
+    sleeps_credited: AtomicU64,
     credit_seconds: i64,
 }
 
 impl Wall {
     /// A wall with a board on it that is what the file holds.
     pub(crate) fn new(board: Board, clock: Arc<dyn Clock>, credit_seconds: i64) -> Self {
-        Self { board: RwLock::new(Some(board)), clock, credit_seconds }
+        let sleeps_credited = AtomicU64::new(clock.times_found_ahead());
+        Self { board: RwLock::new(Some(board)), clock, sleeps_credited, credit_seconds }
     }
 
     /// Gives the board to the writer, if it hangs here.
@@ -71,7 +74,18 @@ impl Wall {
     /// Whether leases are to be made good before anything else.
     fn was_out(&self, board: &Board) -> bool {
         let out = |last| lease::was_out(last, self.clock.now());
-        self.credit_seconds > 0 && board.last_scan_at.is_some_and(out)
+        let slept = self.sleeps_credited() != self.clock.times_found_ahead();
+        self.credit_seconds > 0 && board.last_scan_at.is_some_and(|last| slept || out(last))
+    }
+
+    /// How often the machine's clock had been found ahead when that was last made an outage of.
+    pub(crate) fn sleeps_credited(&self) -> u64 {
+        self.sleeps_credited.load(Ordering::Relaxed)
+    }
+
+    /// From now on the board tells of all that was found until then.
+    pub(crate) fn credit_sleeps(&self, times_found_ahead: u64) {
+        self.sleeps_credited.store(times_found_ahead, Ordering::Relaxed);
     }
 }
 

@@ -95,7 +95,6 @@ impl Writer {
         checkpointer: Checkpointer,
         failed: Arc<AtomicBool>,
     ) -> Self {
-        clock.not_before(board.latest_at);
         let scanned_at = board.last_scan_at;
         let (failed_at, purging) = (None, true);
         let (credit_seconds, pending_bytes) = (options.outage_credit_seconds, options.pending_bytes);
@@ -338,7 +337,11 @@ impl Writer {
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         run_prepared(&self.connection, "BEGIN IMMEDIATE").doing("beginning a transaction")?;
-        let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, self.clock.now());
+        let (now, sleeps) = (self.clock.now(), self.clock.times_found_ahead());
+        if self.wall.sleeps_credited() != sleeps {
+            self.board.count_as_outage();
+        }
+        let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, now);
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
             tx.finish()?;
@@ -352,6 +355,7 @@ impl Writer {
             Ok((_, touched)) => {
                 self.watches.note(touched);
                 self.scanned_at = self.board.last_scan_at;
+                self.wall.credit_sleeps(sleeps);
                 self.checkpointer.committed(&self.connection);
             }
             Err(StoreError::Busy) => self.undo(),
@@ -418,7 +422,7 @@ impl Writer {
         }
         let opened = open::writer(self.ownership.path()).and_then(|connection| {
             open::prove_writable(&connection)?;
-            Board::load(&connection).map(|board| (connection, board))
+            Board::load(&connection).map(|board| (connection, board.with_no_scan_after(self.clock.now())))
         });
         match opened {
             Ok((connection, board)) => {

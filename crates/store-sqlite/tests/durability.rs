@@ -5,16 +5,18 @@
 mod storage;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use storage::{Folder, assert_file_is_consistent, count, fresh};
 use taskqueue_core::definition::Definition;
+use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::clock::{Clock, ManualClock};
+use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError};
@@ -263,17 +265,24 @@ async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart()
     store.close().await;
     drop(store);
     // A stop right behind the deletion, before anything was purged.
-    let deleted = "INSERT INTO purges SELECT queue_key FROM queues WHERE name = 'dead';
+    let deleted = "INSERT INTO purges (queue_key) SELECT queue_key FROM queues WHERE name = 'dead';
         DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges);
         DELETE FROM queues WHERE name = 'dead';";
     Connection::open(folder.file()).unwrap().execute_batch(deleted).unwrap();
 
     let bench = Bench { store: Arc::new(folder.try_open(&clock).unwrap()), clock };
-    let claim_again = async || matches!(bench.write(claim("q", "default", 1)).await, Ok(Answer::Claimed(Some(_))));
-    until("the run id is forgotten with its task", claim_again).await;
-    bench.ok(complete("q", 1, 1, object("{}"))).await;
+    let stale = Refusal::StaleRun { run_id: run_id(1) };
+    assert_eq!(bench.refused(claim("q", "default", 1)).await, stale, "before its purge");
     until("the purge is over", async || count(&folder.look(), "SELECT count(*) FROM purges") == 0).await;
-    assert_eq!(bench.refused(claim("q", "default", 1)).await, Refusal::StaleRun { run_id: run_id(1) });
+    assert_eq!(
+        bench.refused(claim("q", "default", 1)).await,
+        stale,
+        "and a day longer, though the deletion noted no time"
+    );
+    bench.clock.advance_seconds(86_400);
+    bench.scan().await;
+    assert_eq!(bench.claim(1).await.task.id, task_id(1), "then it is forgotten");
+    assert_eq!(count(&folder.look(), "SELECT count(*) FROM deleted_runs"), 0);
     assert_eq!(bench.status(2).await, Status::Pending);
 }
 
@@ -298,4 +307,88 @@ async fn more_commands_than_may_wait_are_refused_as_busy_and_no_other_is_lost() 
     assert!(done >= 4_096 && busy > 0, "{done} done, {busy} busy");
     assert_eq!(bench.count(all()).await, done);
     bench.create("afterwards", Definition::default()).await;
+}
+
+/// A clock that can be found ahead, as after a sleep of the machine; the time of the service has not moved yet.
+struct Sleeper(ManualClock, AtomicU64);
+
+impl Clock for Sleeper {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn start_after(&self, latest: Timestamp) {
+        self.0.start_after(latest);
+    }
+
+    fn times_found_ahead(&self) -> u64 {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleep_of_the_machine_is_credited_once_and_before_anything_else() {
+    let folder = fresh();
+    let sleeper = Arc::new(Sleeper(clock(), AtomicU64::new(0)));
+    let store = SqliteStore::open(&folder.file(), Arc::<Sleeper>::clone(&sleeper), &Options::default()).unwrap();
+    let bench = Bench { store: Arc::new(store), clock: sleeper.0.clone() };
+    bench.ok(create_queue("q")).await;
+    bench.create(1, with_routes(&["only"])).await;
+    bench.scan().await;
+    bench.claimed(claim("q", "only", 1)).await.unwrap();
+    bench.pass(295).await;
+    let lease = async || bench.get(1).await.lifecycle.run.unwrap().lease_expires_at;
+    assert_eq!(lease().await, bench.now().plus_seconds(5));
+    sleeper.1.fetch_add(1, Ordering::SeqCst);
+    // Even a claim that finds nothing.
+    assert_eq!(bench.claimed(claim("q", "default", 2)).await, None);
+    let credited = bench.now().plus_seconds(90);
+    assert_eq!(lease().await, credited);
+    bench.clock.advance_seconds(1);
+    assert_eq!(bench.claimed(claim("q", "default", 3)).await, None);
+    bench.create(2, Definition::default()).await;
+    assert_eq!((bench.scan().await.credited_runs, lease().await), (0, credited));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_that_lie_years_ahead_in_the_file_last_no_longer_than_until_the_next_start() {
+    const YEARS_SECONDS: i64 = 3 * 365 * 86_400;
+    let folder = fresh();
+    let wrong = clock();
+    wrong.advance_seconds(YEARS_SECONDS);
+    let bench = Bench { store: Arc::new(folder.try_open(&wrong).unwrap()), clock: wrong };
+    bench.ok(create_queue("q")).await;
+    bench.create(1, with_budget(3)).await;
+    bench.create("gone", Definition::default()).await;
+    bench.scan().await;
+    bench.claim(1).await;
+    bench.claim("gone").await;
+    bench.ok(fail("q", "gone", "gone")).await;
+    bench.ok(cancel("q", "gone")).await;
+    bench.ok(delete("q", "gone")).await;
+    bench.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
+    let before = bench.get(1).await;
+    let Bench { store, .. } = bench;
+    store.close().await;
+    drop(store);
+
+    let right = clock();
+    let bench = Bench { store: Arc::new(folder.try_open(&right).unwrap()), clock: right };
+    assert_eq!(bench.create(2, with_priority(-1)).await.lifecycle.created_at, bench.now(), "the clock is believed");
+    assert_eq!(bench.scan().await, Scanned::default());
+    assert_eq!(
+        bench.claim(1).await.lease_expires_at,
+        bench.now().plus_seconds(300),
+        "good from now on, and not for years"
+    );
+    assert_eq!(bench.store.count_workers(&queue("q"), None).await, Ok(0));
+    assert_eq!(bench.refused(claim("q", "default", "gone")).await, Refusal::StaleRun { run_id: run_id("gone") });
+    assert_eq!(bench.pass(295).await, Scanned::default());
+    assert_eq!(bench.pass(5).await.expired_runs, 1);
+    let after = bench.get(1).await;
+    assert!(after.lifecycle.updated_at >= before.lifecycle.updated_at, "a task never goes back");
+    assert_eq!(bench.claim(2).await.lease_expires_at, bench.now().plus_seconds(300));
+    bench.clock.advance_seconds(86_400);
+    bench.scan().await;
+    assert_eq!(bench.claimed(claim("q", "nothing", "gone")).await, None, "kept for a day from the start");
 }

@@ -152,8 +152,8 @@ impl Clock for Brittle {
         self.0.now()
     }
 
-    fn not_before(&self, floor: Timestamp) {
-        self.0.not_before(floor);
+    fn start_after(&self, latest: Timestamp) {
+        self.0.start_after(latest);
     }
 }
 

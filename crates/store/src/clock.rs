@@ -1,42 +1,73 @@
-//! The clock of an embedded store. It never goes back, and a wall clock that is set back does not slow it down:
-//! it is the monotonic clock plus the largest distance to the wall clock that was ever seen.
-//! A wall clock that jumps forward is followed; the lease scan then sees a gap and grants the outage credit.
+//! The clock of an embedded store: the machine's, as `clock/pace.rs` follows it. It never goes back, and steps of the
+//! machine's clock do not touch leases.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+pub mod pace;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use taskqueue_core::time::Timestamp;
+
+use self::pace::{Pace, Paced, Reading};
 
 /// Where a store takes its time from.
 pub trait Clock: Send + Sync {
     /// The current time; never earlier than any time it gave before.
     fn now(&self) -> Timestamp;
 
-    /// Makes sure that no later reading lies before `floor` (a time found in storage at start).
-    fn not_before(&self, floor: Timestamp);
+    /// Begins at the latest time found in storage, if that is ahead; unless it cannot be right ([`pace::start`]). Then the
+    /// time that it gives lies before `latest`.
+    fn start_after(&self, latest: Timestamp);
+
+    /// How often the machine's clock was found far ahead of the time that passed. Each time may have been a sleep of the
+    /// machine, in which nobody was heard.
+    fn times_found_ahead(&self) -> u64 {
+        0
+    }
 }
 
 /// The time of the machine.
 pub struct SystemClock {
     started: Instant,
-    /// Microseconds between 1970 and `started`, as far as known; only ever grows.
-    offset_micros: AtomicI64,
+    state: Mutex<State>,
+    times_found_ahead: AtomicU64,
+}
+
+struct State {
+    pace: Pace,
+    /// The last reading: the machine's clock, and what had passed since the start.
+    wall_micros: i64,
+    elapsed_micros: i64,
 }
 
 impl SystemClock {
     /// A clock that begins with the wall clock of the machine.
     pub fn new() -> Self {
-        Self { started: Instant::now(), offset_micros: AtomicI64::new(i64::MIN) }
+        let state = State { pace: Pace::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
+        Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 
-    fn elapsed_micros(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX)
+    /// Held for a few instructions only.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn raise(&self, offset: i64) -> i64 {
-        self.offset_micros.fetch_max(offset, Ordering::Relaxed).max(offset)
+    fn read(&self, state: &mut State) -> Timestamp {
+        let elapsed_micros = i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX);
+        let clock_micros = wall_micros();
+        let passed_micros = elapsed_micros.saturating_sub(state.elapsed_micros);
+        let step_micros = clock_micros.saturating_sub(state.wall_micros).saturating_sub(passed_micros);
+        let Paced { pace, now, found_ahead } = state.pace.at(Reading { clock_micros, step_micros, passed_micros });
+        *state = State { pace, wall_micros: clock_micros, elapsed_micros };
+        self.times_found_ahead.fetch_add(u64::from(found_ahead), Ordering::Relaxed);
+        now
     }
+}
+
+fn wall_micros() -> i64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Default for SystemClock {
@@ -47,14 +78,18 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        let elapsed = self.elapsed_micros();
-        let offset = self.raise(i64::try_from(wall).unwrap_or(i64::MAX).saturating_sub(elapsed));
-        Timestamp::from_micros(offset.saturating_add(elapsed))
+        self.read(&mut self.state())
     }
 
-    fn not_before(&self, floor: Timestamp) {
-        self.raise(floor.as_micros().saturating_sub(self.elapsed_micros()));
+    fn start_after(&self, latest: Timestamp) {
+        let mut state = self.state();
+        let now = self.read(&mut state);
+        let ahead_micros = pace::start(now, latest).as_micros().saturating_sub(now.as_micros());
+        state.pace.offset_micros = state.pace.offset_micros.saturating_add(ahead_micros);
+    }
+
+    fn times_found_ahead(&self) -> u64 {
+        self.times_found_ahead.load(Ordering::Relaxed)
     }
 }
 
@@ -84,8 +119,8 @@ impl Clock for ManualClock {
         Timestamp::from_micros(self.0.load(Ordering::SeqCst))
     }
 
-    fn not_before(&self, floor: Timestamp) {
-        self.0.fetch_max(floor.as_micros(), Ordering::SeqCst);
+    fn start_after(&self, latest: Timestamp) {
+        self.0.store(pace::start(self.now(), latest).as_micros(), Ordering::SeqCst);
     }
 }
 
@@ -105,11 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_ahead_of_the_wall_clock_is_kept_and_time_goes_on_from_there() {
+    fn a_stored_time_ahead_of_the_wall_clock_is_kept_and_time_goes_on_from_there() {
         let clock = SystemClock::new();
         let ahead = clock.now().plus_seconds(3600);
-        clock.not_before(ahead);
+        clock.start_after(ahead);
         assert!(clock.now() >= ahead);
         assert!(clock.now() < ahead.plus_seconds(60));
+    }
+
+    #[test]
+    fn a_stored_time_years_ahead_of_the_wall_clock_is_not_believed() {
+        let clock = SystemClock::new();
+        let before = clock.now();
+        clock.start_after(before.plus_seconds(86_400 * 365));
+        assert!(clock.now() < before.plus_seconds(60));
     }
 }

@@ -113,7 +113,8 @@ pub enum Command {
         /// Which worker.
         id: WorkerId,
     },
-    /// Ends leases that are over, grants the outage credit, drops expired observations. Answers [`Answer::Scanned`].
+    /// Ends leases that are over, grants the outage credit, drops expired observations, forgets run ids of tasks that
+    /// were deleted long ago. Answers [`Answer::Scanned`].
     Scan,
 }
 

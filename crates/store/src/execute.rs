@@ -16,6 +16,10 @@ use crate::claimable::Claimable;
 use crate::command::{Answer, Claimed, Command, NewTask, Scanned};
 use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
 
+/// Run ids of deleted tasks that one scan forgets at most: some ten milliseconds. At a scan every 5 seconds that is more
+/// than can be deleted for a day without running out of disk first.
+const FORGOTTEN_AT_ONCE: u32 = 10_000;
+
 type Executed = Result<Answer, StoreError>;
 
 /// Runs one command. A refusal has written nothing, except the expiry of a lease that had ended before.
@@ -58,7 +62,7 @@ fn delete_queue<T: Transaction>(tx: &mut T, name: &QueueName, cascade: bool, cla
     if tally.tasks > 0 && !cascade {
         return Err(Refusal::QueueNotEmpty { queue: name.clone(), tasks: tally.tasks }.into());
     }
-    tx.delete_queue(queue)?;
+    tx.delete_queue(queue, lease::run_ids_kept_until(tx.now()))?;
     claimable.queue_gone(name);
     Ok(Answer::Done)
 }
@@ -125,7 +129,7 @@ fn act<T: Transaction>(
     let before = tx.load_head(key)?;
     match decide(&before, action, tx.now(), tx.next_pending_seq()) {
         Decision::Delete => {
-            tx.delete_task(queue.key, key, &before)?;
+            tx.delete_task(queue.key, key, &before, lease::run_ids_kept_until(tx.now()))?;
             return Ok(Answer::Done);
         }
         Decision::Change(change) => {
@@ -246,6 +250,7 @@ fn scan<T: Transaction>(tx: &mut T, credit_seconds: i64, claimable: &mut Claimab
         // The scan goes by the storage's numbers of queues and not by their names.
         claimable.look_everywhere();
     }
+    tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
     scanned.expired_observations = tx.delete_expired_observations()?;
     tx.save_scan()?;
     Ok(Answer::Scanned(scanned))

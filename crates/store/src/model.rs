@@ -45,6 +45,8 @@ struct State {
     queues: BTreeMap<QueueName, QueueKey>,
     tasks: BTreeMap<TaskKey, Row>,
     runs: BTreeMap<RunId, TaskKey>,
+    /// Run ids of deleted tasks, and until when they are kept.
+    deleted_runs: BTreeMap<RunId, Timestamp>,
     observations: BTreeMap<(QueueKey, WorkerId), Observation>,
     last_key: i64,
     last_pending_seq: i64,
@@ -143,8 +145,9 @@ impl State {
         self.queue(queue).map_or(0, |key| self.tasks_of(key).filter(|(_, task)| claimable(task)).count())
     }
 
-    fn forget_runs(&mut self, gone: &BTreeSet<TaskKey>) {
-        self.runs.retain(|_, key| !gone.contains(key));
+    fn delete_runs(&mut self, gone: &BTreeSet<TaskKey>, kept_until: Timestamp) {
+        let deleted = self.runs.extract_if(.., |_, key| gone.contains(key));
+        self.deleted_runs.extend(deleted.map(|(run_id, _)| (run_id, kept_until)));
     }
 
     fn next_key(&mut self) -> i64 {
@@ -186,9 +189,9 @@ impl Transaction for ModelTransaction<'_> {
         }))
     }
 
-    fn delete_queue(&mut self, Queue { key: queue, name }: Queue<'_>) -> Loaded<()> {
+    fn delete_queue(&mut self, Queue { key: queue, name }: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
         let gone: BTreeSet<TaskKey> = self.state.tasks_of(queue).map(|(key, _)| key).collect();
-        self.state.forget_runs(&gone);
+        self.state.delete_runs(&gone, runs_kept_until);
         self.state.tasks.retain(|key, _| !gone.contains(key));
         self.state.observations.retain(|(owner, _), _| *owner != queue);
         self.state.queues.remove(name);
@@ -275,13 +278,26 @@ impl Transaction for ModelTransaction<'_> {
         Ok(())
     }
 
-    fn delete_task(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead) -> Loaded<()> {
+    fn delete_task(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead, runs_kept_until: Timestamp) -> Loaded<()> {
         self.state.tasks.remove(&key);
-        self.state.forget_runs(&BTreeSet::from([key]));
+        self.state.delete_runs(&BTreeSet::from([key]), runs_kept_until);
+        Ok(())
+    }
+
+    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
+        let kept = self.state.deleted_runs.iter().map(|(run_id, kept_until)| (*kept_until, *run_id));
+        let mut over: Vec<_> = kept.filter(|(kept_until, _)| *kept_until <= self.now).collect();
+        over.sort_unstable();
+        for (_, run_id) in over.into_iter().take(most as usize) {
+            self.state.deleted_runs.remove(&run_id);
+        }
         Ok(())
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
+        if self.state.deleted_runs.contains_key(&run_id) {
+            return Ok(RunUse::Past);
+        }
         let Some(key) = self.state.runs.get(&run_id).copied() else { return Ok(RunUse::New) };
         let row = self.state.tasks.get(&key).ok_or(StoreError::Unavailable)?;
         let active = row.task.lifecycle.run.is_some_and(|run| run.run_id == run_id);

@@ -33,11 +33,11 @@ pub struct TaskKey(pub i64);
 /// What is known of a run id, over all queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunUse {
-    /// No task that exists ever had it.
+    /// No task that exists ever had it, and none that was deleted of late.
     New,
     /// It owns this task now.
     Active(QueueKey, TaskKey),
-    /// A task that exists had it earlier.
+    /// A task had it earlier. Either the task exists, or its run ids are still kept after its deletion.
     Past,
 }
 
@@ -66,8 +66,8 @@ pub trait Transaction {
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
     /// Counts the tasks of a queue.
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
-    /// Removes a queue with all its tasks and observations.
-    fn delete_queue(&mut self, queue: Queue<'_>) -> Loaded<()>;
+    /// Removes a queue with all its tasks and observations. The run ids of its tasks stay used up until then.
+    fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
     /// The key of a task, if it exists.
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
@@ -107,11 +107,20 @@ pub trait Transaction {
         update: &Update,
         effect: Effect,
     ) -> Loaded<()>;
-    /// Removes a task that is not running.
-    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead) -> Loaded<()>;
+    /// Removes a task that is not running. Its run ids stay used up until then.
+    fn delete_task(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        before: &TaskHead,
+        runs_kept_until: Timestamp,
+    ) -> Loaded<()>;
 
     /// What is known of a run id.
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse>;
+    /// Forgets run ids of deleted tasks that were to be kept until now at most: those of the earliest time first, and not
+    /// more than `most`.
+    fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()>;
     /// The first pending task of a route: highest priority, then pending order.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>>;
     /// All running tasks whose lease ends at or before `until`.

@@ -19,6 +19,8 @@ use crate::transaction::QueueKey;
 
 /// Tasks that are in memory at a time, at most.
 pub const CHUNK_TASKS: usize = 500;
+/// Run ids of deleted tasks that are in memory at a time, at most: some hundred KiB.
+pub const CHUNK_RUNS: u32 = 10_000;
 /// A chunk ends early with the task that reaches these bytes: it may be held three times, read, parsed and sent.
 pub const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
@@ -54,6 +56,9 @@ fn told_runs(task: &Task) -> impl Iterator<Item = RunId> + use<> {
     active.map(|run| run.run_id).into_iter().chain(finished.map(|run| run.run_id))
 }
 
+/// Until when a run id of a deleted task is kept, and the id.
+pub type DeletedRun = (Timestamp, RunId);
+
 /// Some tasks, one behind the other in the order of the source.
 #[derive(Debug, Default)]
 pub struct Chunk {
@@ -73,6 +78,9 @@ pub trait Source {
     async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError>;
     /// All observations of a queue by id, expired or not.
     async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError>;
+    /// The next run ids of deleted tasks behind this one, at most [`CHUNK_RUNS`], sorted by time and id. Those of tasks that
+    /// are still being removed are among them.
+    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError>;
     /// When the leases were last scanned, so that the time since then counts as an outage.
     async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError>;
     /// What its own counts say: what it keeps beside the rows, and the rows that it derives from tasks.
@@ -90,6 +98,10 @@ pub trait Target: Source {
     async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError>;
     /// Adds observations.
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError>;
+    /// Forgets the run ids of its own deleted tasks: they belong to a history that ends here.
+    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError>;
+    /// Adds run ids of deleted tasks.
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError>;
     /// After the last task: writes what was put off, and the time of the last scan.
     async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError>;
     /// Makes it durable.
@@ -165,6 +177,7 @@ async fn copy(
     let queues = source.queues().await?;
     let mut copied = Totals { queues: queues.len() as u64, ..Totals::default() };
     target.add_queues(&queues).await?;
+    target.clear_deleted_runs().await?;
     let mut place = None;
     loop {
         let chunk = source.tasks(place).await?;
@@ -175,6 +188,11 @@ async fn copy(
         target.add_tasks(&chunk.tasks).await?;
         copied.add_tasks(&chunk.tasks);
         tell(copied.tasks());
+    }
+    let mut runs = source.deleted_runs(None).await?;
+    while let Some(last) = runs.last().copied() {
+        target.add_deleted_runs(&runs).await?;
+        runs = source.deleted_runs(Some(last)).await?;
     }
     for (_, queue) in &queues {
         let observations = source.observations(queue).await?;
@@ -207,10 +225,23 @@ async fn verify(
             tell(done);
         }
     }
+    verify_deleted_runs(source, target).await?;
     for (_, queue) in &queues {
         compare("the observations", &source.observations(queue).await?, &target.observations(queue).await?)?;
     }
     compare("the time of the last scan", &source.last_scan_at().await?, &target.last_scan_at().await?)
+}
+
+async fn verify_deleted_runs(source: &mut dyn Source, target: &mut dyn Target) -> Result<(), TransferError> {
+    let mut last = None;
+    loop {
+        let runs = source.deleted_runs(last).await?;
+        compare("the run ids of deleted tasks", &runs, &target.deleted_runs(last).await?)?;
+        match runs.last() {
+            Some(run) => last = Some(*run),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// Names a task that is different, and nothing of what it holds.

@@ -3,6 +3,7 @@
 //! What needs minutes of waiting (lease expiry, outage credit) is tested elsewhere with a passed-in clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod clock;
 mod database;
 // As a path, so that its modules are looked for beside it, in both targets.
 #[path = "everywhere.rs"]

@@ -73,7 +73,10 @@ async fn every_run_id_stays_used_up() {
         }
         bench.ok(delete("q", 1)).await;
         bench.create(1, Definition::default()).await;
-        bench.claim(3).await;
+        let bench = bench.reopen(&moving).await;
+        for run in 0..20 {
+            assert_eq!(bench.refused(claim("q", "default", run)).await, Refusal::StaleRun { run_id: run_id(run) });
+        }
     }
 }
 

@@ -1,6 +1,7 @@
--- The queue is gone at once; its tasks, which nobody can reach any more, are purged bit by bit.
+-- The queue is gone at once; its tasks, which nobody can reach any more, are purged bit by bit. The run ids of its tasks
+-- stay used up until $2.
 WITH
     deleted_observations AS (DELETE FROM taskqueue.observations WHERE queue_key = $1),
     deleted_tally AS (DELETE FROM taskqueue.tally WHERE queue_key = $1),
-    noted AS (INSERT INTO taskqueue.purges (queue_key) VALUES ($1))
+    noted AS (INSERT INTO taskqueue.purges (queue_key, kept_until) VALUES ($1, $2))
 DELETE FROM taskqueue.queues WHERE queue_key = $1;

@@ -1,6 +1,6 @@
--- Their places in `ready` are deleted by what is known of them.
+-- Their places in `ready` are deleted by what is known of them. Their run ids stay used up until $2.
 WITH
-    forgotten_runs AS (DELETE FROM taskqueue.runs WHERE task_key = ANY($1)),
+    kept_runs AS (UPDATE taskqueue.runs SET kept_until = $2 WHERE task_key = ANY($1)),
     deleted_outcomes AS (DELETE FROM taskqueue.outcomes WHERE task_key = ANY($1)),
     deleted_definitions AS (DELETE FROM taskqueue.definitions WHERE task_key = ANY($1))
 DELETE FROM taskqueue.tasks WHERE task_key = ANY($1);

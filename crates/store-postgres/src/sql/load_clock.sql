@@ -1,6 +1,7 @@
--- The database's time in microseconds, what is to be added to it, the last scan, and a block of numbers.
+-- The database's time in microseconds, what is to be added to it, the last scan, a block of numbers, and since when the
+-- database's clock is ahead.
 SELECT
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, offset_micros, last_scan_at,
-    nextval('taskqueue.numbers')
+    nextval('taskqueue.numbers'), ahead_since
 FROM taskqueue.clock
 WHERE one = 1;

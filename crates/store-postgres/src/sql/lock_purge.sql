@@ -1,1 +1,14 @@
-SELECT queue_key FROM taskqueue.purges LIMIT 1 FOR UPDATE SKIP LOCKED;
+-- A queue to purge, and until when the run ids of its tasks are kept: $1 microseconds from now, as `clock` explains the
+-- time, if its deletion did not note it.
+SELECT
+    purges.queue_key,
+    coalesce(
+        purges.kept_until,
+        greatest(
+            (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock.offset_micros, clock.last_scan_at
+        ) + $1
+    )
+FROM taskqueue.purges
+CROSS JOIN taskqueue.clock
+LIMIT 1
+FOR UPDATE OF purges SKIP LOCKED;

@@ -1,7 +1,7 @@
--- Some tasks of a deleted queue.
+-- Some tasks of a deleted queue. Their run ids stay used up until $3.
 WITH
     doomed AS (SELECT task_key FROM taskqueue.tasks WHERE queue_key = $1 LIMIT $2),
-    forgotten_runs AS (DELETE FROM taskqueue.runs WHERE task_key IN (SELECT task_key FROM doomed)),
+    kept_runs AS (UPDATE taskqueue.runs SET kept_until = $3 WHERE task_key IN (SELECT task_key FROM doomed)),
     deleted_outcomes AS (DELETE FROM taskqueue.outcomes WHERE task_key IN (SELECT task_key FROM doomed)),
     deleted_definitions AS (DELETE FROM taskqueue.definitions WHERE task_key IN (SELECT task_key FROM doomed))
 DELETE FROM taskqueue.tasks WHERE task_key IN (SELECT task_key FROM doomed);

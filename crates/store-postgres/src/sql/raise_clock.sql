@@ -1,7 +1,11 @@
--- After an outage, or when the clock was set back: the last write is a sign of life too, and time goes on from there.
+-- After an outage, or when the clock was set back: the last write is a sign of life too, and time goes on from there. A
+-- write that lies further ahead than $2 comes from a clock that was wrong.
 -- Looks at every task; a server that starts beside others that live does not do it.
 UPDATE taskqueue.clock
-SET last_scan_at = greatest(last_scan_at, (SELECT max(updated_at) FROM taskqueue.tasks))
+SET last_scan_at = greatest(last_scan_at, (
+    SELECT max(updated_at) FROM taskqueue.tasks
+    WHERE updated_at <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + clock.offset_micros + $2
+))
 WHERE one = 1 AND (
     last_scan_at IS NULL
     OR abs((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros - last_scan_at) > $1

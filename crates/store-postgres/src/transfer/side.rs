@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use taskqueue_core::lease::was_out;
+use taskqueue_core::lease::{run_ids_kept_until, was_out};
 use taskqueue_core::limits::OUTAGE_SECONDS;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
+use taskqueue_store::clock::{Clock, SystemClock};
 use taskqueue_store::transfer::TransferError;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::{ANALYZE, PostgresTransfer};
 use crate::address::Address;
+use crate::clock::Told;
 use crate::failure::{Cause, cause, failed, said};
 use crate::open::{Connector, OpenError};
 use crate::query::{Schema, Session, Sql};
@@ -65,6 +67,7 @@ impl PostgresTransfer {
             keys: HashMap::new(),
             numbers: first..first + BLOCK,
             offset_micros,
+            runs_kept_until: run_ids_kept_until(SystemClock::new().now()),
             last_number: 0,
         };
         side.load_queues().await?;
@@ -94,7 +97,8 @@ async fn hold(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i
         Err(error) if matches!(cause(&error), Cause::Busy | Cause::Overtaken) => return Err(in_use()),
         Err(error) => return Err(failed("looking for servers", &error).into()),
     };
-    let (micros, offset_micros, last_scan_at, first) = rows::clock(&row).map_err(StoreError::from)?;
+    let Told { micros, offset_micros, last_scan_at, .. } = rows::clock(&row).map_err(StoreError::from)?;
+    let first = rows::numbers(&row).map_err(StoreError::from)?;
     let now = Timestamp::from_micros(micros.saturating_add(offset_micros));
     // A clock that was set back tells as little of a living server as one that went on.
     if last_scan_at.is_some_and(|last| !was_out(last, now) && !was_out(now, last)) {

@@ -50,6 +50,10 @@ const NEVER: &[(&str, &str)] = &[
         )",
     ),
     (
+        "a run that is kept for a deleted task which is there",
+        "SELECT * FROM taskqueue.runs WHERE kept_until IS NOT NULL AND task_key IN (SELECT task_key FROM taskqueue.tasks)",
+    ),
+    (
         "a task that nobody can reach and nobody purges",
         "SELECT * FROM taskqueue.tasks WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)
         AND queue_key NOT IN (SELECT queue_key FROM taskqueue.purges)",
@@ -70,7 +74,7 @@ const NEVER: &[(&str, &str)] = &[
         "a row of no task",
         "SELECT task_key FROM (
             SELECT task_key FROM taskqueue.definitions UNION SELECT task_key FROM taskqueue.outcomes
-            UNION SELECT task_key FROM taskqueue.runs
+            UNION SELECT task_key FROM taskqueue.runs WHERE kept_until IS NULL
         ) AS parts WHERE task_key NOT IN (SELECT task_key FROM taskqueue.tasks)",
     ),
 ];

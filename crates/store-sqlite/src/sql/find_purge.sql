@@ -1,1 +1,1 @@
-SELECT queue_key FROM purges LIMIT 1;
+SELECT queue_key, kept_until FROM purges LIMIT 1;

@@ -1,1 +1,1 @@
-INSERT INTO purges (queue_key) VALUES (?1);
+INSERT INTO purges (queue_key, kept_until) VALUES (?1, ?2);

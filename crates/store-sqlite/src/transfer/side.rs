@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use taskqueue_core::lease;
+use taskqueue_store::clock::{Clock, SystemClock};
 use taskqueue_store::transfer::TransferError;
 
 use super::SqliteTransfer;
@@ -36,7 +38,9 @@ impl SqliteTransfer {
         migrate::migrate(&mut connection, path)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
         connection.execute_batch(begin).map_err(failed)?;
-        let mut side = Self { connection, ownership, queues: BTreeMap::new(), keys: HashMap::new() };
+        let (queues, keys) = (BTreeMap::new(), HashMap::new());
+        let runs_kept_until = lease::run_ids_kept_until(SystemClock::new().now());
+        let mut side = Self { connection, ownership, queues, keys, runs_kept_until };
         match side.load_queues() {
             Ok(()) => Ok(side),
             Err(error) => Err(OpenError::of_sqlite(side.ownership.path(), &error)),

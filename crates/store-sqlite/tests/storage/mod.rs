@@ -82,6 +82,9 @@ pub(crate) fn assert_file_is_consistent(connection: &Connection) {
     assert_eq!(count(connection, lost), 0, "a task of a deleted queue would stay for ever");
     let owners = "SELECT count(*) FROM tasks WHERE (status = 'running') <> (run_id IS NOT NULL)";
     assert_eq!(count(connection, owners), 0, "a run exactly while running");
+    let kept = "SELECT count(*) FROM deleted_runs WHERE run_id IN (SELECT run_id FROM past_runs
+        UNION SELECT run_id FROM tasks UNION SELECT finished_run_id FROM tasks)";
+    assert_eq!(count(connection, kept), 0, "a run is kept for a deleted task and has one that exists");
     let health: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(health, "ok");
 }

@@ -1,6 +1,8 @@
 //! Claims: who is next, and the rules of run ids (I2, I3, I4, I12, I14).
 #![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
+use std::time::Duration;
+
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{ActiveRun, Lifecycle, Status};
@@ -8,7 +10,6 @@ use taskqueue_core::task::{ActiveRun, Lifecycle, Status};
 use super::Storage;
 use super::bench::{Bench, without_seq};
 use super::commands::*;
-use crate::StoreError;
 use crate::command::{Answer, Claimed};
 
 /// Claims everything of a route of `q` and says in which order it came.
@@ -171,16 +172,80 @@ pub async fn a_used_run_id_never_claims_again(storage: &impl Storage) {
     assert_eq!(bench.claimed(claim("other", "default", 9)).await.unwrap().task.id, task_id(1));
 }
 
-pub async fn run_ids_of_a_deleted_task_may_be_forgotten(storage: &impl Storage) {
+/// A task with a run of every kind: displaced ones, the latest one, and none that is active.
+async fn with_runs(bench: &Bench, id: u32, runs: [u32; 3]) {
+    bench.create(id, with_budget(10)).await;
+    bench.claim(runs[0]).await;
+    bench.ok(fail("q", id, runs[0])).await;
+    bench.claim(runs[1]).await;
+    bench.ok(cancel("q", id)).await;
+    bench.ok(requeue("q", id)).await;
+    bench.claim(runs[2]).await;
+    bench.ok(unclaim("q", id, runs[2])).await;
+}
+
+async fn assert_stale(bench: &Bench, runs: [u32; 3]) {
+    for run in runs {
+        let stale = Refusal::StaleRun { run_id: run_id(run) };
+        assert_eq!(bench.refused(claim("q", "default", run)).await, stale);
+        assert_eq!(bench.refused(claim("q", "nothing", run)).await, stale, "also where nothing is pending");
+    }
+}
+
+/// A purge may still be under way; then its ids go with the scan that follows it.
+async fn until_forgotten(bench: &Bench, runs: [u32; 3]) {
+    for run in runs {
+        let forgotten = async {
+            while bench.write(claim("q", "nothing", run)).await != Ok(Answer::Claimed(None)) {
+                bench.scan().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), forgotten).await.unwrap();
+    }
+}
+
+const A_DAY_SECONDS: i64 = 86_400;
+
+pub async fn run_ids_of_a_deleted_task_are_kept_for_a_day(storage: &impl Storage) {
     let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    bench.claim(1).await;
-    bench.ok(fail("q", 1, 1)).await;
+    with_runs(&bench, 1, [1, 2, 3]).await;
     bench.ok(delete("q", 1)).await;
     bench.create(2, Definition::default()).await;
-    match bench.write(claim("q", "default", 1)).await {
-        Ok(Answer::Claimed(Some(claimed))) => assert_eq!(claimed.task.id, task_id(2)),
-        Err(StoreError::Refused(Refusal::StaleRun { .. })) => {}
-        other => panic!("{other:?}"),
+    assert_stale(&bench, [1, 2, 3]).await;
+    bench.clock.advance_micros(A_DAY_SECONDS * 1_000_000 - 1);
+    bench.scan().await;
+    assert_stale(&bench, [1, 2, 3]).await;
+    bench.clock.advance_micros(1);
+    bench.scan().await;
+    assert_eq!(bench.claim(1).await.task.id, task_id(2), "forgotten");
+    until_forgotten(&bench, [2, 3, 4]).await;
+}
+
+pub async fn run_ids_of_a_deleted_queue_are_kept_for_a_day(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    with_runs(&bench, 1, [1, 2, 3]).await;
+    bench.ok(delete_queue("q", true)).await;
+    bench.ok(create_queue("q")).await;
+    assert_stale(&bench, [1, 2, 3]).await;
+    bench.create(1, Definition::default()).await;
+    assert_stale(&bench, [1, 2, 3]).await;
+    bench.clock.advance_micros(A_DAY_SECONDS * 1_000_000 - 1);
+    for _ in 0..3 {
+        bench.scan().await;
+        assert_stale(&bench, [1, 2, 3]).await;
     }
+    bench.clock.advance_micros(1);
+    until_forgotten(&bench, [1, 2, 3]).await;
+}
+
+pub async fn a_run_id_is_kept_from_the_deletion_of_its_task_and_not_from_its_end(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    with_runs(&bench, 1, [1, 2, 3]).await;
+    bench.clock.advance_seconds(10 * A_DAY_SECONDS);
+    bench.scan().await;
+    assert_stale(&bench, [1, 2, 3]).await;
+    bench.ok(delete("q", 1)).await;
+    bench.clock.advance_seconds(A_DAY_SECONDS - 1);
+    bench.scan().await;
+    assert_stale(&bench, [1, 2, 3]).await;
 }

@@ -124,6 +124,24 @@ pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
     assert_eq!((task.lifecycle.status, task.lifecycle.attempt), expected);
 }
 
+/// A batch may hold the whole life of a run: its task is claimed, cancelled and deleted before anything is written.
+pub async fn a_run_that_began_while_its_task_was_deleted_stays_used_up(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    for run in 0..40 {
+        bench.create(1, Definition::default()).await;
+        let commands = vec![claim("q", "default", run), cancel("q", 1), delete("q", 1)];
+        let answers = together(&bench, commands).await;
+        let claimed = claimed_id(&answers[0]).is_some();
+        bench.write(cancel("q", 1)).await.ok();
+        bench.ok(delete("q", 1)).await;
+        match bench.write(claim("q", "default", run)).await {
+            Err(StoreError::Refused(Refusal::StaleRun { .. })) => assert!(claimed, "run {run} was never used"),
+            Ok(Answer::Claimed(None)) => assert!(!claimed, "run {run} owned a task"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Rounds of commands that commute within a round: each is about another task, worker or queue.
 fn rounds() -> Vec<Vec<Command>> {
     let ids = || 0..30_i64;

@@ -78,6 +78,32 @@ pub async fn finished_and_past_runs_survive(storage: &impl Storage) {
     }
 }
 
+pub async fn run_ids_of_deleted_tasks_survive(storage: &impl Storage) {
+    let bench = Bench::with_queue(storage).await;
+    bench.ok(create_queue("other")).await;
+    for (queue, first) in [("q", 1), ("other", 3)] {
+        bench.ok(create(queue, 1, with_budget(9))).await;
+        for run in [first, first + 1] {
+            bench.ok(claim(queue, "default", run)).await;
+            bench.ok(fail(queue, 1, run)).await;
+        }
+    }
+    bench.ok(delete("q", 1)).await;
+    bench.ok(delete_queue("other", true)).await;
+    let mut bench = bench;
+    for _ in 0..2 {
+        bench.clock.advance_seconds(40_000);
+        bench = bench.reopen(storage).await;
+        bench.scan().await;
+        for run in 1..=4 {
+            assert_eq!(bench.refused(claim("q", "default", run)).await, Refusal::StaleRun { run_id: run_id(run) });
+        }
+    }
+    bench.clock.advance_seconds(6_400);
+    bench.scan().await;
+    assert_eq!(bench.claimed(claim("q", "default", 1)).await, None, "forgotten a day after the deletion");
+}
+
 pub async fn the_pending_order_survives(storage: &impl Storage) {
     let bench = Bench::with_queue(storage).await;
     for id in ["f", "a", "c", "b", "e", "d"] {

@@ -141,6 +141,25 @@ pub async fn a_credit_never_shortens_a_lease(storage: &impl Storage) {
     assert_eq!(bench.pass(5).await.expired_runs, 1);
 }
 
+/// Whatever is heard first after an outage grants the credit; what comes next, before a scan and after it, adds nothing.
+pub async fn an_outage_is_credited_once(storage: &impl Storage) {
+    let bench = claimed(storage, 3).await;
+    bench.clock.advance_seconds(600);
+    bench.create(2, Definition::default()).await;
+    let lease = async || bench.get(1).await.lifecycle.run.unwrap().lease_expires_at;
+    let credited = bench.now().plus_seconds(90);
+    assert_eq!(lease().await, credited);
+    for id in 3..6 {
+        bench.clock.advance_seconds(1);
+        bench.create(id, Definition::default()).await;
+        assert_eq!(lease().await, credited, "granted again to command {id}");
+    }
+    assert_eq!(bench.scan().await, Scanned::default(), "granted again by the scan");
+    assert_eq!(lease().await, credited);
+    assert_eq!(bench.pass(85).await.expired_runs, 0);
+    assert_eq!(bench.pass(2).await.expired_runs, 1, "ninety seconds after the outage, not more");
+}
+
 pub async fn a_scan_reports_what_it_did(storage: &impl Storage) {
     let bench = Bench::with_queue(storage).await;
     bench.ok(create_queue("other")).await;

@@ -105,7 +105,9 @@ macro_rules! conformance_suite {
                 a_replayed_claim_returns_the_same_task_and_the_unchanged_lease
                 an_active_run_id_conflicts_with_another_queue_or_route
                 a_used_run_id_never_claims_again
-                run_ids_of_a_deleted_task_may_be_forgotten
+                run_ids_of_a_deleted_task_are_kept_for_a_day
+                run_ids_of_a_deleted_queue_are_kept_for_a_day
+                a_run_id_is_kept_from_the_deletion_of_its_task_and_not_from_its_end
             }
             runs {
                 complete_stores_the_result_and_keeps_the_last_error
@@ -174,6 +176,7 @@ macro_rules! conformance_suite {
                 after_an_outage_every_lease_is_good_for_the_credit
                 a_heartbeat_before_the_scan_is_heard_after_an_outage
                 a_credit_never_shortens_a_lease
+                an_outage_is_credited_once
                 a_scan_reports_what_it_did
             }
             concurrency {
@@ -181,6 +184,7 @@ macro_rules! conformance_suite {
                 concurrent_claims_with_one_run_id_take_one_task
                 concurrent_creations_of_one_id_create_one_task
                 concurrent_reports_end_a_run_once
+                a_run_that_began_while_its_task_was_deleted_stays_used_up
                 commuting_commands_together_equal_the_same_one_by_one
                 claims_and_bulk_updates_never_mix
                 a_busy_queue_loses_nothing
@@ -248,6 +252,7 @@ macro_rules! durability_suite {
                 queues_tasks_and_identities_survive
                 active_runs_and_their_leases_survive
                 finished_and_past_runs_survive
+                run_ids_of_deleted_tasks_survive
                 the_pending_order_survives
                 observations_survive
                 cursors_survive

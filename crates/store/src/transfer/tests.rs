@@ -11,9 +11,11 @@ use super::*;
 struct Memory {
     queues: Vec<(QueueKey, QueueName)>,
     tasks: Vec<TransferredTask>,
+    deleted_runs: Vec<DeletedRun>,
     /// What becomes of the tasks that are added.
     spoil: Option<fn(&mut Vec<TransferredTask>)>,
     miscounts: bool,
+    loses_deleted_runs: bool,
 }
 
 fn task(n: i64) -> TransferredTask {
@@ -29,6 +31,10 @@ fn task(n: i64) -> TransferredTask {
     TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()])
 }
 
+fn deleted_run(n: i64) -> DeletedRun {
+    (Timestamp::from_micros(n / 2), RunId::parse(&format!("r_{n:012}")).unwrap())
+}
+
 #[async_trait(?Send)]
 impl Source for Memory {
     async fn queues(&mut self) -> Result<Vec<(QueueKey, QueueName)>, StoreError> {
@@ -42,6 +48,10 @@ impl Source for Memory {
     }
     async fn observations(&mut self, _: &QueueName) -> Result<Vec<Observation>, StoreError> {
         Ok(Vec::new())
+    }
+    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+        let behind = self.deleted_runs.iter().filter(|run| behind.is_none_or(|last| **run > last));
+        Ok(behind.take(2).copied().collect())
     }
     async fn last_scan_at(&mut self) -> Result<Option<Timestamp>, StoreError> {
         Ok(None)
@@ -70,6 +80,15 @@ impl Target for Memory {
     async fn add_observations(&mut self, _: &[Observation]) -> Result<(), StoreError> {
         Ok(())
     }
+    async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
+        self.deleted_runs.clear();
+        Ok(())
+    }
+    async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {
+        let kept = if self.loses_deleted_runs { runs.len() - 1 } else { runs.len() };
+        self.deleted_runs.extend_from_slice(&runs[..kept]);
+        Ok(())
+    }
     async fn settle(&mut self, _: Option<Timestamp>) -> Result<(), StoreError> {
         self.spoil.into_iter().for_each(|spoil| spoil(&mut self.tasks));
         Ok(())
@@ -81,7 +100,12 @@ impl Target for Memory {
 
 fn source() -> Memory {
     let queues = vec![(QueueKey(3), QueueName::parse("q").unwrap())];
-    Memory { queues, tasks: (0..5).map(task).collect(), ..Memory::default() }
+    Memory {
+        queues,
+        tasks: (0..5).map(task).collect(),
+        deleted_runs: (5..10).map(deleted_run).collect(),
+        ..Memory::default()
+    }
 }
 
 async fn moved(target: Memory) -> Result<Totals, TransferError> {
@@ -104,6 +128,12 @@ async fn a_target_that_is_not_empty_is_refused() {
 }
 
 #[tokio::test]
+async fn run_ids_of_deleted_tasks_come_along_and_those_of_the_target_go() {
+    let target = Memory { deleted_runs: vec![deleted_run(4), deleted_run(99)], ..Memory::default() };
+    assert!(moved(target).await.is_ok(), "what is read back is what the source has");
+}
+
+#[tokio::test]
 async fn a_copy_that_differs_in_anything_is_refused() {
     let spoils: [fn(&mut Vec<TransferredTask>); 6] = [
         |tasks| drop(tasks.pop()),
@@ -118,5 +148,8 @@ async fn a_copy_that_differs_in_anything_is_refused() {
         assert!(matches!(moved, Err(TransferError::Differs(_))), "{n}: {moved:?}");
     }
     let moved = moved(Memory { miscounts: true, ..Memory::default() }).await;
+    assert!(matches!(moved, Err(TransferError::Differs(_))), "{moved:?}");
+    let target = Memory { loses_deleted_runs: true, ..Memory::default() };
+    let moved = transfer(&mut source(), Box::new(target), &mut |_| {}).await;
     assert!(matches!(moved, Err(TransferError::Differs(_))), "{moved:?}");
 }

@@ -1,0 +1,1 @@
+DELETE FROM taskqueue.runs WHERE kept_until IS NOT NULL;

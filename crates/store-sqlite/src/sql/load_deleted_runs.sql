@@ -1,0 +1,1 @@
+SELECT run_id FROM deleted_runs;

@@ -1,0 +1,19 @@
+-- Run ids of deleted tasks behind one of them, in the order of time and id; also those of tasks that are still being
+-- purged. ?3 is for queues whose deletion did not note a time.
+SELECT run_id, kept_until
+FROM (
+    SELECT kept_until, run_id FROM deleted_runs WHERE (kept_until, run_id) > (?1, ?2)
+    UNION ALL
+    SELECT coalesce(purges.kept_until, ?3), past_runs.run_id
+    FROM purges
+    JOIN tasks ON tasks.queue_key = purges.queue_key
+    JOIN past_runs ON past_runs.task_key = tasks.task_key
+    UNION ALL
+    SELECT coalesce(purges.kept_until, ?3), tasks.finished_run_id
+    FROM purges
+    JOIN tasks ON tasks.queue_key = purges.queue_key
+    WHERE tasks.finished_run_id IS NOT NULL
+) AS deleted
+WHERE (kept_until, run_id) > (?1, ?2)
+ORDER BY kept_until, run_id
+LIMIT ?4;

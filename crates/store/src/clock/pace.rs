@@ -1,0 +1,213 @@
+//! How the time of the service follows a clock that is set, stepped and suspended: pure functions over readings
+//! (docs/decisions/0005). Where the readings come from is the business of `clock.rs` and of the backends.
+//!
+//! - The time of the service passes as time passes. Steps of the clock, in either direction, do not touch it.
+//! - It never goes back. While it is ahead of the clock it is slowed down by a hundredth, until the clock has caught up.
+//! - A clock that is ahead by more than an outage is followed, in one jump, after it has been so for a minute. Workers
+//!   may not have been heard meanwhile (the machine slept), so both the finding and the jump count as an outage.
+
+use taskqueue_core::limits::OUTAGE_SECONDS;
+use taskqueue_core::time::Timestamp;
+
+/// For how long a clock must be ahead until it is followed: longer than a mistake that is noticed and put right, shorter
+/// than a lease.
+const PATIENCE_SECONDS: i64 = 60;
+/// Time that is ahead runs slower by this part: a lease of 300 seconds lasts 3 seconds longer.
+const SLOWER_BY: i64 = 100;
+/// A clock that is behind what is stored by more than this is believed at start; less is waited for.
+pub const BELIEVED_AHEAD_SECONDS: i64 = 86_400;
+/// 2026-01-01, when this was written: a clock that shows less is wrong for sure, such as one that begins at 1970 with
+/// each start of the machine.
+pub const EARLIEST: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+/// What is kept between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// What is added to the clock to get the time of the service.
+    pub offset_micros: i64,
+    /// Since when the clock is ahead by more than an outage, in the time of the service.
+    pub ahead_since: Option<Timestamp>,
+    /// Time that has passed without being slowed down yet: less than what one microsecond is taken from.
+    pub unslowed_micros: i64,
+}
+
+/// One reading of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What it shows.
+    pub clock_micros: i64,
+    /// By how much it was set since the last reading: it moved by that much more than time passed.
+    pub step_micros: i64,
+    /// How much time has passed since the last reading.
+    pub passed_micros: i64,
+}
+
+/// The time of the service at a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paced {
+    /// What is to be kept.
+    pub pace: Pace,
+    /// The time.
+    pub now: Timestamp,
+    /// Whether the clock was found ahead just now: it was set, or the machine slept and nobody was heard.
+    pub found_ahead: bool,
+}
+
+impl Pace {
+    /// The time at a reading.
+    pub fn at(self, reading: Reading) -> Paced {
+        let mut pace = self;
+        pace.offset_micros = pace.offset_micros.saturating_sub(reading.step_micros);
+        pace.slow_down(reading.passed_micros.max(0));
+        let now = reading.clock_micros.saturating_add(pace.offset_micros);
+        let lag_micros = pace.offset_micros.saturating_neg();
+        let now = Timestamp::from_micros(now);
+        let mut found_ahead = false;
+        if lag_micros <= OUTAGE_SECONDS * 1_000_000 {
+            pace.ahead_since = None;
+        } else if let Some(since) = pace.ahead_since {
+            if since.plus_seconds(PATIENCE_SECONDS) <= now {
+                let pace = Self::default();
+                return Paced { pace, now: Timestamp::from_micros(reading.clock_micros), found_ahead };
+            }
+        } else {
+            (pace.ahead_since, found_ahead) = (Some(now), true);
+        }
+        Paced { pace, now, found_ahead }
+    }
+
+    fn slow_down(&mut self, passed_micros: i64) {
+        if self.offset_micros <= 0 {
+            self.unslowed_micros = 0;
+            return;
+        }
+        let passed = self.unslowed_micros.saturating_add(passed_micros);
+        self.offset_micros -= (passed / SLOWER_BY).min(self.offset_micros);
+        self.unslowed_micros = passed % SLOWER_BY;
+    }
+}
+
+/// The time to begin with, given the clock and the latest time in storage. Never before that time, unless the clock lies
+/// so far behind it that the stored one must have come from a clock that was wrong; and then only if the clock itself can
+/// be right.
+pub fn start(clock: Timestamp, latest: Timestamp) -> Timestamp {
+    let believed = clock >= EARLIEST && clock.plus_seconds(BELIEVED_AHEAD_SECONDS) < latest;
+    if believed { clock } else { clock.max(latest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+    const YEAR: i64 = 365 * 86_400;
+
+    /// A clock that is set by so many seconds, and then so many seconds pass with a reading each.
+    struct Watched {
+        pace: Pace,
+        clock: i64,
+        passed: i64,
+        now: i64,
+        /// Seconds after the start at which the clock was found ahead, and at which time jumped.
+        found: Vec<i64>,
+        jumped: Vec<(i64, i64)>,
+    }
+
+    fn watched(offset_seconds: i64) -> Watched {
+        let pace = Pace { offset_micros: offset_seconds * SECOND, ..Pace::default() };
+        let (found, jumped) = (Vec::new(), Vec::new());
+        Watched { pace, clock: YEAR * SECOND, passed: 0, now: (YEAR + offset_seconds) * SECOND, found, jumped }
+    }
+
+    impl Watched {
+        fn set_and_pass(mut self, step_seconds: i64, seconds: i64) -> Self {
+            for second in 0..seconds {
+                let step_micros = if second == 0 { step_seconds * SECOND } else { 0 };
+                self.clock += step_micros + SECOND;
+                self.passed += 1;
+                let reading = Reading { clock_micros: self.clock, step_micros, passed_micros: SECOND };
+                let Paced { pace, now, found_ahead } = self.pace.at(reading);
+                let moved = now.as_micros() - self.now;
+                assert!(moved >= SECOND - SECOND / 100, "time was slowed down by {moved}");
+                if moved > SECOND {
+                    self.jumped.push((self.passed, (moved - SECOND) / SECOND));
+                }
+                if found_ahead {
+                    self.found.push(self.passed);
+                }
+                (self.pace, self.now) = (pace, now.as_micros());
+            }
+            self
+        }
+
+        /// By how many seconds the time is ahead of the clock.
+        fn ahead(&self) -> i64 {
+            (self.now - self.clock) / SECOND
+        }
+    }
+
+    #[test]
+    fn every_step_of_the_clock_does_what_the_table_says() {
+        type Steps = &'static [(i64, i64)];
+        type Jumps = &'static [(i64, i64)];
+        // The clock is set by the first, then the second passes: ... The offset at the end, when it was found ahead, jumps.
+        let cases: [(&str, Steps, i64, &[i64], Jumps); 10] = [
+            ("nothing happens", &[(0, 100)], 0, &[], &[]),
+            ("ahead for a second, by years", &[(0, 10), (9 * YEAR, 1), (-9 * YEAR, 100)], 0, &[11], &[]),
+            ("ahead for almost a minute", &[(3_600, 60), (-3_600, 100)], 0, &[1], &[]),
+            ("ahead for good", &[(3_600, 100)], 0, &[1], &[(61, 3_600)]),
+            ("a nap of the machine", &[(16, 100)], 0, &[1], &[(61, 16)]),
+            ("ahead by less than an outage", &[(15, 1_000)], -15, &[], &[]),
+            ("two steps that are an outage together", &[(10, 20), (10, 100)], 0, &[21], &[(81, 20)]),
+            ("set back", &[(-50, 1_000)], 40, &[], &[]),
+            ("set back and caught up with", &[(-5, 1_000)], 0, &[], &[]),
+            ("ahead, followed, and put right", &[(100, 61), (-100, 1_000)], 90, &[1], &[(61, 100)]),
+        ];
+        for (what, steps, ahead, found, jumped) in cases {
+            let end = steps.iter().fold(watched(0), |watched, (step, pass)| watched.set_and_pass(*step, *pass));
+            assert_eq!((end.ahead(), &end.found[..], &end.jumped[..]), (ahead, found, jumped), "{what}");
+        }
+    }
+
+    #[test]
+    fn time_that_is_ahead_is_slowed_down_however_often_it_is_asked_for() {
+        let mut pace = Pace { offset_micros: 1_000, ..Pace::default() };
+        let mut last = Timestamp::default();
+        for passed in 0..90_000 {
+            let reading = Reading { clock_micros: passed, step_micros: 0, passed_micros: i64::from(passed > 0) };
+            let paced = pace.at(reading);
+            assert!(paced.now >= last);
+            (pace, last) = (paced.pace, paced.now);
+        }
+        assert_eq!(pace.offset_micros, 1_000 - 899);
+    }
+
+    #[test]
+    fn a_lease_lasts_neither_less_than_300_seconds_nor_a_hundredth_more_while_time_is_slowed_down() {
+        let mut end = watched(1_000);
+        let lease = end.now + 300 * SECOND;
+        let begun = end.passed;
+        while end.now < lease {
+            end = end.set_and_pass(0, 1);
+        }
+        assert!((300..=304).contains(&(end.passed - begun)), "{}", end.passed - begun);
+    }
+
+    #[test]
+    fn the_time_to_begin_with() {
+        let at = |seconds| EARLIEST.plus_seconds(seconds);
+        let day = 86_400;
+        let cases = [
+            ("an empty database", at(0), Timestamp::default(), at(0)),
+            ("the clock went on", at(100), at(50), at(100)),
+            ("the clock was set back a little", at(50), at(100), at(100)),
+            ("by a day", at(0), at(day), at(day)),
+            ("the stored time is wrong", at(0), at(day + 1), at(0)),
+            ("by years", at(0), at(30 * YEAR), at(0)),
+            ("a machine that begins at 1970", Timestamp::default().plus_seconds(60), at(9), at(9)),
+        ];
+        for (what, clock, latest, expected) in cases {
+            assert_eq!(start(clock, latest), expected, "{what}");
+        }
+    }
+}
