@@ -68,7 +68,9 @@ const MAY_SLEEP: &[(&str, &str)] = &[];
 const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("board.rs", "SQLite's writer is alone and keeps in memory what claims need"),
     ("checkpoint.rs", "SQLite's log is moved into its file by us"),
+    ("mounts.rs", "an SQLite file lies on a file system"),
     ("ownership.rs", "an SQLite file has one owner"),
+    ("rescue.rs", "an SQLite file and its log can be removed"),
     ("time_back.rs", "PostgreSQL says it in one statement"),
     ("wall.rs", "SQLite's board is seen by all threads of its server"),
     ("address.rs", "a server is found and logged in to by a URL"),

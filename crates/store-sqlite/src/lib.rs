@@ -8,12 +8,14 @@ mod checkpoint;
 mod failure;
 mod long_reader;
 mod migrate;
+mod mounts;
 mod open;
 mod ownership;
 mod pending;
 mod query;
 mod readers;
 mod reads;
+mod rescue;
 mod rows;
 mod snapshot;
 mod statements;
@@ -97,8 +99,8 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the file at `path`, creating or migrating it, and starts the threads.
     pub fn open(path: &Path, clock: Arc<dyn Clock>, options: &Options) -> Result<Self, OpenError> {
-        let ownership = Arc::new(Ownership::take(path)?);
-        let path = ownership.path();
+        let mut ownership = Ownership::take(path)?;
+        let path = &ownership.path().to_owned();
         let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
         migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
@@ -107,7 +109,9 @@ impl SqliteStore {
         let readers = Readers::start(path).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
-        let failed = Arc::new(AtomicBool::new(false));
+        ownership.watch_log()?;
+        ownership.warn();
+        let (ownership, failed) = (Arc::new(ownership), Arc::new(AtomicBool::new(false)));
         let writer = Writer::new(
             connection,
             board,

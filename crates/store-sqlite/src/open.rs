@@ -123,7 +123,10 @@ pub(crate) fn long_reader(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn read_only(path: &Path, cache_kib: i64) -> rusqlite::Result<Connection> {
-    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX, cache_kib)
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = connect(path, flags, cache_kib)?;
+    open_log(&connection)?;
+    Ok(connection)
 }
 
 /// The checkpointer's connection: it moves pages from the log to the file and changes nothing.
@@ -131,7 +134,13 @@ pub(crate) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect(path, flags, READER_CACHE_KIB)?;
     set(&connection, "synchronous", "FULL", "2")?;
+    open_log(&connection)?;
     Ok(connection)
+}
+
+/// Opens the log now. SQLite does it with the first read, and by then another file may lie in its place.
+fn open_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
 fn connect(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Connection> {

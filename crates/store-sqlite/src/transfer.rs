@@ -218,7 +218,7 @@ impl Target for SqliteTransfer {
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
         if !self.ownership.still_holds() {
-            tracing::error!("the file or its lock was moved or removed meanwhile");
+            tracing::error!("a file of the database was moved or removed meanwhile");
             return Err(StoreError::Unavailable);
         }
         self.connection.execute_batch("COMMIT").doing("committing")

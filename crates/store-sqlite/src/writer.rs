@@ -29,10 +29,10 @@ use crate::board::Board;
 use crate::bulk::{PlannedWrite, Watches};
 use crate::checkpoint::Checkpointer;
 use crate::failure::{Doing, failed, failed_commit};
-use crate::open;
-use crate::ownership::Ownership;
+use crate::ownership::{Lost, Ownership};
 use crate::transaction::SqliteTransaction;
 use crate::wall::Wall;
+use crate::{open, rescue};
 
 /// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
 /// by so many already that its part of each command is below a microsecond.
@@ -61,7 +61,6 @@ pub(crate) struct Writer {
     wall: Arc<Wall>,
     /// The board that was taken from the wall; worth nothing while one hangs there.
     board: Board,
-    ownership: Arc<Ownership>,
     clock: Arc<dyn Clock>,
     credit_seconds: i64,
     /// What the pending order may take in memory.
@@ -82,6 +81,10 @@ pub(crate) struct Writer {
     alone: VecDeque<Request>,
     watches: Arc<Watches>,
     working: Arc<Working>,
+    /// The file that was found missing, and whether all that was acknowledged is in the database file since.
+    lost: Option<(Lost, bool)>,
+    /// The last one to go: every connection is closed before the file is given up.
+    ownership: Arc<Ownership>,
 }
 
 impl Writer {
@@ -103,7 +106,6 @@ impl Writer {
             connection,
             wall: Arc::new(wall),
             board: Board::default(),
-            ownership,
             clock,
             credit_seconds,
             pending_bytes,
@@ -117,6 +119,8 @@ impl Writer {
             alone: VecDeque::new(),
             watches: Arc::default(),
             working: Arc::default(),
+            lost: None,
+            ownership,
         }
     }
 
@@ -289,7 +293,8 @@ impl Writer {
     /// Runs a batch in one transaction, or as much of its beginning as fits; there is an answer for each that was run. An
     /// error means that nothing of it was kept, unless it says that nobody knows.
     fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, StoreError> {
-        if !self.ready() {
+        // Looked at when the batch came and after each commit since: only a failure in between asks for another look.
+        if self.failed_at.is_some() && !self.ready() {
             return Err(StoreError::Unavailable);
         }
         let (credit_seconds, working) = (self.credit_seconds, Arc::clone(&self.working));
@@ -351,6 +356,8 @@ impl Writer {
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
             Ok(value)
         });
+        // What lies in a file that was removed meanwhile is lost with it, unless it can be rescued: nobody knows yet.
+        let done = if done.is_ok() && !self.holds_files() { Err(StoreError::OutcomeUnknown) } else { done };
         match &done {
             Ok((_, touched)) => {
                 self.watches.note(touched);
@@ -396,15 +403,28 @@ impl Writer {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writes can be taken: the path leads to our file, and after a failure the file was opened again.
-    fn ready(&mut self) -> bool {
-        if !self.ownership.still_holds() {
-            if self.failed_at.is_none() {
-                tracing::error!(
-                    "the database file or its lock was moved or removed; no write is taken until it is back"
-                );
-            }
+    /// Looks for the files of the database. If one is missing no more writes are taken, and what was committed is written
+    /// into the database file; true if all of it is there and will be found.
+    fn holds_files(&mut self) -> bool {
+        let Some(lost) = self.ownership.lost() else {
+            self.lost = None;
+            return true;
+        };
+        let try_again = self.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_PAUSE);
+        if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
             self.fail();
+            let found = (lost, rescue::move_log(&self.connection));
+            if self.lost != Some(found) {
+                rescue::tell(&self.ownership, found);
+            }
+            self.lost = Some(found);
+        }
+        lost != Lost::Database && self.lost == Some((lost, true))
+    }
+
+    /// Whether writes can be taken: the paths lead to our files, and after a failure the file was opened again.
+    fn ready(&mut self) -> bool {
+        if !self.holds_files() || self.lost.is_some() {
             return false;
         }
         if self.failed_at.is_some_and(|at| at.elapsed() >= REOPEN_PAUSE) {
@@ -425,6 +445,8 @@ impl Writer {
             Board::load(&connection).map(|board| (connection, board.with_no_scan_after(self.clock.now())))
         });
         match opened {
+            // The new connection opened the log by its name; it must be the one that all others have.
+            Ok(_) if !self.ownership.still_holds() => {}
             Ok((connection, board)) => {
                 self.connection = connection;
                 // The time of the last scan is kept in memory too, and there it may be the newer one.

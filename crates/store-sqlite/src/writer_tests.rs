@@ -20,9 +20,11 @@ fn writer() -> (Writer, TempDir) {
 
 fn writer_with(options: &Options) -> (Writer, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let ownership = Arc::new(Ownership::take(&folder.path().join("tasks.db")).unwrap());
+    let mut ownership = Ownership::take(&folder.path().join("tasks.db")).unwrap();
     let mut connection = open::writer(ownership.path()).unwrap();
     migrate::migrate(&mut connection, ownership.path()).unwrap();
+    ownership.watch_log().unwrap();
+    let ownership = Arc::new(ownership);
     let checkpointer = Checkpointer::start(open::checkpointer(ownership.path()).unwrap()).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
     let mut writer = Writer::new(connection, Board::default(), ownership, clock, options, checkpointer, Arc::default());
@@ -258,4 +260,20 @@ fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
     assert!(shows_nothing(&writer));
     assert!(!writer.wall.shows_nothing_for(&claim("r", "default", 1)), "there is no such queue");
     assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(Answer::Created(true))]);
+}
+
+/// What the connection that writes does at a commit: 2 is FULL, a sync before the answer.
+fn synchronous(connection: &Connection) -> i64 {
+    connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn the_writer_syncs_every_commit_also_after_it_was_opened_again() {
+    let (mut writer, folder) = writer();
+    assert_eq!(synchronous(&writer.connection), 2);
+    writer.with_board(Writer::fail);
+    writer.with_board(Writer::reopen);
+    assert_eq!(writer.failed_at, None);
+    assert_eq!(synchronous(&writer.connection), 2);
+    assert_eq!(synchronous(&open::checkpointer(&folder.path().join("tasks.db")).unwrap()), 2);
 }

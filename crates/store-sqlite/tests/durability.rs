@@ -69,9 +69,11 @@ async fn a_store_whose_lock_was_removed_writes_no_more() {
     let first = folder.try_open(&clock()).unwrap();
     first.write(create_queue("q")).await.unwrap();
     std::fs::remove_file(folder.file().with_file_name("tasks.db-lock")).unwrap();
-    let second = folder.try_open(&clock()).unwrap();
     assert_eq!(first.write(create_queue("r")).await, Err(StoreError::Unavailable));
     assert_eq!(first.check().await, Err(StoreError::Unavailable));
+    assert!(matches!(refusal_to_open(&folder), OpenError::Owned(_)), "the file itself is locked too");
+    drop(first);
+    let second = folder.try_open(&clock()).unwrap();
     second.write(create_queue("s")).await.unwrap();
     assert_eq!(second.list_queues().await.unwrap(), [queue("q"), queue("s")]);
 }

@@ -260,3 +260,25 @@ fn ordinary_answers_show_neither_the_active_run_nor_its_lease() {
         assert!(!answer.contains(&run_id(7)) && !answer.contains("lease"), "{answer}");
     }
 }
+
+#[test]
+fn a_run_id_of_a_deleted_task_or_queue_claims_nothing_also_after_a_restart() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({}));
+    server.claim(1);
+    server.act(1, "complete", 1).expect(204);
+    server.delete(&of_task(1, "")).expect(204);
+    server.create_queue("other");
+    server.create_in("other", 2, json!({}));
+    server.claim_for("other", "default", 2).expect(200);
+    server.post(&format!("/api/v2/queues/other/tasks/{}/cancel", task_id(2)), ()).expect(200);
+    server.delete("/api/v2/queues/other?cascade=true").expect(204);
+    server.create(3, json!({}));
+    for _ in 0..2 {
+        for run in [1, 2] {
+            server.claim_for("q", "default", run).assert_error(409, "stale_run");
+        }
+        server.restart();
+    }
+    assert_eq!(server.claimed(3), 3);
+}

@@ -8,6 +8,7 @@ mod database;
 // As a path, so that its modules are looked for beside it, in both targets.
 #[path = "everywhere.rs"]
 mod everywhere;
+mod files;
 mod migrate;
 mod startup_sqlite;
 mod support;

@@ -30,14 +30,15 @@ impl SqliteTransfer {
     }
 
     fn open(path: &Path, begin: &str) -> Result<Self, OpenError> {
-        let ownership = Ownership::take(path)?;
-        let path = ownership.path();
+        let mut ownership = Ownership::take(path)?;
+        let path = &ownership.path().to_owned();
         let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
         migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
         connection.execute_batch(begin).map_err(failed)?;
+        ownership.watch_log()?;
         let (queues, keys) = (BTreeMap::new(), HashMap::new());
         let runs_kept_until = lease::run_ids_kept_until(SystemClock::new().now());
         let mut side = Self { connection, ownership, queues, keys, runs_kept_until };

@@ -85,6 +85,31 @@ pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Exit {
     Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
 }
 
+/// A command run by another one, which gets its program and arguments behind its own.
+#[allow(dead_code, reason = "for tests of files")]
+fn inside(wrapper: &[&str], command: &Command) -> Command {
+    let mut outer = Command::new(wrapper[0]);
+    outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
+}
+
+/// Runs the binary to its end, by way of another program.
+#[allow(dead_code, reason = "for tests of files")]
+pub(crate) fn run_inside(wrapper: &[&str], arguments: &[&str]) -> Exit {
+    let directory = tempfile::tempdir().unwrap();
+    let stderr = directory.path().join("stderr");
+    let mut command = binary();
+    command.args(arguments);
+    let (status, stdout) = Process::spawn(inside(wrapper, &command), appending(&stderr)).wait();
+    Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
+}
+
 /// Arguments of a server on a free port and this database, for `run`.
 pub(crate) fn serving(database: &str) -> Vec<&str> {
     vec!["serve", "--listen", "127.0.0.1:0", "--database", database]
@@ -194,6 +219,20 @@ impl Server {
     pub(crate) fn logging_to(stderr: impl Into<Stdio>) -> Self {
         let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
         Self::launch_in(directory, database, None, &["--log-level", "info"], &[], None, stderr.into())
+    }
+
+    /// A server with the queue `q` that another program starts and stays beside; the process is still the server's.
+    #[allow(dead_code, reason = "for tests of files")]
+    pub(crate) fn started_by(wrapper: &[&str]) -> Self {
+        let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
+        let stderr = appending(&directory.path().join("stderr"));
+        let process = Process::spawn(inside(wrapper, &serve(&database, None, &[], &[])), stderr);
+        let (arguments, environment) = (Vec::new(), Vec::new());
+        let (token, connections, address) = (None, Mutex::default(), String::new());
+        let mut server = Self { address, token, arguments, environment, process, connections, directory, database };
+        server.read_address();
+        server.create_queue("q");
+        server
     }
 
     fn launch_in(
