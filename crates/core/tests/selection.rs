@@ -120,7 +120,7 @@ fn filters_see_every_field_of_an_observation() {
 
 #[test]
 fn a_selection_takes_what_all_its_selectors_take() {
-    let fuzzy = |text: &str| Some((text.to_owned(), FuzzyName::parse(text)));
+    let fuzzy = |text: &str| Some((text.to_owned(), FuzzyName::parse(text).unwrap()));
     let filter = |text: &str| Some(TaskFilter::parse(text).unwrap());
     // For each selector: absent, taking the task, not taking it.
     for status in [None, Some(Status::Failed), Some(Status::Pending)] {

@@ -54,12 +54,7 @@ impl TwoSteps for Steps<'_> {
     }
 
     /// Anew: the database does not keep which rows were written since.
-    async fn catch_up(
-        &self,
-        bulk: &Arc<BulkUpdate>,
-        plan: &SharedPlan<Seen>,
-        limit: &Limit,
-    ) -> Result<(), StoreError> {
+    async fn catch_up(&self, bulk: &Arc<BulkUpdate>, plan: &SharedPlan<Seen>, limit: &Limit) -> Result<(), StoreError> {
         let later = self.plan(bulk, limit).await?;
         planned(plan).replace(later);
         Ok(())

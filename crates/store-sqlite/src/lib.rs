@@ -106,12 +106,13 @@ impl SqliteStore {
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
         let board = load_board(&mut connection, &*clock).map_err(failed)?;
-        let readers = Readers::start(path).map_err(failed)?;
-        let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
-        let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
         ownership.watch_log()?;
         ownership.warn();
-        let (ownership, failed) = (Arc::new(ownership), Arc::new(AtomicBool::new(false)));
+        let ownership = Arc::new(ownership);
+        let readers = Readers::start(&ownership).map_err(failed)?;
+        let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
+        let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
+        let failed = Arc::new(AtomicBool::new(false));
         let writer = Writer::new(
             connection,
             board,

@@ -1,13 +1,14 @@
 //! A reader of reads that may look at every task: a thread with a connection. The read pauses between rows (`snapshot.rs`),
 //! and inside a statement that finds none SQLite's progress handler lets it pause.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use taskqueue_store::StoreError;
 use taskqueue_store::long_reads::Turn;
 
 use crate::open;
+use crate::ownership::Ownership;
 use crate::readers::{ReadError, in_snapshot};
 use crate::snapshot::Snapshot;
 
@@ -16,15 +17,16 @@ const PAUSE_STEPS: i32 = 20_000;
 
 /// What a thread of the long reads owns.
 pub(crate) struct LongReader {
-    path: PathBuf,
     /// Opened by the first read.
     connection: Option<Connection>,
+    /// The last one to go: every connection is closed before the file is given up.
+    ownership: Arc<Ownership>,
 }
 
 impl LongReader {
     /// Without a connection.
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, connection: None }
+    pub(crate) fn new(ownership: Arc<Ownership>) -> Self {
+        Self { connection: None, ownership }
     }
 
     /// Does a read in a snapshot of its own.
@@ -35,7 +37,9 @@ impl LongReader {
     ) -> Result<T, ReadError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(open::long_reader(&self.path)?),
+            // Not under a name that leads to another file by now: SQLite deletes the log beside an empty one.
+            none if self.ownership.still_holds() => none.insert(open::long_reader(self.ownership.path())?),
+            _ => return Err(StoreError::Unavailable.into()),
         };
         let watched = Arc::clone(turn);
         connection.progress_handler(PAUSE_STEPS, Some(move || watched.pause().is_err()))?;

@@ -3,7 +3,6 @@
 //! they take turns (`LongReads`): a look at a million tasks never makes a `get`, a plain page or a small count wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::failure::failed;
 use crate::long_reader::LongReader;
 use crate::open;
+use crate::ownership::Ownership;
 use crate::snapshot::Snapshot;
 
 /// Reads waiting in one lane; more are refused as busy.
@@ -64,7 +64,7 @@ struct Lanes {
 
 impl Readers {
     /// Starts the threads of the bounded reads.
-    pub(crate) fn start(path: &Path) -> rusqlite::Result<Self> {
+    pub(crate) fn start(ownership: &Arc<Ownership>) -> rusqlite::Result<Self> {
         let (short, short_work) = channel(WAITING);
         let (page, page_work) = channel(WAITING);
         let mut handles = Vec::new();
@@ -72,14 +72,14 @@ impl Readers {
         {
             let work = Arc::new(Mutex::new(work));
             for _ in 0..threads {
-                let (connection, work) = (open::reader(path)?, Arc::clone(&work));
+                let (connection, work) = (open::reader(ownership.path())?, Arc::clone(&work));
                 let interrupt = connection.get_interrupt_handle();
                 let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(connection, &work));
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
-        let path = path.to_owned();
-        let long = LongReads::new(LONG_READS, LONG_KEPT, move || LongReader::new(path.clone()), |_| ());
+        let ownership = Arc::clone(ownership);
+        let long = LongReads::new(LONG_READS, LONG_KEPT, move || LongReader::new(Arc::clone(&ownership)), |_| ());
         Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long })
     }
 

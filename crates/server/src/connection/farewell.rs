@@ -74,11 +74,14 @@ impl Refusal {
                 (400, bad_request(message))
             }
             _ if unread.starts_with(TLS) => {
-                let message = "this server speaks plain HTTP, not TLS; use http://, or put a proxy with TLS in front of it";
+                let message =
+                    "this server speaks plain HTTP, not TLS; use http://, or put a proxy with TLS in front of it";
                 (400, bad_request(message))
             }
             414 => (414, ("URI Too Long", ErrorCode::InvalidRequest, "the request target is too long")),
-            431 => (431, ("Request Header Fields Too Large", ErrorCode::InvalidRequest, "the request head is too large")),
+            431 => {
+                (431, ("Request Header Fields Too Large", ErrorCode::InvalidRequest, "the request head is too large"))
+            }
             status => (status, bad_request("the request is not valid HTTP/1.1")),
         };
         Some(Self { status, reason, code, message })

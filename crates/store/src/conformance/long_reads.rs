@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};

@@ -97,7 +97,13 @@ fn pace(heartbeat: Duration) -> Pace {
     Pace { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
 }
 
-fn command(args: &LoopArgs, template: Template, session: &Session, run_dir: &RunDir, screen: &Screen) -> CommandSettings {
+fn command(
+    args: &LoopArgs,
+    template: Template,
+    session: &Session,
+    run_dir: &RunDir,
+    screen: &Screen,
+) -> CommandSettings {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
     // What the server may not see, commands that talk to it may not see either.
     let token = session.token.as_ref().filter(|_| args.pass_token);

@@ -226,10 +226,12 @@ impl Server {
     pub(crate) fn started_by(wrapper: &[&str]) -> Self {
         let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
         let stderr = appending(&directory.path().join("stderr"));
-        let process = Process::spawn(inside(wrapper, &serve(&database, None, &[], &[])), stderr);
+        let process = Process::spawn(inside(wrapper, &serve(&database, None, &[], &[], None)), stderr);
         let (arguments, environment) = (Vec::new(), Vec::new());
         let (token, connections, address) = (None, Mutex::default(), String::new());
-        let mut server = Self { address, token, arguments, environment, process, connections, directory, database };
+        let memory_bytes = None;
+        let mut server =
+            Self { address, token, arguments, environment, process, connections, directory, database, memory_bytes };
         server.read_address();
         server.create_queue("q");
         server
