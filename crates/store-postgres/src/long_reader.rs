@@ -25,7 +25,7 @@ pub(crate) struct LongWork<I, T> {
 /// What a thread of the long reads owns.
 pub(crate) struct LongReader {
     source: Arc<dyn Source>,
-    /// Drives the connection while a read waits for it, and only then. Made by the first read.
+    /// Drives the connection while a read waits for it, and only then.
     runtime: Option<Runtime>,
     session: Option<Session>,
     /// Whether the last read has left its snapshot open.
@@ -61,8 +61,14 @@ impl LongReader {
         };
         let answer = runtime.block_on(self.tries(turn, work));
         turn.release();
-        self.runtime = Some(runtime);
+        self.keep(runtime);
         answer.map_err(|error| error.told(work.doing))
+    }
+
+    /// Keeps what drives the connection as long as there is one. Dropped, it closes the sockets of those that were given up:
+    /// nothing else drives them to their end.
+    fn keep(&mut self, runtime: Runtime) {
+        self.runtime = self.session.is_some().then_some(runtime);
     }
 
     async fn tries<I, T>(&mut self, turn: &Turn, work: &LongWork<I, T>) -> Result<T, ReadError> {
@@ -108,9 +114,10 @@ impl LongReader {
         if !std::mem::take(&mut self.open) {
             return;
         }
-        let (Some(runtime), Some(session)) = (&self.runtime, self.session.take()) else { return };
+        let (Some(runtime), Some(session)) = (self.runtime.take(), self.session.take()) else { return };
         let ended = runtime.block_on(async { timeout(PATIENCE, session.say(END)).await });
         self.session = Some(session).filter(|_| matches!(ended, Ok(Ok(()))));
+        self.keep(runtime);
     }
 }
 
