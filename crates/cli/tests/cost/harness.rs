@@ -46,6 +46,7 @@ pub(super) fn setting(name: &str, usual: usize) -> usize {
 }
 
 /// Holds a server to its promises while it is attacked. An idle server beside it tells what the machine costs.
+#[allow(clippy::print_stderr, reason = "figures for whoever runs this with --nocapture")]
 pub(super) fn endures(attack: &dyn Attack) {
     let _alone = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (server, idle) = (Server::with_queue(), Server::with_queue());
