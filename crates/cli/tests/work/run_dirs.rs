@@ -189,7 +189,7 @@ fn a_task_folder_that_was_planted_gets_no_run() {
         let mut worker = setup.sh("touch ran", &[]);
         let ended = worker.finish();
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("the run has no folder"), "{ended:?}");
+        assert!(ended.stderr.contains("the run directory is not safe from other users"), "{ended:?}");
         assert!(!worker.path("ran").exists());
         assert_eq!(fs::read_dir(worker.path("elsewhere")).unwrap().count(), 0);
         let task = server.task(1);

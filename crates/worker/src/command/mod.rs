@@ -5,6 +5,7 @@ mod ending;
 mod environment;
 mod folder;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use self::folder::RunFolder;
 use crate::events::{Event, Listener};
 use crate::handler::{Handler, Outcome, Run};
 use crate::process::{Chunk, Launch, Output, Processes, WindowSize};
-use crate::run_dir::RunDir;
+use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::DISK_PATIENCE;
 use crate::template::Template;
 
@@ -97,7 +98,7 @@ impl Handler for Command {
         let folder = match unless_told_to_end(&mut run, making).await {
             None => return Outcome::Stopped,
             Some(Ok(folder)) => folder,
-            Some(Err(error)) => return Outcome::Unable(format!("the run has no folder: {error}")),
+            Some(Err(error)) => return Outcome::Unable(no_folder(&error)),
         };
         let launch = match self.launch(&run, &folder) {
             Ok(launch) => launch,
@@ -113,6 +114,13 @@ impl Handler for Command {
                 unless_told_to_end(&mut run, move || ending::of(&ended, &folder)).await.unwrap_or(Outcome::Stopped)
             }
         }
+    }
+}
+
+fn no_folder(error: &io::Error) -> String {
+    match error.get_ref().and_then(|error| error.downcast_ref()) {
+        Some(RunDirError::NotOurs(why)) => format!("the run directory is not safe from other users: {why}"),
+        _ => format!("the run directory cannot be written: {error}"),
     }
 }
 
