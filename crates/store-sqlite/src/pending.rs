@@ -13,8 +13,7 @@ pub(crate) type Place = (Reverse<i64>, i64);
 /// The pending tasks of one route, at least one.
 enum Places {
     One(Place, TaskKey),
-    /// In a box, so that the usual case stays small.
-    Many(Box<BTreeMap<Place, TaskKey>>),
+    Many(BTreeMap<Place, TaskKey>),
 }
 
 /// What a route with a pending task takes besides its name: the entry of the table, at its emptiest, and the smallest
@@ -66,11 +65,12 @@ impl PendingLists {
     pub(crate) fn into_order(self) -> PendingOrder {
         let places = |list: Vec<(Place, TaskKey)>| match list[..] {
             [(place, task)] => Places::One(place, task),
-            _ => Places::Many(Box::new(list.into_iter().collect())),
+            _ => Places::Many(list.into_iter().collect()),
         };
-        let of_route = |(route, list): (&Box<str>, &Vec<_>)| ROUTE_BYTES + route.len() + (list.len() - 1) * PLACE_BYTES;
-        let of_wide: usize = self.wide.values().map(|(_, routes)| wide_bytes(routes)).sum();
-        let bytes = of_wide + self.routes.iter().map(of_route).sum::<usize>();
+        let names: usize = self.routes.keys().map(|route| ROUTE_BYTES + route.len()).sum();
+        let further: usize = self.routes.values().map(|list| (list.len() - 1) * PLACE_BYTES).sum();
+        let wide: usize = self.wide.values().map(|(_, routes)| wide_bytes(routes)).sum();
+        let bytes = names + further + wide;
         let routes = self.routes.into_iter().map(|(route, list)| (route, places(list))).collect();
         PendingOrder { bytes, routes, wide: self.wide }
     }
@@ -148,7 +148,7 @@ impl Places {
     fn add(&mut self, place: Place, task: TaskKey) {
         match self {
             Self::One(other, other_task) => {
-                *self = Self::Many(Box::new(BTreeMap::from([(*other, *other_task), (place, task)])));
+                *self = Self::Many(BTreeMap::from([(*other, *other_task), (place, task)]));
             }
             Self::Many(places) => drop(places.insert(place, task)),
         }

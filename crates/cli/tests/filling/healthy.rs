@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::*;
 
 /// How long the client goes on trying before it counts as not served. A 503 says when to try again.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the healthy client has in its queue: small tasks.
 pub(crate) const QUEUE: &str = "healthy";

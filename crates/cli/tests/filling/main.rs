@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use attacks::{Attack, Attacker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::Server;
+use support::{Server, in_parallel};
 
 const MIB: u64 = 1_048_576;
 /// What the server may use.
@@ -80,7 +80,7 @@ fn withstands(attack: &Attack) {
     while now > AFTERWARDS_BYTES {
         assert!(over.elapsed() < AFTERWARDS, "{} MiB {AFTERWARDS:?} after it; {} at most", now / MIB, peak / MIB);
         // The allocator gives memory back while it is used, not while nobody does anything.
-        healthy::once(&server);
+        in_parallel(4, |_| healthy::once(&server));
         now = memory(&server, AFTERWARDS_MEMORY);
     }
     println!(
