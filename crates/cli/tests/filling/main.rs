@@ -1,6 +1,7 @@
 //! A server that may use 256 MiB, and what clients can do to fill it (docs/memory.md). Under each attack it lives, serves
 //! others, and is small again afterwards. An attack lasts some seconds; `FILLING_SECONDS=60` makes it a minute.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "figures for those who ask for them with --nocapture")]
 
 mod attacks;
 #[path = "../contract/database.rs"]
