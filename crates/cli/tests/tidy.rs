@@ -67,6 +67,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[];
 /// Files of one backend that the other has no need of, and why.
 const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("board.rs", "SQLite's writer is alone and keeps in memory what claims need"),
+    ("pending.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("checkpoint.rs", "SQLite's log is moved into its file by us"),
     ("mounts.rs", "an SQLite file lies on a file system"),
     ("ownership.rs", "an SQLite file has one owner"),

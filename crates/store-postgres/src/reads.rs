@@ -141,7 +141,9 @@ async fn fill(
             .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
     };
     let text = order::with_order(sql::LIST_TASKS.text, &condition.text, query.order);
-    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(query.max_bytes));
+    // At least one row, however little room there is.
+    let max_bytes = query.max_bytes.max(1);
+    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(max_bytes));
     let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
     let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
     let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
@@ -156,7 +158,7 @@ async fn fill(
     }
     Ok(match last {
         _ if full => Filled::Page,
-        Some(last) if seen == wanted || bytes >= query.max_bytes => Filled::Until(position(&last, query)?),
+        Some(last) if seen == wanted || bytes >= max_bytes => Filled::Until(position(&last, query)?),
         _ => Filled::Everything,
     })
 }

@@ -78,7 +78,7 @@ fn wide_and_long_bodies_are_handled() {
     server.put(&of_task(2, ""), format!("{{\"args\":{{{same_key}\"a\":2}}}}")).expect(201);
     assert_eq!(server.task(2)["args"], json!({"a": 2}));
     server.put(&of_task(3, ""), format!("{{{same_key}\"a\":2}}")).assert_error(422, "invalid_task");
-    let routes: Vec<String> = (0..150_000).map(|n| format!("{n}")).collect();
+    let routes: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
     server.put(&of_task(4, ""), json!({"routes": routes})).assert_error(422, "invalid_task");
     server.put(&of_task(5, ""), json!({"routes": vec!["same"; 100_000]})).assert_error(422, "invalid_task");
     let digits = "9".repeat(900_000);

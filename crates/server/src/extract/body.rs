@@ -196,11 +196,11 @@ mod tests {
             (vec![1, SHARE_BYTES, SHARE_BYTES], 8 * SHARE_BYTES),
         ] {
             let body = Body::new(Pieces { sizes, ends: false });
-            let reading = tokio::spawn({
+            let mut reading = tokio::spawn({
                 let budget = budget.clone();
                 async move { read(body, false, &budget).await.map(drop) }
             });
-            tokio::time::sleep(RECHECK).await;
+            assert!(timeout(RECHECK, &mut reading).await.is_err());
             assert_eq!(4 * REQUEST_BODY_BYTES - budget.free_bytes(), held_bytes);
             reading.abort();
             drop(reading.await);
