@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use futures_util::future::join;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::Task;
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{Limit, Planned, Planner, SharedPlan, TwoSteps, planned};
+use taskqueue_store::bulk::{Limit, Planned, Planner, REDECIDED, SharedPlan, TwoSteps, planned};
 use taskqueue_store::command::{Answer, BulkUpdate};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
-use tokio_postgres::types::Type;
+use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::operand::Bound;
 use crate::query::{Param, Session};
@@ -24,7 +25,13 @@ use crate::readers::{ReadError, Readers, in_snapshot};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::threads::Threads;
+use crate::transaction::PostgresTransaction;
 use crate::{dialect, rows};
+
+/// Tasks that are looked for at a time.
+const LOOKED_FOR_AT_ONCE: usize = 10_000;
+/// What lets the planner read a table from its beginning to its end, and forbids it again.
+const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_seqscan = off");
 
 /// Which transactions a snapshot sees, as the database writes it.
 pub(crate) type Seen = String;
@@ -122,4 +129,32 @@ pub(crate) async fn visit_matching(
         }
     }
     Ok(())
+}
+
+/// The tasks of a plan's queue that were created, changed or deleted since its snapshot, except deleted ones that were to
+/// change; nothing if there are too many. The queue must be held for this transaction alone.
+pub(crate) fn changed_since(
+    tx: &mut PostgresTransaction<'_>,
+    planned: &Planned<Seen>,
+) -> Loaded<Option<Vec<TaskKey>>> {
+    let session = tx.session;
+    let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
+    let asked = async {
+        let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
+        let (on, (rows, off)) =
+            join(session.say(SCANS.0), join(session.query(&sql::LIST_CHANGED, &wanted), session.say(SCANS.1))).await;
+        let mut changed = on.and(rows)?;
+        off?;
+        let unchanged: Vec<i64> = planned.plan.unchanged().map(|key| key.0).collect();
+        for keys in unchanged.chunks(LOOKED_FOR_AT_ONCE) {
+            changed.extend(session.query(&sql::LIST_DELETED, &[&keys]).await?);
+            if changed.len() > REDECIDED {
+                break;
+            }
+        }
+        Ok(changed)
+    };
+    let changed = tx.wait("looking for what has changed", asked)?;
+    let keys = changed.iter().map(rows::key).collect::<Result<Vec<_>, _>>()?;
+    Ok((keys.len() <= REDECIDED).then_some(keys))
 }

@@ -22,6 +22,7 @@ mod purge;
 mod query;
 mod readers;
 mod reads;
+mod request;
 mod rows;
 mod settle;
 mod snapshot;

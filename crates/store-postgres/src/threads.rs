@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::bulk::PlannedWrite;
-use crate::writer::{Request, Requests, Writer};
+use crate::request::Request;
+use crate::writer::{Requests, Writer};
 
 /// Commands waiting for a writer; more are refused as busy.
 const WAITING: usize = 4_096;

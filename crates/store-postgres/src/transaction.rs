@@ -16,13 +16,13 @@ use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{Limit, Planned, REDECIDED};
+use taskqueue_store::bulk::Limit;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use crate::bulk::{self, Seen};
+use crate::bulk;
 use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::failure::{Cause, cause, undoing};
@@ -36,10 +36,6 @@ use crate::workspace::{Body, Entry, Found, Workspace};
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
-/// Tasks that are looked for at a time.
-const LOOKED_FOR_AT_ONCE: usize = 10_000;
-/// What lets the planner read a table from its beginning to its end, and forbids it again.
-const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_seqscan = off");
 /// How long the outage credit waits for tasks that others hold: far longer than a batch takes.
 const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before they are looked at again.
@@ -91,39 +87,13 @@ pub(crate) struct PostgresTransaction<'a> {
 
 impl PostgresTransaction<'_> {
     /// Waits for the database on the writer's thread.
-    fn wait<T>(&mut self, doing: &'static str, asked: impl Future<Output = Result<T, Error>>) -> Loaded<T> {
+    pub(crate) fn wait<T>(&mut self, doing: &'static str, asked: impl Future<Output = Result<T, Error>>) -> Loaded<T> {
         self.runtime.block_on(asked).map_err(|error| self.failed(doing, &error))
     }
 
     pub(crate) fn failed(&mut self, doing: &'static str, error: &Error) -> StoreError {
         self.failure.get_or_insert(undoing(doing, error));
         StoreError::Unavailable
-    }
-
-    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot, except deleted ones that were to
-    /// change; nothing if there are too many. The queue must be held for this transaction alone.
-    pub(crate) fn changed_since(&mut self, planned: &Planned<Seen>) -> Loaded<Option<Vec<TaskKey>>> {
-        let session = self.session;
-        let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
-        let asked = async {
-            let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
-            let (on, (rows, off)) =
-                join(session.say(SCANS.0), join(session.query(&sql::LIST_CHANGED, &wanted), session.say(SCANS.1)))
-                    .await;
-            let mut changed = on.and(rows)?;
-            off?;
-            let unchanged: Vec<i64> = planned.plan.unchanged().map(|key| key.0).collect();
-            for keys in unchanged.chunks(LOOKED_FOR_AT_ONCE) {
-                changed.extend(session.query(&sql::LIST_DELETED, &[&keys]).await?);
-                if changed.len() > REDECIDED {
-                    break;
-                }
-            }
-            Ok(changed)
-        };
-        let changed = self.wait("looking for what has changed", asked)?;
-        let keys = changed.iter().map(rows::key).collect::<Result<Vec<_>, _>>()?;
-        Ok((keys.len() <= REDECIDED).then_some(keys))
     }
 
     /// Sends what was saved so far. Afterwards the workspace holds what the database holds.

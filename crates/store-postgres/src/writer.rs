@@ -13,20 +13,21 @@ use taskqueue_store::bulk::{self, planned};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::command::Command;
 use taskqueue_store::execute::{credit_after_outage, execute};
-use taskqueue_store::handover::{Handed, Outcome, TURN_LIMIT};
+use taskqueue_store::handover::Outcome;
 use taskqueue_store::transaction::Transaction;
 use taskqueue_store::working::Working;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 
-use crate::bulk::PlannedWrite;
+use crate::bulk::{PlannedWrite, changed_since};
 use crate::clock::{Clock, LastScan, Told};
 use crate::failure::{Cause, failed, undoing};
 use crate::hints::Hints;
 use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
 use crate::query::Session;
+use crate::request::Request;
 use crate::settle;
 use crate::statements as sql;
 use crate::transaction::{BLOCK, Ended, PostgresTransaction};
@@ -40,54 +41,10 @@ const TRIES: u32 = 5;
 const PURGE: i64 = 500;
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
-/// How long before the end of its turn a command whose task others hold is tried for the last time.
-const LAST_TRY: Duration = Duration::from_millis(200);
 /// The longest pause before such a command is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(64);
 /// How often the tally is tidied up.
 const MERGE_PAUSE: Duration = Duration::from_secs(600);
-
-/// A command and where its answer goes.
-pub(crate) struct Request {
-    command: Command,
-    /// For a bulk update: what was decided beside the writer.
-    plan: Option<PlannedWrite>,
-    handed: Handed,
-    /// How often it was put back because others held its task.
-    tries: u32,
-    due: Instant,
-    until: Instant,
-}
-
-impl Request {
-    /// A command that comes now.
-    pub(crate) fn new(command: Command, handed: Handed) -> Self {
-        let now = Instant::now();
-        Self { command, plan: None, handed, tries: 0, due: now, until: now + (TURN_LIMIT - LAST_TRY) }
-    }
-
-    /// The same with a plan.
-    pub(crate) fn with_plan(self, plan: PlannedWrite) -> Self {
-        Self { plan: Some(plan), ..self }
-    }
-
-    /// Whether it can be long: it looks at or changes everything in a queue.
-    pub(crate) fn is_long(&self) -> bool {
-        matches!(self.command, Command::UpdateTasks(_) | Command::DeleteQueue { .. })
-    }
-
-    fn is_bulk_update(&self) -> bool {
-        matches!(self.command, Command::UpdateTasks(_))
-    }
-
-    fn is_outdated(&self) -> bool {
-        self.plan.as_ref().is_some_and(|write| planned(&write.plan).is_outdated)
-    }
-
-    fn release(self, answer: Outcome) {
-        self.handed.answer(answer);
-    }
-}
 
 /// Where writers take their commands from.
 pub(crate) type Requests = Arc<Mutex<Receiver<Request>>>;
@@ -500,7 +457,7 @@ fn execute_one(
     let mut planned = planned(plan);
     // A queue that is not there any more is refused like every other.
     let replaced = tx.find_queue(&bulk.queue)?.is_some_and(|queue| queue != planned.plan.queue());
-    let since = if replaced { None } else { tx.changed_since(&planned)? };
+    let since = if replaced { None } else { changed_since(tx, &planned)? };
     match since {
         Some(since) => bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable),
         None => {

@@ -1,7 +1,7 @@
 //! Every order in which a caller and a writer can meet, with paused time.
 
-use tokio::task::JoinHandle;
-use tokio::time::{advance, sleep};
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::advance;
 
 use super::*;
 
@@ -10,6 +10,13 @@ fn waiting(awaited: Awaited) -> JoinHandle<(Outcome, Duration)> {
         let start = Instant::now();
         (awaited.outcome().await, start.elapsed())
     })
+}
+
+/// Lets time pass for callers that have begun to wait.
+async fn pass(time: Duration) {
+    yield_now().await;
+    advance(time).await;
+    yield_now().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -23,9 +30,9 @@ async fn a_command_that_never_gets_its_turn_is_busy_after_five_seconds_and_can_n
 async fn the_answer_to_a_command_that_has_begun_is_waited_for() {
     let (handed, awaited) = hand_over();
     let caller = waiting(awaited);
-    sleep(Duration::from_millis(4_999)).await;
+    pass(Duration::from_millis(4_999)).await;
     assert!(handed.begin());
-    sleep(Duration::from_secs(20)).await;
+    pass(Duration::from_secs(20)).await;
     assert!(handed.begin(), "a writer that tries again goes on");
     handed.answer(Ok(Answer::Done));
     assert_eq!(caller.await.unwrap(), (Ok(Answer::Done), Duration::from_millis(24_999)));
@@ -43,7 +50,7 @@ async fn an_answer_that_does_not_come_within_the_limit_leaves_the_outcome_unknow
 async fn a_caller_that_goes_away_before_the_beginning_takes_nothing() {
     let (handed, awaited) = hand_over();
     let caller = waiting(awaited);
-    sleep(Duration::from_secs(1)).await;
+    pass(Duration::from_secs(1)).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     assert!(!handed.begin());
@@ -53,7 +60,7 @@ async fn a_caller_that_goes_away_before_the_beginning_takes_nothing() {
 async fn what_has_begun_is_done_although_its_caller_goes_away() {
     let (handed, awaited) = hand_over();
     let caller = waiting(awaited);
-    sleep(Duration::from_secs(1)).await;
+    pass(Duration::from_secs(1)).await;
     assert!(handed.begin());
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
@@ -76,7 +83,7 @@ async fn a_command_that_waits_again_when_its_turn_was_over_is_busy_at_the_limit(
     let (handed, awaited) = hand_over();
     let caller = waiting(awaited);
     assert!(handed.begin());
-    sleep(Duration::from_secs(6)).await;
+    pass(Duration::from_secs(6)).await;
     handed.wait_again();
     assert_eq!(caller.await.unwrap(), (Err(StoreError::Busy), ANSWER_LIMIT));
     assert!(!handed.begin());
@@ -114,7 +121,7 @@ async fn a_command_is_either_begun_or_taken_back_and_never_both() {
 async fn an_answer_that_comes_at_once_is_given_at_once() {
     let (handed, awaited) = hand_over();
     let caller = waiting(awaited);
-    advance(Duration::from_millis(1)).await;
+    pass(Duration::from_millis(1)).await;
     assert!(handed.begin());
     handed.answer(Err(StoreError::Unavailable));
     assert_eq!(caller.await.unwrap().0, Err(StoreError::Unavailable));

@@ -21,10 +21,11 @@ const PLANS: usize = 2;
 /// Tasks that the write itself decides again. When more have changed since the snapshot, the plan is first brought up to
 /// date beside the writer.
 pub const REDECIDED: usize = 64;
-/// When a bulk update must have saved everything. The rest of the 30 seconds of a request is for its commit.
-const TIME_LIMIT: Duration = Duration::from_secs(24);
+/// When a bulk update must have saved everything. The rest of the 30 seconds of a request is for its commit, or for undoing
+/// it: SQLite's writer reads its memory of a million tasks anew then.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// From then on until the answer is given up.
-const COMMIT_LIMIT: Duration = Duration::from_secs(5);
+const COMMIT_LIMIT: Duration = Duration::from_secs(9);
 
 /// How long a bulk update may go on: until its time is over or its caller has gone.
 #[derive(Clone, Debug)]
