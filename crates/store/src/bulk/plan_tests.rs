@@ -48,7 +48,8 @@ fn a_plan_counts_what_matches_and_what_changes() {
 #[test]
 fn what_is_decided_again_counts_instead_of_what_was_decided_before() {
     let bulk = bulk();
-    let cases: [(&str, i64, Option<Task>, u64, &[i64]); 8] = [
+    type Case = (&'static str, i64, Option<Task>, u64, &'static [i64]);
+    let cases: [Case; 8] = [
         ("a changing one is gone", 1, None, 3, &[3]),
         ("a changing one runs", 1, Some(task(1, Status::Running, 1)), 3, &[3]),
         ("a changing one does not match any more", 3, Some(task(3, Status::Pending, 10)), 3, &[1]),
