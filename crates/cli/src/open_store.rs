@@ -53,9 +53,13 @@ pub(crate) async fn open(
     match database {
         Database::Sqlite(_) if schema.is_some() => Err(no_schemas("--database-schema")),
         Database::Sqlite(path) => {
-            let pending_bytes = MemoryPlan::of_this_process().pending_bytes;
-            let options =
-                taskqueue_store_sqlite::Options { outage_credit_seconds, pending_bytes, ..Default::default() };
+            let MemoryPlan { pending_bytes, long_reads, .. } = MemoryPlan::of_this_process();
+            let options = taskqueue_store_sqlite::Options {
+                outage_credit_seconds,
+                pending_bytes,
+                long_reads,
+                ..Default::default()
+            };
             let store = SqliteStore::open(path, Arc::new(SystemClock::new()), &options);
             store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()))
         }

@@ -19,6 +19,12 @@ const REQUESTS_MAX_BYTES: u64 = 256 * MIB;
 /// Room for 10 of the largest bodies while they are parsed.
 const PARSING_MAX_BYTES: u64 = 512 * MIB;
 
+/// What a read that looks at many tasks costs a storage that reads for itself: a connection with its page cache, a thread,
+/// and a large task while it is looked at.
+const LONG_READ_BYTES: u64 = 3 * MIB;
+/// More such reads at a time would only wait for each other.
+const LONG_READS_MAX: u64 = 64;
+
 /// With this much memory all of the others have as much as they use, and half of the rest may be pending tasks.
 const SATURATED_BYTES: u64 = 3 * 1024 * MIB;
 
@@ -35,6 +41,8 @@ pub struct MemoryPlan {
     pub connections: usize,
     /// The pending order of a storage that keeps it in memory.
     pub pending_bytes: usize,
+    /// Reads at a time that look at many tasks.
+    pub long_reads: usize,
 }
 
 impl MemoryPlan {
@@ -43,8 +51,8 @@ impl MemoryPlan {
         Self::within(limit_bytes())
     }
 
-    /// Within a limit: a fifth each for answers, connections and parsing, a tenth each for requests and for the pending
-    /// order. What is left is for the program and the caches of the storage. Below 256 MiB it is divided as if there were
+    /// Within a limit: a fifth each for answers, connections and parsing, a tenth for requests, a twentieth each for the
+    /// pending order and for long reads. What is left is for the program and the caches of the storage. Below 256 MiB it is divided as if there were
     /// 256 MiB.
     pub fn within(limit_bytes: u64) -> Self {
         let fifth = limit_bytes.max(256 * MIB) / 5;
@@ -54,7 +62,8 @@ impl MemoryPlan {
             requests_bytes: bytes(fifth / 2, REQUESTS_MAX_BYTES),
             parsing_bytes: bytes(fifth, PARSING_MAX_BYTES),
             connections: bytes(fifth / CONNECTION_BYTES, u64::MAX),
-            pending_bytes: bytes((fifth / 2).max(limit_bytes.saturating_sub(SATURATED_BYTES) / 2), u64::MAX),
+            pending_bytes: bytes((fifth / 4).max(limit_bytes.saturating_sub(SATURATED_BYTES) / 2), u64::MAX),
+            long_reads: bytes(fifth / 4 / LONG_READ_BYTES, LONG_READS_MAX),
         }
     }
 }
@@ -124,9 +133,9 @@ mod tests {
         let plan = MemoryPlan::within(limit);
         let connections = plan.connections as u64 * CONNECTION_BYTES;
         let bytes = plan.answers_bytes + plan.requests_bytes + plan.parsing_bytes + plan.pending_bytes;
-        let sum = bytes as u64 + connections;
+        let sum = bytes as u64 + connections + plan.long_reads as u64 * LONG_READ_BYTES;
         assert!(base + sum <= limit, "{plan:?}");
-        assert!(plan.connections > 1_500, "{plan:?}");
+        assert!(plan.connections > 1_500 && plan.long_reads == 4, "{plan:?}");
         assert_eq!(MemoryPlan::within(64 * MIB), plan);
     }
 
@@ -137,6 +146,7 @@ mod tests {
         assert_eq!(plan(u64::MAX).answers_bytes as u64, ANSWERS_MAX_BYTES);
         assert_eq!(plan(u64::MAX).requests_bytes as u64, REQUESTS_MAX_BYTES);
         assert_eq!(plan(u64::MAX).parsing_bytes as u64, PARSING_MAX_BYTES);
+        assert_eq!([1, 4, 64].map(|gib| plan(gib * 1024 * MIB).long_reads), [17, 64, 64]);
     }
 
     #[test]

@@ -133,10 +133,7 @@ pub(crate) async fn visit_matching(
 
 /// The tasks of a plan's queue that were created, changed or deleted since its snapshot, except deleted ones that were to
 /// change; nothing if there are too many. The queue must be held for this transaction alone.
-pub(crate) fn changed_since(
-    tx: &mut PostgresTransaction<'_>,
-    planned: &Planned<Seen>,
-) -> Loaded<Option<Vec<TaskKey>>> {
+pub(crate) fn changed_since(tx: &mut PostgresTransaction<'_>, planned: &Planned<Seen>) -> Loaded<Option<Vec<TaskKey>>> {
     let session = tx.session;
     let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
     let asked = async {

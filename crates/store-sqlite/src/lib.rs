@@ -71,14 +71,21 @@ pub struct Options {
     pub outage_credit_seconds: i64,
     /// What pending tasks may take in memory. A queue that takes three quarters of it is refused more, as busy.
     pub pending_bytes: usize,
+    /// Reads at a time that may take long, each with a thread and a connection. One costs about 1 MiB (its page cache of
+    /// 512 KiB, the schema, statements, the used part of a stack), and while it looks at a large task up to 2 MiB more.
+    pub long_reads: usize,
     /// What bulk updates pass between their two steps, for tests.
     pub bulk_gate: Gate,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let (outage_credit_seconds, pending_bytes) = (OUTAGE_CREDIT_SECONDS, usize::MAX);
-        Self { outage_credit_seconds, pending_bytes, bulk_gate: Gate::default() }
+        Self {
+            outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
+            pending_bytes: usize::MAX,
+            long_reads: 64,
+            bulk_gate: Gate::default(),
+        }
     }
 }
 
@@ -109,7 +116,7 @@ impl SqliteStore {
         ownership.watch_log()?;
         ownership.warn();
         let ownership = Arc::new(ownership);
-        let readers = Readers::start(&ownership).map_err(failed)?;
+        let readers = Readers::start(&ownership, options.long_reads).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
         let failed = Arc::new(AtomicBool::new(false));

@@ -30,9 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a page may take: a cold disk may need a while for 16 MiB. No request takes more than 30 seconds in all.
 const PAGE_PATIENCE: Duration = Duration::from_secs(25);
 
-/// Reads at most that may take long, each with a thread and a connection. One costs about 1 MiB (its page cache of
-/// 512 KiB, the schema, statements, the used part of a stack), and while it looks at a large task up to 2 MiB more.
-const LONG_READS: usize = 64;
 /// How many of their threads stay when there is nothing to do.
 const LONG_KEPT: usize = 2;
 
@@ -64,7 +61,7 @@ struct Lanes {
 
 impl Readers {
     /// Starts the threads of the bounded reads.
-    pub(crate) fn start(ownership: &Arc<Ownership>) -> rusqlite::Result<Self> {
+    pub(crate) fn start(ownership: &Arc<Ownership>, long_reads: usize) -> rusqlite::Result<Self> {
         let (short, short_work) = channel(WAITING);
         let (page, page_work) = channel(WAITING);
         let mut handles = Vec::new();
@@ -79,7 +76,7 @@ impl Readers {
             }
         }
         let ownership = Arc::clone(ownership);
-        let long = LongReads::new(LONG_READS, LONG_KEPT, move || LongReader::new(Arc::clone(&ownership)), |_| ());
+        let long = LongReads::new(long_reads, LONG_KEPT, move || LongReader::new(Arc::clone(&ownership)), |_| ());
         Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long })
     }
 
