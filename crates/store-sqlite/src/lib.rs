@@ -35,6 +35,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
+// SQLite is built to call it (.cargo/config.toml).
+use mimalloc as _;
 use rusqlite::Connection;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
