@@ -15,6 +15,7 @@ mod pending;
 mod query;
 mod readers;
 mod reads;
+mod request;
 mod rescue;
 mod rows;
 mod snapshot;

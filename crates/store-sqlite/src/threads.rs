@@ -11,7 +11,8 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::bulk::PlannedWrite;
 use crate::readers::Readers;
-use crate::writer::{Request, Writer};
+use crate::request::Request;
+use crate::writer::Writer;
 
 /// Commands waiting for the writer; more are refused as busy. At some 30,000 commands a second this is a wait of a tenth
 /// of a second.

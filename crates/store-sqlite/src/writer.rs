@@ -18,7 +18,7 @@ use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::execute::{credit_after_outage, execute};
-use taskqueue_store::handover::{Handed, Outcome};
+use taskqueue_store::handover::Outcome;
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::working::Working;
 use tokio::sync::mpsc::Receiver;
@@ -30,6 +30,7 @@ use crate::bulk::{PlannedWrite, Watches};
 use crate::checkpoint::Checkpointer;
 use crate::failure::{Doing, failed, failed_commit};
 use crate::ownership::{Lost, Ownership};
+use crate::request::Request;
 use crate::transaction::SqliteTransaction;
 use crate::wall::Wall;
 use crate::{open, rescue};
@@ -46,14 +47,6 @@ const PURGE: u32 = 100;
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Pause between two attempts to open a failed database again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
-
-/// A command and where its answer goes.
-pub(crate) struct Request {
-    pub(crate) command: Command,
-    /// For a bulk update: what was decided beside the writer.
-    pub(crate) plan: Option<PlannedWrite>,
-    pub(crate) handed: Handed,
-}
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -197,11 +190,11 @@ impl Writer {
     fn serve(&mut self, batch: Vec<Request>) {
         let alone = self.alone.pop_front();
         if !self.ready() {
-            return batch.into_iter().chain(alone).for_each(|request| release(request, Err(StoreError::Unavailable)));
+            return batch.into_iter().chain(alone).for_each(|request| request.release(Err(StoreError::Unavailable)));
         }
         self.serve_ordinary(batch);
         match alone {
-            Some(request) if self.is_outdated(&request) => release(request, Err(StoreError::Busy)),
+            Some(request) if self.is_outdated(&request) => request.release(Err(StoreError::Busy)),
             Some(request) => {
                 let with_room = self.with_room(vec![request]);
                 self.serve_together(with_room);
@@ -229,7 +222,7 @@ impl Writer {
     fn serve_ordinary(&mut self, batch: Vec<Request>) {
         // Those who found no board on the wall, because the last batch was still under way.
         if self.wall.all_find_nothing(&self.board, batch.iter().map(|request| &request.command)) {
-            return batch.into_iter().for_each(|request| release(request, Ok(Answer::Claimed(None))));
+            return batch.into_iter().for_each(|request| request.release(Ok(Answer::Claimed(None))));
         }
         let mut batch = self.with_room(batch);
         batch.sort_by_key(|request| turn(&request.command));
@@ -241,7 +234,7 @@ impl Writer {
         let refused: Vec<Request> = batch.extract_if(.., |request| self.has_no_room_for(&request.command)).collect();
         if !refused.is_empty() {
             self.tell_full();
-            refused.into_iter().for_each(|request| release(request, Err(StoreError::Busy)));
+            refused.into_iter().for_each(|request| request.release(Err(StoreError::Busy)));
         }
         batch
     }
@@ -267,10 +260,10 @@ impl Writer {
             match self.transact(&mut batch) {
                 Ok(answers) => {
                     let done = batch.drain(..answers.len());
-                    done.zip(answers).for_each(|(request, answer)| release(request, answer));
+                    done.zip(answers).for_each(|(request, answer)| request.release(answer));
                 }
                 Err(StoreError::Unavailable) if batch.len() > 1 => return self.serve_one_by_one(batch),
-                Err(error) => return batch.into_iter().for_each(|request| release(request, Err(error.clone()))),
+                Err(error) => return batch.into_iter().for_each(|request| request.release(Err(error.clone()))),
             }
         }
     }
@@ -286,7 +279,7 @@ impl Writer {
             };
             failures += u32::from(answers.is_err());
             let answer = answers.and_then(|mut answers| answers.pop().unwrap_or(Err(StoreError::Unavailable)));
-            alone.into_iter().for_each(|request| release(request, answer.clone()));
+            alone.into_iter().for_each(|request| request.release(answer.clone()));
         }
     }
 
@@ -512,10 +505,6 @@ fn execute_one(
 /// Runs a statement that stays prepared.
 fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(drop)
-}
-
-fn release(request: Request, answer: Outcome) {
-    request.handed.answer(answer);
 }
 
 /// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it was taken
