@@ -1,0 +1,32 @@
+//! Where a page of observations ends: a next page is promised exactly when there is something for it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use taskqueue_core::ids::{QueueName, Route, WorkerId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::page::{observation_position, page_of_observations};
+use taskqueue_store::transaction::QueueKey;
+
+fn observation(n: usize) -> Observation {
+    let route = Route::parse("default").unwrap();
+    let at = Timestamp::from_micros(0);
+    Observation {
+        id: WorkerId::parse(&format!("w_{n:012}")).unwrap(),
+        queue: QueueName::parse("q").unwrap(),
+        report: Report { route, status: WorkerStatus::Idle, task_id: None, metadata: JsonObject::empty() },
+        last_seen_at: at,
+        expires_at: at,
+    }
+}
+
+#[test]
+fn a_page_that_is_exactly_full_is_the_last_one() {
+    let queue = QueueKey(7);
+    for (there, shown, next) in [(0, 0, None), (2, 2, None), (3, 3, None), (4, 3, Some(2)), (9, 3, Some(2))] {
+        let page = page_of_observations((0..there).map(observation), 3, queue);
+        assert_eq!(page.items.len(), shown, "{there}");
+        let behind = page.next.map(|position| observation_position(&position, queue).unwrap());
+        assert_eq!(behind, next.map(|n| observation(n).id), "{there}");
+    }
+}
