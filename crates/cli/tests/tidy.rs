@@ -74,6 +74,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("rescue.rs", "an SQLite file and its log can be removed"),
     ("time_back.rs", "PostgreSQL says it in one statement"),
     ("wall.rs", "SQLite's board is seen by all threads of its server"),
+    ("writer/room.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("address.rs", "a server is found and logged in to by a URL"),
     ("clock.rs", "the time is the database's"),
     ("changes.rs", "PostgreSQL is written to in sets"),

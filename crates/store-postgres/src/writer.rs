@@ -2,6 +2,8 @@
 //! runs them in one transaction, commits once, then releases every answer. There are a few of them in each server, and
 //! any number of servers; what keeps them apart is in docs/decisions/0009.
 
+mod recovery;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,9 +30,7 @@ use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
 use crate::query::Session;
 use crate::request::Request;
-use crate::settle;
-use crate::statements as sql;
-use crate::transaction::{BLOCK, Ended, PostgresTransaction};
+use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::vacuum::Dead;
 
 /// Commands in one transaction at most.
@@ -39,8 +39,6 @@ const BATCH: usize = 256;
 const TRIES: u32 = 5;
 /// Tasks of a deleted queue that are removed in one transaction: a few milliseconds.
 const PURGE: i64 = 500;
-/// Pause between two attempts to connect.
-const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause before such a command is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(64);
 /// How often the tally is tidied up.
@@ -270,31 +268,6 @@ impl Writer {
         done
     }
 
-    /// Leaves a transaction that was undone. Where it is not certain that the connection is fit for another one, it is
-    /// given up.
-    fn leave(&mut self, undone: &Undone) {
-        let keep = matches!(undone, Undone::Again(Cause::Overtaken | Cause::Busy));
-        let left = |session: &Session| self.runtime.block_on(session.say("ROLLBACK")).is_ok();
-        if !(keep && self.session.as_ref().is_some_and(left)) {
-            self.session = None;
-        }
-    }
-
-    /// The queue that a long command had announced to need alone is for everybody again, if there is a connection to say so.
-    fn free_queue(&mut self, batch: &[Request]) {
-        let [Request { command, .. }] = batch else { return };
-        let queue = match command {
-            Command::UpdateTasks(bulk) => &bulk.queue,
-            Command::DeleteQueue { queue, .. } => queue,
-            _ => return,
-        };
-        let Some(session) = &self.session else { return };
-        if let Err(error) = self.runtime.block_on(prefetch::free(session, queue.as_str())) {
-            failed("freeing a queue", &error);
-            self.session = None;
-        }
-    }
-
     fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
         self.connect()?;
         let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
@@ -387,44 +360,6 @@ impl Writer {
         let credited = credited.map_err(|_| Undone::Again(tx.failure.unwrap_or(Cause::Failed)))?;
         tracing::info!(runs = credited, "nobody was heard for a while; leases were lengthened");
         self.end(tx.commit())
-    }
-
-    /// What became of a transaction; when the connection was lost inside `COMMIT`, by asking on another one.
-    fn end(&self, ended: Ended) -> Result<(), Undone> {
-        match ended {
-            Ended::Committed => Ok(()),
-            Ended::Undone(cause) => Err(Undone::Again(cause)),
-            Ended::Unknown(name) => match self.runtime.block_on(settle::settle(&self.connector, name)) {
-                Some(true) => Ok(()),
-                Some(false) => Err(Undone::Again(Cause::Lost)),
-                None => Err(Undone::Unknown),
-            },
-        }
-    }
-
-    /// Makes sure that there is a connection. A database that was not to be reached is left alone for a moment.
-    fn connect(&mut self) -> Result<(), Undone> {
-        if self.session.as_ref().is_some_and(|session| !session.is_closed()) {
-            return Ok(());
-        }
-        self.session = None;
-        if let Some((at, error)) = &self.connect_failed_at
-            && at.elapsed() < CONNECT_PAUSE
-        {
-            return Err(Undone::Unconnected(error.clone()));
-        }
-        match self.runtime.block_on(self.connector.session(sql::WRITER)) {
-            Ok(session) => {
-                self.settles = self.runtime.block_on(session.can_name_transactions());
-                (self.session, self.connect_failed_at) = (Some(session), None);
-                Ok(())
-            }
-            Err(error) => {
-                let error = error.failed("connecting to write");
-                self.connect_failed_at = Some((Instant::now(), error.clone()));
-                Err(Undone::Unconnected(error))
-            }
-        }
     }
 
     /// Removes some tasks of a deleted queue, and the lines of the tally that count nothing.

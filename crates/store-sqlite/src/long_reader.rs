@@ -1,7 +1,7 @@
 //! A reader of reads that may look at every task: a thread with a connection. The read pauses between rows (`snapshot.rs`),
 //! and inside a statement that finds none SQLite's progress handler lets it pause.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rusqlite::Connection;
 use taskqueue_store::StoreError;
@@ -17,16 +17,15 @@ const PAUSE_STEPS: i32 = 20_000;
 
 /// What a thread of the long reads owns.
 pub(crate) struct LongReader {
+    ownership: Weak<Ownership>,
     /// Opened by the first read.
     connection: Option<Connection>,
-    /// The last one to go: every connection is closed before the file is given up.
-    ownership: Arc<Ownership>,
 }
 
 impl LongReader {
     /// Without a connection.
-    pub(crate) fn new(ownership: Arc<Ownership>) -> Self {
-        Self { connection: None, ownership }
+    pub(crate) fn new(ownership: Weak<Ownership>) -> Self {
+        Self { ownership, connection: None }
     }
 
     /// Does a read in a snapshot of its own.
@@ -37,9 +36,7 @@ impl LongReader {
     ) -> Result<T, ReadError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            // Not under a name that leads to another file by now: SQLite deletes the log beside an empty one.
-            none if self.ownership.still_holds() => none.insert(open::long_reader(self.ownership.path())?),
-            _ => return Err(StoreError::Unavailable.into()),
+            none => none.insert(open_own(&self.ownership)?),
         };
         let watched = Arc::clone(turn);
         connection.progress_handler(PAUSE_STEPS, Some(move || watched.pause().is_err()))?;
@@ -50,5 +47,13 @@ impl LongReader {
             Some(stopped) => Err(stopped.into()),
             None => answer,
         }
+    }
+}
+
+/// Opens the file, unless its name leads to another one by now: SQLite deletes the log beside an empty file.
+fn open_own(ownership: &Weak<Ownership>) -> Result<Connection, ReadError> {
+    match ownership.upgrade() {
+        Some(ownership) if ownership.still_holds() => Ok(open::long_reader(ownership.path())?),
+        _ => Err(StoreError::Unavailable.into()),
     }
 }

@@ -75,8 +75,9 @@ impl Readers {
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
-        let ownership = Arc::clone(ownership);
-        let long = LongReads::new(long_reads, LONG_KEPT, move || LongReader::new(Arc::clone(&ownership)), |_| ());
+        // The store gives the file up when its threads have closed their connections, not when they have ended.
+        let ownership = Arc::downgrade(ownership);
+        let long = LongReads::new(long_reads, LONG_KEPT, move || LongReader::new(ownership.clone()), |_| ());
         Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long })
     }
 

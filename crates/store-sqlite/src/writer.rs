@@ -2,15 +2,16 @@
 //! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
 //! is no timer: the next batch forms while the last one is being synced.
 
+mod recovery;
+mod room;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rusqlite::Connection;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::lifecycle::Action;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::{self, planned};
@@ -28,12 +29,11 @@ use crate::Options;
 use crate::board::Board;
 use crate::bulk::{PlannedWrite, Watches};
 use crate::checkpoint::Checkpointer;
-use crate::failure::{Doing, failed, failed_commit};
+use crate::failure::{Doing, failed_commit};
 use crate::ownership::{Lost, Ownership};
 use crate::request::Request;
 use crate::transaction::SqliteTransaction;
 use crate::wall::Wall;
-use crate::{open, rescue};
 
 /// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
 /// by so many already that its part of each command is below a microsecond.
@@ -43,10 +43,6 @@ const BATCH: usize = 256;
 const BATCH_ANSWER_BYTES: usize = 16 * 1_048_576;
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
-/// The log is not told again before this that a pending order is full.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
-/// Pause between two attempts to open a failed database again.
-const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -229,31 +225,6 @@ impl Writer {
         self.serve_together(batch);
     }
 
-    /// Those of a batch that there is room for in memory. The others are refused as busy.
-    fn with_room(&mut self, mut batch: Vec<Request>) -> Vec<Request> {
-        let refused: Vec<Request> = batch.extract_if(.., |request| self.has_no_room_for(&request.command)).collect();
-        if !refused.is_empty() {
-            self.tell_full();
-            refused.into_iter().for_each(|request| request.release(Err(StoreError::Busy)));
-        }
-        batch
-    }
-
-    /// Whether a command would make a pending order larger that takes as much memory as it may. What is there already
-    /// stays, however much it is.
-    fn has_no_room_for(&self, command: &Command) -> bool {
-        grown_queue(command).is_some_and(|queue| !self.board.may_grow(queue, self.pending_bytes))
-    }
-
-    fn tell_full(&mut self) {
-        if self.told_full_at.is_none_or(|at| at.elapsed() >= TELL_AGAIN) {
-            self.told_full_at = Some(Instant::now());
-            tracing::warn!(
-                "the pending tasks of a queue take all the memory they may; it takes no more until some are gone"
-            );
-        }
-    }
-
     /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
     fn serve_together(&mut self, mut batch: Vec<Request>) {
         while !batch.is_empty() {
@@ -363,98 +334,6 @@ impl Writer {
         }
         done.map(|(value, _)| value)
     }
-
-    /// After a transaction that was given up although the storage works: its time was over.
-    fn undo(&mut self) {
-        let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| Board::load(&self.connection));
-        match undone {
-            Ok(board) => {
-                self.board = board;
-                self.board.last_scan_at = self.scanned_at;
-            }
-            Err(error) => {
-                failed("undoing a transaction", &error);
-                self.recover();
-            }
-        }
-    }
-
-    /// After a failed transaction: what the file holds is the truth, so the board is read again. If that fails too, the
-    /// writer takes nothing until a reopen succeeds.
-    fn recover(&mut self) {
-        if !self.connection.is_autocommit() {
-            let _ = self.connection.execute_batch("ROLLBACK");
-        }
-        // What could not be committed may be there all the same.
-        self.watches.lose();
-        self.fail();
-        self.reopen();
-    }
-
-    fn fail(&mut self) {
-        self.failed_at = Some(Instant::now());
-        self.failed.store(true, Ordering::Relaxed);
-    }
-
-    /// Looks for the files of the database. If one is missing no more writes are taken, and what was committed is written
-    /// into the database file; true if all of it is there and will be found.
-    fn holds_files(&mut self) -> bool {
-        let Some(lost) = self.ownership.lost() else {
-            self.lost = None;
-            return true;
-        };
-        let try_again = self.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_PAUSE);
-        if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
-            self.fail();
-            let found = (lost, rescue::move_log(&self.connection));
-            if self.lost != Some(found) {
-                rescue::tell(&self.ownership, found);
-            }
-            self.lost = Some(found);
-        }
-        lost != Lost::Database && self.lost == Some((lost, true))
-    }
-
-    /// Whether writes can be taken: the paths lead to our files, and after a failure the file was opened again.
-    fn ready(&mut self) -> bool {
-        if !self.holds_files() || self.lost.is_some() {
-            return false;
-        }
-        if self.failed_at.is_some_and(|at| at.elapsed() >= REOPEN_PAUSE) {
-            self.fail();
-            self.reopen();
-        }
-        self.failed_at.is_none()
-    }
-
-    /// Opens the file anew, writes something, and reads everything that is kept in memory; only then are writes taken
-    /// again. A full disk, for example, lets itself be opened.
-    fn reopen(&mut self) {
-        if !self.ownership.still_holds() {
-            return;
-        }
-        let opened = open::writer(self.ownership.path()).and_then(|connection| {
-            open::prove_writable(&connection)?;
-            Board::load(&connection).map(|board| (connection, board.with_no_scan_after(self.clock.now())))
-        });
-        match opened {
-            // The new connection opened the log by its name; it must be the one that all others have.
-            Ok(_) if !self.ownership.still_holds() => {}
-            Ok((connection, board)) => {
-                self.connection = connection;
-                // The time of the last scan is kept in memory too, and there it may be the newer one.
-                self.scanned_at = self.scanned_at.max(board.last_scan_at);
-                self.board = board;
-                self.board.last_scan_at = self.scanned_at;
-                self.failed_at = None;
-                self.failed.store(false, Ordering::Relaxed);
-                tracing::info!("the database was opened again after a failure");
-                // What could not be committed may be there all the same, and nobody was told of it.
-                self.look_for_waiters();
-            }
-            Err(error) => drop(failed("opening the database again", &error)),
-        }
-    }
 }
 
 /// Runs commands one after the other, until their answers are large; a refusal is an answer, a failure of the storage ends
@@ -505,17 +384,6 @@ fn execute_one(
 /// Runs a statement that stays prepared.
 fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(drop)
-}
-
-/// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it was taken
-/// before.
-fn grown_queue(command: &Command) -> Option<&QueueName> {
-    match command {
-        Command::CreateTask { queue, .. } | Command::Act { queue, action: Action::Requeue, .. } => Some(queue),
-        Command::UpdateTask { queue, update, .. } => update.routes.as_ref().map(|_| queue),
-        Command::UpdateTasks(bulk) => bulk.update.routes.as_ref().map(|_| &bulk.queue),
-        _ => None,
-    }
 }
 
 /// In which order the commands of one batch run.

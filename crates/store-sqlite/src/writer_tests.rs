@@ -11,7 +11,7 @@ use taskqueue_store::waiting::Waiter;
 use tempfile::TempDir;
 
 use super::*;
-use crate::migrate;
+use crate::{migrate, open};
 
 /// A writer over a fresh file with the queue `q`.
 fn writer() -> (Writer, TempDir) {

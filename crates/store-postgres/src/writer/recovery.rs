@@ -1,0 +1,82 @@
+//! What a writer does when something went wrong: a transaction that was undone, a commit whose end is not known, a
+//! connection that is gone.
+
+use std::time::{Duration, Instant};
+
+use taskqueue_store::command::Command;
+
+use super::{Undone, Writer};
+use crate::failure::{Cause, failed};
+use crate::query::Session;
+use crate::request::Request;
+use crate::statements as sql;
+use crate::transaction::Ended;
+use crate::{prefetch, settle};
+
+/// Pause between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+
+impl Writer {
+    /// Leaves a transaction that was undone. Where it is not certain that the connection is fit for another one, it is
+    /// given up.
+    pub(super) fn leave(&mut self, undone: &Undone) {
+        let keep = matches!(undone, Undone::Again(Cause::Overtaken | Cause::Busy));
+        let left = |session: &Session| self.runtime.block_on(session.say("ROLLBACK")).is_ok();
+        if !(keep && self.session.as_ref().is_some_and(left)) {
+            self.session = None;
+        }
+    }
+
+    /// The queue that a long command had announced to need alone is for everybody again, if there is a connection to say so.
+    pub(super) fn free_queue(&mut self, batch: &[Request]) {
+        let [Request { command, .. }] = batch else { return };
+        let queue = match command {
+            Command::UpdateTasks(bulk) => &bulk.queue,
+            Command::DeleteQueue { queue, .. } => queue,
+            _ => return,
+        };
+        let Some(session) = &self.session else { return };
+        if let Err(error) = self.runtime.block_on(prefetch::free(session, queue.as_str())) {
+            failed("freeing a queue", &error);
+            self.session = None;
+        }
+    }
+
+    /// What became of a transaction; when the connection was lost inside `COMMIT`, by asking on another one.
+    pub(super) fn end(&self, ended: Ended) -> Result<(), Undone> {
+        match ended {
+            Ended::Committed => Ok(()),
+            Ended::Undone(cause) => Err(Undone::Again(cause)),
+            Ended::Unknown(name) => match self.runtime.block_on(settle::settle(&self.connector, name)) {
+                Some(true) => Ok(()),
+                Some(false) => Err(Undone::Again(Cause::Lost)),
+                None => Err(Undone::Unknown),
+            },
+        }
+    }
+
+    /// Makes sure that there is a connection. A database that was not to be reached is left alone for a moment.
+    pub(super) fn connect(&mut self) -> Result<(), Undone> {
+        if self.session.as_ref().is_some_and(|session| !session.is_closed()) {
+            return Ok(());
+        }
+        self.session = None;
+        if let Some((at, error)) = &self.connect_failed_at
+            && at.elapsed() < CONNECT_PAUSE
+        {
+            return Err(Undone::Unconnected(error.clone()));
+        }
+        match self.runtime.block_on(self.connector.session(sql::WRITER)) {
+            Ok(session) => {
+                self.settles = self.runtime.block_on(session.can_name_transactions());
+                (self.session, self.connect_failed_at) = (Some(session), None);
+                Ok(())
+            }
+            Err(error) => {
+                let error = error.failed("connecting to write");
+                self.connect_failed_at = Some((Instant::now(), error.clone()));
+                Err(Undone::Unconnected(error))
+            }
+        }
+    }
+}
