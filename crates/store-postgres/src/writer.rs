@@ -390,6 +390,8 @@ fn execute_one(
         return execute(tx, command, credit_seconds, claimable);
     };
     let mut planned = planned(plan);
+    // An earlier attempt may have found it so, and have been undone.
+    planned.is_outdated = false;
     // A queue that is not there any more is refused like every other.
     let replaced = tx.find_queue(&bulk.queue)?.is_some_and(|queue| queue != planned.plan.queue());
     let since = if replaced { None } else { changed_since(tx, &planned)? };

@@ -131,8 +131,8 @@ impl Board {
 
     /// Whether the pending order of a queue may grow when all of them may take `most_bytes` of memory: it must not take more
     /// than three times what is free. So one queue that is filled does not keep tasks out of the others.
-    pub(crate) fn may_grow(&self, queue: &QueueName, most_bytes: usize) -> bool {
-        let own = self.queue(queue).and_then(|key| self.pending.get(&key)).map_or(0, PendingOrder::bytes);
+    pub(crate) fn may_grow(&self, queue: QueueKey, most_bytes: usize) -> bool {
+        let own = self.pending.get(&queue).map_or(0, PendingOrder::bytes);
         let free = most_bytes.saturating_sub(self.pending_bytes);
         free > 0 && own / 3 <= free
     }

@@ -94,10 +94,11 @@ impl Ownership {
 
     /// Watches the files of the log too. A connection must have them open, so that they are SQLite's.
     pub(crate) fn watch_log(&mut self) -> Result<(), OpenError> {
-        for lost in [Lost::Log, Lost::LogIndex] {
+        // Before the lock: of several that are missing, what is to be done about the log counts most.
+        for (place, lost) in [(1, Lost::Log), (2, Lost::LogIndex)] {
             let path = beside(&self.path, lost);
             let found = std::fs::metadata(&path).map_err(|error| OpenError::unusable(&self.path, &error))?;
-            self.watched.push((lost, path, identity(&found)));
+            self.watched.insert(place, (lost, path, identity(&found)));
         }
         Ok(())
     }

@@ -14,6 +14,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Whether the time of a bulk update is over before it is written: beginning would only cost the others.
+    pub(crate) fn is_late(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.limit.is_over())
+    }
+
     /// Answers it.
     pub(crate) fn release(self, answer: Outcome) {
         self.handed.answer(answer);

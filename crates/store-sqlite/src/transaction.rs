@@ -35,6 +35,8 @@ pub(crate) struct SqliteTransaction<'a> {
     /// Changes of the tally, written once at the end: a batch touches few lines many times.
     tally: HashMap<(QueueKey, Routes, Status), i64>,
     now: Timestamp,
+    /// What the pending order may take in memory. Whoever changes one task is asked before; a bulk update at each task.
+    pub(crate) pending_bytes: usize,
     /// The tasks that were created, changed or deleted.
     pub(crate) touched: Touched,
 }
@@ -42,7 +44,8 @@ pub(crate) struct SqliteTransaction<'a> {
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`; `BEGIN` has been said.
     pub(crate) fn new(connection: &'a Connection, board: &'a mut Board, now: Timestamp) -> Self {
-        Self { connection, board, tally: HashMap::new(), now, touched: Touched::default() }
+        let (tally, touched) = (HashMap::new(), Touched::default());
+        Self { connection, board, tally, now, pending_bytes: usize::MAX, touched }
     }
 
     /// Writes what was put off. Must come before `COMMIT`.
@@ -364,6 +367,9 @@ impl Transaction for SqliteTransaction<'_> {
         update: &Update,
         effect: Effect,
     ) -> Loaded<()> {
+        if update.routes.is_some() && !self.board.may_grow(queue, self.pending_bytes) {
+            return Err(StoreError::Busy);
+        }
         let values = params![
             key.0,
             after.priority,

@@ -190,7 +190,7 @@ impl Writer {
         }
         self.serve_ordinary(batch);
         match alone {
-            Some(request) if self.is_outdated(&request) => request.release(Err(StoreError::Busy)),
+            Some(request) if request.is_late() || self.is_outdated(&request) => request.release(Err(StoreError::Busy)),
             Some(request) => {
                 let with_room = self.with_room(vec![request]);
                 self.serve_together(with_room);
@@ -311,6 +311,7 @@ impl Writer {
             self.board.count_as_outage();
         }
         let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, now);
+        tx.pending_bytes = self.pending_bytes;
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
             tx.finish()?;

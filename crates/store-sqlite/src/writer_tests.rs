@@ -180,6 +180,23 @@ fn a_queue_that_fills_the_memory_of_pending_tasks_is_refused_more_and_the_others
     assert!(serve(&mut writer, vec![create("q", taken, Definition::default())])[0].is_ok());
 }
 
+#[test]
+fn a_bulk_update_of_routes_that_would_fill_the_memory_is_undone() {
+    let (mut writer, _folder) = writer_with(&Options { pending_bytes: 50_000, ..Options::default() });
+    for n in 0..100 {
+        assert!(serve(&mut writer, vec![create("q", n, Definition::default())])[0].is_ok());
+    }
+    let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
+    let wide = to_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(serve(&mut writer, vec![update_all("q", "priority == 0", wide)]), [Err(StoreError::Busy)]);
+    assert_eq!(
+        serve(&mut writer, vec![claim("q", "r0", 1)]),
+        [Ok(Answer::Claimed(None))],
+        "nothing has the new routes"
+    );
+    assert!(matches!(serve(&mut writer, vec![claim("q", "default", 2)])[..], [Ok(Answer::Claimed(Some(_)))]));
+}
+
 /// A transaction keeps 1,024 hints; with more of them everything is looked at.
 #[test]
 fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {

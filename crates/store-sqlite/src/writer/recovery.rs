@@ -16,6 +16,8 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 impl Writer {
     /// After a transaction that was given up although the storage works: its time was over.
     pub(super) fn undo(&mut self) {
+        // Two boards at once could be more than there is memory for.
+        self.board = Board::default();
         let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| Board::load(&self.connection));
         match undone {
             Ok(board) => {
@@ -83,6 +85,7 @@ impl Writer {
         if !self.ownership.still_holds() {
             return;
         }
+        self.board = Board::default();
         let opened = open::writer(self.ownership.path()).and_then(|connection| {
             open::prove_writable(&connection)?;
             Board::load(&connection).map(|board| (connection, board.with_no_scan_after(self.clock.now())))

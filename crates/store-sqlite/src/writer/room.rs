@@ -27,7 +27,9 @@ impl Writer {
     /// Whether a command would make a pending order larger that takes as much memory as it may. What is there already
     /// stays, however much it is.
     fn has_no_room_for(&self, command: &Command) -> bool {
-        grown_queue(command).is_some_and(|queue| !self.board.may_grow(queue, self.pending_bytes))
+        grown_queue(command)
+            .and_then(|queue| self.board.queue(queue))
+            .is_some_and(|queue| !self.board.may_grow(queue, self.pending_bytes))
     }
 
     fn tell_full(&mut self) {

@@ -144,10 +144,12 @@ impl Bulk {
         let turn = turn.await.map_err(|_| StoreError::Busy)?.map_err(|_| StoreError::Unavailable)?;
         let planned_first = store.plan(bulk, &limit).await?;
         let plan = Arc::new(Mutex::new(Planned { _turn: Some(turn), ..planned_first }));
+        // Only of a plan that was made in one snapshot: one that was brought up to date is true of no single moment before
+        // the write has decided the rest.
+        if let Some(matched) = changes_nothing(&plan) {
+            return Ok(Answer::Updated { matched, updated: 0 });
+        }
         loop {
-            if let Some(matched) = changes_nothing(&plan) {
-                return Ok(Answer::Updated { matched, updated: 0 });
-            }
             self.gate.pass().await;
             match store.write_plan(bulk, &plan, &limit).await {
                 Err(StoreError::Busy) if std::mem::take(&mut planned(&plan).is_outdated) && !limit.is_over() => {}
