@@ -27,6 +27,9 @@ const PARSED_FACTOR: usize = 48;
 
 /// How long to wait for a share: as long as for a lock of the storage (decisions.md section 4).
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for more of it. Those who wait hold what they have, perhaps all of it together, and then only a refusal
+/// makes room.
+const GROW_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Permits are KiB, because a semaphore hands out at most 2^32 at a time.
 const PERMIT_BYTES: usize = 1024;
@@ -38,8 +41,10 @@ const SCARCITY_MAX: u32 = 7;
 pub struct Budgets {
     /// Of answers, from before they are made until their last byte is sent.
     pub(crate) answers: Budget,
-    /// Of requests, from when they prove to be large until they are answered.
-    pub(crate) requests: Budget,
+    /// Of bodies, from when they prove to be large until they are answered.
+    pub(crate) bodies: Budget,
+    /// Of large heads. They come before the token is known, and must not take the room of bodies.
+    pub(crate) heads: Budget,
     /// Of bodies while they are parsed.
     parsing: Budget,
     /// What the last list of queues took: nothing else tells how long the next one will be.
@@ -51,7 +56,8 @@ impl Budgets {
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),
-            requests: Budget::new(plan.requests_bytes),
+            bodies: Budget::new(plan.requests_bytes / 4 * 3),
+            heads: Budget::new(plan.requests_bytes / 4),
             parsing: Budget::new(plan.parsing_bytes),
             queues_bytes: AtomicUsize::new(0),
         }
@@ -102,20 +108,26 @@ impl Default for Budgets {
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
     all: u32,
+    /// What is held by answers that are being sent, in permits.
+    sending: Arc<AtomicUsize>,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: usize) -> Self {
         let all = permits_for(bytes);
-        Self { permits: Arc::new(Semaphore::new(all as usize)), all }
+        Self { permits: Arc::new(Semaphore::new(all as usize)), all, sending: Arc::default() }
     }
 
     /// A share of so many bytes, as soon as there is one; 503 when that takes too long.
     pub(crate) async fn take(&self, bytes: usize) -> Result<Share, ApiError> {
+        self.take_within(bytes, PATIENCE).await
+    }
+
+    async fn take_within(&self, bytes: usize, patience: Duration) -> Result<Share, ApiError> {
         // More than everything would never come.
         let permits = permits_for(bytes).min(self.all);
-        match timeout(PATIENCE, Arc::clone(&self.permits).acquire_many_owned(permits)).await {
-            Ok(Ok(permit)) => Ok(Share(permit)),
+        match timeout(patience, Arc::clone(&self.permits).acquire_many_owned(permits)).await {
+            Ok(Ok(permit)) => Ok(self.share(permit)),
             // The semaphore is never closed, so this is about time.
             Ok(Err(_)) | Err(_) => Err(ApiError::busy()),
         }
@@ -123,14 +135,18 @@ impl Budget {
 
     /// A share of so many bytes if it is free now.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Share> {
-        Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(Share)
+        Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(|permit| self.share(permit))
+    }
+
+    fn share(&self, permit: OwnedSemaphorePermit) -> Share {
+        Share { permit, sending: Arc::clone(&self.sending) }
     }
 
     /// Makes a share as large as this, if it is smaller.
     pub(crate) async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
         let missing = bytes.min(self.all as usize * PERMIT_BYTES).saturating_sub(share.bytes());
         if missing > 0 {
-            share.merge(Some(self.take(missing).await?));
+            share.merge(Some(self.take_within(missing, GROW_PATIENCE).await?));
         }
         Ok(())
     }
@@ -145,6 +161,13 @@ impl Budget {
     pub(crate) fn scarcity(&self) -> u32 {
         scarcity(self.permits.available_permits(), self.all as usize)
     }
+
+    /// The same for those who take answers: what is only reserved, for the milliseconds in which an answer is made, is not
+    /// their fault.
+    pub(crate) fn sending_scarcity(&self) -> u32 {
+        let all = self.all as usize;
+        scarcity(all.saturating_sub(self.sending.load(Ordering::Relaxed)), all)
+    }
 }
 
 fn permits_for(bytes: usize) -> u32 {
@@ -158,17 +181,20 @@ fn scarcity(free: usize, all: usize) -> u32 {
 
 /// A part of a budget; dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Share(OwnedSemaphorePermit);
+pub(crate) struct Share {
+    permit: OwnedSemaphorePermit,
+    sending: Arc<AtomicUsize>,
+}
 
 impl Share {
     /// How much it is.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.num_permits() * PERMIT_BYTES
+        self.permit.num_permits() * PERMIT_BYTES
     }
 
     fn merge(&mut self, more: Option<Self>) {
         if let Some(more) = more {
-            self.0.merge(more.0);
+            self.permit.merge(more.permit);
         }
     }
 
@@ -181,16 +207,23 @@ impl Share {
         // A page grows while it is written, up to twice what it needs.
         bytes.shrink_to_fit();
         let needed = permits_for(bytes.capacity()) as usize;
-        let spare = self.0.num_permits().saturating_sub(needed);
-        drop(self.0.split(spare));
-        Bytes::from_owner(Held { bytes, _share: self })
+        let spare = self.permit.num_permits().saturating_sub(needed);
+        drop(self.permit.split(spare));
+        self.sending.fetch_add(self.permit.num_permits(), Ordering::Relaxed);
+        Bytes::from_owner(Held { bytes, share: self })
     }
 }
 
 /// Bytes with their share.
 struct Held {
     bytes: Vec<u8>,
-    _share: Share,
+    share: Share,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.share.sending.fetch_sub(self.share.permit.num_permits(), Ordering::Relaxed);
+    }
 }
 
 impl AsRef<[u8]> for Held {

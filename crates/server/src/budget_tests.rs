@@ -106,3 +106,24 @@ fn scarcity_rises_by_one_each_time_that_what_is_free_has_halved() {
     }
     assert_eq!(scarcity(0, 0), SCARCITY_MAX);
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_who_take_answers_need_not_hurry_because_of_what_is_only_reserved() {
+    let budget = Budget::new(16 * MIB);
+    let reserved = budget.take(16 * MIB).await.unwrap();
+    assert_eq!((budget.scarcity(), budget.sending_scarcity()), (7, 0));
+    let sent = reserved.hold(vec![b'x'; 15 * MIB]);
+    assert_eq!(budget.sending_scarcity(), 3, "a sixteenth is left");
+    drop(sent);
+    assert_eq!((budget.scarcity(), budget.sending_scarcity()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_hold_a_part_and_want_more_do_not_wait_long_for_each_other() {
+    let budget = Budget::new(4 * MIB);
+    let (mut one, mut other) = (budget.take(2 * MIB).await.unwrap(), budget.take(2 * MIB).await.unwrap());
+    let begun = tokio::time::Instant::now();
+    let (first, second) = tokio::join!(budget.grow(&mut one, 4 * MIB), budget.grow(&mut other, 4 * MIB));
+    assert!(first.is_err() && second.is_err());
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}

@@ -146,7 +146,7 @@ async fn exchange<H: Handler>(
     // Nothing of an earlier exchange may be left behind in hyper.
     let can_wait = || bench.waits() && activity.get().is_settled();
     // How scarce room is concerns only answers that wait, which are few: others need not ask.
-    let scarcity = || if activity.get().is_waiting() { budgets.answers.scarcity() } else { 0 };
+    let scarcity = || if activity.get().is_waiting() { budgets.answers.sending_scarcity() } else { 0 };
     let is_late = |rings_at| {
         let scarcity = scarcity();
         activity.get().deadline(timeouts, scarcity).is_some_and(|at| at < rings_at)

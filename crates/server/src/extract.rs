@@ -38,7 +38,7 @@ impl FromRequest<AppState> for Call {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut head, body) = request.into_parts();
-        let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().requests).await?;
+        let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
         let presence = head.extensions.remove();
         Ok(Self { uri: head.uri, headers: head.headers, body, presence, _share: share })
     }

@@ -33,9 +33,14 @@ pub(crate) async fn claim(
 ) -> Result<Claimed, StoreError> {
     let store = state.store();
     let waiter = wish.as_ref().and_then(|_| store.waiters().enter(&queue, &route, state.waiting_cap()));
+    let presence = wish.as_ref().and_then(|wish| wish.presence.clone());
     let room = Mutex::new(None);
     let look = || async {
         let share = state.budgets().for_task().await.map_err(|_| StoreError::Busy)?;
+        // Room may have taken seconds, and nobody takes a task for a client that has gone meanwhile.
+        if presence.as_ref().is_some_and(Presence::is_gone) {
+            return Ok(Answer::Claimed(None));
+        }
         let answer = store.write(Command::Claim { queue: queue.clone(), route: route.clone(), run_id }).await?;
         if answer != Answer::Claimed(None) {
             *room.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);

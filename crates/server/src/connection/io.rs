@@ -112,7 +112,7 @@ impl Io {
         }
         self.head_bytes += bytes;
         if self.head_bytes > SMALL_HEAD_BYTES && self.head_share.is_none() {
-            self.head_share = self.budgets.requests.try_take(LARGE_HEAD_BYTES);
+            self.head_share = self.budgets.heads.try_take(LARGE_HEAD_BYTES);
             if self.head_share.is_none() {
                 self.activity.get().refuse_for_room();
                 return Err(io::ErrorKind::OutOfMemory.into());

@@ -36,6 +36,11 @@ impl Presence {
         .await;
     }
 
+    /// Whether the client is not waited with any longer.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state().gone
+    }
+
     /// Whether the request waits.
     pub(super) fn is_awaited(&self) -> bool {
         self.state().waits

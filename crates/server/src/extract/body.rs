@@ -92,6 +92,9 @@ async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Shar
 /// The next piece of a body. One that has a share of `budget` has less time the scarcer that is.
 async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> Result<Option<Bytes>, Incomplete> {
     loop {
+        if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity())) {
+            return Err(Incomplete::Refused(ApiError::busy()));
+        }
         let look_again = budget.map_or(BODY_TIME, |_| RECHECK);
         match timeout(look_again, body.frame()).await {
             Ok(None) => return Ok(None),
@@ -99,9 +102,6 @@ async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> 
                 if let Ok(data) = frame.map_err(|_| Incomplete::Broken)?.into_data() {
                     return Ok(Some(data));
                 }
-            }
-            Err(_) if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity())) => {
-                return Err(Incomplete::Refused(ApiError::busy()));
             }
             Err(_) => {}
         }
@@ -277,6 +277,17 @@ mod tests {
             assert_eq!(outcome, Ok(Err(StatusCode::UNPROCESSABLE_ENTITY)), "a byte each {pause:?}");
             assert_eq!(begun.elapsed().as_secs(), 30, "a byte each {pause:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_body_that_trickles_has_no_more_time_than_one_that_stops() {
+        let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * SHARE_BYTES);
+        let _others = budget.take(4 * REQUEST_BODY_BYTES).await.unwrap();
+        let begun = Instant::now();
+        let trickle = Trickle::body(Duration::from_millis(1), Arc::default());
+        assert!(read(trickle, false, &budget).await.is_err());
+        // It becomes large after some four seconds.
+        assert!(begun.elapsed().as_secs() < 6, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
