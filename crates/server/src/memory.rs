@@ -52,8 +52,8 @@ impl MemoryPlan {
     }
 
     /// Within a limit: a fifth each for answers, connections and parsing, a tenth for requests, a twentieth each for the
-    /// pending order and for long reads. What is left is for the program and the caches of the storage. Below 256 MiB it is divided as if there were
-    /// 256 MiB.
+    /// pending order and for long reads. What is left is for the program and the caches of the storage. Below 256 MiB it is
+    /// divided as if there were 256 MiB.
     pub fn within(limit_bytes: u64) -> Self {
         let fifth = limit_bytes.max(256 * MIB) / 5;
         let bytes = |part: u64, most: u64| usize::try_from(part.min(most)).unwrap_or(usize::MAX);

@@ -37,7 +37,8 @@ pub(crate) fn in_one_step<T: Transaction>(
 }
 
 /// The second step. `since` are the keys of the tasks of the queue that were created, changed or deleted since the plan's
-/// snapshot, except that deleted ones that were to change may be missing; others among them do no harm. [`StoreError::Busy`] when the limit is over: the transaction must be undone.
+/// snapshot, except that deleted ones that were to change may be missing; others among them do no harm.
+/// [`StoreError::Busy`] when the limit is over: the transaction must be undone.
 pub fn write<T: Transaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
