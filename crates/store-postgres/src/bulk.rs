@@ -14,7 +14,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::Task;
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{Limit, Planned, Planner, REDECIDED, SharedPlan, TwoSteps, planned};
+use taskqueue_store::bulk::{Limit, Planned, Planner, REDECIDED, SharedPlan, TwoSteps};
 use taskqueue_store::command::{Answer, BulkUpdate};
 use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
 use tokio_postgres::types::{ToSql, Type};
@@ -58,13 +58,6 @@ impl TwoSteps for Steps<'_> {
             make_plan(snapshot, bulk, limit).boxed()
         });
         plan.await
-    }
-
-    /// Anew: the database does not keep which rows were written since.
-    async fn catch_up(&self, bulk: &Arc<BulkUpdate>, plan: &SharedPlan<Seen>, limit: &Limit) -> Result<(), StoreError> {
-        let later = self.plan(bulk, limit).await?;
-        planned(plan).replace(later);
-        Ok(())
     }
 
     async fn write_plan(

@@ -152,9 +152,7 @@ impl TwoSteps for Steps<'_> {
     ) -> Result<(), StoreError> {
         let changed = planned(plan).snapshot.take();
         let Some(keys) = changed else {
-            let later = self.plan(bulk, limit).await?;
-            planned(plan).replace(later);
-            return Ok(());
+            return self.plan_anew(bulk, plan, limit).await;
         };
         // The snapshot comes after the taking: whatever changes from now on is noted again.
         let (bulk, plan, limit) = (Arc::clone(bulk), Arc::clone(plan), limit.clone());

@@ -363,12 +363,6 @@ impl TwoSteps for ModelStore {
         Ok(Planned::new(planner.finish()?, state.last_change))
     }
 
-    async fn catch_up(&self, bulk: &Arc<BulkUpdate>, plan: &SharedPlan<u64>, limit: &Limit) -> Result<(), StoreError> {
-        let later = self.plan(bulk, limit).await?;
-        planned(plan).replace(later);
-        Ok(())
-    }
-
     async fn write_plan(
         &self,
         bulk: &Arc<BulkUpdate>,

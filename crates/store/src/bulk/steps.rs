@@ -104,13 +104,28 @@ pub trait TwoSteps: Sync {
     /// Makes the plan in a snapshot, beside the writer.
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Self::Snapshot>, StoreError>;
 
-    /// Brings an outdated plan up to date in a later snapshot, beside the writer.
+    /// Brings an outdated plan up to date in a later snapshot, beside the writer: anew, where the backend does not know what
+    /// has changed.
     async fn catch_up(
         &self,
         bulk: &Arc<BulkUpdate>,
         plan: &SharedPlan<Self::Snapshot>,
         limit: &Limit,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.plan_anew(bulk, plan, limit).await
+    }
+
+    /// Makes an outdated plan anew.
+    async fn plan_anew(
+        &self,
+        bulk: &Arc<BulkUpdate>,
+        plan: &SharedPlan<Self::Snapshot>,
+        limit: &Limit,
+    ) -> Result<(), StoreError> {
+        let later = self.plan(bulk, limit).await?;
+        planned(plan).replace(later);
+        Ok(())
+    }
 
     /// Writes the plan. If it is outdated, nothing is done, it is marked so, and the answer is [`StoreError::Busy`].
     async fn write_plan(
