@@ -2,9 +2,9 @@
 //! commit has to wait for it. It cannot quite catch up with a busy writer, and the log starts over only when all of it
 //! has been moved; so from time to time it asks the writer to move the small rest between two batches.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -19,6 +19,8 @@ pub(crate) struct Checkpointer {
     commits: u32,
     wake: Option<SyncSender<()>>,
     rest_wanted: Arc<AtomicBool>,
+    /// Held during a checkpoint of the thread.
+    running: Arc<Mutex<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -28,10 +30,18 @@ impl Checkpointer {
     pub(crate) fn start(connection: Connection) -> std::io::Result<Self> {
         let (wake, woken) = sync_channel(1);
         let rest_wanted = Arc::new(AtomicBool::new(false));
-        let wanted = Arc::clone(&rest_wanted);
-        let thread =
-            std::thread::Builder::new().name("checkpointer".into()).spawn(move || run(&connection, &woken, &wanted))?;
-        Ok(Self { commits: 0, wake: Some(wake), rest_wanted, thread: Some(thread) })
+        let running = Arc::default();
+        let (wanted, guard) = (Arc::clone(&rest_wanted), Arc::clone(&running));
+        let thread = std::thread::Builder::new()
+            .name("checkpointer".into())
+            .spawn(move || run(&connection, &woken, &wanted, &guard))?;
+        Ok(Self { commits: 0, wake: Some(wake), rest_wanted, running, thread: Some(thread) })
+    }
+
+    /// Waits for a checkpoint that is running, and lets none begin while the guard is held. SQLite refuses a second
+    /// checkpoint at once, whatever the busy timeout is.
+    pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a commit of the writer, which moves the rest of the log if it was asked to.
@@ -57,8 +67,9 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(connection: &Connection, woken: &Receiver<()>, rest_wanted: &AtomicBool) {
+fn run(connection: &Connection, woken: &Receiver<()>, rest_wanted: &AtomicBool, running: &Mutex<()>) {
     while woken.recv().is_ok() {
+        let _running = running.lock().unwrap_or_else(PoisonError::into_inner);
         if checkpoint(connection).is_some_and(|pages| pages > LOG_PAGES) {
             rest_wanted.store(true, Ordering::Relaxed);
         }

@@ -154,7 +154,7 @@ fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
         server.kill();
         server.start_again();
         let lost: Vec<_> = acknowledged.iter().filter(|n| server.get(&of_task(**n, "")).status != 200).collect();
-        assert!(lost.is_empty(), "round {round}: {lost:?} of {}", acknowledged.len());
+        assert!(lost.is_empty(), "round {round}: {lost:?} of {}: {}", acknowledged.len(), server.stderr());
     }
 }
 

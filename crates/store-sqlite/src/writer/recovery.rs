@@ -58,7 +58,9 @@ impl Writer {
         let try_again = self.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_PAUSE);
         if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
             self.fail();
+            let paused = self.checkpointer.pause();
             let found = (lost, rescue::move_log(&self.connection));
+            drop(paused);
             if self.lost != Some(found) {
                 rescue::tell(&self.ownership, found);
             }
