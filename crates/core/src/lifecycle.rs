@@ -35,7 +35,6 @@ pub enum Action {
     Fail {
         /// The claimant's token.
         run_id: RunId,
-        /// Why.
         failure: Failure,
     },
     /// The owner gives the task back, uncharged.

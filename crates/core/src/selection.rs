@@ -211,7 +211,6 @@ impl TaskPosition {
 /// A request for one page of tasks.
 #[derive(Clone, Debug)]
 pub struct TaskQuery {
-    /// Which tasks.
     pub selection: TaskSelection,
     /// In which order.
     pub order: TaskOrder,

@@ -30,11 +30,8 @@ impl From<Definition> for NewTask {
 /// A bulk update.
 #[derive(Clone, Debug)]
 pub struct BulkUpdate {
-    /// Where.
     pub queue: QueueName,
-    /// Which.
     pub filter: TaskFilter,
-    /// What changes.
     pub update: Update,
 }
 
@@ -45,74 +42,36 @@ pub enum Command {
     CreateQueue(QueueName),
     /// Deletes a queue. Answers [`Answer::Done`].
     DeleteQueue {
-        /// Which.
         queue: QueueName,
         /// Whether its tasks go with it.
         cascade: bool,
     },
     /// Creates a task or recognises its replay. Answers [`Answer::Task`].
-    CreateTask {
-        /// Where.
-        queue: QueueName,
-        /// Under which id.
-        id: TaskId,
-        /// What.
-        new: Box<NewTask>,
-    },
+    CreateTask { queue: QueueName, id: TaskId, new: Box<NewTask> },
     /// Updates one task. Answers [`Answer::Task`].
-    UpdateTask {
-        /// Where.
-        queue: QueueName,
-        /// Which.
-        id: TaskId,
-        /// What changes.
-        update: Box<Update>,
-    },
+    UpdateTask { queue: QueueName, id: TaskId, update: Box<Update> },
     /// Updates every task that matches and is not running, or none. Answers [`Answer::Updated`].
     UpdateTasks(Arc<BulkUpdate>),
     /// Cancel, requeue or delete one task. Answers [`Answer::Task`], or [`Answer::Done`] for a deletion.
-    Act {
-        /// Where.
-        queue: QueueName,
-        /// Which.
-        id: TaskId,
-        /// What.
-        action: Action,
-    },
+    Act { queue: QueueName, id: TaskId, action: Action },
     /// Claims the first pending task of a route. Answers [`Answer::Claimed`].
     Claim {
-        /// Where.
         queue: QueueName,
-        /// For which route.
         route: Route,
         /// The claimant's token.
         run_id: RunId,
     },
     /// Heartbeat, complete, fail or unclaim of a run. Answers [`Answer::Lease`] or [`Answer::Done`].
-    ReportRun {
-        /// Where.
-        queue: QueueName,
-        /// Which task.
-        id: TaskId,
-        /// What.
-        action: Action,
-    },
+    ReportRun { queue: QueueName, id: TaskId, action: Action },
     /// Records an observation. Answers [`Answer::Done`].
     ReportWorker {
-        /// Where.
         queue: QueueName,
-        /// Which worker.
         id: WorkerId,
         /// What it says.
         report: Report,
     },
     /// Forgets an observation. Answers [`Answer::Done`].
-    WithdrawWorker {
-        /// Where.
-        queue: QueueName,
-        /// Which worker.
-        id: WorkerId,
-    },
+    WithdrawWorker { queue: QueueName, id: WorkerId },
     /// Ends leases that are over, grants the outage credit, drops expired observations, forgets run ids of tasks that
     /// were deleted long ago. Answers [`Answer::Scanned`].
     Scan,

@@ -47,7 +47,6 @@ pub enum Event<'a> {
         task_id: TaskId,
         /// The run.
         run_id: RunId,
-        /// How.
         ending: &'a Ending,
         /// From its beginning to the answer to its report.
         took: Duration,

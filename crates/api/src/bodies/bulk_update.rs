@@ -16,7 +16,6 @@ use crate::ErrorCode;
 pub struct BulkUpdate {
     /// The text of the filter.
     pub filter: Arc<str>,
-    /// What changes.
     pub changes: Update,
 }
 

@@ -81,7 +81,6 @@ pub struct BulkUpdateRequest {
     /// Which tasks, in the filter language; must not be blank.
     #[schema(min_length = 1, max_length = 8192, example = "status == \"pending\" and priority < 5")]
     pub filter: String,
-    /// What changes.
     pub changes: UpdateTaskRequest,
 }
 

@@ -134,8 +134,6 @@ pub(crate) struct SweepArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
-
-/// Which task.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// The task

@@ -1,5 +1,4 @@
 //! Cancel, requeue and delete in every state (I24).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;

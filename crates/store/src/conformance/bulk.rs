@@ -1,6 +1,5 @@
 //! Bulk updates that others come in between of: whatever happens between the plan and the write, the answer and the tasks are
 //! those of an update that is done at the write, as a whole (I15, I16).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

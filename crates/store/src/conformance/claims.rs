@@ -1,5 +1,4 @@
 //! Claims: who is next, and the rules of run ids (I2, I3, I4, I12, I14).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use std::time::Duration;
 

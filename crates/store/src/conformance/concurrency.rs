@@ -1,6 +1,5 @@
 //! Many callers at once: writes behave as if they happened one after the other, however a store batches them
 //! (I1, I2, I15, I16, I19).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

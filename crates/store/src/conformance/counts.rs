@@ -1,5 +1,4 @@
 //! Counts and groups: those that are kept must equal those that are counted, whatever happened before (I9, I31).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::definition::Definition;

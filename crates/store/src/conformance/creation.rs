@@ -1,5 +1,4 @@
 //! Creating tasks: replays, conflicts, identity, size, and that every value reads back as it was given (I19, I28).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;

@@ -1,5 +1,4 @@
 //! What survives the end of a store: everything that was acknowledged (I7, I9), for storage that can be opened again.
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{TaskDimension, TaskGroupQuery};

@@ -1,6 +1,5 @@
 //! Leases: when they end, who ends them, and what an outage adds (T1, T3, L1). Time passes in steps of five seconds with
 //! a scan each, as on a living server; a longer pause between two scans is an outage.
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;

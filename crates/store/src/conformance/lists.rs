@@ -1,5 +1,4 @@
 //! Lists: eleven orders in two directions, pages, selections and cursors, against a plain sort of everything (I20, I21).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::cursor::{Place, Position};
 use taskqueue_core::definition::Definition;

@@ -1,6 +1,5 @@
 //! Reads that look at much: they take turns with others, and end when nobody waits for them. For backends that read
 //! outside the caller; the model does not.
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Worker observations: seen until they expire, bound to a route, apart from all tasks (I33).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{ObservationGroupQuery, WorkerDimension};

@@ -1,5 +1,4 @@
 //! Queues: creation, order, deletion, and that a queue that is made again has nothing of the earlier one (I17, I18, I22).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{ObservationGroupQuery, TaskDimension, TaskGroupQuery, WorkerDimension};

@@ -1,5 +1,4 @@
 //! Reports of runs: what they change, and who may still make them (I5, I6, I11).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::TASK_DATA_BYTES;

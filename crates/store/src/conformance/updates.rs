@@ -1,5 +1,4 @@
 //! Updates, single and bulk: what they replace, when they are refused, and that they never change a place (I15, I24).
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;

@@ -1,5 +1,4 @@
 //! Waiting claims: everything that makes a task claimable wakes one who waits for it, and nobody is forgotten.
-#![allow(missing_docs, reason = "the name of a test is the rule it holds")]
 
 use std::collections::BTreeSet;
 use std::future::pending;

@@ -17,7 +17,6 @@ pub type Ticket = u64;
 /// A task became claimable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Where.
     pub queue: QueueName,
     /// For which routes.
     pub routes: Routes,
