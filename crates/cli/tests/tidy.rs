@@ -66,14 +66,14 @@ const MAY_SLEEP: &[(&str, &str)] = &[];
 
 /// Files of one backend that the other has no need of, and why.
 const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
-    ("board.rs", "SQLite's writer is alone and keeps in memory what claims need"),
     ("pending.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("checkpoint.rs", "SQLite's log is moved into its file by us"),
+    ("claim_index.rs", "SQLite has one writer, which keeps in memory what claims need"),
+    ("published_index.rs", "SQLite's claim index is in memory and read by all threads of its server"),
     ("mounts.rs", "an SQLite file lies on a file system"),
     ("ownership.rs", "an SQLite file has one owner"),
     ("rescue.rs", "an SQLite file and its log can be removed"),
     ("time_back.rs", "PostgreSQL says it in one statement"),
-    ("wall.rs", "SQLite's board is seen by all threads of its server"),
     ("writer/room.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("address.rs", "a server is found and logged in to by a URL"),
     ("clock.rs", "the time is the database's"),

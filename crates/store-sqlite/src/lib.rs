@@ -1,10 +1,10 @@
 //! The embedded backend: one SQLite file, owned by this process. One thread writes (`writer.rs`), a few read
-//! (`readers.rs`); what claims need is kept in memory (`board.rs`), where all can see whether there is anything to claim
-//! (`wall.rs`). Rules live in `core`, the steps of a command in `store`.
+//! (`readers.rs`); what claims need is kept in memory (`claim_index.rs`) and published between batches, so that every thread
+//! can answer a claim that finds nothing (`published_index.rs`). Rules live in `core`, the steps of a command in `store`.
 
-mod board;
 mod bulk;
 mod checkpoint;
+mod claim_index;
 mod failure;
 mod long_reader;
 mod migrate;
@@ -12,6 +12,7 @@ mod mounts;
 mod open;
 mod ownership;
 mod pending;
+mod published_index;
 mod query;
 mod readers;
 mod reads;
@@ -24,7 +25,6 @@ mod threads;
 mod time_back;
 mod transaction;
 mod transfer;
-mod wall;
 mod writer;
 
 #[cfg(test)]
@@ -55,16 +55,16 @@ use taskqueue_store::working::Working;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
-use crate::board::Board;
 use crate::bulk::{Steps, Watches};
 use crate::checkpoint::Checkpointer;
+use crate::claim_index::ClaimIndex;
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
+use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, Readers};
 use crate::snapshot::Snapshot;
 use crate::threads::Threads;
 pub use crate::transfer::SqliteTransfer;
-use crate::wall::Wall;
 use crate::writer::Writer;
 
 /// What can be chosen about a store.
@@ -97,7 +97,7 @@ pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     ownership: Arc<Ownership>,
     threads: Arc<Threads>,
-    wall: Arc<Wall>,
+    published_index: Arc<PublishedIndex>,
     waiters: Arc<Waiters>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
@@ -115,7 +115,7 @@ impl SqliteStore {
         migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
-        let board = load_board(&mut connection, &*clock).map_err(failed)?;
+        let claim_index = load_claim_index(&mut connection, &*clock).map_err(failed)?;
         ownership.watch_log()?;
         ownership.warn();
         let ownership = Arc::new(ownership);
@@ -125,25 +125,26 @@ impl SqliteStore {
         let failed = Arc::new(AtomicBool::new(false));
         let writer = Writer::new(
             connection,
-            board,
+            claim_index,
             Arc::clone(&ownership),
             Arc::clone(&clock),
             options,
             checkpointer,
             Arc::clone(&failed),
         );
-        let (wall, waiters, watches, working) = (writer.wall(), writer.waiters(), writer.watches(), writer.working());
+        let (published_index, waiters, watches, working) =
+            (writer.published_index(), writer.waiters(), writer.watches(), writer.working());
         let threads = Threads::start(readers, writer).map_err(unusable)?;
         let bulk = Bulk::new(options.bulk_gate.clone());
-        Ok(Self { clock, ownership, threads, wall, waiters, failed, bulk, watches, working })
+        Ok(Self { clock, ownership, threads, published_index, waiters, failed, bulk, watches, working })
     }
 }
 
 /// Reads what the file holds and sets the clock by it. If the clock goes back all the same, because the times in the file
 /// cannot be right, then what was promised in those times is promised anew.
-fn load_board(connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Result<Board> {
-    let mut board = Board::load(connection)?;
-    let latest_at = board.latest_at;
+fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Result<ClaimIndex> {
+    let mut claim_index = ClaimIndex::load(connection)?;
+    let latest_at = claim_index.latest_at;
     clock.start_after(latest_at);
     let now = clock.now();
     if now < latest_at {
@@ -153,9 +154,9 @@ fn load_board(connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Resul
              leases are good for 300 seconds from now"
         );
         time_back::bound(connection, now)?;
-        board = Board::load(connection)?;
+        claim_index = ClaimIndex::load(connection)?;
     }
-    Ok(board.with_no_scan_after(now))
+    Ok(claim_index.with_no_scan_after(now))
 }
 
 impl Drop for SqliteStore {
@@ -167,7 +168,7 @@ impl Drop for SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        if self.wall.shows_nothing_for(&command) && self.threads.takes_commands() {
+        if self.published_index.finds_nothing(&command) && self.threads.takes_commands() {
             return Ok(Answer::Claimed(None));
         }
         if let Command::UpdateTasks(bulk) = &command {

@@ -1,4 +1,4 @@
-//! Going through the rows of a statement, the one loop that readers, the writer and the board share.
+//! Going through the rows of a statement, the one loop that readers, the writer and the claim index share.
 
 use std::ops::ControlFlow;
 

@@ -283,8 +283,8 @@ pub(crate) fn tally(row: &Row<'_>) -> Result<TallyRow> {
     Ok(TallyRow { routes: row.get(0)?, status: parsed(row, 1)?, tasks: u64::try_from(tasks).unwrap_or(0) })
 }
 
-/// A line of `load_board.sql`.
-pub(crate) struct BoardRow {
+/// A line of `load_claim_index.sql`.
+pub(crate) struct ClaimIndexRow {
     pub(crate) key: TaskKey,
     pub(crate) queue_key: i64,
     pub(crate) status: Status,
@@ -294,9 +294,9 @@ pub(crate) struct BoardRow {
     pub(crate) finished_run_id: Option<RunId>,
 }
 
-/// A line of `load_board.sql`; its routes are read with [`board_routes`], only where they are needed.
-pub(crate) fn board(row: &Row<'_>) -> Result<BoardRow> {
-    Ok(BoardRow {
+/// A line of `load_claim_index.sql`; its routes are read with [`claim_index_routes`], only where they are needed.
+pub(crate) fn claim_index(row: &Row<'_>) -> Result<ClaimIndexRow> {
+    Ok(ClaimIndexRow {
         key: key(row)?,
         queue_key: row.get(1)?,
         status: parsed(row, 2)?,
@@ -307,8 +307,8 @@ pub(crate) fn board(row: &Row<'_>) -> Result<BoardRow> {
     })
 }
 
-/// The routes of a line of `load_board.sql`, as JSON.
-pub(crate) fn board_routes<'a>(row: &'a Row<'_>) -> Result<&'a str> {
+/// The routes of a line of `load_claim_index.sql`, as JSON.
+pub(crate) fn claim_index_routes<'a>(row: &'a Row<'_>) -> Result<&'a str> {
     Ok(row.get_ref(5)?.as_str()?)
 }
 

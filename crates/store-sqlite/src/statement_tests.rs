@@ -68,7 +68,7 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
         "find_purge",
         "list_queues",
         "list_whole_tally",
-        "load_board",
+        "load_claim_index",
         "load_deleted_runs",
         "load_past_runs",
         "load_queues",

@@ -55,7 +55,7 @@ statements! {
     LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id_ascending";
     LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id_descending";
     LIST_WHOLE_TALLY = "list_whole_tally";
-    LOAD_BOARD = "load_board";
+    LOAD_CLAIM_INDEX = "load_claim_index";
     LOAD_DELETED_RUNS = "load_deleted_runs";
     LOAD_HEAD = "load_head";
     LOAD_IDENTITY = "load_identity";

@@ -94,9 +94,9 @@ async fn whatever_is_not_sure_to_find_nothing_goes_to_the_writer() {
 #[tokio::test]
 async fn a_claim_goes_to_the_writer_while_the_board_is_down() {
     let mut store = after(vec![], Options::default()).await;
-    let board = store.store.wall.take_down().unwrap();
+    let claim_index = store.store.published_index.withdraw().unwrap();
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);
-    store.store.wall.hang_up(board);
+    store.store.published_index.publish(claim_index);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
 }
 

@@ -1,5 +1,5 @@
 //! One write transaction on the file: a function for each thing that can be loaded or saved, each a statement of `sql/`
-//! or a look at the board. Nothing is decided here.
+//! or a lookup in the claim index. Nothing is decided here.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -20,8 +20,8 @@ use taskqueue_store::bulk::Limit;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use taskqueue_store::transfer::DeletedRun;
 
-use crate::board::Board;
 use crate::bulk::{self, Touched};
+use crate::claim_index::ClaimIndex;
 use crate::failure::Doing;
 use crate::query::{GO_ON, Go, each_row};
 use crate::rows;
@@ -31,7 +31,7 @@ use crate::statements as sql;
 /// A write transaction under way on the writer's connection. Beginning and committing is the writer's business.
 pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
-    board: &'a mut Board,
+    claim_index: &'a mut ClaimIndex,
     /// Changes of the tally, written once at the end: a batch touches few lines many times.
     tally: HashMap<(QueueKey, Routes, Status), i64>,
     now: Timestamp,
@@ -43,9 +43,9 @@ pub(crate) struct SqliteTransaction<'a> {
 
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`; `BEGIN` has been said.
-    pub(crate) fn new(connection: &'a Connection, board: &'a mut Board, now: Timestamp) -> Self {
+    pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
         let (tally, touched) = (HashMap::new(), Touched::default());
-        Self { connection, board, tally, now, pending_bytes: usize::MAX, touched }
+        Self { connection, claim_index, tally, now, pending_bytes: usize::MAX, touched }
     }
 
     /// Writes what was put off. Must come before `COMMIT`.
@@ -145,14 +145,14 @@ impl<'a> SqliteTransaction<'a> {
             self.count(queue, &after.routes, status, 1);
         }
         if status == Status::Pending && (&before.routes, before.priority) != (&after.routes, after.priority) {
-            self.board.remove_pending(queue, &before.routes, before.priority, pending_seq);
-            self.board.add_pending(queue, key, &after.routes, after.priority, pending_seq);
+            self.claim_index.remove_pending(queue, &before.routes, before.priority, pending_seq);
+            self.claim_index.add_pending(queue, key, &after.routes, after.priority, pending_seq);
         }
         self.touched.add(queue, key);
     }
 
-    /// Removes the rows of a task; its run ids go to those of deleted tasks. Its places on the board and in the tally
-    /// are the caller's business.
+    /// Removes the rows of a task; its run ids go to those of deleted tasks. The caller updates the claim index and the
+    /// tally.
     fn delete_rows(&mut self, key: TaskKey, runs_kept_until: Timestamp) -> Loaded<()> {
         let mut runs: Vec<RunId> = Vec::new();
         self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
@@ -170,7 +170,7 @@ impl<'a> SqliteTransaction<'a> {
         Ok(())
     }
 
-    /// Notes a run id of a deleted task, and until when it is kept. The board knows it already.
+    /// Notes a run id of a deleted task, and until when it is kept. The claim index has it already.
     pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
         let values = params![kept_until.as_micros(), run_id.as_str()];
         self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
@@ -203,16 +203,16 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn next_pending_seq(&mut self) -> i64 {
-        self.board.next_pending_seq()
+        self.claim_index.next_pending_seq()
     }
 
     fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
-        Ok(self.board.queue(name))
+        Ok(self.claim_index.queue(name))
     }
 
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
         self.run(sql::INSERT_QUEUE, [name.as_str()], "creating a queue")?;
-        self.board.add_queue(name.clone(), QueueKey(self.connection.last_insert_rowid()));
+        self.claim_index.add_queue(name.clone(), QueueKey(self.connection.last_insert_rowid()));
         Ok(())
     }
 
@@ -235,12 +235,12 @@ impl Transaction for SqliteTransaction<'_> {
         }
         let purge = params![queue.key.0, runs_kept_until.as_micros()];
         self.run(sql::INSERT_PURGE, purge, "deleting a queue")?;
-        self.board.remove_queue(queue);
+        self.claim_index.remove_queue(queue);
         Ok(())
     }
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
-        if let Some(key) = self.board.running_task(queue, id) {
+        if let Some(key) = self.claim_index.running_task(queue, id) {
             return Ok(Some(key));
         }
         self.one(sql::FIND_TASK, params![queue.0, id.as_str()], "finding a task", rows::key)
@@ -252,7 +252,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
-        if let Some(head) = self.board.running_head(key) {
+        if let Some(head) = self.claim_index.running_head(key) {
             return Ok(head.clone());
         }
         self.one(sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(StoreError::Unavailable)
@@ -306,7 +306,7 @@ impl Transaction for SqliteTransaction<'_> {
         let key = TaskKey(self.connection.last_insert_rowid());
         let values = params![key.0, identity, args.as_str(), metadata.as_str()];
         self.run(sql::INSERT_DEFINITION, values, "creating a task")?;
-        self.board.add_pending(queue, key, routes, *priority, lifecycle.pending_seq);
+        self.claim_index.add_pending(queue, key, routes, *priority, lifecycle.pending_seq);
         self.count(queue, routes, lifecycle.status, 1);
         self.touched.add(queue, key);
         Ok(())
@@ -331,7 +331,7 @@ impl Transaction for SqliteTransaction<'_> {
             self.count(queue, &before.routes, was.status, -1);
             self.count(queue, &before.routes, after.status, 1);
         }
-        self.board.follow(queue, key, before, after);
+        self.claim_index.follow(queue, key, before, after);
         self.touched.add(queue, key);
         Ok(())
     }
@@ -367,7 +367,7 @@ impl Transaction for SqliteTransaction<'_> {
         update: &Update,
         effect: Effect,
     ) -> Loaded<()> {
-        if update.routes.is_some() && !self.board.may_grow(queue, self.pending_bytes) {
+        if update.routes.is_some() && !self.claim_index.may_grow(queue, self.pending_bytes) {
             return Err(StoreError::Busy);
         }
         let values = params![
@@ -405,7 +405,7 @@ impl Transaction for SqliteTransaction<'_> {
         self.delete_rows(key, runs_kept_until)?;
         let Lifecycle { status, pending_seq, .. } = before.lifecycle;
         if status == Status::Pending {
-            self.board.remove_pending(queue, &before.routes, before.priority, pending_seq);
+            self.claim_index.remove_pending(queue, &before.routes, before.priority, pending_seq);
         }
         self.count(queue, &before.routes, status, -1);
         self.touched.add(queue, key);
@@ -413,7 +413,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        Ok(self.board.run_use(run_id))
+        Ok(self.claim_index.run_use(run_id))
     }
 
     fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
@@ -426,26 +426,26 @@ impl Transaction for SqliteTransaction<'_> {
         let Some((kept_until, run_id)) = over.last() else { return Ok(()) };
         let last = params![kept_until.as_micros(), run_id.as_str()];
         self.run(sql::DELETE_FORGETTABLE_RUNS, last, "forgetting run ids")?;
-        over.into_iter().for_each(|(_, run_id)| self.board.forget_run(run_id));
+        over.into_iter().for_each(|(_, run_id)| self.claim_index.forget_run(run_id));
         Ok(())
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
-        Ok(self.board.first_pending(queue, route.as_str()))
+        Ok(self.claim_index.first_pending(queue, route.as_str()))
     }
 
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
-        Ok(self.board.running_until(until))
+        Ok(self.claim_index.running_until(until))
     }
 
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>> {
-        Ok(self.board.last_scan_at)
+        Ok(self.claim_index.last_scan_at)
     }
 
     /// On file only while runs are active: without any, no outage can hurt, and an idle server leaves the disk alone.
     fn save_scan(&mut self) -> Loaded<()> {
-        self.board.last_scan_at = Some(self.now);
-        if self.board.has_active_runs() {
+        self.claim_index.last_scan_at = Some(self.now);
+        if self.claim_index.has_active_runs() {
             self.run(sql::SAVE_SCAN, [self.now.as_micros()], "remembering the scan")?;
         }
         Ok(())

@@ -22,7 +22,7 @@ use taskqueue_store::transfer::{
     CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferredTask,
 };
 
-use crate::board::Board;
+use crate::claim_index::ClaimIndex;
 use crate::failure::Doing;
 use crate::ownership::Ownership;
 use crate::query::{GO_ON, each_row};
@@ -68,13 +68,13 @@ impl SqliteTransfer {
         self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
     }
 
-    /// Writes through a transaction of the writer. What its board remembers is of no use here and forgotten.
+    /// Writes through a transaction of the writer. Its claim index is not needed here and dropped.
     fn write(
         &self,
         write: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut board = Board::default();
-        let mut tx = SqliteTransaction::new(&self.connection, &mut board, Timestamp::default());
+        let mut claim_index = ClaimIndex::default();
+        let mut tx = SqliteTransaction::new(&self.connection, &mut claim_index, Timestamp::default());
         write(&mut tx)?;
         tx.finish()
     }

@@ -1,4 +1,4 @@
-//! The writer: one thread owns the write connection and is the only one to change the board. It takes the first queued
+//! The writer: one thread owns the write connection and is the only one to change the claim index. It takes the first queued
 //! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
 //! is no timer: the next batch forms while the last one is being synced.
 
@@ -26,14 +26,14 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::Options;
-use crate::board::Board;
 use crate::bulk::{PlannedWrite, Watches};
 use crate::checkpoint::Checkpointer;
+use crate::claim_index::ClaimIndex;
 use crate::failure::{Doing, failed_commit};
 use crate::ownership::{Lost, Ownership};
+use crate::published_index::PublishedIndex;
 use crate::request::Request;
 use crate::transaction::SqliteTransaction;
-use crate::wall::Wall;
 
 /// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
 /// by so many already that its part of each command is below a microsecond.
@@ -47,9 +47,9 @@ const PURGE: u32 = 100;
 /// The thread's state.
 pub(crate) struct Writer {
     connection: Connection,
-    wall: Arc<Wall>,
-    /// The board that was taken from the wall; worth nothing while one hangs there.
-    board: Board,
+    published_index: Arc<PublishedIndex>,
+    /// The index that was withdrawn; empty while it is published.
+    claim_index: ClaimIndex,
     clock: Arc<dyn Clock>,
     credit_seconds: i64,
     /// What the pending order may take in memory.
@@ -80,21 +80,21 @@ impl Writer {
     /// A writer over an opened and migrated file.
     pub(crate) fn new(
         connection: Connection,
-        board: Board,
+        claim_index: ClaimIndex,
         ownership: Arc<Ownership>,
         clock: Arc<dyn Clock>,
         options: &Options,
         checkpointer: Checkpointer,
         failed: Arc<AtomicBool>,
     ) -> Self {
-        let scanned_at = board.last_scan_at;
+        let scanned_at = claim_index.last_scan_at;
         let (failed_at, purging) = (None, true);
         let (credit_seconds, pending_bytes) = (options.outage_credit_seconds, options.pending_bytes);
-        let wall = Wall::new(board, Arc::clone(&clock), credit_seconds);
+        let published_index = PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds);
         Self {
             connection,
-            wall: Arc::new(wall),
-            board: Board::default(),
+            published_index: Arc::new(published_index),
+            claim_index: ClaimIndex::default(),
             clock,
             credit_seconds,
             pending_bytes,
@@ -128,9 +128,8 @@ impl Writer {
         Arc::clone(&self.waiters)
     }
 
-    /// Where others can see the board.
-    pub(crate) fn wall(&self) -> Arc<Wall> {
-        Arc::clone(&self.wall)
+    pub(crate) fn published_index(&self) -> Arc<PublishedIndex> {
+        Arc::clone(&self.published_index)
     }
 
     /// Runs until every sender is gone, then moves the whole log into the file.
@@ -168,15 +167,15 @@ impl Writer {
         }
     }
 
-    /// Works with the board in hand: others see nothing of what is not committed yet. While the storage is out of order the
-    /// board is no longer what the file holds, and is not shown. Should the work panic, it is never shown again.
+    /// Works with the index withdrawn: other threads see nothing that is not committed. While the storage is out of order the
+    /// index is not what the file holds, and is not published. After a panic it is never published again.
     fn with_board(&mut self, work: impl FnOnce(&mut Self)) {
-        if let Some(board) = self.wall.take_down() {
-            self.board = board;
+        if let Some(claim_index) = self.published_index.withdraw() {
+            self.claim_index = claim_index;
         }
         work(self);
         if self.failed_at.is_none() {
-            self.wall.hang_up(std::mem::take(&mut self.board));
+            self.published_index.publish(std::mem::take(&mut self.claim_index));
         }
     }
 
@@ -207,7 +206,7 @@ impl Writer {
         };
         let mut planned = planned(plan);
         // A queue that is not there any more is refused like every other.
-        let replaced = self.board.queue(&bulk.queue).is_some_and(|key| key != planned.plan.queue());
+        let replaced = self.claim_index.queue(&bulk.queue).is_some_and(|key| key != planned.plan.queue());
         if replaced {
             planned.snapshot.lose();
         }
@@ -216,8 +215,8 @@ impl Writer {
     }
 
     fn serve_ordinary(&mut self, batch: Vec<Request>) {
-        // Those who found no board on the wall, because the last batch was still under way.
-        if self.wall.all_find_nothing(&self.board, batch.iter().map(|request| &request.command)) {
+        // Claims that found no published index, because the last batch was still running.
+        if self.published_index.all_find_nothing(&self.claim_index, batch.iter().map(|request| &request.command)) {
             return batch.into_iter().for_each(|request| request.release(Ok(Answer::Claimed(None))));
         }
         let mut batch = self.with_room(batch);
@@ -263,7 +262,7 @@ impl Writer {
         }
         let (credit_seconds, working) = (self.credit_seconds, Arc::clone(&self.working));
         let _working = working.begin(Instant::now());
-        // Whoever comes to wait from now on finds no board on the wall, or the one that comes of this (`wall.rs`).
+        // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
         let mut claimable = Claimable::new(!self.waiters.is_empty());
         let answers = self.in_transaction(|tx| {
             // Beginning may have taken seconds: who has gone or was told that the storage is busy can rely on it.
@@ -288,8 +287,8 @@ impl Writer {
     /// Compares what is pending with what is waited for.
     fn look_for_waiters(&self) {
         for (queue, route, _) in self.waiters.lines() {
-            match self.board.queue(&queue) {
-                Some(key) => self.waiters.found(&queue, &route, self.board.pending(key, route.as_str())),
+            match self.claim_index.queue(&queue) {
+                Some(key) => self.waiters.found(&queue, &route, self.claim_index.pending(key, route.as_str())),
                 None => self.waiters.queue_gone(&queue),
             }
         }
@@ -299,7 +298,7 @@ impl Writer {
         self.purging = self.in_transaction(|tx| tx.purge(PURGE)).unwrap_or(false);
     }
 
-    /// Begins, works, commits. Whatever goes wrong before the commit, a panic included, leaves the file as it was, and the board
+    /// Begins, works, commits. Whatever goes wrong before the commit, a panic included, leaves the file as it was, and the index
     /// is read anew. What became of a commit that failed may be unknown.
     fn in_transaction<T>(
         &mut self,
@@ -307,10 +306,10 @@ impl Writer {
     ) -> Result<T, StoreError> {
         run_prepared(&self.connection, "BEGIN IMMEDIATE").doing("beginning a transaction")?;
         let (now, sleeps) = (self.clock.now(), self.clock.times_found_ahead());
-        if self.wall.sleeps_credited() != sleeps {
-            self.board.count_as_outage();
+        if self.published_index.sleeps_credited() != sleeps {
+            self.claim_index.count_as_outage();
         }
-        let mut tx = SqliteTransaction::new(&self.connection, &mut self.board, now);
+        let mut tx = SqliteTransaction::new(&self.connection, &mut self.claim_index, now);
         tx.pending_bytes = self.pending_bytes;
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
@@ -326,8 +325,8 @@ impl Writer {
         match &done {
             Ok((_, touched)) => {
                 self.watches.note(touched);
-                self.scanned_at = self.board.last_scan_at;
-                self.wall.credit_sleeps(sleeps);
+                self.scanned_at = self.claim_index.last_scan_at;
+                self.published_index.credit_sleeps(sleeps);
                 self.checkpointer.committed(&self.connection);
             }
             Err(StoreError::Busy) => self.undo(),

@@ -1,4 +1,4 @@
-//! When the board can be seen by others. The writer runs on the test's own thread.
+//! When the claim index is published. The writer runs on the test's own thread.
 
 use std::task::{Context, Waker};
 
@@ -27,7 +27,8 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     let ownership = Arc::new(ownership);
     let checkpointer = Checkpointer::start(open::checkpointer(ownership.path()).unwrap()).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
-    let mut writer = Writer::new(connection, Board::default(), ownership, clock, options, checkpointer, Arc::default());
+    let mut writer =
+        Writer::new(connection, ClaimIndex::default(), ownership, clock, options, checkpointer, Arc::default());
     assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(Answer::Created(true))]);
     (writer, folder)
 }
@@ -49,7 +50,7 @@ fn serve(writer: &mut Writer, commands: Vec<Command>) -> Vec<Outcome> {
 }
 
 fn shows_nothing(writer: &Writer) -> bool {
-    writer.wall.shows_nothing_for(&claim("q", "default", 1))
+    writer.published_index.finds_nothing(&claim("q", "default", 1))
 }
 
 #[test]
@@ -57,16 +58,16 @@ fn nobody_sees_the_board_until_the_commit() {
     let (mut writer, _folder) = writer();
     assert!(shows_nothing(&writer));
     writer.with_board(|writer| {
-        let wall = writer.wall();
+        let published_index = writer.published_index();
         let seen = writer.in_transaction(|tx| {
             tx.insert_queue(&queue("r"))?;
-            Ok(wall.shows_nothing_for(&claim("q", "default", 1)) || wall.take_down().is_some())
+            Ok(published_index.finds_nothing(&claim("q", "default", 1)) || published_index.withdraw().is_some())
         });
         assert_eq!(seen, Ok(false));
         assert!(!shows_nothing(writer));
     });
     assert!(shows_nothing(&writer));
-    assert!(writer.wall.shows_nothing_for(&claim("r", "default", 1)));
+    assert!(writer.published_index.finds_nothing(&claim("r", "default", 1)));
 }
 
 #[test]
@@ -93,18 +94,18 @@ fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
         assert_eq!(panicked, Err(StoreError::Unavailable));
     });
     assert!(shows_nothing(&writer));
-    assert!(!writer.wall.shows_nothing_for(&claim("r", "default", 1)), "there is no such queue");
+    assert!(!writer.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
     assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(Answer::Created(true))]);
-    assert!(writer.wall.shows_nothing_for(&claim("r", "default", 1)));
+    assert!(writer.published_index.finds_nothing(&claim("r", "default", 1)));
 }
 
 #[test]
 fn a_panic_outside_of_a_transaction_takes_the_board_away() {
     let (mut writer, _folder) = writer();
-    let wall = writer.wall();
+    let published_index = writer.published_index();
     let panicked = catch_unwind(AssertUnwindSafe(|| writer.with_board(|_| panic!("the end of the thread"))));
     assert!(panicked.is_err());
-    assert!(!wall.shows_nothing_for(&claim("q", "default", 1)) && wall.take_down().is_none());
+    assert!(!published_index.finds_nothing(&claim("q", "default", 1)) && published_index.withdraw().is_none());
 }
 
 #[test]
@@ -213,8 +214,8 @@ fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     writer.with_board(|writer| writer.wake(&everywhere));
     assert!(!is_woken(&mut resting), "nothing that it waits for");
     writer.with_board(|writer| {
-        let key = writer.board.queue(&queue("q")).unwrap();
-        writer.board.add_pending(key, TaskKey(9), &routes(&["default"]), 0, 9);
+        let key = writer.claim_index.queue(&queue("q")).unwrap();
+        writer.claim_index.add_pending(key, TaskKey(9), &routes(&["default"]), 0, 9);
         writer.wake(&everywhere);
     });
     assert!(is_woken(&mut resting));
@@ -275,7 +276,7 @@ fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
         assert!(writer.failed_at.is_none(), "the storage works");
     });
     assert!(shows_nothing(&writer));
-    assert!(!writer.wall.shows_nothing_for(&claim("r", "default", 1)), "there is no such queue");
+    assert!(!writer.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
     assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(Answer::Created(true))]);
 }
 

@@ -128,7 +128,7 @@ async fn a_claim_that_waits_misses_no_task_however_they_cross() {
     });
 }
 
-/// A row that was changed behind the store's back: the board offers a task that cannot be claimed, which is a panic while
+/// A row that was changed behind the store's back: the claim index offers a task that cannot be claimed, which is a panic while
 /// debugging and a failed batch otherwise.
 #[tokio::test]
 async fn after_a_batch_that_broke_claims_are_answered_by_what_the_file_holds() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Writer;
-use crate::board::Board;
+use crate::claim_index::ClaimIndex;
 use crate::failure::failed;
 use crate::ownership::Lost;
 use crate::{open, rescue};
@@ -17,12 +17,12 @@ impl Writer {
     /// After a transaction that was given up although the storage works: its time was over.
     pub(super) fn undo(&mut self) {
         // Two boards at once could be more than there is memory for.
-        self.board = Board::default();
-        let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| Board::load(&self.connection));
+        self.claim_index = ClaimIndex::default();
+        let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| ClaimIndex::load(&self.connection));
         match undone {
-            Ok(board) => {
-                self.board = board;
-                self.board.last_scan_at = self.scanned_at;
+            Ok(claim_index) => {
+                self.claim_index = claim_index;
+                self.claim_index.last_scan_at = self.scanned_at;
             }
             Err(error) => {
                 failed("undoing a transaction", &error);
@@ -31,7 +31,7 @@ impl Writer {
         }
     }
 
-    /// After a failed transaction: what the file holds is the truth, so the board is read again. If that fails too, the
+    /// After a failed transaction: what the file holds is the truth, so the index is read again. If that fails too, the
     /// writer takes nothing until a reopen succeeds.
     pub(super) fn recover(&mut self) {
         if !self.connection.is_autocommit() {
@@ -87,20 +87,21 @@ impl Writer {
         if !self.ownership.still_holds() {
             return;
         }
-        self.board = Board::default();
+        self.claim_index = ClaimIndex::default();
         let opened = open::writer(self.ownership.path()).and_then(|connection| {
             open::prove_writable(&connection)?;
-            Board::load(&connection).map(|board| (connection, board.with_no_scan_after(self.clock.now())))
+            ClaimIndex::load(&connection)
+                .map(|claim_index| (connection, claim_index.with_no_scan_after(self.clock.now())))
         });
         match opened {
             // The new connection opened the log by its name; it must be the one that all others have.
             Ok(_) if !self.ownership.still_holds() => {}
-            Ok((connection, board)) => {
+            Ok((connection, claim_index)) => {
                 self.connection = connection;
                 // The time of the last scan is kept in memory too, and there it may be the newer one.
-                self.scanned_at = self.scanned_at.max(board.last_scan_at);
-                self.board = board;
-                self.board.last_scan_at = self.scanned_at;
+                self.scanned_at = self.scanned_at.max(claim_index.last_scan_at);
+                self.claim_index = claim_index;
+                self.claim_index.last_scan_at = self.scanned_at;
                 self.failed_at = None;
                 self.failed.store(false, Ordering::Relaxed);
                 tracing::info!("the database was opened again after a failure");

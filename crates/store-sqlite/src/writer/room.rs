@@ -28,8 +28,8 @@ impl Writer {
     /// stays, however much it is.
     fn has_no_room_for(&self, command: &Command) -> bool {
         grown_queue(command)
-            .and_then(|queue| self.board.queue(queue))
-            .is_some_and(|queue| !self.board.may_grow(queue, self.pending_bytes))
+            .and_then(|queue| self.claim_index.queue(queue))
+            .is_some_and(|queue| !self.claim_index.may_grow(queue, self.pending_bytes))
     }
 
     fn tell_full(&mut self) {

@@ -20,7 +20,7 @@ use crate::statements;
 
 /// The writer's memory.
 #[derive(Default)]
-pub(crate) struct Board {
+pub(crate) struct ClaimIndex {
     queues: HashMap<QueueName, QueueKey>,
     pending: HashMap<QueueKey, PendingOrder>,
     /// The sum of what they take: there may be many queues.
@@ -44,34 +44,34 @@ struct Running {
     head: TaskHead,
 }
 
-impl Board {
+impl ClaimIndex {
     /// Reads everything from the file.
     pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut board = Self::default();
+        let mut index = Self::default();
         each_row(connection, statements::LOAD_QUEUES, [], |row| {
             if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
-                board.queues.insert(name, QueueKey(row.get(0)?));
+                index.queues.insert(name, QueueKey(row.get(0)?));
             }
             Ok(GO_ON)
         })?;
-        board.load_tasks(connection)?;
+        index.load_tasks(connection)?;
         for statement in [statements::LOAD_PAST_RUNS, statements::LOAD_DELETED_RUNS] {
             each_row(connection, statement, [], |row| {
-                board.past_runs.insert(rows::run_id(row)?);
+                index.past_runs.insert(rows::run_id(row)?);
                 Ok(GO_ON)
             })?;
         }
         // The last write is a sign of life too: a run that was claimed after the last scan on file counts from there.
-        board.latest_at = board.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
-        board.last_scan_at = Some(board.latest_at).filter(|_| board.has_active_runs());
-        Ok(board)
+        index.latest_at = index.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
+        index.last_scan_at = Some(index.latest_at).filter(|_| index.has_active_runs());
+        Ok(index)
     }
 
     fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let living: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         let mut pending: HashMap<QueueKey, PendingLists> = HashMap::new();
-        each_row(connection, statements::LOAD_BOARD, [], |row| {
-            let task = rows::board(row)?;
+        each_row(connection, statements::LOAD_CLAIM_INDEX, [], |row| {
+            let task = rows::claim_index(row)?;
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
             self.latest_at = self.latest_at.max(task.updated_at);
             // Also of a deleted queue: the run stays used up, before the purge and for a while after it.
@@ -86,7 +86,7 @@ impl Board {
             }
             if task.status == Status::Pending {
                 let place = (Reverse(task.priority), task.pending_seq);
-                pending.entry(queue).or_default().add(place, task.key, rows::board_routes(row)?);
+                pending.entry(queue).or_default().add(place, task.key, rows::claim_index_routes(row)?);
             }
             Ok(GO_ON)
         })?;
@@ -123,7 +123,7 @@ impl Board {
     }
 
     /// Whether a command is a claim that would find nothing. `execute` says the same, and decides about all others.
-    pub(crate) fn has_nothing_for(&self, command: &Command) -> bool {
+    pub(crate) fn finds_nothing(&self, command: &Command) -> bool {
         let Command::Claim { queue, route, run_id } = command else { return false };
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)

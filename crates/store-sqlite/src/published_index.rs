@@ -1,0 +1,123 @@
+//! The claim index between batches, visible to every thread: a claim that finds nothing is answered by the thread that
+//! received it. Passing it to the writer and back costs several times as much as the lookup. Nothing is changed here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use taskqueue_core::lease;
+use taskqueue_store::clock::Clock;
+use taskqueue_store::command::Command;
+
+use crate::claim_index::ClaimIndex;
+
+/// The writer withdraws the index before it begins a transaction. It publishes it again after the commit or, after a
+/// failure, when it has been read again from the file. So a reader sees everything that is committed and nothing else, and "no
+/// task" is true at that moment. The lock orders withdrawals, publications and lookups, which gives two more guarantees:
+///
+/// - **A client that knows of a task finds it.** The index is withdrawn when the answer to a creation is released, and every
+///   index that is published later holds the task. A lookup after that answer sees such an index, or none, and then the
+///   claim goes to the writer.
+/// - **No wake-up is lost.** A waiter registers, then looks up; the writer withdraws the index, then counts the waiters. If
+///   the lookup saw the index of before a batch, then registration and lookup came before the withdrawal: the writer
+///   counts this waiter and wakes it if the batch made something claimable. It does so while the index is withdrawn, so
+///   the lookup that follows sees a later index, or none. A waiter that the writer did not count registered after the
+///   withdrawal, and its first lookup sees a later index too, or none.
+///
+/// A lookup does not check whether the path still leads to our file: that asks the file system, which may block, and no async
+/// thread must block. The writer checks at each batch, the lease scan of every second included, and publishes nothing if
+/// the file was replaced.
+pub(crate) struct PublishedIndex {
+    /// Nothing while the writer works, and while the storage is out of order. The lock is held for one lookup or one
+    /// move, never for a transaction.
+    index: RwLock<Option<ClaimIndex>>,
+    clock: Arc<dyn Clock>,
+    sleeps_credited: AtomicU64,
+    credit_seconds: i64,
+}
+
+impl PublishedIndex {
+    /// Publishes an index that is what the file holds.
+    pub(crate) fn new(index: ClaimIndex, clock: Arc<dyn Clock>, credit_seconds: i64) -> Self {
+        let sleeps_credited = AtomicU64::new(clock.times_found_ahead());
+        Self { index: RwLock::new(Some(index)), clock, sleeps_credited, credit_seconds }
+    }
+
+    /// Takes the index back for the writer, if it is published.
+    pub(crate) fn withdraw(&self) -> Option<ClaimIndex> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Publishes an index that is what the file holds.
+    pub(crate) fn publish(&self, index: ClaimIndex) {
+        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(index);
+    }
+
+    /// Whether a command is a claim that certainly finds nothing. All other commands go to the writer.
+    pub(crate) fn finds_nothing(&self, command: &Command) -> bool {
+        if !matches!(command, Command::Claim { .. }) {
+            return false;
+        }
+        // An async thread must not wait, so an index that is being moved counts as withdrawn.
+        let Ok(index) = self.index.try_read() else { return false };
+        index.as_ref().is_some_and(|index| self.all_find_nothing(index, [command]))
+    }
+
+    /// Whether all of these are claims that find nothing, so that they need no transaction. Not after an outage: the
+    /// first command after it grants the credit.
+    pub(crate) fn all_find_nothing<'a>(
+        &self,
+        index: &ClaimIndex,
+        commands: impl IntoIterator<Item = &'a Command>,
+    ) -> bool {
+        commands.into_iter().all(|command| index.finds_nothing(command)) && !self.was_out(index)
+    }
+
+    /// Whether leases are to be extended before anything else.
+    fn was_out(&self, index: &ClaimIndex) -> bool {
+        let out = |last| lease::was_out(last, self.clock.now());
+        let slept = self.sleeps_credited() != self.clock.times_found_ahead();
+        self.credit_seconds > 0 && index.last_scan_at.is_some_and(|last| slept || out(last))
+    }
+
+    /// How often the machine's clock had been found ahead when that was last counted as an outage.
+    pub(crate) fn sleeps_credited(&self) -> u64 {
+        self.sleeps_credited.load(Ordering::Relaxed)
+    }
+
+    /// The index counts all that were found until then as outages.
+    pub(crate) fn credit_sleeps(&self, times_found_ahead: u64) {
+        self.sleeps_credited.store(times_found_ahead, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::time::Timestamp;
+    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::conformance::commands::{claim, queue};
+    use taskqueue_store::transaction::QueueKey;
+
+    use super::*;
+
+    #[test]
+    fn a_poisoned_lock_sends_claims_to_the_writer_and_does_not_stop_it() {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(0)));
+        let mut index = ClaimIndex::default();
+        index.add_queue(queue("q"), QueueKey(1));
+        let published = PublishedIndex::new(index, clock, 90);
+        let empty_claim = claim("q", "default", 1);
+        assert!(published.finds_nothing(&empty_claim));
+        let poisoned = std::thread::scope(|scope| {
+            let panicking = scope.spawn(|| {
+                let _index = published.index.write();
+                panic!("while the index is locked");
+            });
+            panicking.join()
+        });
+        assert!(poisoned.is_err() && published.index.is_poisoned());
+        assert!(!published.finds_nothing(&empty_claim));
+        let index = published.withdraw().unwrap();
+        published.publish(index);
+        assert!(published.withdraw().is_some());
+    }
+}
