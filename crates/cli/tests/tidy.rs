@@ -74,7 +74,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("ownership.rs", "an SQLite file has one owner"),
     ("rescue.rs", "an SQLite file and its log can be removed"),
     ("time_back.rs", "PostgreSQL says it in one statement"),
-    ("writer/room.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
+    ("writer/memory_limit.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("address.rs", "a server is found and logged in to by a URL"),
     ("clock.rs", "the time is the database's"),
     ("changes.rs", "PostgreSQL is written to in sets"),

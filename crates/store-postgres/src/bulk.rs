@@ -24,8 +24,8 @@ use crate::query::{Param, Session};
 use crate::readers::{ReadError, Readers, in_snapshot};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::threads::Threads;
 use crate::transaction::PostgresTransaction;
+use crate::write_queue::Threads;
 use crate::{dialect, rows};
 
 /// Tasks that are looked for at a time.

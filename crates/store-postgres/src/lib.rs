@@ -27,12 +27,12 @@ mod rows;
 mod settle;
 mod snapshot;
 mod statements;
-mod threads;
 mod tls;
 mod transaction;
 mod transfer;
 mod vacuum;
 mod workspace;
+mod write_queue;
 mod writer;
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ use taskqueue_store::clock::pace::{BELIEVED_AHEAD_SECONDS, EARLIEST};
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
-use taskqueue_store::working::Working;
+use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -81,9 +81,9 @@ pub use crate::open::OpenError;
 use crate::query::Schema;
 use crate::readers::{Lane, Readers};
 use crate::snapshot::Snapshot;
-use crate::threads::Threads;
 pub use crate::transfer::PostgresTransfer;
 use crate::vacuum::Dead;
+use crate::write_queue::Threads;
 use crate::writer::Writer;
 
 /// Writers of one server for ordinary commands: while one waits for its commit, the next batch is on its way. Long commands
@@ -128,7 +128,7 @@ pub struct PostgresStore {
     /// Whether the database can tell what was written since a snapshot.
     plans: bool,
     /// Since when each ordinary writer is at one transaction.
-    working: Vec<Arc<Working>>,
+    working: Vec<Arc<WriterHealth>>,
 }
 
 impl PostgresStore {
@@ -186,7 +186,7 @@ fn start_writers(
     dead: &Arc<Dead>,
     clock: Option<&Arc<dyn Clock>>,
     credit_seconds: i64,
-) -> std::io::Result<(Arc<Threads>, Vec<Arc<Working>>)> {
+) -> std::io::Result<(Arc<Threads>, Vec<Arc<WriterHealth>>)> {
     let (first_shard, last_scan) = (chance() % SHARDS, Arc::default());
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use taskqueue_store::bulk::planned;
 use taskqueue_store::command::Command;
-use taskqueue_store::handover::{Handed, Outcome, TURN_LIMIT};
+use taskqueue_store::submission::{Handed, Outcome, TURN_LIMIT};
 
 use crate::bulk::PlannedWrite;
 

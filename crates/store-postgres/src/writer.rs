@@ -15,9 +15,9 @@ use taskqueue_store::bulk::{self, planned};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::command::Command;
 use taskqueue_store::execute::{credit_after_outage, execute};
-use taskqueue_store::handover::Outcome;
+use taskqueue_store::submission::Outcome;
 use taskqueue_store::transaction::Transaction;
-use taskqueue_store::working::Working;
+use taskqueue_store::writer_health::WriterHealth;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
@@ -68,7 +68,7 @@ pub(crate) struct Writer {
     put_back: Vec<Request>,
     purging: bool,
     merged_at: Instant,
-    working: Arc<Working>,
+    working: Arc<WriterHealth>,
     /// Whether the transaction under way has been told to commit.
     committing: Cell<bool>,
 }
@@ -115,7 +115,7 @@ impl Writer {
     }
 
     /// Tells since when this writer is at one transaction.
-    pub(crate) fn working(&self) -> Arc<Working> {
+    pub(crate) fn working(&self) -> Arc<WriterHealth> {
         Arc::clone(&self.working)
     }
 

@@ -21,7 +21,7 @@ use crate::reads::{all_tasks_statement, existing_queue};
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::threads::Threads;
+use crate::write_queue::Threads;
 
 /// Tasks that a watch notes at most; with more of them the plan is made anew. About 3 MiB.
 const NOTED: usize = 65_536;

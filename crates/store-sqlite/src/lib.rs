@@ -21,10 +21,10 @@ mod rescue;
 mod rows;
 mod snapshot;
 mod statements;
-mod threads;
 mod time_back;
 mod transaction;
 mod transfer;
+mod write_queue;
 mod writer;
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
-use taskqueue_store::working::Working;
+use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
@@ -63,8 +63,8 @@ use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, Readers};
 use crate::snapshot::Snapshot;
-use crate::threads::Threads;
 pub use crate::transfer::SqliteTransfer;
+use crate::write_queue::Threads;
 use crate::writer::Writer;
 
 /// What can be chosen about a store.
@@ -103,7 +103,7 @@ pub struct SqliteStore {
     failed: Arc<AtomicBool>,
     bulk: Bulk,
     watches: Arc<Watches>,
-    working: Arc<Working>,
+    working: Arc<WriterHealth>,
 }
 
 impl SqliteStore {

@@ -1,7 +1,7 @@
 //! A command on its way to the writer, with its plan if it is a bulk update.
 
 use taskqueue_store::command::Command;
-use taskqueue_store::handover::{Handed, Outcome};
+use taskqueue_store::submission::{Handed, Outcome};
 
 use crate::bulk::PlannedWrite;
 

@@ -2,8 +2,8 @@
 //! command and everything queued behind it, runs them in one transaction, commits once, then releases every answer. There
 //! is no timer: the next batch forms while the last one is being synced.
 
+mod memory_limit;
 mod recovery;
-mod room;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +19,9 @@ use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{Answer, Command, Scanned};
 use taskqueue_store::execute::{credit_after_outage, execute};
-use taskqueue_store::handover::Outcome;
+use taskqueue_store::submission::Outcome;
 use taskqueue_store::waiting::Waiters;
-use taskqueue_store::working::Working;
+use taskqueue_store::writer_health::WriterHealth;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
@@ -69,7 +69,7 @@ pub(crate) struct Writer {
     /// Commands that run alone and wait until the others have been served once more.
     alone: VecDeque<Request>,
     watches: Arc<Watches>,
-    working: Arc<Working>,
+    working: Arc<WriterHealth>,
     /// The file that was found missing, and whether all that was acknowledged is in the database file since.
     lost: Option<(Lost, bool)>,
     /// The last one to go: every connection is closed before the file is given up.
@@ -119,7 +119,7 @@ impl Writer {
     }
 
     /// Tells since when this writer is at one transaction.
-    pub(crate) fn working(&self) -> Arc<Working> {
+    pub(crate) fn working(&self) -> Arc<WriterHealth> {
         Arc::clone(&self.working)
     }
 

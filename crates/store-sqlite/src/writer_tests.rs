@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use taskqueue_core::definition::Definition;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::handover::{Awaited, hand_over};
+use taskqueue_store::submission::{Awaited, hand_over};
 use taskqueue_store::transaction::{TaskKey, Transaction};
 use taskqueue_store::waiting::Waiter;
 use tempfile::TempDir;

@@ -10,15 +10,15 @@ pub mod command;
 pub mod conformance;
 mod error;
 pub mod execute;
-pub mod handover;
 pub mod long_reads;
 pub mod model;
 pub mod page;
 mod store;
+pub mod submission;
 pub mod transaction;
 pub mod transfer;
 pub mod waiting;
-pub mod working;
+pub mod writer_health;
 
 pub use error::StoreError;
 pub use store::Store;

@@ -24,10 +24,10 @@ use crate::claimable::Claimable;
 use crate::clock::Clock;
 use crate::command::{Answer, BulkUpdate, Command};
 use crate::execute::{credit_after_outage, execute};
-use crate::handover::Outcome;
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
+use crate::submission::Outcome;
 use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use crate::waiting::Waiters;
 use crate::{Store, StoreError};

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::plan::Plan;
 use crate::StoreError;
 use crate::command::{Answer, BulkUpdate};
-use crate::handover::TURN_LIMIT;
+use crate::submission::TURN_LIMIT;
 
 /// Plans at a time; others wait for their turn like every command. One that is written and one that is made: more would
 /// only share the processors.

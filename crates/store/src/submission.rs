@@ -108,5 +108,5 @@ impl Drop for Awaited {
 }
 
 #[cfg(test)]
-#[path = "handover_tests.rs"]
+#[path = "submission_tests.rs"]
 mod tests;

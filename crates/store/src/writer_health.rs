@@ -8,9 +8,9 @@ const STUCK: Duration = Duration::from_secs(10);
 
 /// When the transaction under way began; nothing while there is none.
 #[derive(Debug, Default)]
-pub struct Working(Mutex<Option<Instant>>);
+pub struct WriterHealth(Mutex<Option<Instant>>);
 
-impl Working {
+impl WriterHealth {
     /// A transaction begins at `now`; it ends when the guard is dropped.
     #[must_use]
     pub fn begin(&self, now: Instant) -> impl Drop + use<'_> {
@@ -29,7 +29,7 @@ impl Working {
     }
 }
 
-struct Ended<'a>(&'a Working);
+struct Ended<'a>(&'a WriterHealth);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_writer_is_stuck_when_one_transaction_takes_longer_than_ten_seconds() {
-        let (working, start) = (Working::default(), Instant::now());
+        let (working, start) = (WriterHealth::default(), Instant::now());
         let after = |seconds| working.is_stuck(start + Duration::from_secs(seconds));
         assert!(!after(100), "nothing is under way");
         let transaction = working.begin(start);

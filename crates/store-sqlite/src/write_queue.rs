@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use taskqueue_store::StoreError;
 use taskqueue_store::command::{Answer, BulkUpdate, Command};
-use taskqueue_store::handover::hand_over;
+use taskqueue_store::submission::hand_over;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -78,5 +78,5 @@ impl Threads {
 }
 
 #[cfg(test)]
-#[path = "threads_tests.rs"]
+#[path = "write_queue_tests.rs"]
 mod tests;
