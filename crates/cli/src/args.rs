@@ -1,81 +1,46 @@
 //! The command line: flags, their environment variables, their help. Nothing is opened or started here.
-//! One file per noun in `args/`; here are the list of commands, `serve`, and what is made of a wrong command line.
+//! One file per command in `args/`; this file lists the commands and turns a clap error into one line.
 
+mod completions;
+mod config;
 mod connection;
 mod definition;
+mod health;
 mod live;
-mod other;
+mod man;
+mod migrate;
 mod queue;
 mod run_loop;
 mod selection;
+mod serve;
 mod task;
 mod values;
 mod worker;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
-use taskqueue_server::ListenAddress;
-use taskqueue_server::browser::HostName;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
-use crate::open_store::Database;
 
+pub(crate) use self::completions::CompletionsArgs;
+pub(crate) use self::config::{ConfigArgs, ConfigCommand};
 pub(crate) use self::connection::{ConnectionArgs, Format, OutputArgs, QueueArg};
 pub(crate) use self::definition::{ChangeArgs, DefinitionArgs, ObjectArgs};
+pub(crate) use self::health::HealthArgs;
 pub(crate) use self::live::TopArgs;
-pub(crate) use self::other::{CompletionsArgs, ConfigArgs, ConfigCommand, HealthArgs, ManArgs};
+pub(crate) use self::man::ManArgs;
+pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
 pub(crate) use self::run_loop::{LoopArgs, OnStop};
 pub(crate) use self::selection::{ExtentArgs, ListArgs, TargetArgs};
+pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::task::{
     ActionArgs, ConsentArgs, CountArgs, SubmitArgs, SweepArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs,
 };
 pub(crate) use self::values::queue_name;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
-
-/// The longest outage credit that is still a credit and not a mistake: one day.
-const OUTAGE_CREDIT_MAX: i64 = 86_400;
-
-const EXAMPLES: &str = "\
-Examples:
-  taskqueue serve
-  taskqueue serve --queue default --database /var/lib/taskqueue/taskqueue.db
-  taskqueue serve --listen 0.0.0.0:8000 --token-file /etc/taskqueue/token
-  taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
-  taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
-
-The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never
-from the command line, where every user of the machine could read it. So should the
-password of PostgreSQL: from PGPASSWORD, or with the whole URL in TASKQUEUE_DATABASE.
-
-Without a token the server listens on this machine only and answers 403 to requests for
-other hosts than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that
-no page in a browser can use it. Behind a proxy or under another name: --allow-host NAME.
-
-When the server is ready it prints one line: its base URL. Logs go to standard error.
-It stops on SIGTERM or SIGINT after finishing the requests under way.
-
-Exit codes: 0 stopped in good order, 1 refused to start, 2 wrong arguments.";
-
-const MIGRATE_EXAMPLES: &str = "\
-Examples:
-  taskqueue migrate --from taskqueue.db --to postgres://taskqueue@db.example/taskqueue
-  taskqueue migrate --from postgres://localhost/old --from-schema lab --to /var/lib/taskqueue/taskqueue.db
-
-Stop every server on both databases first. Queues, tasks and observations are copied with
-everything that is known of them, read back and compared; the source stays as it is. A run
-that was active before still is after: its worker goes on when a server runs on the target.
-Until the last moment the target is empty; when the command is interrupted, run it again.
-
-A password that must not be read by every user of the machine comes from PGPASSWORD, or
-with the whole URL in TASKQUEUE_MIGRATE_FROM or TASKQUEUE_MIGRATE_TO.
-
-Exit codes: 0 everything was copied, 1 nothing was copied, 2 wrong arguments.";
 
 const CLIENT_HELP: &str = "\
 A first session:
@@ -110,10 +75,10 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = serve::HELP)]
     Serve(ServeArgs),
     /// Copy everything to another, empty database
-    #[command(after_help = MIGRATE_EXAMPLES)]
+    #[command(after_help = migrate::HELP)]
     Migrate(MigrateArgs),
     /// Create, list and delete queues
     #[command(arg_required_else_help = false)]
@@ -139,97 +104,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page
     Man(ManArgs),
-}
-
-/// How to serve.
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    /// Where to listen: HOST:PORT (port 0 picks one) or unix:PATH; other machines need a token
-    #[arg(long, env = "TASKQUEUE_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
-    pub(crate) listen: ListenAddress,
-
-    /// The database: a path or sqlite:PATH, created when it is missing, or postgres://USER@HOST/DATABASE
-    #[arg(
-        long,
-        env = "TASKQUEUE_DATABASE",
-        hide_env_values = true,
-        value_name = "DATABASE",
-        default_value = "taskqueue.db"
-    )]
-    pub(crate) database: Database,
-
-    /// The schema that holds our tables in PostgreSQL, created when it is missing [default: taskqueue]
-    #[arg(long, env = "TASKQUEUE_DATABASE_SCHEMA", value_name = "SCHEMA")]
-    pub(crate) database_schema: Option<String>,
-
-    /// Make sure that this queue exists (repeatable); a fresh database has none
-    #[arg(long = "queue", value_name = "NAME", value_parser = queue_name)]
-    pub(crate) queues: Vec<QueueName>,
-
-    /// A file with the token that callers must show [env: TASKQUEUE_TOKEN, the token itself]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) token_file: Option<PathBuf>,
-
-    /// Without a token: take requests for this host, too, besides loopback and localhost (repeatable)
-    #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
-    pub(crate) allowed_hosts: Vec<HostName>,
-
-    /// After an outage every running lease is good for at least this long; 0 turns that off
-    #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
-          value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
-    pub(crate) outage_credit: i64,
-
-    /// How log lines look
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
-    pub(crate) log_format: LogFormat,
-
-    /// What is logged: this and everything more severe
-    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
-    pub(crate) log_level: LogLevel,
-}
-
-/// What to copy where.
-#[derive(Debug, Args)]
-pub(crate) struct MigrateArgs {
-    /// The database to copy: a path, sqlite:PATH or postgres://USER@HOST/DATABASE
-    #[arg(long, env = "TASKQUEUE_MIGRATE_FROM", hide_env_values = true, value_name = "DATABASE")]
-    pub(crate) from: Database,
-
-    /// The database to copy to, created when it is an SQLite file that is missing
-    #[arg(long, env = "TASKQUEUE_MIGRATE_TO", hide_env_values = true, value_name = "DATABASE")]
-    pub(crate) to: Database,
-
-    /// The schema that holds our tables in a PostgreSQL source [default: taskqueue]
-    #[arg(long, value_name = "SCHEMA")]
-    pub(crate) from_schema: Option<String>,
-
-    /// The schema for our tables in a PostgreSQL target, created when it is missing [default: taskqueue]
-    #[arg(long, value_name = "SCHEMA")]
-    pub(crate) to_schema: Option<String>,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For people
-    Text,
-    /// For machines: one object per line
-    Json,
-}
-
-/// The least severe thing that is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    /// What went wrong
-    Error,
-    /// What may go wrong
-    Warn,
-    /// Requests and what the server does by itself
-    Info,
-    /// For those who look for a bug
-    Debug,
-    /// Everything
-    Trace,
 }
 
 /// What a command line comes to.

@@ -2,20 +2,20 @@
 //! first, then the environment, then the nearest `taskqueue.toml`, then the user's file, then what is built in.
 //! Which token may go to the URL that this gives is the business of `source.rs`.
 
+mod contained_file;
 mod file;
-mod inside;
-mod owner;
+mod file_trust;
+mod layers;
 mod secret;
-mod shown;
+mod settings;
 mod source;
-mod sources;
 
 use taskqueue_core::ids::QueueName;
 
+pub(crate) use self::layers::Sources;
 pub(crate) use self::secret::Secret;
-pub(crate) use self::shown::Setting;
+pub(crate) use self::settings::Setting;
 pub(crate) use self::source::{Source, Sourced};
-pub(crate) use self::sources::Sources;
 
 use self::secret::TokenPlace;
 use self::source::choose;
@@ -57,7 +57,7 @@ impl ClientConfig {
         };
         let queue = match queue {
             Some(queue) => queue,
-            None => built_in(sources::queue_of(DEFAULT_QUEUE, &Source::BuiltIn)?),
+            None => built_in(layers::queue_of(DEFAULT_QUEUE, &Source::BuiltIn)?),
         };
         let insecure = connection.allow_insecure_token;
         let insecure = insecure.then_some(Sourced { value: true, source: Source::Flag("--allow-insecure-token") });

@@ -1,6 +1,6 @@
 //! Where log lines go and how they look. What is logged is decided where it happens.
 
-mod lines;
+mod log_writer;
 
 use std::io::{self, IsTerminal};
 use std::panic::{self, PanicHookInfo};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::error;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::lines::Lines;
+use self::log_writer::Lines;
 use crate::args::{LogFormat, LogLevel};
 use crate::failure::Failure;
 

@@ -8,9 +8,9 @@ mod json;
 mod printer;
 mod record;
 mod records;
-mod screen;
 mod table;
 mod terminal;
+mod worker_console;
 
 use std::io::{self, Write};
 
@@ -25,9 +25,9 @@ pub(crate) use self::record::Record;
 pub(crate) use self::records::{
     CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, SettingRecord, Summary, WaitSummary,
 };
-pub(crate) use self::screen::{Board, Screen};
 pub(crate) use self::table::Layout;
 pub(crate) use self::terminal::{Terminal, colours_welcome};
+pub(crate) use self::worker_console::{Board, Screen};
 
 use crate::failure::Failure;
 

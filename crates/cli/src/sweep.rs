@@ -4,7 +4,7 @@ use taskqueue_client::JsonObject;
 use taskqueue_core::json::Value;
 
 use crate::failure::Failure;
-use crate::objects::{checked, pair, scalar};
+use crate::json_args::{checked, pair, scalar};
 
 /// More combinations than this are a mistake, such as a range with a digit too many.
 const COMBINATIONS_MAX: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! Flags that say what a task is to be. Reading the files and the JSON that they name is done in `objects.rs`.
+//! Flags that say what a task is to be. Reading the files and the JSON that they name is done in `json_args.rs`.
 
 use std::path::PathBuf;
 

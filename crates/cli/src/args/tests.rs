@@ -4,7 +4,10 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
+use taskqueue_core::ids::QueueName;
+
 use super::*;
+use crate::open_store::Database;
 
 fn parse_words(line: &str) -> Result<Parsed, Failure> {
     parse(["taskqueue"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty())).map(OsString::from))

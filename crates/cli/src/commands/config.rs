@@ -2,9 +2,9 @@
 
 use crate::args::{ConfigArgs, ConfigCommand};
 use crate::config::ClientConfig;
-use crate::connect::tell;
 use crate::failure::Failure;
 use crate::output::{Printer, SettingRecord};
+use crate::session::tell;
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let ConfigCommand::Show = args.command;

@@ -1,14 +1,14 @@
 //! `taskqueue health`
 
-use super::client;
+use super::client_runtime;
 use crate::args::{HealthArgs, QueueArg};
-use crate::connect::{Patience, Session};
 use crate::failure::Failure;
 use crate::output::HealthRecord;
+use crate::session::{Patience, Session};
 
 pub(crate) fn run(args: &HealthArgs) -> Result<(), Failure> {
     let session = Session::open(&args.connection, &QueueArg::default(), args.output, Patience::Brief)?;
-    client::run(&session, None, async |session| {
+    client_runtime::run(&session, None, async |session| {
         let health = session.client.health().await?;
         let is_ok = health.is_ok;
         session.printer.one(&HealthRecord { url: &session.url, health })?;

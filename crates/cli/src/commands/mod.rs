@@ -1,6 +1,6 @@
 //! One file per command or noun, and the two runtimes: threads for the server, one thread for everything else.
 
-mod client;
+mod client_runtime;
 mod completions;
 mod config;
 mod health;

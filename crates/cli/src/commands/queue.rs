@@ -2,16 +2,16 @@
 
 use taskqueue_client::TaskSelection;
 
-use super::client;
+use super::client_runtime;
 use crate::args::{DeleteQueueArgs, QueueArg, QueueArgs, QueueCommand};
 use crate::confirm::confirm;
-use crate::connect::{Patience, Session};
 use crate::failure::{Failure, Stop};
 use crate::output::QueueRecord;
+use crate::session::{Patience, Session};
 
 pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
     let session = Session::open(&args.connection, &QueueArg::default(), args.output, Patience::Brief)?;
-    client::run(&session, None, async |session| match &args.command {
+    client_runtime::run(&session, None, async |session| match &args.command {
         QueueCommand::Create(args) => {
             let created = session.client.create_queue(&args.name).await?;
             let word = if created.created { "created" } else { "already there" };

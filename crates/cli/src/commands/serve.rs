@@ -12,14 +12,14 @@ use tracing::info;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
-use crate::{open_files, open_store, output, token};
+use crate::{file_limit, open_store, output, token};
 
 /// Serves until a signal says stop.
 ///
 /// The address is bound before the database is touched: a start that fails for want of the address leaves no file
 /// behind, and clients that come while a large database is opened wait instead of being refused.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
-    open_files::raise_limit();
+    file_limit::raise_limit();
     let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
     let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, token.is_some()).await?;

@@ -2,16 +2,16 @@
 
 use taskqueue_client::{GroupQuery, WorkerDimension};
 
-use super::client;
+use super::client_runtime;
 use super::task::{print_groups, print_walk};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
-use crate::connect::{Patience, Session};
 use crate::failure::{Failure, Stop};
 use crate::output::CountRecord;
+use crate::session::{Patience, Session};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
     let session = Session::open(&args.connection, &args.queue, args.output, Patience::Brief)?;
-    client::run(&session, args.command.filter(), async |session| match &args.command {
+    client_runtime::run(&session, args.command.filter(), async |session| match &args.command {
         WorkerCommand::List(args) => list(session, args).await,
         WorkerCommand::Count(args) => count(session, args).await,
     })

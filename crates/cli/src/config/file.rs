@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::Deserialize;
 
-use super::owner;
+use super::file_trust;
 use super::secret::{Secret, TokenPlace};
 use crate::failure::Failure;
 
@@ -136,7 +136,7 @@ fn read_own(path: &Path, metadata: &Metadata) -> Result<Found, Failure> {
 }
 
 fn why_foreign(metadata: &Metadata) -> Option<&'static str> {
-    owner::why_foreign(metadata, geteuid().as_raw())
+    file_trust::why_foreign(metadata, geteuid().as_raw())
 }
 
 /// What is at `path`, a link not followed.

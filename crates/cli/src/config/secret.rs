@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::inside;
+use super::contained_file;
 use crate::failure::Failure;
 use crate::token;
 
@@ -49,7 +49,7 @@ impl TokenPlace {
             Self::File(path) => token::file_text(&path).map(Secret),
             Self::FileInside { folder, path, named_by } => {
                 let named = format!("the token_file {} of {}", path.display(), named_by.display());
-                let file = inside::open(&folder, &path);
+                let file = contained_file::open(&folder, &path);
                 let file = file.map_err(|error| Failure::Refused(format!("{named} cannot be used: {error}")))?;
                 token::text_of(file, &named).map(Secret)
             }

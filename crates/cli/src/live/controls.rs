@@ -1,4 +1,4 @@
-//! What every view lets people set: its interval, a pause, the help. Pure; the loop is in `run.rs`.
+//! What every view lets people set: its interval, a pause, the help. Pure; the loop is in `event_loop.rs`.
 
 use std::time::Duration;
 

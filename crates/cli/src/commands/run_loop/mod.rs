@@ -21,10 +21,10 @@ use tokio::runtime::Builder;
 use self::teller::Teller;
 use crate::args::{Format, LoopArgs, OutputArgs};
 use crate::config::Source;
-use crate::connect::{Patience, Session};
-use crate::explain::explain;
+use crate::explain_error::explain;
 use crate::failure::Failure;
 use crate::output::Screen;
+use crate::session::{Patience, Session};
 
 /// One thread waits for children and servers while another is held up by a slow disk.
 const THREADS: usize = 2;

@@ -8,8 +8,8 @@ use taskqueue_worker::{Counts, End, Event, Listener, Stop};
 use super::lines;
 use super::status::Status;
 use crate::args::LoopArgs;
-use crate::connect::Session;
 use crate::output::{Board, Screen, colours_welcome};
+use crate::session::Session;
 
 /// Hears the worker and tells it on the screen.
 pub(super) struct Teller {

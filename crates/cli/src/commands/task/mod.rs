@@ -1,9 +1,9 @@
 //! `taskqueue task ...`: one file per kind of command.
 
-mod act;
-mod bulk;
-mod create;
-mod lines;
+mod actions;
+mod concurrent_calls;
+mod create_many;
+mod jsonl;
 mod show;
 mod submit;
 mod sweep;
@@ -11,16 +11,16 @@ mod update;
 mod wait;
 mod watch;
 
-use super::client;
+use super::client_runtime;
 use crate::args::{TaskArgs, TaskCommand};
-use crate::connect::{Patience, Session};
 use crate::failure::Failure;
+use crate::session::{Patience, Session};
 
 pub(crate) use self::show::{print_groups, print_walk};
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let session = Session::open(&args.connection, &args.queue, args.output, patience(&args.command))?;
-    client::run(&session, args.command.filter(), async |session| match &args.command {
+    client_runtime::run(&session, args.command.filter(), async |session| match &args.command {
         TaskCommand::Submit(args) => submit::run(session, args).await,
         TaskCommand::Sweep(args) => sweep::run(session, args).await,
         TaskCommand::Get(args) => show::get(session, args.id).await,
@@ -28,9 +28,9 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::List(args) => show::list(session, args).await,
         TaskCommand::Count(args) => show::count(session, args).await,
         TaskCommand::Update(args) => update::run(session, args).await,
-        TaskCommand::Cancel(args) => act::run(session, act::Action::Cancel, args).await,
-        TaskCommand::Requeue(args) => act::run(session, act::Action::Requeue, args).await,
-        TaskCommand::Delete(args) => act::run(session, act::Action::Delete, args).await,
+        TaskCommand::Cancel(args) => actions::run(session, actions::Action::Cancel, args).await,
+        TaskCommand::Requeue(args) => actions::run(session, actions::Action::Requeue, args).await,
+        TaskCommand::Delete(args) => actions::run(session, actions::Action::Delete, args).await,
         TaskCommand::Wait(args) => wait::run(session, args).await,
     })
 }

@@ -3,9 +3,9 @@
 use taskqueue_client::{Group, GroupQuery, PageQuery, TaskDimension, TaskId, Walk};
 
 use crate::args::{CountArgs, ExtentArgs, Format, ListArgs};
-use crate::connect::Session;
 use crate::failure::Stop;
 use crate::output::{self, CountRecord, GroupRecord, Record};
+use crate::session::Session;
 
 pub(super) async fn get(session: &Session, id: TaskId) -> Result<(), Stop> {
     let task = session.client.task(&session.queue, id).await?;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::create::{Creation, Planned};
-use super::lines::{self, Line};
+use super::create_many::{Creation, Planned};
+use super::jsonl::{self, Line};
 use crate::args::SubmitArgs;
-use crate::connect::Session;
 use crate::failure::Stop;
-use crate::identity::random_id;
-use crate::objects;
+use crate::json_args;
 use crate::progress::Progress;
+use crate::session::Session;
+use crate::task_ids::random_id;
 
 pub(super) async fn run(session: &Session, args: &SubmitArgs) -> Result<(), Stop> {
     match &args.from {
@@ -19,7 +19,7 @@ pub(super) async fn run(session: &Session, args: &SubmitArgs) -> Result<(), Stop
 }
 
 async fn one(session: &Session, args: &SubmitArgs) -> Result<(), Stop> {
-    let definition = objects::definition(&args.definition, objects::args_object(&args.object)?)?;
+    let definition = json_args::definition(&args.definition, json_args::args_object(&args.object)?)?;
     let id = args.id.map_or_else(random_id, Ok)?;
     let created = session.client.create_task(&session.queue, id, &definition).await?;
     let word = if created.created { "created" } else { "already there" };
@@ -27,7 +27,7 @@ async fn one(session: &Session, args: &SubmitArgs) -> Result<(), Stop> {
 }
 
 async fn from_file(session: &Session, path: &Path) -> Result<(), Stop> {
-    let mut lines = lines::read(path)?;
+    let mut lines = jsonl::read(path)?;
     let progress = match lines.bytes {
         Some(bytes) => Progress::of_bytes("submitting", bytes),
         None => Progress::unbounded("submitting"),

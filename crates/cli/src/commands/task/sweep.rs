@@ -1,20 +1,20 @@
 //! `task sweep`: a task for each combination of values.
 
-use super::create::{Creation, Planned};
+use super::create_many::{Creation, Planned};
 use crate::args::SweepArgs;
-use crate::connect::Session;
 use crate::failure::Stop;
-use crate::identity::DerivedIds;
-use crate::objects;
+use crate::json_args;
 use crate::output::{self, PlannedRecord};
 use crate::progress::Progress;
+use crate::session::Session;
 use crate::sweep::Sweep;
+use crate::task_ids::DerivedIds;
 
 pub(super) async fn run(session: &Session, args: &SweepArgs) -> Result<(), Stop> {
     let sweep = Sweep::parse(&args.arg)?;
     let mut ids = DerivedIds::default();
     let planned = sweep.combinations().enumerate().map(|(index, combination)| {
-        let definition = objects::definition(&args.definition, combination?)?;
+        let definition = json_args::definition(&args.definition, combination?)?;
         let id = ids.next(&definition);
         Ok::<_, Stop>(Planned { id, definition, place: format!("combination {}", index + 1) })
     });

@@ -4,14 +4,14 @@ use taskqueue_client::{BulkUpdate, Status, TaskId, TaskSelection, Update};
 
 use crate::args::{ConsentArgs, UpdateArgs};
 use crate::confirm::confirm;
-use crate::connect::Session;
-use crate::explain::explain;
+use crate::explain_error::explain;
 use crate::failure::{Failure, Stop};
-use crate::objects;
+use crate::json_args;
 use crate::output::{self, Summary};
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, args: &UpdateArgs) -> Result<(), Stop> {
-    let update = objects::update(&args.change)?;
+    let update = json_args::update(&args.change)?;
     match &args.filter {
         Some(filter) => matching(session, filter, update, args.consent).await,
         None => named(session, &args.ids, &update).await,

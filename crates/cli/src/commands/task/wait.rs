@@ -5,12 +5,12 @@ use std::time::Duration;
 use taskqueue_client::{Error, ErrorCode, Status, Task, TaskId, TaskQuery};
 use tokio::time::{Instant, sleep_until};
 
-use super::bulk::Flight;
+use super::concurrent_calls::Flight;
 use crate::args::{TargetArgs, WaitArgs};
-use crate::connect::Session;
 use crate::failure::{Failure, Stop};
 use crate::output::{self, Summary, WaitSummary};
 use crate::progress::Progress;
+use crate::session::Session;
 
 /// The shortest time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

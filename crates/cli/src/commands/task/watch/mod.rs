@@ -1,7 +1,7 @@
 //! `task list --watch`: the list until somebody leaves it, on a screen or, for programs, as lines of what changes.
 
 mod changes;
-mod lines;
+mod print_changes;
 mod view;
 
 use std::time::Duration;
@@ -10,9 +10,9 @@ use taskqueue_client::{Client, Error, Page, QueueName, Task, TaskQuery};
 
 use self::view::WatchView;
 use crate::args::{Format, ListArgs};
-use crate::connect::Session;
 use crate::failure::{Failure, Stop};
 use crate::live;
+use crate::session::Session;
 
 /// The largest page: a round is one request.
 const LIMIT_MAX: u64 = 1000;
@@ -23,7 +23,7 @@ pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), Stop> 
         return Err(Failure::Usage(format!("--watch shows at most {LIMIT_MAX} tasks; use a smaller --limit")).into());
     }
     match session.printer.format() {
-        Format::Jsonl => lines::run(session, args.query(), every).await,
+        Format::Jsonl => print_changes::run(session, args.query(), every).await,
         Format::Table => screen(session, args.query(), every).await,
         Format::Json | Format::Quiet => {
             let message = "--watch shows a table, or with --output jsonl a line for each task that is new or changed";

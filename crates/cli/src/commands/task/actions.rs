@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use taskqueue_client::{Client, Error, OrderField, QueueName, TaskId, TaskQuery};
 
-use super::bulk::{Fate, Flight};
+use super::concurrent_calls::{Fate, Flight};
 use crate::args::ActionArgs;
 use crate::confirm::confirm;
-use crate::connect::Session;
-use crate::explain;
+use crate::explain_error;
 use crate::failure::{Failure, Stop};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
+use crate::session::Session;
 
 /// Tasks asked for at once: the largest page.
 const PAGE_LIMIT: u16 = 1000;
@@ -144,7 +144,7 @@ impl<'s> Run<'s> {
             }
             Fate::Refused(error) => {
                 self.tally.refused += 1;
-                let failure = explain::plain(&self.session.url, &error);
+                let failure = explain_error::plain(&self.session.url, &error);
                 let message = failure.message().unwrap_or_default();
                 self.progress.suspended(|| output::warning(&format!("{id}: {message}")));
             }

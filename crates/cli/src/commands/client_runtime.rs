@@ -2,9 +2,9 @@
 
 use tokio::runtime::Builder;
 
-use crate::connect::Session;
-use crate::explain::explain;
+use crate::explain_error::explain;
 use crate::failure::{Failure, Stop};
+use crate::session::Session;
 
 /// Runs `command` with the session. `filter` is the expression that it was given, for messages about it.
 pub(super) fn run<F>(session: &Session, filter: Option<&str>, command: F) -> Result<(), Failure>

@@ -5,9 +5,9 @@ use taskqueue_client::{Error, ErrorCode, JsonObject};
 use taskqueue_core::json::{Found, lookup};
 use unicode_width::UnicodeWidthStr;
 
-use crate::connect::Session;
 use crate::failure::Failure;
 use crate::output::escape;
+use crate::session::Session;
 
 /// How many queues are offered instead of one that does not exist.
 const NEAR_QUEUES: usize = 3;

@@ -12,8 +12,8 @@ use taskqueue_core::json::{self, Value};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::failure::Failure;
-use crate::identity::DerivedIds;
-use crate::objects::STANDARD_INPUT;
+use crate::json_args::STANDARD_INPUT;
+use crate::task_ids::DerivedIds;
 
 /// Lines that wait to be sent.
 const LINES_WAITING: usize = 256;

@@ -12,10 +12,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{interval, sleep_until};
 
-use super::contact::{Contact, Trouble};
+use super::connection_state::{Contact, Trouble};
 use super::controls::{Controls, Pressed};
 use super::keys::{self, Input, Key};
-use super::rounds::Rounds;
+use super::schedule::Rounds;
 use super::screen::Screen;
 use super::theme::Theme;
 use crate::failure::{Failure, Stop};

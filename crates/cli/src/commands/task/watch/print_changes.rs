@@ -7,10 +7,10 @@ use taskqueue_client::{Error, Task, TaskQuery};
 use tokio::time::sleep_until;
 
 use super::changes::changed;
-use crate::connect::Session;
 use crate::failure::{Failure, Stop};
 use crate::live::{Controls, Rounds, is_refusal};
 use crate::output::{self, Printer};
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, query: TaskQuery, every: Duration) -> Result<(), Stop> {
     let controls = Controls::new(every);

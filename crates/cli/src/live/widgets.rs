@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use taskqueue_core::time::Timestamp;
 
-use super::contact::{Contact, Trouble};
+use super::connection_state::{Contact, Trouble};
 use super::controls::Controls;
 use super::theme::Theme;
 use crate::output::{escape, span};

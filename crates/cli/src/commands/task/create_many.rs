@@ -1,13 +1,13 @@
-//! Creates many tasks, many at a time. Which tasks is decided by the file (`lines.rs`) or the sweep.
+//! Creates many tasks, many at a time. Which tasks is decided by the file (`jsonl.rs`) or the sweep.
 
 use taskqueue_client::{Definition, Error, TaskId};
 
-use super::bulk::{Fate, Flight};
-use crate::connect::Session;
-use crate::explain;
+use super::concurrent_calls::{Fate, Flight};
+use crate::explain_error;
 use crate::failure::{Failure, Stop};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
+use crate::session::Session;
 
 /// Refusals that are told one by one; more would bury the first.
 const REFUSALS_TOLD: u64 = 20;
@@ -74,7 +74,7 @@ impl<'s> Creation<'s> {
             Err(error) => match Fate::of::<()>(Err(error)) {
                 Fate::Hopeless(error) => return Err(self.stop(error)),
                 Fate::Refused(error) => {
-                    let failure = explain::plain(&self.session.url, &error);
+                    let failure = explain_error::plain(&self.session.url, &error);
                     self.refuse(&place, failure.message().unwrap_or_default());
                 }
                 Fate::Skipped(code) => self.refuse(&place, code.as_str()),

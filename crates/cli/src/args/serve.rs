@@ -1,0 +1,107 @@
+//! `taskqueue serve`
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
+use taskqueue_server::ListenAddress;
+use taskqueue_server::browser::HostName;
+
+use super::values::queue_name;
+use crate::open_store::Database;
+
+/// The longest outage credit that is still a credit and not a mistake: one day.
+const OUTAGE_CREDIT_MAX: i64 = 86_400;
+
+pub(super) const HELP: &str = "\
+Examples:
+  taskqueue serve
+  taskqueue serve --queue default --database /var/lib/taskqueue/taskqueue.db
+  taskqueue serve --listen 0.0.0.0:8000 --token-file /etc/taskqueue/token
+  taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
+  taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
+
+The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never
+from the command line, where every user of the machine could read it. So should the
+password of PostgreSQL: from PGPASSWORD, or with the whole URL in TASKQUEUE_DATABASE.
+
+Without a token the server listens on this machine only and answers 403 to requests for
+other hosts than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that
+no page in a browser can use it. Behind a proxy or under another name: --allow-host NAME.
+
+When the server is ready it prints one line: its base URL. Logs go to standard error.
+It stops on SIGTERM or SIGINT after finishing the requests under way.
+
+Exit codes: 0 stopped in good order, 1 refused to start, 2 wrong arguments.";
+
+/// How to serve.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen: HOST:PORT (port 0 picks one) or unix:PATH; other machines need a token
+    #[arg(long, env = "TASKQUEUE_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    pub(crate) listen: ListenAddress,
+
+    /// The database: a path or sqlite:PATH, created when it is missing, or postgres://USER@HOST/DATABASE
+    #[arg(
+        long,
+        env = "TASKQUEUE_DATABASE",
+        hide_env_values = true,
+        value_name = "DATABASE",
+        default_value = "taskqueue.db"
+    )]
+    pub(crate) database: Database,
+
+    /// The schema that holds our tables in PostgreSQL, created when it is missing [default: taskqueue]
+    #[arg(long, env = "TASKQUEUE_DATABASE_SCHEMA", value_name = "SCHEMA")]
+    pub(crate) database_schema: Option<String>,
+
+    /// Make sure that this queue exists (repeatable); a fresh database has none
+    #[arg(long = "queue", value_name = "NAME", value_parser = queue_name)]
+    pub(crate) queues: Vec<QueueName>,
+
+    /// A file with the token that callers must show [env: TASKQUEUE_TOKEN, the token itself]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Without a token: take requests for this host, too, besides loopback and localhost (repeatable)
+    #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) allowed_hosts: Vec<HostName>,
+
+    /// After an outage every running lease is good for at least this long; 0 turns that off
+    #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
+    pub(crate) outage_credit: i64,
+
+    /// How log lines look
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+
+    /// What is logged: this and everything more severe
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    pub(crate) log_level: LogLevel,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// For machines: one object per line
+    Json,
+}
+
+/// The least severe thing that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// What went wrong
+    Error,
+    /// What may go wrong
+    Warn,
+    /// Requests and what the server does by itself
+    Info,
+    /// For those who look for a bug
+    Debug,
+    /// Everything
+    Trace,
+}
