@@ -7,12 +7,12 @@ use taskqueue_client::{Claim, ClaimAnswer, ClaimRequest, Error, RunId};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::context::{End, WorkerContext};
+use crate::error_class::ErrorClass;
 use crate::ids;
-use crate::pace::Backoff;
+use crate::intervals::Backoff;
 use crate::report::{Report, RunOf};
-use crate::shared::{End, Shared};
 use crate::stop::{Stop, reached};
-use crate::verdict::Verdict;
 
 /// How long a claim that was broken off is asked after. If the server does not answer by then, the lease ends by itself.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ enum Asked {
     Stopped,
 }
 
-impl Shared {
+impl WorkerContext {
     /// The next task, with which the slot is occupied; nothing when the worker is to claim no more.
     pub(crate) async fn next_claim(&self) -> Option<Claimed> {
         if self.is_stopping() || !self.may_begin() {
@@ -155,11 +155,11 @@ impl Shared {
     }
 
     fn failed(&self, attempt: &mut Attempt, error: Error) -> Asked {
-        if Verdict::ends_claiming(&error) {
+        if ErrorClass::ends_claiming(&error) {
             self.end(End::Refused(error));
             return Asked::Stopped;
         }
-        if Verdict::of(&error) == Verdict::Revoked {
+        if ErrorClass::of(&error) == ErrorClass::Revoked {
             return self.with_another_run(attempt);
         }
         self.contact.lost(&*self.listener, &error);
@@ -182,7 +182,7 @@ impl Shared {
             let asking = async {
                 let since = Instant::now();
                 match self.client.heartbeat(&self.settings.queue, claimed.claim.task.id, claimed.claim.run_id).await {
-                    Err(error) if Verdict::of(&error) != Verdict::Revoked => {
+                    Err(error) if ErrorClass::of(&error) != ErrorClass::Revoked => {
                         self.contact.lost(&*self.listener, &error);
                         sleep(backoff.next()).await;
                         None

@@ -2,7 +2,7 @@
 //! left behind; when the keeper is gone, the worker hears of it and does the same. So no kill -9 of one of them leaves
 //! anything running. What the worker does when it is asked to stop is not decided here.
 
-mod requests;
+mod stop_requests;
 
 use std::fs::{self, File};
 use std::io;
@@ -19,8 +19,8 @@ use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::process::proc::kill_children;
-use crate::process::supervisors;
-pub use requests::StopRequests;
+use crate::process::supervisor_pool;
+pub use stop_requests::StopRequests;
 
 /// The variable that tells the worker that it has a keeper. It reaches no child of the worker.
 pub const KEPT_VARIABLE: &str = "TASKQUEUE_KEPT";
@@ -53,7 +53,7 @@ pub fn keep() -> io::Result<Kept> {
 /// Kills everything below this process and lets nothing new be started: what a worker does when its keeper is gone, right
 /// before it ends itself. Blocks. Says whether nothing is left.
 pub fn kill_everything() -> bool {
-    supervisors::close();
+    supervisor_pool::close();
     kill_children(KILL_PATIENCE)
 }
 

@@ -7,17 +7,17 @@ use taskqueue_client::{Client, Error};
 use taskqueue_core::limits::LEASE_SECONDS;
 use tokio::time::{Instant, sleep};
 
+use crate::error_class::ErrorClass;
 use crate::events::{Contact, Event, Listener};
-use crate::pace::{Pace, jittered};
+use crate::intervals::{Intervals, jittered};
 use crate::report::RunOf;
-use crate::verdict::Verdict;
 
 /// What keeping a lease needs.
 pub(crate) struct Lease<'a> {
     pub(crate) client: &'a Client,
     pub(crate) contact: &'a Contact,
     pub(crate) listener: &'a dyn Listener,
-    pub(crate) pace: &'a Pace,
+    pub(crate) pace: &'a Intervals,
     pub(crate) run: &'a RunOf,
     pub(crate) slot: usize,
 }
@@ -32,7 +32,7 @@ impl Lease<'_> {
             let sent = Instant::now();
             match self.beat().await {
                 Ok(()) => (renewed, pause, told) = (sent, self.pace.heartbeat, false),
-                Err(error) if Verdict::of(&error) == Verdict::Revoked => return error,
+                Err(error) if ErrorClass::of(&error) == ErrorClass::Revoked => return error,
                 Err(error) => {
                     self.contact.lost(self.listener, &error);
                     pause = self.pace.heartbeat_retry;

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::pace::jittered;
-use crate::shared::Shared;
+use crate::context::WorkerContext;
+use crate::intervals::jittered;
 
 /// Reports one slot until it is closed.
 pub(crate) struct Observer {
@@ -18,7 +18,7 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Begins with an idle slot.
-    pub(crate) fn start(shared: Arc<Shared>, id: WorkerId) -> Self {
+    pub(crate) fn start(shared: Arc<WorkerContext>, id: WorkerId) -> Self {
         let (task_id, changes) = watch::channel(None);
         Self { task_id, reports: tokio::spawn(report(shared, id, changes)) }
     }
@@ -29,7 +29,7 @@ impl Observer {
     }
 
     /// Withdraws, as far as that can be done in the time there is.
-    pub(crate) async fn close(self, shared: &Shared) {
+    pub(crate) async fn close(self, shared: &WorkerContext) {
         drop(self.task_id);
         let mut reports = self.reports;
         if timeout(shared.settings.pace.farewell, &mut reports).await.is_err() {
@@ -38,7 +38,7 @@ impl Observer {
     }
 }
 
-async fn report(shared: Arc<Shared>, id: WorkerId, mut changes: watch::Receiver<Option<TaskId>>) {
+async fn report(shared: Arc<WorkerContext>, id: WorkerId, mut changes: watch::Receiver<Option<TaskId>>) {
     let pace = shared.settings.pace;
     let mut is_open = true;
     while is_open {

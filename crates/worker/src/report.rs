@@ -5,11 +5,11 @@ use std::time::Duration;
 use taskqueue_client::{Client, Error, Failure, JsonObject, QueueName, RunId, TaskId};
 use tokio::sync::watch;
 
+use crate::error_class::ErrorClass;
 use crate::events::{Contact, Listener};
-use crate::pace::{Backoff, Pauses};
+use crate::intervals::{Backoff, Pauses};
 use crate::spool::Spool;
 use crate::stop::{Stop, reached};
-use crate::verdict::Verdict;
 
 /// Which run of which task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,13 +119,13 @@ pub(crate) enum Next {
 /// A success whose result the server will not take is reported as a failure that says so: the task must not look as if it
 /// were still running, and not as if it had never been run.
 pub(crate) fn instead(report: Report, error: Error) -> Next {
-    match (Verdict::of(&error), report) {
-        (Verdict::Open, report) => Next::Again(report, error),
-        (Verdict::Refused, Report::Complete(_)) => Next::Other(Report::Fail(Failure {
+    match (ErrorClass::of(&error), report) {
+        (ErrorClass::Open, report) => Next::Again(report, error),
+        (ErrorClass::Refused, Report::Complete(_)) => Next::Other(Report::Fail(Failure {
             kind: "ResultRefused".into(),
             message: format!("the command succeeded, but the server refused its result: {error}").into(),
             traceback: None,
         })),
-        (Verdict::Refused | Verdict::Revoked, _) => Next::Over(error),
+        (ErrorClass::Refused | ErrorClass::Revoked, _) => Next::Over(error),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taskqueue_client::{QueueName, Route};
 
-use crate::pace::Pace;
+use crate::intervals::Intervals;
 use crate::run_dir::RunDir;
 
 /// How a worker works.
@@ -27,7 +27,7 @@ pub struct Settings {
     /// Where reports are kept until the server has taken them.
     pub spool: Option<SpoolSettings>,
     /// How often and how long.
-    pub pace: Pace,
+    pub pace: Intervals,
 }
 
 /// Where reports are kept.
@@ -51,7 +51,7 @@ impl Settings {
             max_tasks: None,
             grace: Duration::from_secs(10),
             spool: None,
-            pace: Pace::default(),
+            pace: Intervals::default(),
         }
     }
 }

@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::claims::Claimed;
+use crate::context::WorkerContext;
 use crate::events::{Ending, Event};
 use crate::handler::{Handler, Outcome, Run};
+use crate::intervals::Backoff;
 use crate::lease::Lease;
 use crate::observer::Observer;
-use crate::pace::Backoff;
 use crate::report::{Delivery, Report, RunOf};
-use crate::shared::Shared;
 use crate::stop::{Order, Stop, reached};
 
 /// How long a handler may take beyond the grace that it was given, until it is dropped: time to kill and to bury.
@@ -24,7 +24,7 @@ const BEYOND_GRACE: Duration = Duration::from_secs(30);
 pub(crate) struct Slot {
     pub(crate) number: usize,
     pub(crate) worker_id: WorkerId,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<WorkerContext>,
     pub(crate) handler: Arc<dyn Handler>,
 }
 
@@ -59,7 +59,7 @@ impl Slot {
     /// One run, from its claim to the answer to its report.
     async fn run(&self, claimed: Claimed) -> Ending {
         let Claimed { claim, since } = claimed;
-        let Shared { client, contact, listener, settings, .. } = &*self.shared;
+        let WorkerContext { client, contact, listener, settings, .. } = &*self.shared;
         let run = RunOf { queue: settings.queue.clone(), task_id: claim.task.id, run_id: claim.run_id };
         // Not since the claim was sent, which may have waited for its task for most of a minute.
         let begun = Instant::now();

@@ -3,9 +3,9 @@
 //! and many in its life. Which run it gets is decided in `process/`, not here.
 
 pub(crate) mod channel;
-mod command;
-mod run;
-pub(crate) mod wire;
+pub(crate) mod messages;
+mod process_tree;
+mod spawn;
 
 use std::fs::File;
 use std::io;
@@ -20,8 +20,8 @@ use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use self::channel::Channel;
-use self::run::Run;
-use self::wire::Request;
+use self::messages::Request;
+use self::process_tree::ProcessTree;
 use crate::keeper::{KILL_PATIENCE, is_ignored};
 use crate::process::proc::kill_children;
 
@@ -73,7 +73,7 @@ fn serve(channel: &mut Channel) -> io::Result<()> {
     loop {
         match channel.next()? {
             None => return Ok(()),
-            Some(Request::Start(start)) => Run::supervise(channel, &start)?,
+            Some(Request::Start(start)) => ProcessTree::supervise(channel, &start)?,
             // It has crossed with the end of the run that it is about.
             Some(Request::Stop | Request::Kill) => {}
         }

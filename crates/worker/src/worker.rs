@@ -8,20 +8,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::context::{Counts, End, WorkerContext};
 use crate::events::{Event, Listener};
 use crate::handler::Handler;
 use crate::ids;
-use crate::pace::Backoff;
+use crate::intervals::Backoff;
 use crate::report::{self, Next, Report, RunOf};
 use crate::settings::Settings;
-use crate::shared::{Counts, End, Shared};
 use crate::slot::Slot;
 use crate::spool::Spool;
 use crate::stop::Stop;
 
 /// Claims and runs tasks until there is a reason to end.
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     handler: Arc<dyn Handler>,
 }
 
@@ -38,7 +38,7 @@ impl Worker {
             Some(place) => Spool::open(&place.run_dir, &place.url)?,
             None => Spool::none(),
         };
-        Ok(Self { shared: Arc::new(Shared::new(client, settings, spool, listener)), handler })
+        Ok(Self { shared: Arc::new(WorkerContext::new(client, settings, spool, listener)), handler })
     }
 
     /// Works to the end; `stops` tells it how to stop. Gives why it ended, and what it did.
@@ -84,7 +84,7 @@ impl Worker {
 }
 
 /// Delivers what an earlier worker could not, until nothing is left of it.
-async fn deliver(shared: Arc<Shared>, mut waiting: Vec<(RunOf, Report)>) {
+async fn deliver(shared: Arc<WorkerContext>, mut waiting: Vec<(RunOf, Report)>) {
     let mut backoff = Backoff::new(shared.settings.pace.pauses);
     while !waiting.is_empty() {
         let mut still = Vec::new();

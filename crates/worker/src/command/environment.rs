@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use super::CommandSettings;
-use super::folder::RunFolder;
+use super::run_folder::RunFolder;
 use crate::handler::Run;
 
 const TOKEN: &str = "TASKQUEUE_TOKEN";

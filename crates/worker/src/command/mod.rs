@@ -1,9 +1,9 @@
 //! The handler that runs a command: one child process per run, in a folder of its own, told by its environment what it works
 //! on. How children are started, heard and stopped is in `process/`.
 
-mod ending;
 mod environment;
-mod folder;
+mod handler_result;
+mod run_folder;
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 pub use self::environment::URL_FILE_VARIABLE;
-use self::folder::RunFolder;
+use self::run_folder::RunFolder;
 use crate::events::{Event, Listener};
 use crate::handler::{Handler, Outcome, Run};
 use crate::process::{Chunk, Launch, Output, Processes, WindowSize};
@@ -72,7 +72,8 @@ impl Command {
 
     fn launch(&self, run: &Run, folder: &RunFolder) -> Result<Launch, Outcome> {
         let task = &run.claim.task;
-        let argv = self.settings.template.fill(&task.args, run.slot).map_err(|error| ending::unfilled(&error))?;
+        let argv =
+            self.settings.template.fill(&task.args, run.slot).map_err(|error| handler_result::unfilled(&error))?;
         Ok(Launch {
             argv,
             environment: environment::of(&self.settings, run, folder),
@@ -106,12 +107,14 @@ impl Handler for Command {
         };
         let program = launch.argv.first().cloned().unwrap_or_default();
         match self.processes.run(launch, run.orders.clone(), self.settings.grace).await {
-            Err(error) => ending::not_started(&program, &error),
+            Err(error) => handler_result::not_started(&program, &error),
             Ok(ended) => {
                 for text in [&ended.log_note, &ended.process_note].into_iter().flatten() {
                     self.listener.hear(&Event::Note { task_id: Some(run.claim.task.id), text });
                 }
-                unless_told_to_end(&mut run, move || ending::of(&ended, &folder)).await.unwrap_or(Outcome::Stopped)
+                unless_told_to_end(&mut run, move || handler_result::of(&ended, &folder))
+                    .await
+                    .unwrap_or(Outcome::Stopped)
             }
         }
     }

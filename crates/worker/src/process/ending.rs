@@ -7,10 +7,10 @@ use std::process::ExitStatus;
 
 use tokio::sync::watch;
 
-use super::running::Running;
-use super::supervisors;
+use super::running_command::RunningCommand;
+use super::supervisor_pool;
 use crate::stop::Order;
-use crate::supervisor::wire::{Reply, Request, RunEnd};
+use crate::supervisor::messages::{Reply, Request, RunEnd};
 
 /// How a run ended.
 pub(crate) struct End {
@@ -27,7 +27,7 @@ pub(crate) struct End {
 /// # Errors
 ///
 /// When the command could not be started.
-pub(crate) async fn end(mut running: Running, mut orders: watch::Receiver<Order>) -> io::Result<End> {
+pub(crate) async fn end(mut running: RunningCommand, mut orders: watch::Receiver<Order>) -> io::Result<End> {
     let mut heeded = Order::Run;
     loop {
         tokio::select! {
@@ -51,12 +51,12 @@ pub(crate) async fn end(mut running: Running, mut orders: watch::Receiver<Order>
     }
     // What the supervisor has left came to this process.
     drop(running);
-    supervisors::sweep().await;
+    supervisor_pool::sweep().await;
     let note = "the supervisor of the run was killed, and with it the run".to_owned();
     Ok(End { status: None, was_stopped: heeded > Order::Run, note: Some(note) })
 }
 
-fn ended(running: Running, end: RunEnd) -> End {
+fn ended(running: RunningCommand, end: RunEnd) -> End {
     if end.unkillable.is_none() {
         running.over();
     }

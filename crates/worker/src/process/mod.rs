@@ -2,13 +2,13 @@
 //! supervisor (`supervisor/`). What a run is for, and what its end is reported as, is not known here.
 
 mod ending;
-mod lines;
+mod line_splitter;
 mod log;
 mod output;
 pub(crate) mod proc;
-mod running;
+mod running_command;
 mod start;
-pub(crate) mod supervisors;
+pub(crate) mod supervisor_pool;
 mod tail;
 mod terminal;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::lines::Lines;
+use super::line_splitter::LineSplitter;
 use super::log::Log;
 use super::tail::Tail;
 use super::terminal::{Window, WindowSize};
@@ -116,7 +116,7 @@ pub(crate) struct Pump {
     relay: Option<mpsc::Sender<Chunk>>,
     is_relaying: bool,
     slot: usize,
-    lines: Option<[Lines; 2]>,
+    lines: Option<[LineSplitter; 2]>,
 }
 
 impl Pump {

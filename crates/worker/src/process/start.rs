@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::output::Source;
-use super::running::Running;
-use super::supervisors;
+use super::running_command::RunningCommand;
+use super::supervisor_pool;
 use super::terminal::{Window, WindowSize};
 use super::{Launch, RUN_ID_VARIABLE};
-use crate::supervisor::wire::{Reply, Request, Start};
+use crate::supervisor::messages::{Reply, Request, Start};
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl StartError {
 
 /// A command that runs, unless its supervisor says next that it could not be started.
 pub(crate) struct Started {
-    pub(crate) running: Running,
+    pub(crate) running: RunningCommand,
     pub(crate) sources: [Option<Source>; 2],
     pub(crate) window: Option<Window>,
 }
@@ -78,14 +78,14 @@ pub(crate) async fn start(launch: &Launch, grace: Duration) -> io::Result<Starte
 async fn piped(start: Start) -> io::Result<Started> {
     let ((stdout, their_stdout), (stderr, their_stderr)) = (io::pipe()?, io::pipe()?);
     let files = [their_stdout.as_fd(), their_stderr.as_fd()];
-    let running = Running::begin(&Request::Start(start), &files).await?;
+    let running = RunningCommand::begin(&Request::Start(start), &files).await?;
     let sources = [Some(Source::pipe(stdout.into())?), Some(Source::pipe(stderr.into())?)];
     Ok(Started { running, sources, window: None })
 }
 
 async fn on_terminal(mut start: Start, mut size: watch::Receiver<WindowSize>) -> io::Result<Started> {
     start.window = Some(*size.borrow_and_update());
-    let mut running = Running::begin(&Request::Start(start), &[]).await?;
+    let mut running = RunningCommand::begin(&Request::Start(start), &[]).await?;
     match running.reply().await {
         Ok(Reply::Terminal) => {}
         Ok(Reply::NotStarted(errno)) => {
@@ -94,7 +94,7 @@ async fn on_terminal(mut start: Start, mut size: watch::Receiver<WindowSize>) ->
         }
         _ => {
             drop(running);
-            supervisors::sweep().await;
+            supervisor_pool::sweep().await;
             return Err(io::Error::other("the supervisor of the run was killed"));
         }
     }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// The size of a terminal window in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSize {
-    /// Lines.
+    /// LineSplitter.
     pub rows: u16,
     /// Characters per line.
     pub columns: u16,

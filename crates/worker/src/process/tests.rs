@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
-use super::supervisors::Supervisor;
+use super::supervisor_pool::Supervisor;
 use super::*;
 
 /// Long enough that a test which waits for it has failed.

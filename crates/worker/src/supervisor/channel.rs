@@ -15,7 +15,7 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-use super::wire::{Message, PREFIX_BYTES, Reply, Request};
+use super::messages::{Message, PREFIX_BYTES, Reply, Request};
 
 /// Most frames fit into this.
 const READ_BYTES: usize = 8 * 1024;

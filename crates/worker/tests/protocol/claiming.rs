@@ -69,7 +69,7 @@ async fn an_idle_worker_asks_the_server_to_wait_once_for_all_its_slots() {
 async fn a_server_that_does_not_wait_is_asked_less_and_less_often() {
     let server = Server::start().await;
     let pauses = taskqueue_worker::Pauses { first: Duration::from_millis(20), longest: Duration::from_secs(60) };
-    let pace = taskqueue_worker::Pace { pauses, ..crate::scene::pace() };
+    let pace = taskqueue_worker::Intervals { pauses, ..crate::scene::pace() };
     let started = Instant::now();
     let scene = Scene::start(&server, Settings { pace, ..settings() });
     // Pauses of at least 18, 36, 72 and 144 milliseconds lie between these.
@@ -84,7 +84,7 @@ async fn a_server_that_says_it_waited_and_did_not_is_not_asked_at_once_again() {
     let server = Server::start().await;
     server.script("claim", [nothing_after_waiting()]);
     let pauses = taskqueue_worker::Pauses { first: Duration::from_millis(40), longest: Duration::from_secs(60) };
-    let pace = taskqueue_worker::Pace { pauses, ..crate::scene::pace() };
+    let pace = taskqueue_worker::Intervals { pauses, ..crate::scene::pace() };
     let started = Instant::now();
     let scene = Scene::start(&server, Settings { pace, ..settings() });
     server.until("claim", 4).await;
@@ -162,7 +162,7 @@ async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
     for (idle_timeout, expected) in [(None, End::Stopped), (Some(Duration::from_millis(50)), End::OutOfContact)] {
         let server = Server::start().await;
         server.script("claim", [hang_up(), hang_up(), task(1)]);
-        let pace = taskqueue_worker::Pace {
+        let pace = taskqueue_worker::Intervals {
             pauses: taskqueue_worker::Pauses { first: long, longest: long },
             ..crate::scene::pace()
         };

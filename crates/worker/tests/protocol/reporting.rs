@@ -1,7 +1,7 @@
 //! Reports: until the server takes or refuses them, and beyond the life of a worker.
 
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{End, Outcome, Pace, Settings, Stop};
+use taskqueue_worker::{End, Intervals, Outcome, Settings, Stop};
 use tempfile::tempdir;
 
 use crate::scene::{Scene, failure, pace, settings, spooling, until};
@@ -109,7 +109,7 @@ fn kept(folder: &tempfile::TempDir) -> usize {
 /// A worker that does not wait for long when it has to leave.
 fn hurried(folder: &tempfile::TempDir) -> Settings {
     let farewell = std::time::Duration::from_millis(20);
-    Settings { pace: Pace { farewell, ..pace() }, ..spooling(folder) }
+    Settings { pace: Intervals { farewell, ..pace() }, ..spooling(folder) }
 }
 
 /// Leaves the report of a run in the folder.

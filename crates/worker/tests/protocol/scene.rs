@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskqueue_client::{Client, Config, Failure, JsonObject, QueueName, Retries, Route};
 use taskqueue_worker::{
-    Counts, End, Event, Handler, Listener, Outcome, Pace, Pauses, Run, RunDir, Settings, SpoolSettings, Stop, Worker,
+    Counts, End, Event, Handler, Intervals, Listener, Outcome, Pauses, Run, RunDir, Settings, SpoolSettings, Stop,
+    Worker,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -21,8 +22,8 @@ const fn millis(count: u64) -> Duration {
 }
 
 /// Intervals that no test has to wait for.
-pub(crate) fn pace() -> Pace {
-    Pace {
+pub(crate) fn pace() -> Intervals {
+    Intervals {
         heartbeat: millis(20),
         heartbeat_retry: millis(5),
         wait: Duration::from_secs(1),

@@ -1,11 +1,11 @@
 //! `taskqueue loop`: from the command line to a worker and back to an exit code. What a worker does is in the crate `worker`.
 
-mod lines;
-mod place;
+mod console_reporter;
+mod event_text;
+mod run_dir;
 mod status;
-mod stops;
-mod teller;
-mod window;
+mod stop_sequence;
+mod terminal_size;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use std::time::Duration;
 use taskqueue_worker::command::{Command, CommandSettings, LOG_CAP_BYTES};
 use taskqueue_worker::keeper::{self, Kept, StopRequests};
 use taskqueue_worker::process::{Processes, RUN_ID_VARIABLE};
-use taskqueue_worker::{Counts, End, Pace, RunDir, Settings, SpoolSettings, Template, Worker};
+use taskqueue_worker::{Counts, End, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
 use tokio::runtime::Builder;
 
-use self::teller::Teller;
+use self::console_reporter::ConsoleReporter;
 use crate::args::{Format, LoopArgs, OutputArgs};
 use crate::config::Source;
 use crate::explain_error::explain;
@@ -57,23 +57,24 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
 
 async fn work(args: &LoopArgs, template: Template, session: &Session, requests: StopRequests) -> Result<(), Failure> {
     let screen = Screen::start(args.slots.into());
-    let teller = Arc::new(Teller::new(&screen, session, args));
-    let run_dir = place::run_dir(args.run_dir.as_deref())?;
+    let reporter = Arc::new(ConsoleReporter::new(&screen, session, args));
+    let run_dir = run_dir::open(args.run_dir.as_deref())?;
     let processes = Processes::new();
     let processes = processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
     let command = command(args, template, session, &run_dir, &screen);
-    let command = Command::new(command, processes, Arc::<Teller>::clone(&teller));
+    let command = Command::new(command, processes, Arc::<ConsoleReporter>::clone(&reporter));
     let settings = settings(args, session, &run_dir);
-    let worker = Worker::new(session.client.clone(), settings, Arc::new(command), Arc::<Teller>::clone(&teller))
-        .map_err(|error| place::unwritable(run_dir.path(), &error))?;
-    let ticks = tokio::spawn(Arc::clone(&teller).tick());
-    let (end, counts) = worker.run(stops::watch(requests, args.on_stop, Arc::clone(&teller))).await;
+    let worker =
+        Worker::new(session.client.clone(), settings, Arc::new(command), Arc::<ConsoleReporter>::clone(&reporter))
+            .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
+    let ticks = tokio::spawn(Arc::clone(&reporter).tick());
+    let (end, counts) = worker.run(stop_sequence::watch(requests, args.on_stop, Arc::clone(&reporter))).await;
     ticks.abort();
     // Whatever the runs have not taken along with them.
     keeper::kill_everything();
-    teller.ended(&end, counts);
+    reporter.ended(&end, counts);
     session.warn();
-    drop(teller);
+    drop(reporter);
     screen.close().await;
     outcome(session, end, counts).await
 }
@@ -92,9 +93,9 @@ fn settings(args: &LoopArgs, session: &Session, run_dir: &RunDir) -> Settings {
 }
 
 /// Heartbeats as often as said; one that failed is not repeated later than the next one would come.
-fn pace(heartbeat: Duration) -> Pace {
-    let usual = Pace::default();
-    Pace { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
+fn pace(heartbeat: Duration) -> Intervals {
+    let usual = Intervals::default();
+    Intervals { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
 }
 
 fn command(
@@ -120,7 +121,7 @@ fn command(
         log_cap_bytes: LOG_CAP_BYTES,
         relay: screen.relay(),
         by_line: args.slots > 1,
-        terminal: if is_terminal && args.slots == 1 { window::watch() } else { None },
+        terminal: if is_terminal && args.slots == 1 { terminal_size::watch() } else { None },
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use taskqueue_client::TaskId;
 use taskqueue_worker::{Ending, Event};
 
-use super::lines::seconds;
+use super::event_text::seconds;
 
 /// What a worker does at the moment.
 #[derive(Debug)]

@@ -256,7 +256,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
     assert_eq!(orphans, []);
     // A stray that ended while another child was being started is reaped by the next look.
     until("no zombies", || {
-        supervisors::kill_strays();
+        supervisor_pool::kill_strays();
         zombies() == 0
     })
     .await;

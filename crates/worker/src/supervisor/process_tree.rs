@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 
 use super::channel::Channel;
-use super::command::{self, Terminal};
-use super::wire::{Reply, Request, RunEnd, Start};
+use super::messages::{Reply, Request, RunEnd, Start};
+use super::spawn::{self, Terminal};
 use crate::process::proc::{self, Entry};
 use crate::stop::Order;
 
@@ -34,7 +34,7 @@ enum Stage {
     Killing(Instant, Duration),
 }
 
-pub(super) struct Run {
+pub(super) struct ProcessTree {
     /// The command, whose number is also that of its group.
     leader: i32,
     grace: Duration,
@@ -46,7 +46,7 @@ pub(super) struct Run {
     was_stopped: bool,
 }
 
-impl Run {
+impl ProcessTree {
     /// Runs a command from its start to the end of everything that it has started, and tells the worker about both.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Run {
     /// When the worker is gone.
     pub(super) fn supervise(channel: &mut Channel, start: &Start) -> io::Result<()> {
         let files = channel.take_files();
-        let started = match command::start(start, files) {
+        let started = match spawn::start(start, files) {
             Ok(started) => started,
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or(unnamed(&error).raw_os_error());

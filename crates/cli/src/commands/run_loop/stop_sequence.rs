@@ -6,11 +6,15 @@ use taskqueue_worker::Stop;
 use taskqueue_worker::keeper::StopRequests;
 use tokio::sync::watch;
 
-use super::teller::Teller;
+use super::console_reporter::ConsoleReporter;
 use crate::args::OnStop;
 
 /// How far the worker shall stop, from now on.
-pub(super) fn watch(mut requests: StopRequests, on_stop: OnStop, teller: Arc<Teller>) -> watch::Receiver<Stop> {
+pub(super) fn watch(
+    mut requests: StopRequests,
+    on_stop: OnStop,
+    reporter: Arc<ConsoleReporter>,
+) -> watch::Receiver<Stop> {
     let (stops, watched) = watch::channel(Stop::Go);
     tokio::spawn(async move {
         loop {
@@ -20,7 +24,7 @@ pub(super) fn watch(mut requests: StopRequests, on_stop: OnStop, teller: Arc<Tel
                 None => Stop::Kill,
             };
             // Told first, while what it will end still runs.
-            teller.stopping(stop);
+            reporter.stopping(stop);
             stops.send_replace(stop);
             if stop == Stop::Kill {
                 // Held, so that the worker does not think that nobody can tell it any more.

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use pty_process::blocking::{self, Pts, Pty};
 use rustix::termios::{LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use super::wire::Start;
+use super::messages::Start;
 use crate::process::WindowSize;
 
 /// A command that runs.

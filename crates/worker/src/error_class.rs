@@ -4,7 +4,7 @@ use taskqueue_client::{Code, Error, ErrorCode};
 
 /// What an error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// Nothing is decided: the server was not reached, was busy or broken, or something in between answered. Ask again.
     Open,
     /// The run is over or belongs to somebody else.
@@ -14,7 +14,7 @@ pub(crate) enum Verdict {
     Refused,
 }
 
-impl Verdict {
+impl ErrorClass {
     /// The verdict about a run that exists.
     ///
     /// Refusals that are about neither the run nor what was said about it decide nothing: the token, the host or the path may be
@@ -70,29 +70,29 @@ mod tests {
     #[test]
     fn only_an_answer_about_the_run_decides_about_it() {
         for (status, code, verdict, ends) in [
-            (409, "stale_run", Verdict::Revoked, false),
-            (409, "run_finalized", Verdict::Revoked, true),
-            (404, "task_not_found", Verdict::Revoked, true),
-            (404, "queue_not_found", Verdict::Revoked, true),
-            (422, "task_data_too_large", Verdict::Refused, true),
-            (413, "request_too_large", Verdict::Refused, true),
-            (422, "json_too_deep", Verdict::Refused, true),
-            (422, "invalid_request", Verdict::Refused, true),
-            (400, "from_a_newer_server", Verdict::Refused, true),
-            (401, "unauthorized", Verdict::Open, true),
-            (403, "forbidden", Verdict::Open, true),
-            (404, "not_found", Verdict::Open, true),
-            (405, "method_not_allowed", Verdict::Open, true),
-            (409, "task_state_conflict", Verdict::Open, true),
-            (409, "from_a_newer_server", Verdict::Open, true),
-            (409, "run_id_conflict", Verdict::Revoked, false),
-            (429, "slow_down", Verdict::Open, false),
-            (503, "database_busy", Verdict::Open, false),
-            (500, "internal_error", Verdict::Open, false),
-            (503, "queue_not_found", Verdict::Open, false),
+            (409, "stale_run", ErrorClass::Revoked, false),
+            (409, "run_finalized", ErrorClass::Revoked, true),
+            (404, "task_not_found", ErrorClass::Revoked, true),
+            (404, "queue_not_found", ErrorClass::Revoked, true),
+            (422, "task_data_too_large", ErrorClass::Refused, true),
+            (413, "request_too_large", ErrorClass::Refused, true),
+            (422, "json_too_deep", ErrorClass::Refused, true),
+            (422, "invalid_request", ErrorClass::Refused, true),
+            (400, "from_a_newer_server", ErrorClass::Refused, true),
+            (401, "unauthorized", ErrorClass::Open, true),
+            (403, "forbidden", ErrorClass::Open, true),
+            (404, "not_found", ErrorClass::Open, true),
+            (405, "method_not_allowed", ErrorClass::Open, true),
+            (409, "task_state_conflict", ErrorClass::Open, true),
+            (409, "from_a_newer_server", ErrorClass::Open, true),
+            (409, "run_id_conflict", ErrorClass::Revoked, false),
+            (429, "slow_down", ErrorClass::Open, false),
+            (503, "database_busy", ErrorClass::Open, false),
+            (500, "internal_error", ErrorClass::Open, false),
+            (503, "queue_not_found", ErrorClass::Open, false),
         ] {
-            assert_eq!(Verdict::of(&api(status, code)), verdict, "{status} {code}");
-            assert_eq!(Verdict::ends_claiming(&api(status, code)), ends, "{status} {code}");
+            assert_eq!(ErrorClass::of(&api(status, code)), verdict, "{status} {code}");
+            assert_eq!(ErrorClass::ends_claiming(&api(status, code)), ends, "{status} {code}");
         }
     }
 
@@ -102,8 +102,8 @@ mod tests {
         let garbage = Error::Protocol { status: 404, message: String::new() };
         let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(api(503, "database_busy")) };
         for error in [silence, garbage, unknown] {
-            assert_eq!(Verdict::of(&error), Verdict::Open, "{error:?}");
-            assert!(!Verdict::ends_claiming(&error), "{error:?}");
+            assert_eq!(ErrorClass::of(&error), ErrorClass::Open, "{error:?}");
+            assert!(!ErrorClass::ends_claiming(&error), "{error:?}");
         }
     }
 }

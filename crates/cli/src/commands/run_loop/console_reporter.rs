@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use taskqueue_worker::{Counts, End, Event, Listener, Stop};
 
-use super::lines;
+use super::event_text;
 use super::status::Status;
 use crate::args::LoopArgs;
 use crate::output::{Board, Screen, colours_welcome};
 use crate::session::Session;
 
 /// Hears the worker and tells it on the screen.
-pub(super) struct Teller {
+pub(super) struct ConsoleReporter {
     board: Board,
     status: Mutex<Status>,
     colour: bool,
     has_status: bool,
 }
 
-impl Teller {
+impl ConsoleReporter {
     pub(super) fn new(screen: &Screen, session: &Session, args: &LoopArgs) -> Self {
         let what = format!("{}/{}", session.queue, args.route);
         let has_status = Screen::has_status();
@@ -42,7 +42,7 @@ impl Teller {
 
     /// The worker was asked to stop.
     pub(super) fn stopping(&self, stop: Stop) {
-        if let Some(text) = lines::stopping(stop, self.status().running()) {
+        if let Some(text) = event_text::stopping(stop, self.status().running()) {
             self.board.line(text, false);
         }
     }
@@ -50,7 +50,7 @@ impl Teller {
     /// The worker has ended.
     pub(super) fn ended(&self, end: &End, counts: Counts) {
         self.board.status(String::new());
-        self.board.line(lines::ended(end, counts), true);
+        self.board.line(event_text::ended(end, counts), true);
     }
 
     fn status(&self) -> MutexGuard<'_, Status> {
@@ -58,10 +58,10 @@ impl Teller {
     }
 }
 
-impl Listener for Teller {
+impl Listener for ConsoleReporter {
     fn hear(&self, event: &Event<'_>) {
         self.status().note(event);
-        if let Some(line) = lines::of(event, self.colour) {
+        if let Some(line) = event_text::of(event, self.colour) {
             self.board.line(line.text, line.after_output);
         }
     }

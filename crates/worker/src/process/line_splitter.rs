@@ -5,11 +5,11 @@ const LINE_BYTES: usize = 64 * 1024;
 
 /// The line that has not ended yet.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     open: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes what came and gives what is whole, which may be nothing. Of a progress bar, which only ever returns the
     /// carriage, each state counts as whole: it would be seen minutes late otherwise.
     pub(crate) fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn only_whole_lines_are_given() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         assert_eq!(lines.whole(b"one\ntwo\nth"), b"one\ntwo\n");
         assert_eq!(lines.whole(b"re"), b"");
         assert_eq!(lines.whole(b"e\n"), b"three\n");
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_end_is_cut() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         assert_eq!(lines.whole(&vec![b'x'; LINE_BYTES - 1]), b"");
         assert_eq!(lines.whole(b"xy").len(), LINE_BYTES + 1);
         assert_eq!(lines.rest(), b"");
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn progress_bars_move() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         assert_eq!(lines.whole(b"\r10%"), b"\r");
         assert_eq!(lines.whole(b"\r20%\r"), b"10%\r");
         assert_eq!(lines.whole(b"\n"), b"20%\r\n");

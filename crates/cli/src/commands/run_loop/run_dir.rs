@@ -9,7 +9,7 @@ use taskqueue_worker::{RunDir, RunDirError};
 use crate::failure::Failure;
 
 /// The run directory, made if there is none.
-pub(super) fn run_dir(given: Option<&Path>) -> Result<RunDir, Failure> {
+pub(super) fn open(given: Option<&Path>) -> Result<RunDir, Failure> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let place = match given {
         Some(place) => place.to_owned(),

@@ -52,7 +52,7 @@ pub struct Counts {
     pub undelivered: u64,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct WorkerContext {
     pub(crate) client: Client,
     pub(crate) settings: Settings,
     pub(crate) listener: Arc<dyn Listener>,
@@ -75,7 +75,7 @@ struct State {
     counts: Counts,
 }
 
-impl Shared {
+impl WorkerContext {
     pub(crate) fn new(client: Client, settings: Settings, spool: Spool, listener: Arc<dyn Listener>) -> Self {
         let guard = Guard::new(settings.max_consecutive_failures);
         let state = State { guard, end: None, busy: 0, changed: Instant::now(), counts: Counts::default() };

@@ -7,19 +7,19 @@ use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 
-use super::supervisors::Supervisor;
+use super::supervisor_pool::Supervisor;
 use crate::supervisor::channel::{Inbox, send};
-use crate::supervisor::wire::{Message, Reply, Request};
+use crate::supervisor::messages::{Message, Reply, Request};
 
 /// A run below its supervisor. When this is dropped, the run is killed.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     supervisor: Supervisor,
     socket: UnixStream,
     inbox: Inbox,
 }
 
-impl Running {
+impl RunningCommand {
     /// Has a run started by a supervisor that is idle, or by a new one.
     pub(crate) async fn begin(start: &Request, files: &[BorrowedFd<'_>]) -> io::Result<Self> {
         let frame = start.frame();

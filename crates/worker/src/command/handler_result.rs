@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use taskqueue_client::Failure;
 
-use super::folder::RunFolder;
+use super::run_folder::RunFolder;
 use crate::handler::Outcome;
 use crate::process::{Ended, Exit, StartError};
 use crate::template::FillError;

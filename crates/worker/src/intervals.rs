@@ -9,7 +9,7 @@ const fn seconds(count: u64) -> Duration {
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct Intervals {
     /// From one heartbeat to the next: a fifth of the lease, so that four may get lost.
     pub heartbeat: Duration,
     /// From a heartbeat that failed to the next.
@@ -26,7 +26,7 @@ pub struct Pace {
     pub farewell: Duration,
 }
 
-impl Default for Pace {
+impl Default for Intervals {
     fn default() -> Self {
         Self {
             heartbeat: seconds(60),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn pauses_are_1_2_4_8_and_then_10_seconds() {
-        let pauses = Pace::default().pauses;
+        let pauses = Intervals::default().pauses;
         let waited: Vec<u64> = (1..=6).map(|tries| pauses.after(tries).as_secs()).collect();
         assert_eq!(waited, [1, 2, 4, 8, 10, 10]);
         assert_eq!(pauses.after(u32::MAX), seconds(10));
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_success_begins_the_row_again() {
-        let mut backoff = Backoff::new(Pace::default().pauses);
+        let mut backoff = Backoff::new(Intervals::default().pauses);
         let first = [backoff.next(), backoff.next()];
         assert!(first[0] < seconds(2) && first[1] > seconds(1), "{first:?}");
         backoff.reset();
