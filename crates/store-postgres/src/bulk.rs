@@ -19,9 +19,9 @@ use taskqueue_store::command::{Answer, BulkUpdate};
 use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::operand::Bound;
-use crate::query::{Param, Session};
+use crate::dialect::operand::Bound;
 use crate::readers::{ReadError, Readers, in_snapshot};
+use crate::session::{Param, Session};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::transaction::PostgresTransaction;

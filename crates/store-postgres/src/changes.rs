@@ -13,8 +13,8 @@ use taskqueue_core::update::Update;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
-use crate::query::Sql;
 use crate::rows;
+use crate::session::Sql;
 use crate::statements as sql;
 use crate::workspace::{Alike, Entry, Workspace};
 

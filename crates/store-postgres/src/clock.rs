@@ -1,5 +1,5 @@
 //! The time of the service on PostgreSQL: the database's clock, plus an offset that is kept there and changed by lease scans
-//! only, one at a time. The same rules as for a machine's clock (`store/src/clock/pace.rs`), as far as a server can see
+//! only, one at a time. The same rules as for a machine's clock (`store/src/clock/correction.rs`), as far as a server can see
 //! steps of another machine's clock: by comparing it with the time that passes here.
 
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use taskqueue_core::limits::OUTAGE_SECONDS;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::pace::{Pace, Paced, Reading};
+use taskqueue_store::clock::correction::{CorrectedTime, Correction, Reading};
 
 /// A smaller step cannot be told from a slow network, and is followed.
 const STEP_MICROS: i64 = OUTAGE_SECONDS * 1_000_000;
@@ -49,8 +49,9 @@ impl Clock {
         let step_micros = if step_micros.saturating_abs() > STEP_MICROS { step_micros } else { 0 };
         let read = told.micros.saturating_add(told.offset_micros).saturating_sub(step_micros);
         let passed_micros = told.last_scan_at.map_or(0, |last| read.saturating_sub(last.as_micros()));
-        let pace = Pace { offset_micros: told.offset_micros, ahead_since: told.ahead_since, ..Pace::default() };
-        let Paced { pace, found_ahead, .. } =
+        let pace =
+            Correction { offset_micros: told.offset_micros, ahead_since: told.ahead_since, ..Correction::default() };
+        let CorrectedTime { pace, found_ahead, .. } =
             pace.at(Reading { clock_micros: told.micros, step_micros, passed_micros });
         let clock = Self::new(Told { offset_micros: pace.offset_micros, ahead_since: pace.ahead_since, ..told });
         let long_ago = |last_scan_at: Option<Timestamp>| last_scan_at.map(|_| Timestamp::default());

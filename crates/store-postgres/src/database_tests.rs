@@ -16,9 +16,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, NoTls};
 
 use crate::failure::failed;
-use crate::query::{Schema, Session};
 use crate::readers::Source;
 use crate::rows::error_text;
+use crate::session::{Schema, Session};
 use crate::statements::READER;
 
 /// The key of the queue `q`.

@@ -1,6 +1,9 @@
 //! What PostgreSQL can say about a selection (docs/decisions/0010): a condition that holds for every selected task, and
 //! `exact` if for no other. What cannot be said becomes `true`, inside a negation too. How pages are ordered and cut is in
-//! `order.rs`. No literal ever becomes part of the text.
+//! `dialect/order.rs`. No literal ever becomes part of the text.
+
+pub(crate) mod operand;
+pub(crate) mod order;
 
 use taskqueue_core::filter::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, Order, TaskPredicate, Test,
@@ -9,7 +12,7 @@ use taskqueue_core::ids::Route;
 use taskqueue_core::json;
 use taskqueue_core::selection::TaskSelection;
 
-use crate::operand::{Bound, Listed, Operand};
+use self::operand::{Bound, Listed, Operand};
 
 /// How many searches through a text the database may be asked for per row. Each goes over the whole text, which is up to
 /// 1 MiB and unpacked again for each of them; our own evaluator goes over it once for all.

@@ -13,10 +13,10 @@ use tokio_postgres::types::Type;
 
 use crate::database_tests::{QUEUE_KEY, insert, migrated, random_task, session};
 use crate::dialect;
-use crate::operand::Bound;
-use crate::order;
-use crate::query::{Param, Session};
+use crate::dialect::operand::Bound;
+use crate::dialect::order;
 use crate::rows;
+use crate::session::{Param, Session};
 use crate::statements::{COUNT_TASKS, SCAN_TASKS};
 
 /// The ids of the tasks that the condition of a selection lets through, and whether it says that it is exact.

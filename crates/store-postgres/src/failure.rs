@@ -66,7 +66,7 @@ fn is_fatal(error: &Error) -> bool {
 pub(crate) fn failed(doing: &'static str, error: &Error) -> StoreError {
     let said = said(error);
     match cause(error) {
-        // Whoever noticed it has said so (`query.rs`).
+        // Whoever noticed it has said so (`session.rs`).
         Cause::Unprepared => StoreError::Unavailable,
         Cause::Busy | Cause::Overtaken => {
             tracing::warn!(doing, error = said, "the database is busy");

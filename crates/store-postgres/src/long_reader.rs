@@ -11,8 +11,8 @@ use taskqueue_store::long_reads::{Stopped, Turn};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use crate::query::Session;
 use crate::readers::{CANCEL_AGAIN, END, PATIENCE, ReadError, Source};
+use crate::session::Session;
 use crate::snapshot::Snapshot;
 
 /// A read: what it is called, what it is about, and how it is done.

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Error, GenericClient, IsolationLevel, Transaction};
 
 use crate::failure::said;
 use crate::open::OpenError;
-use crate::query::Schema;
+use crate::session::Schema;
 
 struct Migration {
     version: i64,

@@ -20,7 +20,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::{Address, Place};
 use crate::failure::said;
-use crate::query::{Schema, Session, Sql};
+use crate::session::{Schema, Session, Sql};
 use crate::tls;
 
 /// The oldest PostgreSQL that is tested, as `server_version_num` says it.

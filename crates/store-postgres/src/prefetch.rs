@@ -13,8 +13,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use crate::clock::Told;
-use crate::query::{Session, Sql};
 use crate::rows;
+use crate::session::{Session, Sql};
 use crate::statements as sql;
 use crate::workspace::{Found, Workspace};
 

@@ -5,7 +5,7 @@ use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use tokio_postgres::Error;
 
 use crate::prefetch::begin_to_write;
-use crate::query::Session;
+use crate::session::Session;
 use crate::statements as sql;
 
 /// Removes up to `most` tasks of a deleted queue, and with `merge` tidies the tally up into that shard. Says whether

@@ -19,8 +19,8 @@ use taskqueue_store::long_reads::{LongReads, Stopped};
 use crate::failure::{Cause, cause, failed, said};
 use crate::long_reader::{LongReader, LongWork};
 use crate::open::Connector;
-use crate::query::Session;
 use crate::rows::Damaged;
+use crate::session::Session;
 use crate::snapshot::Snapshot;
 
 /// Connections of the pool at most. The database decides how many it really runs at a time; more would only wait there.
@@ -116,7 +116,7 @@ impl ReadError {
     /// not, and has prepared nothing that is lost.
     pub(crate) fn is_worth_another_try(&self, doing: &'static str) -> bool {
         let Self::Failed(error) = self else { return false };
-        // Of a statement that a pooler forgot, whoever noticed it has told (`query.rs`).
+        // Of a statement that a pooler forgot, whoever noticed it has told (`session.rs`).
         if cause(error) == Cause::Lost {
             tracing::warn!(doing, error = said(error), "a connection was lost; reading again on a new one");
         }

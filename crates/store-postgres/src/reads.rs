@@ -20,14 +20,15 @@ use taskqueue_store::transaction::QueueKey;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
 
+use crate::dialect::operand::Bound;
+use crate::dialect::order;
 use crate::dialect::{self, Condition};
-use crate::operand::Bound;
-use crate::query::{Param, Session, Sql};
+use crate::durability;
 use crate::readers::{ReadError, in_snapshot};
 use crate::rows::{self, RowFields};
+use crate::session::{Param, Session, Sql};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::{durability, order};
 
 type Read<T> = Result<T, ReadError>;
 

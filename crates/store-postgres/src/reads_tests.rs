@@ -13,7 +13,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::conformance::commands::{object_of_bytes, observation_filter, queue, task_id};
 use taskqueue_store::conformance::random::Random;
-use taskqueue_store::conformance::{filters, listed};
+use taskqueue_store::conformance::{filters, page_reader};
 use taskqueue_store::page::TaskPage;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_test_postgres::{Cluster, Database};
@@ -37,9 +37,9 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
 
 async fn list(readers: &Readers, query: &TaskQuery) -> Page<Task> {
     let read = readers.read_long("listing", query.clone(), |snapshot, query| {
-        async { reads::list_tasks(snapshot, &queue("q"), query, listed::write).await }.boxed()
+        async { reads::list_tasks(snapshot, &queue("q"), query, page_reader::write).await }.boxed()
     });
-    listed::read(read.await.unwrap(), &queue("q"))
+    page_reader::read(read.await.unwrap(), &queue("q"))
 }
 
 fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
@@ -50,9 +50,9 @@ fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
     let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(*task)).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
-    let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), listed::write);
+    let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), page_reader::write);
     let more = !selected.iter().all(|task| page.takes(&task.view()));
-    listed::read(page.finish(more), &queue("q"))
+    page_reader::read(page.finish(more), &queue("q"))
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
         max_bytes: PAGE_BYTES,
     };
     let read = readers.read_long("listing", query.clone(), |snapshot, query| {
-        async { reads::list_tasks(snapshot, &queue("q"), query, listed::write).await }.boxed()
+        async { reads::list_tasks(snapshot, &queue("q"), query, page_reader::write).await }.boxed()
     });
     assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {

@@ -7,8 +7,8 @@ use futures_util::{FutureExt, TryStreamExt};
 use taskqueue_store::long_reads::Turn;
 use tokio_postgres::{Row, RowStream};
 
-use crate::query::Session;
 use crate::readers::ReadError;
+use crate::session::Session;
 
 /// One moment of the database.
 pub(crate) struct Snapshot<'a> {

@@ -8,10 +8,10 @@ use tokio_postgres::types::Type;
 
 use crate::database_tests::{QUEUE_KEY, migrated, session};
 use crate::dialect;
-use crate::operand::Bound;
-use crate::order;
+use crate::dialect::operand::Bound;
+use crate::dialect::order;
 use crate::prefetch::begin_to_write;
-use crate::query::{Param, Session, Sql};
+use crate::session::{Param, Session, Sql};
 use crate::statements::{
     COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, READER, SCAN_TASKS, TRANSFER,
     WRITER,

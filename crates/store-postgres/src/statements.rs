@@ -3,7 +3,7 @@
 
 use tokio_postgres::types::Type;
 
-use crate::query::Sql;
+use crate::session::Sql;
 
 macro_rules! statements {
     ($(#[$doc:meta])* $list:ident: $($name:ident = $file:literal ($($type:ident),*);)*) => {
@@ -129,7 +129,7 @@ statements! {
 }
 
 statements! {
-    /// What is completed with a condition and an order before it is said (`order.rs`), so never prepared.
+    /// What is completed with a condition and an order before it is said (`dialect/order.rs`), so never prepared.
     #[cfg(test)]
     COMPOSED:
     COUNT_TASKS = "count_tasks" (INT8);

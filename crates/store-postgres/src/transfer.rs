@@ -2,7 +2,7 @@
 //! which holds the clock: no server can scan the leases meanwhile, and one that starts waits. What is written is composed
 //! by the same code as a batch of a server (`changes.rs`), so that every table beside the tasks is right.
 
-mod side;
+mod begin;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use tokio_postgres::{Error, Row};
 
 use crate::changes::Changes;
 use crate::failure::failed;
-use crate::query::{Session, Sql};
+use crate::session::{Session, Sql};
 use crate::transaction::BLOCK;
 use crate::workspace::{Body, Entry, Workspace};
 use crate::{rows, statements as sql};

@@ -25,13 +25,13 @@ use tokio::sync::mpsc::Receiver;
 use crate::bulk::{PlannedWrite, changed_since};
 use crate::clock::{Clock, LastScan, Told};
 use crate::failure::{Cause, failed, undoing};
-use crate::hints::Hints;
 use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
-use crate::query::Session;
 use crate::request::Request;
+use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::vacuum::Dead;
+use crate::wakeups::Hints;
 
 /// Commands in one transaction at most.
 const BATCH: usize = 256;

@@ -16,8 +16,8 @@ const STEPS: usize = 300;
 async fn random_histories_get_the_same_answers() {
     for seed in SEEDS {
         let storage = fresh();
-        let bench = agree(&storage, 3_000 + seed, STEPS, false).await;
-        bench.store.close().await;
+        let fixture = agree(&storage, 3_000 + seed, STEPS, false).await;
+        fixture.store.close().await;
         assert_tables_are_consistent(&storage.database);
     }
 }
@@ -26,8 +26,8 @@ async fn random_histories_get_the_same_answers() {
 async fn random_histories_with_restarts_get_the_same_answers() {
     for seed in SEEDS {
         let storage = fresh();
-        let bench = agree(&storage, 4_000 + seed, STEPS, true).await;
-        bench.store.close().await;
+        let fixture = agree(&storage, 4_000 + seed, STEPS, true).await;
+        fixture.store.close().await;
         assert_tables_are_consistent(&storage.database);
     }
 }

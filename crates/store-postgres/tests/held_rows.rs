@@ -12,8 +12,8 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
 use taskqueue_store::command::{Answer, Command, Scanned};
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
@@ -46,41 +46,41 @@ impl Stranger {
     }
 }
 
-fn start(bench: &Bench, command: Command) -> JoinHandle<Outcome> {
-    let store = Arc::clone(&bench.store);
+fn start(fixture: &Fixture, command: Command) -> JoinHandle<Outcome> {
+    let store = Arc::clone(&fixture.store);
     tokio::spawn(async move { store.write(command).await })
 }
 
-async fn end(storage: Fresh, bench: Bench) {
-    bench.store.close().await;
+async fn end(storage: Fresh, fixture: Fixture) {
+    fixture.store.close().await;
     assert_tables_are_consistent(&storage.database);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.create("x", Definition::default()).await;
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create("x", Definition::default()).await;
     let stranger = Stranger::holds(&storage, "x").await;
-    let mut claiming = start(&bench, claim("q", "default", 1));
+    let mut claiming = start(&fixture, claim("q", "default", 1));
     assert!(timeout(Duration::from_secs(1), &mut claiming).await.is_err(), "it was answered too early");
     stranger.lets_go().await;
     let answer = timeout(MOMENT, claiming).await.expect("at once").unwrap();
     assert!(matches!(answer, Ok(Answer::Claimed(Some(_)))), "{answer:?}");
-    end(storage, bench).await;
+    end(storage, fixture).await;
 }
 
 /// I13, where a batch has read the task that somebody else holds: a creation is repeated beside the claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.create("x", Definition::default()).await;
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create("x", Definition::default()).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let (mut claims, mut replays) = (Vec::new(), Vec::new());
     for run in 0..30 {
-        replays.push(start(&bench, create("q", "x", Definition::default())));
-        claims.push(start(&bench, claim("q", "default", run)));
+        replays.push(start(&fixture, create("q", "x", Definition::default())));
+        claims.push(start(&fixture, claim("q", "default", run)));
     }
     for replay in replays {
         assert!(matches!(replay.await.unwrap(), Ok(Answer::Task { created: false, .. })));
@@ -93,23 +93,23 @@ async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {
         taken += usize::from(claimed.is_some());
     }
     assert_eq!(taken, 1);
-    end(storage, bench).await;
+    end(storage, fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.create("x", with_routes(&["held"])).await;
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create("x", with_routes(&["held"])).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let begun = Instant::now();
     let suffering = [claim("q", "held", "held"), update("q", "x", to_priority(1)), cancel("q", "x"), delete("q", "x")];
-    let suffering = suffering.map(|command| start(&bench, command));
+    let suffering = suffering.map(|command| start(&fixture, command));
     for n in 0..30 {
         let others = async {
-            bench.create(n, Definition::default()).await;
-            bench.claim(n).await;
-            bench.ok(complete("q", n, n, object("{}"))).await;
+            fixture.create(n, Definition::default()).await;
+            fixture.claim(n).await;
+            fixture.ok(complete("q", n, n, object("{}"))).await;
         };
         timeout(MOMENT, others).await.expect("others are not held up");
     }
@@ -119,76 +119,76 @@ async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
     let waited = begun.elapsed();
     assert!(Duration::from_secs(4) < waited && waited < Duration::from_secs(6), "{waited:?}");
     stranger.lets_go().await;
-    assert_eq!(bench.status("x").await, Status::Pending, "what was answered busy was not done");
-    end(storage, bench).await;
+    assert_eq!(fixture.status("x").await, Status::Pending, "what was answered busy was not done");
+    end(storage, fixture).await;
 }
 
 /// L1: the leases of others end in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_task_keeps_no_other_lease_from_ending() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.scan().await;
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.scan().await;
     for id in ["x", "y", "z"] {
-        bench.create(id, Definition::default()).await;
-        bench.claim(id).await;
+        fixture.create(id, Definition::default()).await;
+        fixture.claim(id).await;
     }
-    bench.pass(295).await;
-    bench.clock.advance_seconds(5);
+    fixture.pass(295).await;
+    fixture.clock.advance_seconds(5);
     let stranger = Stranger::holds(&storage, "x").await;
-    let scanned = timeout(MOMENT, bench.scan()).await.expect("a scan does not wait for one task");
+    let scanned = timeout(MOMENT, fixture.scan()).await.expect("a scan does not wait for one task");
     assert_eq!(scanned, Scanned { expired_runs: 2, ..Scanned::default() });
     stranger.lets_go().await;
-    assert_eq!(bench.scan().await.expired_runs, 1);
-    end(storage, bench).await;
+    assert_eq!(fixture.scan().await.expired_runs, 1);
+    end(storage, fixture).await;
 }
 
 /// L2: after an outage, one held task does not keep the service from going on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_task_does_not_prolong_an_outage() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.scan().await;
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.scan().await;
     for id in ["x", "y"] {
-        bench.create(id, Definition::default()).await;
-        bench.claim(id).await;
+        fixture.create(id, Definition::default()).await;
+        fixture.claim(id).await;
     }
-    bench.clock.advance_seconds(290);
+    fixture.clock.advance_seconds(290);
     let stranger = Stranger::holds(&storage, "x").await;
-    let writing = timeout(2 * MOMENT, bench.create("z", Definition::default()));
+    let writing = timeout(2 * MOMENT, fixture.create("z", Definition::default()));
     writing.await.expect("others are not held up");
-    bench.pass(20).await;
-    assert_eq!(bench.status("y").await, Status::Running, "it has its credit");
+    fixture.pass(20).await;
+    assert_eq!(fixture.status("y").await, Status::Running, "it has its credit");
     stranger.lets_go().await;
-    end(storage, bench).await;
+    end(storage, fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.scan().await;
-    bench.create("x", Definition::default()).await;
-    bench.claim("x").await;
-    bench.clock.advance_seconds(299);
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.scan().await;
+    fixture.create("x", Definition::default()).await;
+    fixture.claim("x").await;
+    fixture.clock.advance_seconds(299);
     let stranger = Stranger::holds(&storage, "x").await;
-    let scanning = start(&bench, Command::Scan);
+    let scanning = start(&fixture, Command::Scan);
     stranger.lets_go().await;
     assert_eq!(scanning.await.unwrap(), Ok(Answer::Scanned(Scanned { credited_runs: 1, ..Scanned::default() })));
-    end(storage, bench).await;
+    end(storage, fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
-    bench.create("x", Definition::default()).await;
-    bench.get("x").await;
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create("x", Definition::default()).await;
+    fixture.get("x").await;
     let stranger = Stranger::says(&storage, "LOCK TABLE taskqueue.tasks IN ACCESS EXCLUSIVE MODE").await;
     let begun = Instant::now();
-    let waiting: Vec<_> = (0..40).map(|n| start(&bench, create("q", n, Definition::default()))).collect();
+    let waiting: Vec<_> = (0..40).map(|n| start(&fixture, create("q", n, Definition::default()))).collect();
     let name = queue("q");
-    let reading = bench.store.get_task(&name, task_id("x"));
+    let reading = fixture.store.get_task(&name, task_id("x"));
     assert_eq!(reading.await, Err(StoreError::Busy));
     for command in waiting {
         assert_eq!(command.await.unwrap(), Err(StoreError::Busy));
@@ -196,16 +196,16 @@ async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
     assert!(begun.elapsed() < Duration::from_millis(6_500), "{:?}", begun.elapsed());
     stranger.lets_go().await;
     let begun = Instant::now();
-    bench.create("y", Definition::default()).await;
+    fixture.create("y", Definition::default()).await;
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    end(storage, bench).await;
+    end(storage, fixture).await;
 }
 
 /// What one command breaks is told to that one; and what is told to have failed was not done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_is_answered_with_a_failure_is_not_done() {
     let storage = fresh();
-    let bench = Bench::with_queue(&storage).await;
+    let fixture = Fixture::with_queue(&storage).await;
     storage.database.admin(
         "CREATE FUNCTION taskqueue.refuse() RETURNS trigger LANGUAGE plpgsql AS
             'BEGIN RAISE EXCEPTION ''not this one''; END';
@@ -216,19 +216,19 @@ async fn a_command_that_is_answered_with_a_failure_is_not_done() {
         let (mut bads, mut goods) = (Vec::new(), Vec::new());
         for n in 0..40 {
             if n % 8 == 0 && n / 8 < bad {
-                bads.push(start(&bench, create("q", format!("{bad}bad{n}"), named("bad"))));
+                bads.push(start(&fixture, create("q", format!("{bad}bad{n}"), named("bad"))));
             }
-            goods.push((n, start(&bench, create("q", format!("{bad}x{n}"), Definition::default()))));
+            goods.push((n, start(&fixture, create("q", format!("{bad}x{n}"), Definition::default()))));
         }
         for command in bads {
             assert_eq!(command.await.unwrap(), Err(StoreError::Unavailable));
         }
         for (n, command) in goods {
             let answer = command.await.unwrap();
-            let kept = bench.store.get_task(&queue("q"), task_id(format!("{bad}x{n}"))).await.is_ok();
+            let kept = fixture.store.get_task(&queue("q"), task_id(format!("{bad}x{n}"))).await.is_ok();
             assert_eq!(answer.is_ok(), kept, "{answer:?}");
             assert!(answer.is_ok() || bad > 1, "one bad command spoiled another: {answer:?}");
         }
     }
-    end(storage, bench).await;
+    end(storage, fixture).await;
 }

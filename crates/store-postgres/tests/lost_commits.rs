@@ -21,7 +21,7 @@ use taskqueue_test_postgres::{Cluster, Database};
 use tokio::task::JoinSet;
 
 /// A store behind a proxy, with the queue `q`.
-struct Bench {
+struct Fixture {
     database: Database,
     proxy: Proxy,
     store: Arc<PostgresStore>,
@@ -30,7 +30,7 @@ struct Bench {
     _cluster: Cluster,
 }
 
-impl Bench {
+impl Fixture {
     async fn open() -> Self {
         let cluster = Cluster::private();
         let database = cluster.database();
@@ -66,16 +66,16 @@ impl Bench {
 
 /// Lets a task be created, claimed and completed with each transaction cut, all of which must succeed all the same.
 async fn assert_all_succeed(cut: Cut) {
-    let bench = Bench::open().await;
-    let created = bench.cut(cut, "create1", 1, create("q", "create1", Definition::default())).await;
+    let fixture = Fixture::open().await;
+    let created = fixture.cut(cut, "create1", 1, create("q", "create1", Definition::default())).await;
     assert!(matches!(created, Ok(Answer::Task { created: true, .. })), "{cut:?}: {created:?}");
-    let claimed = bench.cut(cut, "claim1", 1, claim("q", "default", "claim1")).await;
+    let claimed = fixture.cut(cut, "claim1", 1, claim("q", "default", "claim1")).await;
     assert!(matches!(claimed, Ok(Answer::Claimed(Some(_)))), "{cut:?}: {claimed:?}");
-    assert_eq!(bench.status("create1").await, Some((Status::Running, 1)), "{cut:?}");
-    let completed = bench.cut(cut, "create1", 1, complete("q", "create1", "claim1", object("{}"))).await;
+    assert_eq!(fixture.status("create1").await, Some((Status::Running, 1)), "{cut:?}");
+    let completed = fixture.cut(cut, "create1", 1, complete("q", "create1", "claim1", object("{}"))).await;
     assert_eq!(completed, Ok(Answer::Done), "{cut:?}");
-    assert_eq!(bench.status("create1").await, Some((Status::Succeeded, 1)), "{cut:?}");
-    bench.end().await;
+    assert_eq!(fixture.status("create1").await, Some((Status::Succeeded, 1)), "{cut:?}");
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,84 +101,84 @@ async fn a_commit_that_an_administrator_ended_before_it_was_done_is_done_again_o
 /// What a pooler says of its own end says nothing about what it passed on before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_guesses_when_a_pooler_ends_while_a_commit_is_under_way() {
-    let bench = Bench::open().await;
+    let fixture = Fixture::open().await;
     for round in 0..5 {
         let name = format!("create{round}");
-        let answer = bench.cut(Cut::PoolerEnded, &name, 1, create("q", &name, Definition::default())).await;
+        let answer = fixture.cut(Cut::PoolerEnded, &name, 1, create("q", &name, Definition::default())).await;
         let true_or_unknown =
             matches!(answer, Ok(Answer::Task { created: true, .. }) | Err(StoreError::OutcomeUnknown));
         assert!(true_or_unknown, "{answer:?}");
-        assert_eq!(bench.status(&name).await, Some((Status::Pending, 0)));
+        assert_eq!(fixture.status(&name).await, Some((Status::Pending, 0)));
     }
-    bench.end().await;
+    fixture.end().await;
 }
 
 /// `COMMIT` of a transaction that failed is no error: it says `ROLLBACK`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_whose_last_question_failed_is_not_acknowledged() {
-    let bench = Bench::open().await;
-    let answer = bench.cut(Cut::Forgets, "create1", 1, create("q", "create1", Definition::default())).await;
-    assert_eq!(bench.status("create1").await.is_some(), answer.is_ok(), "{answer:?}");
+    let fixture = Fixture::open().await;
+    let answer = fixture.cut(Cut::Forgets, "create1", 1, create("q", "create1", Definition::default())).await;
+    assert_eq!(fixture.status("create1").await.is_some(), answer.is_ok(), "{answer:?}");
     assert!(matches!(answer, Ok(Answer::Task { created: true, .. })), "{answer:?}");
-    bench.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_undone_twice_is_unavailable_and_not_kept() {
-    let bench = Bench::open().await;
-    let answer = bench.cut(Cut::BeforeCommit, "create1", 2, create("q", "create1", Definition::default())).await;
+    let fixture = Fixture::open().await;
+    let answer = fixture.cut(Cut::BeforeCommit, "create1", 2, create("q", "create1", Definition::default())).await;
     assert_eq!(answer, Err(StoreError::Unavailable));
-    assert_eq!(bench.status("create1").await, None);
+    assert_eq!(fixture.status("create1").await, None);
     let begun = Instant::now();
-    bench.store.write(create("q", "create2", Definition::default())).await.unwrap();
+    fixture.store.write(create("q", "create2", Definition::default())).await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5));
-    bench.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_guesses_when_the_name_of_the_transaction_was_lost_too() {
-    let bench = Bench::open().await;
+    let fixture = Fixture::open().await;
     let lost = Cut::AfterCommitWithEverything;
     for round in 0..5 {
         let name = format!("create{round}");
-        let answer = bench.cut(lost, &name, 1, create("q", &name, Definition::default())).await;
+        let answer = fixture.cut(lost, &name, 1, create("q", &name, Definition::default())).await;
         let true_or_unknown =
             matches!(answer, Ok(Answer::Task { created: true, .. }) | Err(StoreError::OutcomeUnknown));
         assert!(true_or_unknown, "{answer:?}");
-        assert_eq!(bench.status(&name).await, Some((Status::Pending, 0)));
+        assert_eq!(fixture.status(&name).await, Some((Status::Pending, 0)));
     }
-    bench.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_guesses_when_the_database_cannot_be_asked() {
-    let bench = Bench::open().await;
-    bench.proxy.close_after_cut();
+    let fixture = Fixture::open().await;
+    fixture.proxy.close_after_cut();
     let begun = Instant::now();
-    let answer = bench.cut(Cut::AfterCommit, "create1", 1, create("q", "create1", Definition::default())).await;
+    let answer = fixture.cut(Cut::AfterCommit, "create1", 1, create("q", "create1", Definition::default())).await;
     assert_eq!(answer, Err(StoreError::OutcomeUnknown));
     assert!(begun.elapsed() < Duration::from_millis(5_500), "{:?}", begun.elapsed());
-    bench.proxy.reopen();
+    fixture.proxy.reopen();
     let begun = Instant::now();
-    while bench.store.write(create("q", "create2", Definition::default())).await.is_err() {}
+    while fixture.store.write(create("q", "create2", Definition::default())).await.is_err() {}
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    let replay = bench.store.write(create("q", "create1", Definition::default())).await;
+    let replay = fixture.store.write(create("q", "create1", Definition::default())).await;
     assert!(matches!(replay, Ok(Answer::Task { created: false, .. })), "{replay:?}");
-    bench.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_of_a_batch_is_true() {
-    let bench = Bench::open().await;
+    let fixture = Fixture::open().await;
     for (round, cut) in [Cut::AfterCommit, Cut::BeforeCommit, Cut::AfterCommitWithEverything].into_iter().enumerate() {
-        bench.proxy.cut(cut, &format!("{round}x15"), 1);
+        fixture.proxy.cut(cut, &format!("{round}x15"), 1);
         let mut writes = JoinSet::new();
         for n in 0..30 {
-            let (store, name) = (Arc::clone(&bench.store), format!("{round}x{n}"));
+            let (store, name) = (Arc::clone(&fixture.store), format!("{round}x{n}"));
             writes.spawn(async move { (store.write(create("q", &name, Definition::default())).await, name) });
         }
         for (answer, name) in writes.join_all().await {
-            let kept = bench.status(&name).await.is_some();
+            let kept = fixture.status(&name).await.is_some();
             match answer {
                 Ok(Answer::Task { created: true, .. }) => assert!(kept, "{cut:?} {name}"),
                 Err(StoreError::OutcomeUnknown) if cut == Cut::AfterCommitWithEverything => assert!(kept, "{name}"),
@@ -186,6 +186,6 @@ async fn every_answer_of_a_batch_is_true() {
             }
         }
     }
-    assert_eq!(bench.proxy.cuts(), 3);
-    bench.end().await;
+    assert_eq!(fixture.proxy.cuts(), 3);
+    fixture.end().await;
 }

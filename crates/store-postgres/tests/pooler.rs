@@ -14,8 +14,8 @@ use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::Answer;
 use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
@@ -68,8 +68,8 @@ taskqueue_store::conformance_tests! { fresh;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_behind_one_pooler_lose_nothing() {
     let behind = fresh();
-    let bench = Bench::with_queue(&behind).await;
-    let stores = [Arc::clone(&bench.store), behind.open(bench.clock.clone()).await];
+    let fixture = Fixture::with_queue(&behind).await;
+    let stores = [Arc::clone(&fixture.store), behind.open(fixture.clock.clone()).await];
     let mut clients = JoinSet::new();
     for client in 0..8 {
         let store = Arc::clone(&stores[client % 2]);
@@ -87,7 +87,7 @@ async fn two_servers_behind_one_pooler_lose_nothing() {
         });
     }
     clients.join_all().await;
-    assert_eq!(bench.count_by_status().await, [0, 0, 96, 0, 0]);
+    assert_eq!(fixture.count_by_status().await, [0, 0, 96, 0, 0]);
     for store in stores {
         store.close().await;
     }
@@ -102,17 +102,17 @@ async fn statements_of_an_earlier_process_are_not_in_the_way() {
     tokio::spawn(connection);
     let taken: String = (0..5_000).map(|number| format!("PREPARE s{number} AS SELECT 1;")).collect();
     client.batch_execute(&taken).await.unwrap();
-    let bench = Bench::with_queue(&behind).await;
-    bench.create(1, Definition::default()).await;
-    bench.get(1).await;
-    bench.store.close().await;
+    let fixture = Fixture::with_queue(&behind).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.get(1).await;
+    fixture.store.close().await;
 }
 
 /// Another program may have left statements under our names: each of them would do something else than we mean.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_of_others_under_our_names_are_never_used() {
     let behind = fresh();
-    let bench = Bench::with_queue(&behind).await;
+    let fixture = Fixture::with_queue(&behind).await;
     behind.database.admin("CREATE TABLE trap (n bigint)");
     // Every connection of the pooler but the one that our statements were prepared on.
     let mut strangers = Vec::new();
@@ -133,12 +133,12 @@ async fn statements_of_others_under_our_names_are_never_used() {
     }
     drop(strangers);
     for n in 0..40 {
-        bench.create(n, Definition::default()).await;
-        bench.claim(n).await;
-        bench.ok(complete("q", n, n, JsonObject::empty())).await;
-        bench.get(n).await;
+        fixture.create(n, Definition::default()).await;
+        fixture.claim(n).await;
+        fixture.ok(complete("q", n, n, JsonObject::empty())).await;
+        fixture.get(n).await;
     }
-    bench.store.close().await;
+    fixture.store.close().await;
     assert_eq!(behind.database.rows("SELECT count(*) FROM trap")[0][0].as_deref(), Some("0"));
     assert_tables_are_consistent(&behind.database);
 }

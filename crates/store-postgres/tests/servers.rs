@@ -15,9 +15,9 @@ use taskqueue_core::task::{Lifecycle, RunEnd, Status, Task};
 use taskqueue_core::update::Update;
 use taskqueue_store::command::{Answer, Claimed, Command, Scanned};
 use taskqueue_store::conformance::Storage;
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::counts::assert_kept_counts_are_right;
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::generate::{Generator, QUEUES, Step};
 use taskqueue_store::{Store, StoreError};
 use taskqueue_test_postgres::eventually;
@@ -29,7 +29,7 @@ type Outcome = Result<Answer, StoreError>;
 struct Servers {
     storage: Fresh,
     /// The first of them.
-    bench: Bench,
+    fixture: Fixture,
     stores: Vec<Arc<dyn Store>>,
 }
 
@@ -37,13 +37,13 @@ impl Servers {
     /// So many, with the queue `q`.
     async fn open(number: usize) -> Self {
         let storage = fresh();
-        let bench = Bench::with_queue(&storage).await;
-        bench.scan().await;
-        let mut stores = vec![Arc::clone(&bench.store)];
+        let fixture = Fixture::with_queue(&storage).await;
+        fixture.scan().await;
+        let mut stores = vec![Arc::clone(&fixture.store)];
         while stores.len() < number {
-            stores.push(storage.open(bench.clock.clone()).await);
+            stores.push(storage.open(fixture.clock.clone()).await);
         }
-        Self { storage, bench, stores }
+        Self { storage, fixture, stores }
     }
 
     /// Writes everything at once, to one store after the other. The answers come in the order of the commands.
@@ -82,7 +82,7 @@ async fn claims_through_several_servers_never_overlap_and_none_is_lost() {
     let ids: Vec<_> = answers.iter().filter_map(claimed).map(|claimed| claimed.task.id).collect();
     assert_eq!(ids.len(), 120, "nobody went away empty-handed while something was pending");
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 120);
-    assert_eq!(servers.bench.count_by_status().await, [0, 120, 0, 0, 0]);
+    assert_eq!(servers.fixture.count_by_status().await, [0, 120, 0, 0, 0]);
     servers.end().await;
 }
 
@@ -116,10 +116,10 @@ async fn claims_for_several_routes_leave_nothing_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_run_id_at_several_servers_takes_one_task() {
     let servers = Servers::open(2).await;
-    servers.bench.ok(create_queue("other")).await;
+    servers.fixture.ok(create_queue("other")).await;
     for id in 0..10 {
-        servers.bench.create(id, with_routes(&["a", "b"])).await;
-        servers.bench.ok(create("other", id, with_routes(&["a"]))).await;
+        servers.fixture.create(id, with_routes(&["a", "b"])).await;
+        servers.fixture.ok(create("other", id, with_routes(&["a"]))).await;
     }
     for run in 0..8 {
         let name = |n: usize| if n.is_multiple_of(3) { "other" } else { "q" };
@@ -147,7 +147,7 @@ async fn one_run_id_at_several_servers_takes_one_task() {
 async fn one_run_id_at_several_servers_gets_the_only_task_every_time() {
     let servers = Servers::open(2).await;
     for round in 0..60 {
-        servers.bench.create(round, Definition::default()).await;
+        servers.fixture.create(round, Definition::default()).await;
         let answers = servers.together((0..8).map(|_| claim("q", "default", round)).collect()).await;
         for answer in &answers {
             assert_eq!(claimed(answer).map(|claimed| claimed.task.id), Some(task_id(round)), "{answers:?}");
@@ -178,7 +178,7 @@ async fn a_storm_over_three_servers_keeps_every_invariant() {
     for seed in [11, 12, 13] {
         let servers = Servers::open(3).await;
         for name in QUEUES {
-            servers.bench.ok(create_queue(name)).await;
+            servers.fixture.ok(create_queue(name)).await;
         }
         let mut generator = Generator::new(seed);
         for _ in 0..12 {
@@ -186,7 +186,7 @@ async fn a_storm_over_three_servers_keeps_every_invariant() {
             while commands.len() < 60 {
                 match generator.step() {
                     Step::Write(command) => commands.push(command),
-                    Step::Pass(micros) => servers.bench.clock.advance_micros(micros),
+                    Step::Pass(micros) => servers.fixture.clock.advance_micros(micros),
                     Step::Live(_) | Step::Reopen => {}
                 }
             }
@@ -197,10 +197,10 @@ async fn a_storm_over_three_servers_keeps_every_invariant() {
             }
             assert_tables_are_consistent(&servers.storage.database);
             let mut runs = BTreeSet::new();
-            for name in servers.bench.store.list_queues().await.unwrap() {
-                assert_kept_counts_are_right(&*servers.bench.store, name.as_str()).await;
-                for task in servers.bench.tasks(name.as_str()).await {
-                    assert_invariants(&task, &servers.bench);
+            for name in servers.fixture.store.list_queues().await.unwrap() {
+                assert_kept_counts_are_right(&*servers.fixture.store, name.as_str()).await;
+                for task in servers.fixture.tasks(name.as_str()).await {
+                    assert_invariants(&task, &servers.fixture);
                     let run = task.lifecycle.run.map(|run| run.run_id);
                     assert!(run.is_none_or(|run| runs.insert(run)), "one run owns two tasks: {run:?}");
                 }
@@ -211,13 +211,13 @@ async fn a_storm_over_three_servers_keeps_every_invariant() {
 }
 
 /// What holds for every task at any moment.
-fn assert_invariants(task: &Task, bench: &Bench) {
+fn assert_invariants(task: &Task, fixture: &Fixture) {
     let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = &task.lifecycle;
     let max_attempts = task.definition.max_attempts;
     assert_eq!(run.is_some(), *status == Status::Running, "{task:?}");
     assert!(*status != Status::Pending || *attempt < max_attempts, "{task:?}");
     assert!(*status != Status::Running || (1..=max_attempts).contains(attempt), "{task:?}");
-    assert!(created_at <= updated_at && *updated_at <= bench.now(), "{task:?}");
+    assert!(created_at <= updated_at && *updated_at <= fixture.now(), "{task:?}");
     assert!(started_at.is_none_or(|at| *created_at <= at && at <= *updated_at), "{task:?}");
     assert!(finished_at.is_none_or(|at| at <= *updated_at), "{task:?}");
 }
@@ -270,7 +270,7 @@ async fn bulk_updates_and_claims_of_another_server_never_mix() {
             let claimed = claimed(answer).unwrap();
             assert!(consistent(&claimed.task), "half an update: {claimed:?}");
         }
-        let tasks = servers.bench.tasks("q").await;
+        let tasks = servers.fixture.tasks("q").await;
         let new = tasks.iter().filter(|task| task.definition.priority == round).count() as u64;
         assert_eq!((matched, updated), (new, new), "updated and counted, or running and left out");
         assert!(tasks.iter().all(consistent));
@@ -284,9 +284,9 @@ async fn a_deletion_among_creations_and_claims_takes_all_or_is_refused() {
     let servers = Servers::open(3).await;
     let (mut deleted, mut refused) = (0, 0);
     for round in 0..20 {
-        servers.bench.ok(create_queue("x")).await;
+        servers.fixture.ok(create_queue("x")).await;
         let name = |n: usize| format!("{round}x{n}");
-        servers.bench.ok(create("x", name(100), with_routes(&["rare"]))).await;
+        servers.fixture.ok(create("x", name(100), with_routes(&["rare"]))).await;
         let mut commands: Vec<_> = (0..12).map(|n| create("x", name(n), Definition::default())).collect();
         let claims = if round % 2 == 0 { "default" } else { "none" };
         commands.extend((12..24).map(|n| claim("x", claims, name(n))));
@@ -306,19 +306,19 @@ async fn a_deletion_among_creations_and_claims_takes_all_or_is_refused() {
         if is_deleted {
             assert_eq!(taken, 0, "a claimed task disappeared with its queue");
             servers.stores[1].write(create_queue("x")).await.unwrap();
-            assert_eq!(servers.bench.tasks("x").await, vec![]);
+            assert_eq!(servers.fixture.tasks("x").await, vec![]);
             assert_eq!(servers.stores[2].write(claim("x", "rare", name(99))).await, Ok(Answer::Claimed(None)));
             deleted += 1;
         } else {
             assert!(taken > 0, "a deletion was refused though nothing ran");
-            let running = servers.bench.store.count_tasks(&queue("x"), of_status(Status::Running)).await;
+            let running = servers.fixture.store.count_tasks(&queue("x"), of_status(Status::Running)).await;
             assert_eq!(running, Ok(taken as u64));
-            for task in servers.bench.tasks("x").await {
-                servers.bench.ok(cancel("x", &task.id.as_str()[2..])).await;
+            for task in servers.fixture.tasks("x").await {
+                servers.fixture.ok(cancel("x", &task.id.as_str()[2..])).await;
             }
             refused += 1;
         }
-        servers.bench.ok(delete_queue("x", true)).await;
+        servers.fixture.ok(delete_queue("x", true)).await;
     }
     assert!(deleted >= 10, "{deleted} deletions, {refused} refusals");
     servers.end().await;
@@ -338,8 +338,8 @@ async fn scans_of_all_servers_expire_each_run_once() {
             let claimed = claimed(&answer).unwrap();
             tasks.push((claimed.task.id.to_string(), claimed.run_id.to_string()));
         }
-        servers.bench.pass(295).await;
-        servers.bench.clock.advance_seconds(6);
+        servers.fixture.pass(295).await;
+        servers.fixture.clock.advance_seconds(6);
         let mut commands = vec![Command::Scan; 6];
         // The same moment is seen by reports of some of the runs.
         commands.extend(tasks.iter().take(10).map(|(id, run)| heartbeat("q", &id[2..], &run[2..])));
@@ -357,7 +357,7 @@ async fn scans_of_all_servers_expire_each_run_once() {
             assert_eq!(*answer, gone);
         }
         for (id, run) in &tasks {
-            let task = servers.bench.get(&id[2..]).await;
+            let task = servers.fixture.get(&id[2..]).await;
             assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (Status::Pending, 1), "{task:?}");
             assert_eq!(task.outcome.last_error.unwrap().run_id.as_str(), run);
         }
@@ -372,8 +372,8 @@ async fn a_deleted_queue_is_purged_by_whoever_is_left() {
         let ids = hundred * 100..(hundred + 1) * 100;
         servers.together(ids.map(|id| create("q", id, with_routes(&["a", "b"]))).collect()).await;
     }
-    servers.bench.ok(delete_queue("q", true)).await;
-    drop(servers.bench.store.close());
+    servers.fixture.ok(delete_queue("q", true)).await;
+    drop(servers.fixture.store.close());
     servers.stores[0].close().await;
     servers.stores[1].write(Command::Scan).await.unwrap();
     let left = "SELECT 1 FROM taskqueue.tasks UNION ALL SELECT 1 FROM taskqueue.ready
@@ -403,8 +403,8 @@ async fn the_route_of_a_worker_is_decided_once_over_all_servers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_claim_is_never_told_of_a_newer_run() {
     let servers = Servers::open(2).await;
-    servers.bench.create(1, with_budget(i64::MAX)).await;
-    servers.bench.claim("0x0").await;
+    servers.fixture.create(1, with_budget(i64::MAX)).await;
+    servers.fixture.claim("0x0").await;
     for round in 0..40 {
         let (old, new) = (format!("{round}x0"), format!("{}x0", round + 1));
         let (first, second) = (Arc::clone(&servers.stores[0]), Arc::clone(&servers.stores[1]));
@@ -435,13 +435,13 @@ async fn a_task_that_is_claimed_cancelled_and_deleted_at_once_leaves_no_run() {
     let servers = Servers::open(1).await;
     for round in 0..20 {
         let name = format!("x{round}");
-        servers.bench.create(&name, Definition::default()).await;
+        servers.fixture.create(&name, Definition::default()).await;
         let mut commands = vec![claim("q", "default", &name), heartbeat("q", "none", "none")];
         commands.extend([claim("q", "default", format!("y{round}")), cancel("q", &name), delete("q", &name)]);
         servers.together(commands).await;
         assert_tables_are_consistent(&servers.storage.database);
         servers.together(vec![cancel("q", &name), delete("q", &name)]).await;
-        servers.bench.ok(delete("q", &name)).await;
+        servers.fixture.ok(delete("q", &name)).await;
     }
     servers.end().await;
 }

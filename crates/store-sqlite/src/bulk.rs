@@ -15,7 +15,7 @@ use taskqueue_store::bulk::{Limit, Plan, Planned, Planner, REDECIDED, SharedPlan
 use taskqueue_store::command::{Answer, BulkUpdate};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
-use crate::query::GO_ON;
+use crate::each_row::GO_ON;
 use crate::readers::{Lane, ReadError};
 use crate::reads::{all_tasks_statement, existing_queue};
 use crate::rows::{self, RowFields};

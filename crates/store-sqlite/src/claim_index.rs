@@ -13,8 +13,8 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Command;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
+use crate::each_row::{GO_ON, each_row};
 use crate::pending::{PendingLists, PendingOrder};
-use crate::query::{GO_ON, each_row};
 use crate::rows;
 use crate::statements;
 

@@ -5,23 +5,23 @@
 mod bulk;
 mod checkpoint;
 mod claim_index;
+mod each_row;
 mod failure;
+mod future_deadlines;
 mod long_reader;
+mod lost_files;
 mod migrate;
 mod mounts;
 mod open;
 mod ownership;
 mod pending;
 mod published_index;
-mod query;
 mod readers;
 mod reads;
 mod request;
-mod rescue;
 mod rows;
 mod snapshot;
 mod statements;
-mod time_back;
 mod transaction;
 mod transfer;
 mod write_queue;
@@ -153,7 +153,7 @@ fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite:
             "the latest time in the database is more than a day ahead of this machine's clock, which is believed: running \
              leases are good for 300 seconds from now"
         );
-        time_back::bound(connection, now)?;
+        future_deadlines::shorten(connection, now)?;
         claim_index = ClaimIndex::load(connection)?;
     }
     Ok(claim_index.with_no_scan_after(now))

@@ -20,7 +20,7 @@ use taskqueue_store::page::{
 };
 use taskqueue_store::transaction::QueueKey;
 
-use crate::query::{GO_ON, Go};
+use crate::each_row::{GO_ON, Go};
 use crate::readers::ReadError;
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;

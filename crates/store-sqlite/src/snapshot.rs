@@ -4,7 +4,7 @@
 use rusqlite::{Connection, Params, Row};
 use taskqueue_store::long_reads::Turn;
 
-use crate::query::{Go, each_row};
+use crate::each_row::{Go, each_row};
 use crate::readers::ReadError;
 
 /// One moment of the database.

@@ -22,8 +22,8 @@ use taskqueue_store::transfer::DeletedRun;
 
 use crate::bulk::{self, Touched};
 use crate::claim_index::ClaimIndex;
+use crate::each_row::{GO_ON, Go, each_row};
 use crate::failure::Doing;
-use crate::query::{GO_ON, Go, each_row};
 use crate::rows;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;

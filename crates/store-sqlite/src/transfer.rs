@@ -4,7 +4,7 @@
 //!
 //! SQLite works on the thread that asks. That is a thread of a command that does nothing else.
 
-mod side;
+mod begin;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -23,9 +23,9 @@ use taskqueue_store::transfer::{
 };
 
 use crate::claim_index::ClaimIndex;
+use crate::each_row::{GO_ON, each_row};
 use crate::failure::Doing;
 use crate::ownership::Ownership;
-use crate::query::{GO_ON, each_row};
 use crate::transaction::SqliteTransaction;
 use crate::{rows, statements as sql};
 

@@ -14,8 +14,8 @@ const STEPS: usize = 400;
 async fn random_histories_get_the_same_answers() {
     for seed in SEEDS {
         let folder = fresh();
-        let bench = agree(&folder, seed, STEPS, false).await;
-        bench.store.close().await;
+        let fixture = agree(&folder, seed, STEPS, false).await;
+        fixture.store.close().await;
         assert_file_is_consistent(&folder.look());
     }
 }
@@ -24,8 +24,8 @@ async fn random_histories_get_the_same_answers() {
 async fn random_histories_with_restarts_get_the_same_answers() {
     for seed in SEEDS {
         let folder = fresh();
-        let bench = agree(&folder, 1_000 + seed, STEPS, true).await;
-        bench.store.close().await;
+        let fixture = agree(&folder, 1_000 + seed, STEPS, true).await;
+        fixture.store.close().await;
         assert_file_is_consistent(&folder.look());
     }
 }

@@ -17,8 +17,8 @@ use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::{Clock, ManualClock};
 use taskqueue_store::command::{Answer, Command, Scanned};
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::{Store, StoreError};
 use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
 use tokio::task::JoinSet;
@@ -167,58 +167,58 @@ fn newer_and_changed_migrations_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
-    bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(&folder).await;
+    fixture.create(1, Definition::default()).await;
     let away = folder.file().with_file_name("away.db");
     std::fs::rename(folder.file(), &away).unwrap();
     // The lease scan of every second, at the latest, finds out; from then on nobody says that there is nothing.
-    assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
-    assert_eq!(bench.write(claim("q", "nothing", 1)).await, Err(StoreError::Unavailable));
-    assert_eq!(bench.write(create("q", 2, Definition::default())).await, Err(StoreError::Unavailable));
-    assert_eq!(bench.store.check().await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.write(Command::Scan).await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.write(claim("q", "nothing", 1)).await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.write(create("q", 2, Definition::default())).await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.store.check().await, Err(StoreError::Unavailable));
 
     std::fs::write(folder.file(), b"").unwrap();
-    assert_eq!(bench.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable), "another file is not ours");
-    assert_eq!(bench.store.check().await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable), "another file is not ours");
+    assert_eq!(fixture.store.check().await, Err(StoreError::Unavailable));
 
     std::fs::rename(&away, folder.file()).unwrap();
-    until("writes are taken again", async || bench.write(claim("q", "default", 1)).await.is_ok()).await;
-    assert_eq!(bench.store.check().await, Ok(vec![]));
-    assert_eq!(bench.count_by_status().await, [0, 1, 0, 0, 0], "what was refused was not done");
-    let before = bench.tasks("q").await;
-    let bench = bench.reopen(&folder).await;
-    assert_eq!(bench.tasks("q").await, before);
+    until("writes are taken again", async || fixture.write(claim("q", "default", 1)).await.is_ok()).await;
+    assert_eq!(fixture.store.check().await, Ok(vec![]));
+    assert_eq!(fixture.count_by_status().await, [0, 1, 0, 0, 0], "what was refused was not done");
+    let before = fixture.tasks("q").await;
+    let fixture = fixture.reopen(&folder).await;
+    assert_eq!(fixture.tasks("q").await, before);
     assert_file_is_consistent(&folder.look());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_of_the_files_holds_whatever_was_answered_before() {
     let (folder, copy) = (fresh(), fresh());
-    let bench = Bench::with_queue(&folder).await;
+    let fixture = Fixture::with_queue(&folder).await;
     for id in 0..10 {
-        bench.create(id, Definition::default()).await;
+        fixture.create(id, Definition::default()).await;
         if id % 2 == 0 {
-            bench.claim(id).await;
+            fixture.claim(id).await;
         }
     }
-    bench.ok(complete("q", 0, 0, object(r#"{"a":1}"#))).await;
+    fixture.ok(complete("q", 0, 0, object(r#"{"a":1}"#))).await;
     // What a kill leaves behind: the file and its log, without an orderly end. Too few commits for a checkpoint.
     for suffix in ["", "-wal"] {
         let name = |folder: &Folder| format!("{}{suffix}", folder.file().display());
         std::fs::copy(name(&folder), name(&copy)).unwrap();
     }
-    let second = Bench { store: Arc::new(copy.try_open(&bench.clock).unwrap()), clock: bench.clock.clone() };
-    assert_eq!(second.tasks("q").await, bench.tasks("q").await);
-    assert_eq!(second.claim(2).await, bench.claim(2).await);
+    let second = Fixture { store: Arc::new(copy.try_open(&fixture.clock).unwrap()), clock: fixture.clock.clone() };
+    assert_eq!(second.tasks("q").await, fixture.tasks("q").await);
+    assert_eq!(second.claim(2).await, fixture.claim(2).await);
     second.store.close().await;
     assert_file_is_consistent(&copy.look());
 }
 
 /// Creates that many tasks at once.
-async fn create_many(bench: &Bench, in_queue: &'static str, tasks: usize) {
+async fn create_many(fixture: &Fixture, in_queue: &'static str, tasks: usize) {
     let mut writes = JoinSet::new();
     for id in 0..tasks {
-        let store = Arc::clone(&bench.store);
+        let store = Arc::clone(&fixture.store);
         writes.spawn(async move { store.write(create(in_queue, id, Definition::default())).await.unwrap() });
     }
     assert_eq!(writes.join_all().await.len(), tasks);
@@ -227,17 +227,17 @@ async fn create_many(bench: &Bench, in_queue: &'static str, tasks: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
-    bench.ok(create_queue("big")).await;
-    create_many(&bench, "big", 3_000).await;
+    let fixture = Fixture::with_queue(&folder).await;
+    fixture.ok(create_queue("big")).await;
+    create_many(&fixture, "big", 3_000).await;
     for run in 0..20 {
-        let claimed = bench.claimed(claim("big", "default", run)).await.unwrap();
-        bench.ok(fail("big", &claimed.task.id.as_str()[2..], run)).await;
+        let claimed = fixture.claimed(claim("big", "default", run)).await.unwrap();
+        fixture.ok(fail("big", &claimed.task.id.as_str()[2..], run)).await;
     }
-    assert_eq!(bench.ok(delete_queue("big", true)).await, Answer::Done);
+    assert_eq!(fixture.ok(delete_queue("big", true)).await, Answer::Done);
     let mut written = 0;
     loop {
-        bench.create(written, Definition::default()).await;
+        fixture.create(written, Definition::default()).await;
         written += 1;
         if count(&folder.look(), "SELECT count(*) FROM purges") == 0 {
             break;
@@ -245,8 +245,8 @@ async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
         assert!(written < 20_000, "the purge starves");
     }
     assert_eq!(count(&folder.look(), "SELECT count(*) FROM tasks"), written);
-    assert_eq!(bench.count(all()).await, u64::try_from(written).unwrap());
-    bench.store.close().await;
+    assert_eq!(fixture.count(all()).await, u64::try_from(written).unwrap());
+    fixture.store.close().await;
     assert_file_is_consistent(&folder.look());
     assert_eq!(count(&folder.look(), "SELECT count(*) FROM definitions"), written);
 }
@@ -254,16 +254,16 @@ async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
-    bench.ok(create_queue("dead")).await;
-    create_many(&bench, "dead", 3_000).await;
+    let fixture = Fixture::with_queue(&folder).await;
+    fixture.ok(create_queue("dead")).await;
+    create_many(&fixture, "dead", 3_000).await;
     // Purged last: the highest id, created last.
-    bench.ok(create("dead", "zzz", with_routes(&["only"]))).await;
-    bench.claimed(claim("dead", "only", 1)).await.unwrap();
-    bench.ok(fail("dead", "zzz", 1)).await;
-    bench.create(1, Definition::default()).await;
-    bench.create(2, Definition::default()).await;
-    let Bench { store, clock } = bench;
+    fixture.ok(create("dead", "zzz", with_routes(&["only"]))).await;
+    fixture.claimed(claim("dead", "only", 1)).await.unwrap();
+    fixture.ok(fail("dead", "zzz", 1)).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.create(2, Definition::default()).await;
+    let Fixture { store, clock } = fixture;
     store.close().await;
     drop(store);
     // A stop right behind the deletion, before anything was purged.
@@ -272,30 +272,30 @@ async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart()
         DELETE FROM queues WHERE name = 'dead';";
     Connection::open(folder.file()).unwrap().execute_batch(deleted).unwrap();
 
-    let bench = Bench { store: Arc::new(folder.try_open(&clock).unwrap()), clock };
+    let fixture = Fixture { store: Arc::new(folder.try_open(&clock).unwrap()), clock };
     let stale = Refusal::StaleRun { run_id: run_id(1) };
-    assert_eq!(bench.refused(claim("q", "default", 1)).await, stale, "before its purge");
+    assert_eq!(fixture.refused(claim("q", "default", 1)).await, stale, "before its purge");
     until("the purge is over", async || count(&folder.look(), "SELECT count(*) FROM purges") == 0).await;
     assert_eq!(
-        bench.refused(claim("q", "default", 1)).await,
+        fixture.refused(claim("q", "default", 1)).await,
         stale,
         "and a day longer, though the deletion noted no time"
     );
-    bench.clock.advance_seconds(86_400);
-    bench.scan().await;
-    assert_eq!(bench.claim(1).await.task.id, task_id(1), "then it is forgotten");
+    fixture.clock.advance_seconds(86_400);
+    fixture.scan().await;
+    assert_eq!(fixture.claim(1).await.task.id, task_id(1), "then it is forgotten");
     assert_eq!(count(&folder.look(), "SELECT count(*) FROM deleted_runs"), 0);
-    assert_eq!(bench.status(2).await, Status::Pending);
+    assert_eq!(fixture.status(2).await, Status::Pending);
 }
 
 /// One thread sends faster than the writer writes, so the waiting room fills up.
 #[tokio::test]
 async fn more_commands_than_may_wait_are_refused_as_busy_and_no_other_is_lost() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
+    let fixture = Fixture::with_queue(&folder).await;
     let mut writes = JoinSet::new();
     for id in 0..20_000 {
-        let (store, command) = (Arc::clone(&bench.store), create("q", id, Definition::default()));
+        let (store, command) = (Arc::clone(&fixture.store), create("q", id, Definition::default()));
         writes.spawn(async move { store.write(command).await });
     }
     let (mut done, mut busy) = (0, 0);
@@ -307,8 +307,8 @@ async fn more_commands_than_may_wait_are_refused_as_busy_and_no_other_is_lost() 
         }
     }
     assert!(done >= 4_096 && busy > 0, "{done} done, {busy} busy");
-    assert_eq!(bench.count(all()).await, done);
-    bench.create("afterwards", Definition::default()).await;
+    assert_eq!(fixture.count(all()).await, done);
+    fixture.create("afterwards", Definition::default()).await;
 }
 
 /// A clock that can be found ahead, as after a sleep of the machine; the time of the service has not moved yet.
@@ -333,23 +333,23 @@ async fn a_sleep_of_the_machine_is_credited_once_and_before_anything_else() {
     let folder = fresh();
     let sleeper = Arc::new(Sleeper(clock(), AtomicU64::new(0)));
     let store = SqliteStore::open(&folder.file(), Arc::<Sleeper>::clone(&sleeper), &Options::default()).unwrap();
-    let bench = Bench { store: Arc::new(store), clock: sleeper.0.clone() };
-    bench.ok(create_queue("q")).await;
-    bench.create(1, with_routes(&["only"])).await;
-    bench.scan().await;
-    bench.claimed(claim("q", "only", 1)).await.unwrap();
-    bench.pass(295).await;
-    let lease = async || bench.get(1).await.lifecycle.run.unwrap().lease_expires_at;
-    assert_eq!(lease().await, bench.now().plus_seconds(5));
+    let fixture = Fixture { store: Arc::new(store), clock: sleeper.0.clone() };
+    fixture.ok(create_queue("q")).await;
+    fixture.create(1, with_routes(&["only"])).await;
+    fixture.scan().await;
+    fixture.claimed(claim("q", "only", 1)).await.unwrap();
+    fixture.pass(295).await;
+    let lease = async || fixture.get(1).await.lifecycle.run.unwrap().lease_expires_at;
+    assert_eq!(lease().await, fixture.now().plus_seconds(5));
     sleeper.1.fetch_add(1, Ordering::SeqCst);
     // Even a claim that finds nothing.
-    assert_eq!(bench.claimed(claim("q", "default", 2)).await, None);
-    let credited = bench.now().plus_seconds(90);
+    assert_eq!(fixture.claimed(claim("q", "default", 2)).await, None);
+    let credited = fixture.now().plus_seconds(90);
     assert_eq!(lease().await, credited);
-    bench.clock.advance_seconds(1);
-    assert_eq!(bench.claimed(claim("q", "default", 3)).await, None);
-    bench.create(2, Definition::default()).await;
-    assert_eq!((bench.scan().await.credited_runs, lease().await), (0, credited));
+    fixture.clock.advance_seconds(1);
+    assert_eq!(fixture.claimed(claim("q", "default", 3)).await, None);
+    fixture.create(2, Definition::default()).await;
+    assert_eq!((fixture.scan().await.credited_runs, lease().await), (0, credited));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -358,39 +358,39 @@ async fn times_that_lie_years_ahead_in_the_file_last_no_longer_than_until_the_ne
     let folder = fresh();
     let wrong = clock();
     wrong.advance_seconds(YEARS_SECONDS);
-    let bench = Bench { store: Arc::new(folder.try_open(&wrong).unwrap()), clock: wrong };
-    bench.ok(create_queue("q")).await;
-    bench.create(1, with_budget(3)).await;
-    bench.create("gone", Definition::default()).await;
-    bench.scan().await;
-    bench.claim(1).await;
-    bench.claim("gone").await;
-    bench.ok(fail("q", "gone", "gone")).await;
-    bench.ok(cancel("q", "gone")).await;
-    bench.ok(delete("q", "gone")).await;
-    bench.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
-    let before = bench.get(1).await;
-    let Bench { store, .. } = bench;
+    let fixture = Fixture { store: Arc::new(folder.try_open(&wrong).unwrap()), clock: wrong };
+    fixture.ok(create_queue("q")).await;
+    fixture.create(1, with_budget(3)).await;
+    fixture.create("gone", Definition::default()).await;
+    fixture.scan().await;
+    fixture.claim(1).await;
+    fixture.claim("gone").await;
+    fixture.ok(fail("q", "gone", "gone")).await;
+    fixture.ok(cancel("q", "gone")).await;
+    fixture.ok(delete("q", "gone")).await;
+    fixture.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
+    let before = fixture.get(1).await;
+    let Fixture { store, .. } = fixture;
     store.close().await;
     drop(store);
 
     let right = clock();
-    let bench = Bench { store: Arc::new(folder.try_open(&right).unwrap()), clock: right };
-    assert_eq!(bench.create(2, with_priority(-1)).await.lifecycle.created_at, bench.now(), "the clock is believed");
-    assert_eq!(bench.scan().await, Scanned::default());
+    let fixture = Fixture { store: Arc::new(folder.try_open(&right).unwrap()), clock: right };
+    assert_eq!(fixture.create(2, with_priority(-1)).await.lifecycle.created_at, fixture.now(), "the clock is believed");
+    assert_eq!(fixture.scan().await, Scanned::default());
     assert_eq!(
-        bench.claim(1).await.lease_expires_at,
-        bench.now().plus_seconds(300),
+        fixture.claim(1).await.lease_expires_at,
+        fixture.now().plus_seconds(300),
         "good from now on, and not for years"
     );
-    assert_eq!(bench.store.count_workers(&queue("q"), None).await, Ok(0));
-    assert_eq!(bench.refused(claim("q", "default", "gone")).await, Refusal::StaleRun { run_id: run_id("gone") });
-    assert_eq!(bench.pass(295).await, Scanned::default());
-    assert_eq!(bench.pass(5).await.expired_runs, 1);
-    let after = bench.get(1).await;
+    assert_eq!(fixture.store.count_workers(&queue("q"), None).await, Ok(0));
+    assert_eq!(fixture.refused(claim("q", "default", "gone")).await, Refusal::StaleRun { run_id: run_id("gone") });
+    assert_eq!(fixture.pass(295).await, Scanned::default());
+    assert_eq!(fixture.pass(5).await.expired_runs, 1);
+    let after = fixture.get(1).await;
     assert!(after.lifecycle.updated_at >= before.lifecycle.updated_at, "a task never goes back");
-    assert_eq!(bench.claim(2).await.lease_expires_at, bench.now().plus_seconds(300));
-    bench.clock.advance_seconds(86_400);
-    bench.scan().await;
-    assert_eq!(bench.claimed(claim("q", "nothing", "gone")).await, None, "kept for a day from the start");
+    assert_eq!(fixture.claim(2).await.lease_expires_at, fixture.now().plus_seconds(300));
+    fixture.clock.advance_seconds(86_400);
+    fixture.scan().await;
+    assert_eq!(fixture.claimed(claim("q", "nothing", "gone")).await, None, "kept for a day from the start");
 }

@@ -16,8 +16,8 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::{Clock, ManualClock};
 use taskqueue_store::command::{Answer, Command};
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::{Store, StoreError, waiting};
 use taskqueue_store_sqlite::{Options, SqliteStore};
 use tokio::runtime::Builder;
@@ -38,9 +38,9 @@ struct Caller {
 }
 
 impl Caller {
-    fn new(bench: &Bench) -> Self {
+    fn new(fixture: &Fixture) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        Self { store: Arc::clone(&bench.store), runtime }
+        Self { store: Arc::clone(&fixture.store), runtime }
     }
 
     fn ok(&self, command: Command) -> Answer {
@@ -58,8 +58,8 @@ impl Caller {
 
 /// Two threads with a route of their own: one makes a task claimable and, when that was answered, tells the other, who
 /// must find it, and then nothing more.
-fn pair<'scope>(scope: &'scope Scope<'scope, '_>, bench: &Bench, pair: usize) -> ScopedJoinHandle<'scope, ()> {
-    let (maker, claimer) = (Caller::new(bench), Caller::new(bench));
+fn pair<'scope>(scope: &'scope Scope<'scope, '_>, fixture: &Fixture, pair: usize) -> ScopedJoinHandle<'scope, ()> {
+    let (maker, claimer) = (Caller::new(fixture), Caller::new(fixture));
     let (tell, told) = mpsc::sync_channel::<(usize, &str)>(0);
     let (taken, took) = mpsc::sync_channel::<()>(0);
     let name = move |what: &str, n: usize| format!("{what}{pair}x{n}");
@@ -86,35 +86,35 @@ fn pair<'scope>(scope: &'scope Scope<'scope, '_>, bench: &Bench, pair: usize) ->
 #[tokio::test]
 async fn whoever_was_told_of_a_task_finds_it() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
+    let fixture = Fixture::with_queue(&folder).await;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let caller = Caller::new(&bench);
+                let caller = Caller::new(&fixture);
                 while !over.load(Ordering::Relaxed) {
                     assert!(!caller.claims("nothing", "poll"));
                 }
             });
         }
-        let pairs: Vec<_> = (0..PAIRS).map(|n| pair(scope, &bench, n)).collect();
+        let pairs: Vec<_> = (0..PAIRS).map(|n| pair(scope, &fixture, n)).collect();
         let ended: Vec<_> = pairs.into_iter().map(ScopedJoinHandle::join).collect();
         over.store(true, Ordering::Relaxed);
         assert!(ended.iter().all(Result::is_ok));
     });
-    assert_eq!(bench.count_by_status().await, [0, 0, (PAIRS * ROUNDS) as u64, 0, 0]);
+    assert_eq!(fixture.count_by_status().await, [0, 0, (PAIRS * ROUNDS) as u64, 0, 0]);
 }
 
 /// The wait and the creation begin at the same moment, on two threads, again and again.
 #[tokio::test]
 async fn a_claim_that_waits_misses_no_task_however_they_cross() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
+    let fixture = Fixture::with_queue(&folder).await;
     let (begin, begun) = mpsc::sync_channel::<usize>(0);
     std::thread::scope(|scope| {
-        let maker = Caller::new(&bench);
+        let maker = Caller::new(&fixture);
         scope.spawn(move || begun.iter().for_each(|n| drop(maker.ok(create("q", n, Definition::default())))));
-        let Caller { store, runtime } = Caller::new(&bench);
+        let Caller { store, runtime } = Caller::new(&fixture);
         scope.spawn(move || {
             for n in 0..CROSSINGS {
                 begin.send(n).unwrap();
@@ -133,14 +133,14 @@ async fn a_claim_that_waits_misses_no_task_however_they_cross() {
 #[tokio::test]
 async fn after_a_batch_that_broke_claims_are_answered_by_what_the_file_holds() {
     let folder = fresh();
-    let bench = Bench::with_queue(&folder).await;
-    bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(&folder).await;
+    fixture.create(1, Definition::default()).await;
     let stranger = Connection::open(folder.file()).unwrap();
     stranger.execute_batch("UPDATE tasks SET status = 'cancelled'").unwrap();
-    assert_eq!(bench.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable));
-    assert_eq!(bench.claimed(claim("q", "default", 2)).await, None);
-    bench.create(2, Definition::default()).await;
-    assert_eq!(bench.claim(3).await.task.id, task_id(2));
+    assert_eq!(fixture.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.claimed(claim("q", "default", 2)).await, None);
+    fixture.create(2, Definition::default()).await;
+    assert_eq!(fixture.claim(3).await.task.id, task_id(2));
 }
 
 /// A clock that can break.

@@ -15,8 +15,8 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{Answer, Command};
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store_sqlite::{Options, SqliteStore};
 
 const FULL_DISK: &str = "TASKQUEUE_TEST_FULL_DISK";
@@ -50,62 +50,62 @@ async fn on_a_full_disk() {
     let Some(path) = std::env::var_os(FULL_DISK) else { return };
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
     let store = SqliteStore::open(path.as_ref(), Arc::new(clock.clone()), &Options::default()).unwrap();
-    let bench = Bench { store: Arc::new(store), clock };
-    bench.ok(create_queue("q")).await;
+    let fixture = Fixture { store: Arc::new(store), clock };
+    fixture.ok(create_queue("q")).await;
     let large = || Definition { args: object_of_bytes(50_000), ..Definition::default() };
-    bench.ok(create("q", "run", Definition { priority: 1, ..Definition::default() })).await;
-    let owned = bench.claim("run").await;
-    bench.ok(Command::Scan).await;
+    fixture.ok(create("q", "run", Definition { priority: 1, ..Definition::default() })).await;
+    let owned = fixture.claim("run").await;
+    fixture.ok(Command::Scan).await;
     let mut written = 0;
-    while bench.write(create("q", written, large())).await.is_ok() {
+    while fixture.write(create("q", written, large())).await.is_ok() {
         written += 1;
         assert!(written < 1_000, "the disk never was full");
     }
     assert!(written > 10);
     for attempt in 0..3 {
-        let refused = bench.write(create("q", written, large())).await;
+        let refused = fixture.write(create("q", written, large())).await;
         assert_eq!(refused, Err(StoreError::Unavailable), "attempt {attempt}");
-        assert_eq!(bench.count(all()).await, written + 1, "reads go on, and what failed is not there");
+        assert_eq!(fixture.count(all()).await, written + 1, "reads go on, and what failed is not there");
     }
     // Where a large task has no room left, a small write may still find some; now not even that does.
     limit_file_size("0:");
-    bench.clock.advance_seconds(1);
-    assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
-    assert_eq!(bench.store.check().await, Err(StoreError::Unavailable), "also for the health check");
+    fixture.clock.advance_seconds(1);
+    assert_eq!(fixture.write(Command::Scan).await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.store.check().await, Err(StoreError::Unavailable), "also for the health check");
     assert_eq!(
-        bench.write(claim("q", "nothing", 1)).await,
+        fixture.write(claim("q", "nothing", 1)).await,
         Err(StoreError::Unavailable),
         "also for what needs no disk"
     );
-    let before = bench.tasks("q").await;
+    let before = fixture.tasks("q").await;
     assert_eq!(before.len() as u64, written + 1);
     // Longer than the lease; a scan that fails is no sign of life.
-    while bench.now() < owned.lease_expires_at {
-        bench.clock.advance_seconds(10);
-        assert_eq!(bench.write(Command::Scan).await, Err(StoreError::Unavailable));
+    while fixture.now() < owned.lease_expires_at {
+        fixture.clock.advance_seconds(10);
+        assert_eq!(fixture.write(Command::Scan).await, Err(StoreError::Unavailable));
     }
 
     limit_file_size("unlimited:");
     let lifted = Instant::now();
     let credited = loop {
-        match bench.write(heartbeat("q", "run", "run")).await {
+        match fixture.write(heartbeat("q", "run", "run")).await {
             Ok(answer) => break answer,
             Err(error) => assert_eq!(error, StoreError::Unavailable),
         }
         assert!(lifted.elapsed() < Duration::from_secs(5), "it does not heal");
         tokio::task::yield_now().await;
     };
-    assert_eq!(credited, Answer::Lease(bench.now().plus_seconds(300)), "the outage is not held against the run");
-    bench.ok(create("q", written, large())).await;
-    assert_eq!(bench.store.check().await, Ok(vec![]));
-    let after = bench.tasks("q").await;
+    assert_eq!(credited, Answer::Lease(fixture.now().plus_seconds(300)), "the outage is not held against the run");
+    fixture.ok(create("q", written, large())).await;
+    assert_eq!(fixture.store.check().await, Ok(vec![]));
+    let after = fixture.tasks("q").await;
     let untouched = |tasks: Vec<Task>| -> Vec<Task> {
         tasks.into_iter().filter(|task| ![task_id(written), task_id("run")].contains(&task.id)).collect()
     };
     assert!(untouched(after.clone()) == untouched(before), "what was answered before is still there");
     assert_eq!(after.len() as u64, written + 2);
-    bench.claim(1).await;
-    bench.ok(Command::Scan).await;
-    bench.store.close().await;
+    fixture.claim(1).await;
+    fixture.ok(Command::Scan).await;
+    fixture.store.close().await;
     assert_file_is_consistent(&look(path.as_ref()));
 }

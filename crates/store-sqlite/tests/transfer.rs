@@ -6,20 +6,20 @@ mod storage;
 use rusqlite::Connection;
 use storage::{assert_file_is_consistent, fresh};
 use taskqueue_core::definition::Definition;
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::{create, create_queue};
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::transfer::{TransferError, transfer};
 use taskqueue_store_sqlite::SqliteTransfer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_a_deleted_queue_are_not_moved() {
     let (folder, other) = (fresh(), fresh());
-    let bench = Bench::with_queue(&folder).await;
-    bench.create(1, Definition::default()).await;
-    bench.ok(create_queue("r")).await;
-    bench.ok(create("r", 2, Definition::default())).await;
-    bench.store.close().await;
-    drop(bench);
+    let fixture = Fixture::with_queue(&folder).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.ok(create_queue("r")).await;
+    fixture.ok(create("r", 2, Definition::default())).await;
+    fixture.store.close().await;
+    drop(fixture);
     // As a deletion leaves it before the purge.
     let deleted = "INSERT INTO purges (queue_key) SELECT queue_key FROM queues WHERE name = 'q';
         DELETE FROM tally WHERE queue_key IN (SELECT queue_key FROM purges); DELETE FROM queues WHERE name = 'q'";

@@ -1,7 +1,7 @@
-//! The clock of an embedded store: the machine's, as `clock/pace.rs` follows it. It never goes back, and steps of the
+//! The clock of an embedded store: the machine's, as `clock/correction.rs` follows it. It never goes back, and steps of the
 //! machine's clock do not touch leases.
 
-pub mod pace;
+pub mod correction;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use taskqueue_core::time::Timestamp;
 
-use self::pace::{Pace, Paced, Reading};
+use self::correction::{CorrectedTime, Correction, Reading};
 
 /// Where a store takes its time from.
 pub trait Clock: Send + Sync {
     /// The current time; never earlier than any time it gave before.
     fn now(&self) -> Timestamp;
 
-    /// Begins at the latest time found in storage, if that is ahead; unless it cannot be right ([`pace::start`]). Then the
+    /// Begins at the latest time found in storage, if that is ahead; unless it cannot be right ([`correction::start`]). Then the
     /// time that it gives lies before `latest`.
     fn start_after(&self, latest: Timestamp);
 
@@ -35,7 +35,7 @@ pub struct SystemClock {
 }
 
 struct State {
-    pace: Pace,
+    pace: Correction,
     /// The last reading: the machine's clock, and what had passed since the start.
     wall_micros: i64,
     elapsed_micros: i64,
@@ -44,7 +44,7 @@ struct State {
 impl SystemClock {
     /// A clock that begins with the wall clock of the machine.
     pub fn new() -> Self {
-        let state = State { pace: Pace::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
+        let state = State { pace: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
         Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 
@@ -58,7 +58,8 @@ impl SystemClock {
         let clock_micros = wall_micros();
         let passed_micros = elapsed_micros.saturating_sub(state.elapsed_micros);
         let step_micros = clock_micros.saturating_sub(state.wall_micros).saturating_sub(passed_micros);
-        let Paced { pace, now, found_ahead } = state.pace.at(Reading { clock_micros, step_micros, passed_micros });
+        let CorrectedTime { pace, now, found_ahead } =
+            state.pace.at(Reading { clock_micros, step_micros, passed_micros });
         *state = State { pace, wall_micros: clock_micros, elapsed_micros };
         self.times_found_ahead.fetch_add(u64::from(found_ahead), Ordering::Relaxed);
         now
@@ -84,7 +85,7 @@ impl Clock for SystemClock {
     fn start_after(&self, latest: Timestamp) {
         let mut state = self.state();
         let now = self.read(&mut state);
-        let ahead_micros = pace::start(now, latest).as_micros().saturating_sub(now.as_micros());
+        let ahead_micros = correction::start(now, latest).as_micros().saturating_sub(now.as_micros());
         state.pace.offset_micros = state.pace.offset_micros.saturating_add(ahead_micros);
     }
 
@@ -120,7 +121,7 @@ impl Clock for ManualClock {
     }
 
     fn start_after(&self, latest: Timestamp) {
-        self.0.store(pace::start(self.now(), latest).as_micros(), Ordering::SeqCst);
+        self.0.store(correction::start(self.now(), latest).as_micros(), Ordering::SeqCst);
     }
 }
 

@@ -2,8 +2,8 @@
 //! in which it is done: copy everything inside one transaction of the target, read all of it back and compare it with the
 //! source, and only then commit (docs/decisions/0011). What the rows of a backend look like is its own business.
 
+mod task_stream;
 mod totals;
-mod walk;
 
 use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
@@ -12,8 +12,8 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
+use self::task_stream::TaskStream;
 pub use self::totals::Totals;
-use self::walk::Walk;
 use crate::StoreError;
 use crate::transaction::QueueKey;
 
@@ -211,7 +211,7 @@ async fn verify(
 ) -> Result<(), TransferError> {
     let queues = source.queues().await?;
     compare("the queues", &queues, &target.queues().await?)?;
-    let (mut original, mut copy, mut done) = (Walk::default(), Walk::default(), 0);
+    let (mut original, mut copy, mut done) = (TaskStream::default(), TaskStream::default(), 0);
     loop {
         let (expected, found) = (original.next(source).await?, copy.next(target).await?);
         if expected != found {

@@ -8,7 +8,7 @@ mod runs;
 
 use places::{Kind, Moving};
 use taskqueue_store::conformance::agreement::agree;
-use taskqueue_store::conformance::bench::Bench;
+use taskqueue_store::conformance::fixture::Fixture;
 
 use crate::places::Kind::{File, Schema};
 
@@ -44,7 +44,7 @@ mod from_postgresql_to_postgresql {
 async fn assert_random_moves_are_not_noticed(seeds: std::ops::Range<u64>, kinds: &[Kind]) {
     for seed in seeds {
         let moving = Moving::through(kinds);
-        let Bench { store, .. } = agree(&moving, seed, 400, true).await;
+        let Fixture { store, .. } = agree(&moving, seed, 400, true).await;
         store.close().await;
         moving.assert_consistent();
     }

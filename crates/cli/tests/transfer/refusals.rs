@@ -3,8 +3,8 @@
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::transfer::TransferError;
 
 use crate::places::Kind::{self, File, Schema};
@@ -20,10 +20,10 @@ fn clock() -> ManualClock {
 /// A place with the queue `q`, a task in it, and no server.
 async fn filled(kind: Kind) -> Place {
     let (place, clock) = (Place::new(kind), clock());
-    let bench = Bench { store: place.open(clock.clone()).await, clock };
-    bench.ok(create_queue("q")).await;
-    bench.create(1, Definition::default()).await;
-    bench.store.close().await;
+    let fixture = Fixture { store: place.open(clock.clone()).await, clock };
+    fixture.ok(create_queue("q")).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.store.close().await;
     place
 }
 

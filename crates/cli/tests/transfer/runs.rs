@@ -8,8 +8,8 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::ObservationQuery;
 use taskqueue_core::task::{RunEnd, Status};
 use taskqueue_store::command::{Answer, Command, Scanned};
-use taskqueue_store::conformance::bench::Bench;
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::conformance::fixture::Fixture;
 
 use crate::places::Kind::{self, File, Schema};
 use crate::places::Moving;
@@ -20,21 +20,21 @@ const DIRECTIONS: [&[Kind]; 2] = [&[File, Schema], &[Schema, File]];
 async fn an_active_run_goes_on_heartbeats_and_completes() {
     for kinds in DIRECTIONS {
         let moving = Moving::through(kinds);
-        let bench = Bench::with_queue(&moving).await;
-        bench.create(1, Definition::default()).await;
-        bench.scan().await;
-        let claimed = bench.claim(1).await;
-        let bench = bench.reopen(&moving).await;
-        assert_eq!(bench.claim(1).await, claimed, "the claim is replayed");
-        bench.clock.advance_seconds(10);
-        bench.ok(heartbeat("q", 1, 1)).await;
-        assert_eq!(bench.pass(295).await.expired_runs, 0);
-        let bench = bench.reopen(&moving).await;
-        bench.ok(complete("q", 1, 1, object(r#"{"loss":1}"#))).await;
-        let bench = bench.reopen(&moving).await;
-        assert_eq!(bench.ok(complete("q", 1, 1, object(r#"{"loss":1}"#))).await, Answer::Done, "a replay");
-        assert_eq!(bench.refused(fail("q", 1, 1)).await, Refusal::RunFinalized { end: RunEnd::Complete });
-        assert_eq!(bench.status(1).await, Status::Succeeded);
+        let fixture = Fixture::with_queue(&moving).await;
+        fixture.create(1, Definition::default()).await;
+        fixture.scan().await;
+        let claimed = fixture.claim(1).await;
+        let fixture = fixture.reopen(&moving).await;
+        assert_eq!(fixture.claim(1).await, claimed, "the claim is replayed");
+        fixture.clock.advance_seconds(10);
+        fixture.ok(heartbeat("q", 1, 1)).await;
+        assert_eq!(fixture.pass(295).await.expired_runs, 0);
+        let fixture = fixture.reopen(&moving).await;
+        fixture.ok(complete("q", 1, 1, object(r#"{"loss":1}"#))).await;
+        let fixture = fixture.reopen(&moving).await;
+        assert_eq!(fixture.ok(complete("q", 1, 1, object(r#"{"loss":1}"#))).await, Answer::Done, "a replay");
+        assert_eq!(fixture.refused(fail("q", 1, 1)).await, Refusal::RunFinalized { end: RunEnd::Complete });
+        assert_eq!(fixture.status(1).await, Status::Succeeded);
     }
 }
 
@@ -42,16 +42,16 @@ async fn an_active_run_goes_on_heartbeats_and_completes() {
 async fn a_lease_that_was_good_before_a_long_move_is_good_for_the_credit() {
     for kinds in DIRECTIONS {
         let moving = Moving::through(kinds);
-        let bench = Bench::with_queue(&moving).await;
-        bench.create(1, Definition::default()).await;
-        bench.scan().await;
-        bench.claim(1).await;
-        bench.pass(200).await;
-        bench.clock.advance_seconds(3600);
-        let bench = bench.reopen(&moving).await;
-        assert_eq!(bench.scan().await, Scanned { credited_runs: 1, ..Scanned::default() });
-        assert_eq!(bench.pass(85).await.expired_runs, 0);
-        bench.ok(heartbeat("q", 1, 1)).await;
+        let fixture = Fixture::with_queue(&moving).await;
+        fixture.create(1, Definition::default()).await;
+        fixture.scan().await;
+        fixture.claim(1).await;
+        fixture.pass(200).await;
+        fixture.clock.advance_seconds(3600);
+        let fixture = fixture.reopen(&moving).await;
+        assert_eq!(fixture.scan().await, Scanned { credited_runs: 1, ..Scanned::default() });
+        assert_eq!(fixture.pass(85).await.expired_runs, 0);
+        fixture.ok(heartbeat("q", 1, 1)).await;
     }
 }
 
@@ -59,23 +59,23 @@ async fn a_lease_that_was_good_before_a_long_move_is_good_for_the_credit() {
 async fn every_run_id_stays_used_up() {
     for kinds in DIRECTIONS {
         let moving = Moving::through(kinds);
-        let bench = Bench::with_queue(&moving).await;
-        bench.create(1, with_budget(99)).await;
+        let fixture = Fixture::with_queue(&moving).await;
+        fixture.create(1, with_budget(99)).await;
         for run in 0..20 {
-            bench.claim(run).await;
-            bench.ok(fail_with("q", 1, run, failure("a\0b"))).await;
+            fixture.claim(run).await;
+            fixture.ok(fail_with("q", 1, run, failure("a\0b"))).await;
         }
-        let before = bench.tasks("q").await;
-        let bench = bench.reopen(&moving).await.reopen(&moving).await;
-        assert_eq!(bench.tasks("q").await, before);
+        let before = fixture.tasks("q").await;
+        let fixture = fixture.reopen(&moving).await.reopen(&moving).await;
+        assert_eq!(fixture.tasks("q").await, before);
         for run in 0..20 {
-            assert_eq!(bench.refused(claim("q", "default", run)).await, Refusal::StaleRun { run_id: run_id(run) });
+            assert_eq!(fixture.refused(claim("q", "default", run)).await, Refusal::StaleRun { run_id: run_id(run) });
         }
-        bench.ok(delete("q", 1)).await;
-        bench.create(1, Definition::default()).await;
-        let bench = bench.reopen(&moving).await;
+        fixture.ok(delete("q", 1)).await;
+        fixture.create(1, Definition::default()).await;
+        let fixture = fixture.reopen(&moving).await;
         for run in 0..20 {
-            assert_eq!(bench.refused(claim("q", "default", run)).await, Refusal::StaleRun { run_id: run_id(run) });
+            assert_eq!(fixture.refused(claim("q", "default", run)).await, Refusal::StaleRun { run_id: run_id(run) });
         }
     }
 }
@@ -84,20 +84,20 @@ async fn every_run_id_stays_used_up() {
 async fn new_tasks_go_behind_those_that_were_moved() {
     for kinds in DIRECTIONS {
         let moving = Moving::through(kinds);
-        let bench = Bench::with_queue(&moving).await;
+        let fixture = Fixture::with_queue(&moving).await;
         // More than one chunk, and numbers far beyond the first ones of a fresh database.
         for id in 0..1_100 {
-            bench.create(id, Definition::default()).await;
+            fixture.create(id, Definition::default()).await;
         }
         for id in (0..1_100).rev() {
-            bench.ok(requeue("q", id)).await;
+            fixture.ok(requeue("q", id)).await;
         }
-        let bench = bench.reopen(&moving).await;
-        bench.create("new", Definition::default()).await;
+        let fixture = fixture.reopen(&moving).await;
+        fixture.create("new", Definition::default()).await;
         for (run, id) in (0..1_100).rev().enumerate() {
-            assert_eq!(bench.claim(run).await.task.id, task_id(id));
+            assert_eq!(fixture.claim(run).await.task.id, task_id(id));
         }
-        assert_eq!(bench.claim("last").await.task.id, task_id("new"));
+        assert_eq!(fixture.claim("last").await.task.id, task_id("new"));
     }
 }
 
@@ -105,21 +105,21 @@ async fn new_tasks_go_behind_those_that_were_moved() {
 async fn heavy_tasks_and_observations_with_metadata_are_moved() {
     for kinds in DIRECTIONS {
         let moving = Moving::through(kinds);
-        let bench = Bench::with_queue(&moving).await;
+        let fixture = Fixture::with_queue(&moving).await;
         // Several chunks by their bytes.
         for id in 0..20 {
-            bench.create(id, Definition { args: args_beyond_the_limit(0), ..Definition::default() }).await;
+            fixture.create(id, Definition { args: args_beyond_the_limit(0), ..Definition::default() }).await;
         }
         let report = worker_report("default", WorkerStatus::Busy);
         let report = taskqueue_core::observation::Report { metadata: object(r#"{"gpu":"\u0000"}"#), ..report };
-        bench.ok(Command::ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;
-        let workers = async |bench: &Bench| {
+        fixture.ok(Command::ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;
+        let workers = async |fixture: &Fixture| {
             let query = ObservationQuery { filter: None, limit: 10, after: None };
-            bench.store.list_workers(&QueueName::parse("q").unwrap(), query).await.unwrap().items
+            fixture.store.list_workers(&QueueName::parse("q").unwrap(), query).await.unwrap().items
         };
-        let before = (bench.tasks("q").await, workers(&bench).await);
+        let before = (fixture.tasks("q").await, workers(&fixture).await);
         assert_ne!(before.1[0].report.metadata, JsonObject::empty());
-        let bench = bench.reopen(&moving).await;
-        assert_eq!((bench.tasks("q").await, workers(&bench).await), before);
+        let fixture = fixture.reopen(&moving).await;
+        assert_eq!((fixture.tasks("q").await, workers(&fixture).await), before);
     }
 }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use taskqueue_store::command::Command;
 
 use super::{Undone, Writer};
+use crate::commit_outcome::find_commit_outcome;
 use crate::failure::{Cause, failed};
-use crate::query::Session;
+use crate::prefetch;
 use crate::request::Request;
+use crate::session::Session;
 use crate::statements as sql;
 use crate::transaction::Ended;
-use crate::{prefetch, settle};
 
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
@@ -47,7 +48,7 @@ impl Writer {
         match ended {
             Ended::Committed => Ok(()),
             Ended::Undone(cause) => Err(Undone::Again(cause)),
-            Ended::Unknown(name) => match self.runtime.block_on(settle::settle(&self.connector, name)) {
+            Ended::Unknown(name) => match self.runtime.block_on(find_commit_outcome(&self.connector, name)) {
                 Some(true) => Ok(()),
                 Some(false) => Err(Undone::Again(Cause::Lost)),
                 None => Err(Undone::Unknown),

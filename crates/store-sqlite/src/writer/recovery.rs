@@ -8,7 +8,7 @@ use super::Writer;
 use crate::claim_index::ClaimIndex;
 use crate::failure::failed;
 use crate::ownership::Lost;
-use crate::{open, rescue};
+use crate::{lost_files, open};
 
 /// Pause between two attempts to open a failed database again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
@@ -59,10 +59,10 @@ impl Writer {
         if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
             self.fail();
             let paused = self.checkpointer.pause();
-            let found = (lost, rescue::move_log(&self.connection));
+            let found = (lost, lost_files::move_log(&self.connection));
             drop(paused);
             if self.lost != Some(found) {
-                rescue::tell(&self.ownership, found);
+                lost_files::tell(&self.ownership, found);
             }
             self.lost = Some(found);
         }

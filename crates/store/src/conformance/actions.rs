@@ -5,32 +5,32 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{FinishedRun, Lifecycle, RunEnd, Status, Task};
 
 use super::Storage;
-use super::bench::{Bench, without_seq};
 use super::commands::*;
+use super::fixture::{Fixture, without_seq};
 use crate::command::{Answer, Command};
 
 /// Brings a task of `q` into a state, by a run of the same number where one is needed, with a failure behind it.
-pub(super) async fn bring_to(bench: &Bench, id: u32, status: Status) -> Task {
+pub(super) async fn bring_to(fixture: &Fixture, id: u32, status: Status) -> Task {
     let budget = if status == Status::Failed { 2 } else { 3 };
-    bench.create(id, Definition { priority: i64::from(id), ..with_budget(budget) }).await;
-    bench.claim(format!("f{id}")).await;
-    bench.ok(fail("q", id, format!("f{id}"))).await;
+    fixture.create(id, Definition { priority: i64::from(id), ..with_budget(budget) }).await;
+    fixture.claim(format!("f{id}")).await;
+    fixture.ok(fail("q", id, format!("f{id}"))).await;
     match status {
         Status::Pending => {}
-        Status::Running => drop(bench.claim(id).await),
+        Status::Running => drop(fixture.claim(id).await),
         Status::Succeeded => {
-            bench.claim(id).await;
-            bench.ok(complete("q", id, id, object(r#"{"done":1}"#))).await;
+            fixture.claim(id).await;
+            fixture.ok(complete("q", id, id, object(r#"{"done":1}"#))).await;
         }
         Status::Failed => {
-            bench.claim(id).await;
-            bench.ok(fail("q", id, id)).await;
+            fixture.claim(id).await;
+            fixture.ok(fail("q", id, id)).await;
         }
-        Status::Cancelled => drop(bench.ok(cancel("q", id)).await),
+        Status::Cancelled => drop(fixture.ok(cancel("q", id)).await),
     }
-    let task = bench.get(id).await;
+    let task = fixture.get(id).await;
     assert_eq!(task.lifecycle.status, status);
-    bench.clock.advance_seconds(1);
+    fixture.clock.advance_seconds(1);
     task
 }
 
@@ -38,26 +38,26 @@ pub(super) async fn bring_to(bench: &Bench, id: u32, status: Status) -> Task {
 async fn in_every_state(
     storage: &impl Storage,
     command: fn(u32) -> Command,
-    expected: impl Fn(&Task, &Bench) -> Result<Task, Refusal>,
+    expected: impl Fn(&Task, &Fixture) -> Result<Task, Refusal>,
 ) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     // Highest priority last, so that each claim of `bring_to` gets the task that it is about.
     for (id, status) in (1..).zip(Status::ALL) {
-        let before = bring_to(&bench, id, status).await;
-        match expected(&before, &bench) {
+        let before = bring_to(&fixture, id, status).await;
+        match expected(&before, &fixture) {
             Ok(task) => {
-                let answered = bench.task_of(command(id)).await;
-                assert_eq!(bench.get(id).await, answered, "{status:?}");
+                let answered = fixture.task_of(command(id)).await;
+                assert_eq!(fixture.get(id).await, answered, "{status:?}");
                 assert_eq!(without_seq(answered), without_seq(task), "{status:?}");
             }
             Err(refusal) => {
-                assert_eq!(bench.refused(command(id)).await, refusal, "{status:?}");
-                assert_eq!(bench.get(id).await, before, "{status:?}");
+                assert_eq!(fixture.refused(command(id)).await, refusal, "{status:?}");
+                assert_eq!(fixture.get(id).await, before, "{status:?}");
             }
         }
         // Out of the way of the next one.
-        if bench.status(id).await == Status::Pending {
-            bench.ok(delete("q", id)).await;
+        if fixture.status(id).await == Status::Pending {
+            fixture.ok(delete("q", id)).await;
         }
     }
 }
@@ -70,8 +70,8 @@ pub async fn cancel_in_every_state(storage: &impl Storage) {
     in_every_state(
         storage,
         |id| cancel("q", id),
-        |task, bench| {
-            let now = bench.now();
+        |task, fixture| {
+            let now = fixture.now();
             let was = task.lifecycle.clone();
             let cancelled = Lifecycle { status: Status::Cancelled, updated_at: now, ..was.clone() };
             let lifecycle = match was.status {
@@ -93,11 +93,11 @@ pub async fn requeue_in_every_state(storage: &impl Storage) {
     in_every_state(
         storage,
         |id| requeue("q", id),
-        |task, bench| match task.lifecycle.status {
+        |task, fixture| match task.lifecycle.status {
             Status::Running | Status::Succeeded => Err(conflict(task)),
             Status::Pending | Status::Failed | Status::Cancelled => {
                 let was = task.lifecycle.clone();
-                let lifecycle = Lifecycle { status: Status::Pending, attempt: 0, updated_at: bench.now(), ..was };
+                let lifecycle = Lifecycle { status: Status::Pending, attempt: 0, updated_at: fixture.now(), ..was };
                 let mut task = Task { lifecycle, ..task.clone() };
                 task.outcome.last_error = None;
                 Ok(task)
@@ -108,37 +108,37 @@ pub async fn requeue_in_every_state(storage: &impl Storage) {
 }
 
 pub async fn delete_in_every_state(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for (id, status) in (1..).zip(Status::ALL) {
-        let before = bring_to(&bench, id, status).await;
+        let before = bring_to(&fixture, id, status).await;
         if status == Status::Running {
-            assert_eq!(bench.refused(delete("q", id)).await, Refusal::TaskRunning { task_id: task_id(id) });
-            assert_eq!(bench.get(id).await, before);
+            assert_eq!(fixture.refused(delete("q", id)).await, Refusal::TaskRunning { task_id: task_id(id) });
+            assert_eq!(fixture.get(id).await, before);
         } else {
-            assert_eq!(bench.ok(delete("q", id)).await, Answer::Done);
-            assert!(bench.store.get_task(&queue("q"), task_id(id)).await.is_err());
+            assert_eq!(fixture.ok(delete("q", id)).await, Answer::Done);
+            assert!(fixture.store.get_task(&queue("q"), task_id(id)).await.is_err());
         }
     }
-    assert_eq!(bench.count(all()).await, 1);
+    assert_eq!(fixture.count(all()).await, 1);
 }
 
 pub async fn deleting_a_missing_task_is_done_already(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    assert_eq!(bench.ok(delete("q", 1)).await, Answer::Done);
-    bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(storage).await;
+    assert_eq!(fixture.ok(delete("q", 1)).await, Answer::Done);
+    fixture.create(1, Definition::default()).await;
     for _ in 0..2 {
-        assert_eq!(bench.ok(delete("q", 1)).await, Answer::Done);
+        assert_eq!(fixture.ok(delete("q", 1)).await, Answer::Done);
     }
-    assert_eq!(bench.claimed(claim("q", "default", 1)).await, None);
+    assert_eq!(fixture.claimed(claim("q", "default", 1)).await, None);
 }
 
 pub async fn a_cancelled_task_is_not_claimed_until_it_is_requeued(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    bench.ok(cancel("q", 1)).await;
-    assert_eq!(bench.claimed(claim("q", "default", 1)).await, None);
-    bench.ok(requeue("q", 1)).await;
-    assert_eq!(bench.claim(1).await.task.lifecycle.attempt, 1);
-    bench.ok(cancel("q", 1)).await;
-    assert_eq!(bench.claimed(claim("q", "default", 2)).await, None);
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.ok(cancel("q", 1)).await;
+    assert_eq!(fixture.claimed(claim("q", "default", 1)).await, None);
+    fixture.ok(requeue("q", 1)).await;
+    assert_eq!(fixture.claim(1).await.task.lifecycle.attempt, 1);
+    fixture.ok(cancel("q", 1)).await;
+    assert_eq!(fixture.claimed(claim("q", "default", 2)).await, None);
 }

@@ -12,12 +12,12 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, Ta
 use taskqueue_core::task::Task;
 
 use super::Storage;
-use super::bench::{Bench, without_seq};
 use super::commands::{create_queue, queue};
 use super::counts::{DIMENSIONS, assert_kept_counts_are_right};
 use super::filters;
+use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
-use super::listed;
+use super::page_reader;
 use super::random::Random;
 use crate::command::{Answer, Command};
 use crate::model::ModelStore;
@@ -50,23 +50,23 @@ pub(super) fn comparable_to(command: &Command, answer: Result<Answer, StoreError
 pub struct Pair<'a, S> {
     storage: &'a S,
     /// The backend.
-    pub bench: Bench,
-    model: Bench,
+    pub fixture: Fixture,
+    model: Fixture,
 }
 
 impl<'a, S: Storage> Pair<'a, S> {
     /// Fresh stores.
     pub async fn open(storage: &'a S) -> Self {
-        let bench = Bench::open(storage).await;
-        let clock = bench.clock.clone();
-        let model = Bench { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
-        Self { storage, bench, model }
+        let fixture = Fixture::open(storage).await;
+        let clock = fixture.clock.clone();
+        let model = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
+        Self { storage, fixture, model }
     }
 
     /// Writes to both and compares the answers.
     pub async fn write(&self, command: Command) -> Result<Answer, StoreError> {
         let expected = self.model.write(command.clone()).await;
-        let answer = self.bench.write(command.clone()).await;
+        let answer = self.fixture.write(command.clone()).await;
         let compared = comparable_to(&command, answer.clone());
         assert_eq!(compared, comparable_to(&command, expected), "{command:?}");
         answer
@@ -75,15 +75,15 @@ impl<'a, S: Storage> Pair<'a, S> {
     /// Closes and opens the backend. A scan on either side makes both count outages from the same moment.
     pub async fn reopen(self) -> Self {
         self.write(Command::Scan).await.unwrap();
-        let Self { storage, bench, model } = self;
-        let pair = Self { storage, bench: bench.reopen(storage).await, model };
+        let Self { storage, fixture, model } = self;
+        let pair = Self { storage, fixture: fixture.reopen(storage).await, model };
         pair.write(Command::Scan).await.unwrap();
         pair
     }
 
     /// Compares random reads, several times.
     pub async fn compare_reads(&self, random: &mut Random, times: usize) {
-        let (model, store) = (&*self.model.store, &*self.bench.store);
+        let (model, store) = (&*self.model.store, &*self.fixture.store);
         assert_eq!(store.list_queues().await, model.list_queues().await);
         for name in QUEUES.map(queue) {
             if store.count_tasks(&name, TaskSelection::default()).await.is_ok() {
@@ -105,7 +105,7 @@ async fn pages(
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
         let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
-        let Page { items, next } = listed::list(store, name, query).await?;
+        let Page { items, next } = page_reader::list(store, name, query).await?;
         pages.push(items);
         match next {
             Some(next) => after = Some(next),
@@ -162,7 +162,7 @@ impl Drop for Seed {
 
 /// Lets a random history happen to both stores, comparing every answer, and compares reads now and then and at the end.
 /// `reopens` says whether the storage can be opened again. Gives the backend back, still open.
-pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bool) -> Bench {
+pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bool) -> Fixture {
     let _seed = Seed(seed);
     let mut generator = Generator::new(seed);
     let mut pair = Pair::open(storage).await;
@@ -174,10 +174,10 @@ pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bo
                 let answer = pair.write(command.clone()).await;
                 generator.learn(&command, &answer);
             }
-            Step::Pass(micros) => pair.bench.clock.advance_micros(micros),
+            Step::Pass(micros) => pair.fixture.clock.advance_micros(micros),
             Step::Live(seconds) => {
                 for passed in (0..seconds).step_by(5) {
-                    pair.bench.clock.advance_seconds((seconds - passed).min(5));
+                    pair.fixture.clock.advance_seconds((seconds - passed).min(5));
                     pair.write(Command::Scan).await.unwrap();
                 }
             }
@@ -189,7 +189,7 @@ pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bo
         }
     }
     pair.compare_reads(generator.random(), 20).await;
-    pair.bench
+    pair.fixture
 }
 
 /// Random tasks with random documents, then many random filters over them: the same tasks everywhere.
@@ -205,7 +205,7 @@ pub async fn agree_on_filters<S: Storage>(storage: &S, seed: u64, filters: usize
             generator.learn(&command, &answer);
         }
     }
-    let (model, store, name) = (&*pair.model.store, &*pair.bench.store, queue(QUEUES[0]));
+    let (model, store, name) = (&*pair.model.store, &*pair.fixture.store, queue(QUEUES[0]));
     for _ in 0..filters {
         compare_tasks(model, store, &name, generator.random()).await;
     }

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use super::GatedStorage;
 use super::agreement::{comparable, comparable_to};
-use super::bench::{Bench, without_seq};
 use super::commands::*;
+use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
 use crate::StoreError;
 use crate::bulk::{Gate, REDECIDED};
@@ -47,22 +47,22 @@ impl Held {
 
 /// A store with the queue `q`, whose first bulk update is held between its steps.
 struct GatedBench {
-    bench: Bench,
+    fixture: Fixture,
     held: Held,
 }
 
 impl GatedBench {
     async fn open(storage: &impl GatedStorage) -> Self {
-        let (clock, held) = (ManualClock::new(super::bench::START), Held::default());
+        let (clock, held) = (ManualClock::new(super::fixture::START), Held::default());
         let store = storage.open_gated(clock.clone(), held.gate()).await;
-        let bench = Bench { store, clock };
-        bench.ok(create_queue("q")).await;
-        Self { bench, held }
+        let fixture = Fixture { store, clock };
+        fixture.ok(create_queue("q")).await;
+        Self { fixture, held }
     }
 
     /// Begins a bulk update; it has its plan when this is over.
     async fn begin(&self, bulk: Command) -> JoinHandle<Result<Answer, StoreError>> {
-        let store = Arc::clone(&self.bench.store);
+        let store = Arc::clone(&self.fixture.store);
         let writing = tokio::spawn(async move { store.write(bulk).await });
         self.held.reached.notified().await;
         writing
@@ -78,13 +78,13 @@ impl GatedBench {
     async fn answer(&self, bulk: Command, between: impl IntoIterator<Item = Command>) -> Result<Answer, StoreError> {
         let writing = self.begin(bulk).await;
         for command in between {
-            self.bench.ok(command).await;
+            self.fixture.ok(command).await;
         }
         self.end(writing).await
     }
 
     async fn priorities(&self) -> Vec<(String, i64)> {
-        let tasks = self.bench.tasks("q").await.into_iter();
+        let tasks = self.fixture.tasks("q").await.into_iter();
         tasks
             .map(|task| (task.id.as_str().trim_start_matches(['t', '_', '0']).to_owned(), task.definition.priority))
             .collect()
@@ -101,40 +101,40 @@ fn priorities<const N: usize>(expected: [(&str, i64); N]) -> Vec<(String, i64)> 
 
 pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    gated.bench.create("a", named("m")).await;
+    gated.fixture.create("a", named("m")).await;
     let between =
         [create("q", "b", named("m")), create("q", "c", named("n")), create_queue("r"), create("r", "d", named("m"))];
     let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), between).await;
     assert_eq!(answer, updated(2, 2));
     assert_eq!(gated.priorities().await, priorities([("a", 5), ("b", 5), ("c", 0)]));
-    assert_eq!(gated.bench.store.get_task(&queue("r"), task_id("d")).await.unwrap().definition.priority, 0);
+    assert_eq!(gated.fixture.store.get_task(&queue("r"), task_id("d")).await.unwrap().definition.priority, 0);
 }
 
 pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     for id in ["a", "b", "c"] {
-        gated.bench.create(id, Definition::default()).await;
+        gated.fixture.create(id, Definition::default()).await;
     }
     let between = [claim("q", "default", 1), claim("q", "default", 2), complete("q", "b", 2, object(r#"{"r":1}"#))];
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     for command in between {
-        gated.bench.ok(command).await;
+        gated.fixture.ok(command).await;
     }
-    let running = gated.bench.get("a").await;
+    let running = gated.fixture.get("a").await;
     assert_eq!(gated.end(writing).await, updated(2, 2));
-    assert_eq!(gated.bench.get("a").await, running, "a running task is untouched and excluded");
-    let done = gated.bench.get("b").await;
+    assert_eq!(gated.fixture.get("a").await, running, "a running task is untouched and excluded");
+    let done = gated.fixture.get("b").await;
     assert_eq!((done.lifecycle.status, done.definition.priority), (Status::Succeeded, 5));
     assert_eq!(done.outcome.result, object(r#"{"r":1}"#), "what was saved in between is kept");
-    assert_eq!(gated.bench.claim(3).await.task.id, task_id("c"));
+    assert_eq!(gated.fixture.claim(3).await.task.id, task_id("c"));
 }
 
 pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     for (id, name) in [("a", "m"), ("b", "m"), ("c", "n"), ("d", "m"), ("e", "m")] {
-        gated.bench.create(id, named(name)).await;
+        gated.fixture.create(id, named(name)).await;
     }
-    gated.bench.ok(update("q", "e", to_priority(5))).await;
+    gated.fixture.ok(update("q", "e", to_priority(5))).await;
     let renamed = |name: &str| Update { name: Some(Some(name.into())), ..Update::default() };
     let between = [
         update("q", "a", renamed("n")),
@@ -146,15 +146,15 @@ pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(stor
     let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), between).await;
     assert_eq!(answer, updated(4, 3), "b, c and e change, d has the value already, a matches no more");
     assert_eq!(gated.priorities().await, priorities([("a", 0), ("b", 5), ("c", 5), ("d", 5), ("e", 5)]));
-    assert_eq!(gated.bench.get("b").await.definition.metadata, object(r#"{"k":"v"}"#));
+    assert_eq!(gated.fixture.get("b").await.definition.metadata, object(r#"{"k":"v"}"#));
 }
 
 pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     for id in ["a", "b", "c", "d"] {
-        gated.bench.create(id, Definition::default()).await;
+        gated.fixture.create(id, Definition::default()).await;
     }
-    gated.bench.ok(update("q", "d", to_priority(5))).await;
+    gated.fixture.ok(update("q", "d", to_priority(5))).await;
     let again = create("q", "b", named("again"));
     let between = [delete("q", "a"), delete("q", "b"), again, delete("q", "d")];
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), between).await;
@@ -165,22 +165,22 @@ pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &imp
 pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     for id in ["a", "b", "c"] {
-        gated.bench.create(id, with_budget(3)).await;
+        gated.fixture.create(id, with_budget(3)).await;
     }
     let writing =
         gated.begin(update_all("q", "exists(id)", Update { routes: Some(routes(&["x"])), ..to_budget(1) })).await;
-    gated.bench.claim(1).await;
-    gated.bench.ok(fail("q", "a", 1)).await;
-    let before = gated.bench.tasks("q").await;
+    gated.fixture.claim(1).await;
+    gated.fixture.ok(fail("q", "a", 1)).await;
+    let before = gated.fixture.tasks("q").await;
     let answer = gated.end(writing).await;
     assert!(matches!(answer, Err(StoreError::Refused(Refusal::UpdateConflict { attempt: 1, .. }))), "{answer:?}");
-    assert_eq!(gated.bench.tasks("q").await, before);
-    assert_eq!(gated.bench.claimed(claim("q", "x", 2)).await, None);
+    assert_eq!(gated.fixture.tasks("q").await, before);
+    assert_eq!(gated.fixture.claimed(claim("q", "x", 2)).await, None);
 }
 
 pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    gated.bench.create("a", Definition::default()).await;
+    gated.fixture.create("a", Definition::default()).await;
     let gone = Command::DeleteQueue { queue: queue("q"), cascade: true };
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), [gone]).await;
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
@@ -188,8 +188,8 @@ pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage
 
 pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    gated.bench.create("a", Definition::default()).await;
-    gated.bench.create("b", Definition::default()).await;
+    gated.fixture.create("a", Definition::default()).await;
+    gated.fixture.create("b", Definition::default()).await;
     let gone = Command::DeleteQueue { queue: queue("q"), cascade: true };
     let between = [gone, create_queue("q"), create("q", "a", named("new"))];
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), between).await;
@@ -201,13 +201,13 @@ pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(sto
     let gated = GatedBench::open(storage).await;
     let many = 2 * REDECIDED;
     for id in 0..many {
-        gated.bench.create(format!("old{id}"), named("m")).await;
+        gated.fixture.create(format!("old{id}"), named("m")).await;
     }
     let deleted = (0..REDECIDED).map(|id| delete("q", format!("old{id}")));
     let created = (0..many).map(|id| create("q", format!("new{id}"), named(if id % 2 == 0 { "m" } else { "n" })));
     let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), deleted.chain(created)).await;
     assert_eq!(answer, updated(many as u64, many as u64));
-    let tasks = gated.bench.tasks("q").await;
+    let tasks = gated.fixture.tasks("q").await;
     let is_right = |task: &taskqueue_core::task::Task| {
         (task.definition.priority == 5) == (task.definition.name.as_deref() == Some("m"))
     };
@@ -216,38 +216,38 @@ pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(sto
 
 pub async fn what_is_written_has_the_time_of_the_write(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    gated.bench.create("a", Definition::default()).await;
+    gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
-    gated.bench.clock.advance_seconds(3);
-    gated.bench.create("b", Definition::default()).await;
-    gated.bench.clock.advance_seconds(3);
+    gated.fixture.clock.advance_seconds(3);
+    gated.fixture.create("b", Definition::default()).await;
+    gated.fixture.clock.advance_seconds(3);
     assert_eq!(gated.end(writing).await, updated(2, 2));
     for id in ["a", "b"] {
-        assert_eq!(gated.bench.get(id).await.lifecycle.updated_at, gated.bench.now(), "{id}");
+        assert_eq!(gated.fixture.get(id).await.lifecycle.updated_at, gated.fixture.now(), "{id}");
     }
 }
 
 pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    gated.bench.create("a", Definition::default()).await;
+    gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     writing.abort();
     assert!(writing.await.unwrap_err().is_cancelled());
     gated.held.opened.notify_one();
     // Behind it, whatever would still come of it would be there.
     assert_eq!(
-        gated.bench.ok(update_all("q", "exists(id)", to_budget(7))).await,
+        gated.fixture.ok(update_all("q", "exists(id)", to_budget(7))).await,
         Answer::Updated { matched: 1, updated: 1 }
     );
-    assert_eq!(gated.bench.get("a").await.definition.priority, 0);
+    assert_eq!(gated.fixture.get("a").await.definition.priority, 0);
 }
 
 /// The model says what is right: there the bulk update comes as a whole behind what came in between.
 pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    let model = Bench {
-        store: Arc::new(ModelStore::new(Arc::new(gated.bench.clock.clone()))),
-        clock: gated.bench.clock.clone(),
+    let model = Fixture {
+        store: Arc::new(ModelStore::new(Arc::new(gated.fixture.clock.clone()))),
+        clock: gated.fixture.clock.clone(),
     };
     model.ok(create_queue("q")).await;
     let mut generator = Generator::new(17);
@@ -255,12 +255,12 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
     while rounds < 60 {
         let Step::Write(command) = generator.step() else { continue };
         let Command::UpdateTasks(_) = &command else {
-            both(&gated.bench, &model, &mut generator, &command).await;
+            both(&gated.fixture, &model, &mut generator, &command).await;
             continue;
         };
         rounds += 1;
         gated.held.passed.store(false, Ordering::SeqCst);
-        let store = Arc::clone(&gated.bench.store);
+        let store = Arc::clone(&gated.fixture.store);
         let bulk = command.clone();
         let mut writing = tokio::spawn(async move { store.write(bulk).await });
         let answered = tokio::select! {
@@ -276,7 +276,7 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
                     if let Step::Write(between) = generator.step()
                         && !matches!(between, Command::UpdateTasks(_))
                     {
-                        both(&gated.bench, &model, &mut generator, &between).await;
+                        both(&gated.fixture, &model, &mut generator, &between).await;
                     }
                 }
                 gated.end(writing).await
@@ -284,23 +284,23 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
         };
         let expected = model.write(command.clone()).await;
         assert_eq!(comparable_to(&command, answer), comparable_to(&command, expected), "{command:?}");
-        compare(&gated.bench, &model).await;
+        compare(&gated.fixture, &model).await;
     }
     assert!(held > 10, "only {held} were held");
 }
 
-async fn both(bench: &Bench, model: &Bench, generator: &mut Generator, command: &Command) {
-    let (answer, expected) = (bench.write(command.clone()).await, model.write(command.clone()).await);
+async fn both(fixture: &Fixture, model: &Fixture, generator: &mut Generator, command: &Command) {
+    let (answer, expected) = (fixture.write(command.clone()).await, model.write(command.clone()).await);
     generator.learn(command, &answer);
     assert_eq!(comparable(answer), comparable(expected), "{command:?}");
 }
 
-async fn compare(bench: &Bench, model: &Bench) {
+async fn compare(fixture: &Fixture, model: &Fixture) {
     for name in QUEUES.map(queue) {
         if model.store.count_tasks(&name, all()).await.is_err() {
             continue;
         }
-        let (ours, theirs) = (bench.tasks(name.as_str()).await, model.tasks(name.as_str()).await);
+        let (ours, theirs) = (fixture.tasks(name.as_str()).await, model.tasks(name.as_str()).await);
         let plain = |tasks: Vec<taskqueue_core::task::Task>| tasks.into_iter().map(without_seq).collect::<Vec<_>>();
         assert_eq!(plain(ours), plain(theirs));
     }
@@ -308,16 +308,16 @@ async fn compare(bench: &Bench, model: &Bench) {
 
 pub async fn other_commands_are_done_while_bulk_updates_are_planned(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
-    gated.bench.create("a", Definition::default()).await;
+    gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     // A second one passes the first, which has its plan and does not write.
     assert_eq!(
-        gated.bench.ok(update_all("q", "exists(id)", to_priority(6))).await,
+        gated.fixture.ok(update_all("q", "exists(id)", to_priority(6))).await,
         Answer::Updated { matched: 1, updated: 1 }
     );
-    gated.bench.create("b", Definition::default()).await;
-    gated.bench.claim(1).await;
-    gated.bench.ok(heartbeat("q", "a", 1)).await;
+    gated.fixture.create("b", Definition::default()).await;
+    gated.fixture.claim(1).await;
+    gated.fixture.ok(heartbeat("q", "a", 1)).await;
     assert_eq!(gated.end(writing).await, updated(1, 1));
     assert_eq!(gated.priorities().await, priorities([("a", 6), ("b", 5)]));
 }

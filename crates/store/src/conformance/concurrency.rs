@@ -11,19 +11,19 @@ use taskqueue_core::update::Update;
 use tokio::task::JoinSet;
 
 use super::Storage;
-use super::bench::Bench;
 use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
+use super::fixture::Fixture;
 use super::generate::{Generator, QUEUES, Step};
 use crate::StoreError;
 use crate::command::{Answer, Command};
 use crate::model::ModelStore;
 
 /// Writes everything at once. The answers come in the order of the commands.
-async fn together(bench: &Bench, commands: Vec<Command>) -> Vec<Result<Answer, StoreError>> {
+async fn together(fixture: &Fixture, commands: Vec<Command>) -> Vec<Result<Answer, StoreError>> {
     let mut writes = JoinSet::new();
     for (index, command) in commands.into_iter().enumerate() {
-        let store = Arc::clone(&bench.store);
+        let store = Arc::clone(&fixture.store);
         writes.spawn(async move { (index, store.write(command).await) });
     }
     let mut answers = writes.join_all().await;
@@ -39,29 +39,30 @@ fn claimed_id(answer: &Result<Answer, StoreError>) -> Option<String> {
 }
 
 pub async fn concurrent_claims_get_distinct_tasks(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in 0..50 {
-        bench.create(id, Definition::default()).await;
+        fixture.create(id, Definition::default()).await;
     }
     let claims = (0..64).map(|run| claim("q", "default", run)).collect();
-    let ids: Vec<_> = together(&bench, claims).await.iter().filter_map(claimed_id).collect();
+    let ids: Vec<_> = together(&fixture, claims).await.iter().filter_map(claimed_id).collect();
     assert_eq!(ids.len(), 50, "nobody went away empty-handed while something was pending");
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 50);
-    assert_eq!(bench.count_by_status().await, [0, 50, 0, 0, 0]);
-    let runs: BTreeSet<_> = bench.tasks("q").await.into_iter().map(|task| task.lifecycle.run.unwrap().run_id).collect();
+    assert_eq!(fixture.count_by_status().await, [0, 50, 0, 0, 0]);
+    let runs: BTreeSet<_> =
+        fixture.tasks("q").await.into_iter().map(|task| task.lifecycle.run.unwrap().run_id).collect();
     assert_eq!(runs.len(), 50);
 }
 
 pub async fn concurrent_claims_with_one_run_id_take_one_task(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(create_queue("other")).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("other")).await;
     for id in 0..10 {
-        bench.create(id, with_routes(&["a", "b"])).await;
-        bench.ok(create("other", id, with_routes(&["a"]))).await;
+        fixture.create(id, with_routes(&["a", "b"])).await;
+        fixture.ok(create("other", id, with_routes(&["a"]))).await;
     }
     let claims = (0..48).map(|n| claim(if n % 3 == 0 { "other" } else { "q" }, ["a", "b"][n % 2], 1)).collect();
     let mut taken = BTreeSet::new();
-    for answer in together(&bench, claims).await {
+    for answer in together(&fixture, claims).await {
         match answer {
             Err(StoreError::Refused(Refusal::RunIdConflict { .. })) => {}
             // A claim for `other` and `b` finds nothing as long as nobody has taken the run id.
@@ -74,15 +75,15 @@ pub async fn concurrent_claims_with_one_run_id_take_one_task(storage: &impl Stor
         }
     }
     assert_eq!(taken.len(), 1);
-    let running = async |name| bench.store.count_tasks(&queue(name), of_status(Status::Running)).await.unwrap();
+    let running = async |name| fixture.store.count_tasks(&queue(name), of_status(Status::Running)).await.unwrap();
     assert_eq!(running("q").await + running("other").await, 1);
 }
 
 pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let creations = (0..64).map(|n| create("q", 1, with_priority(n % 2))).collect();
     let (mut created, mut replayed, mut refused) = (0, 0, 0);
-    for answer in together(&bench, creations).await {
+    for answer in together(&fixture, creations).await {
         match answer {
             Ok(Answer::Task { created: true, .. }) => created += 1,
             Ok(Answer::Task { created: false, .. }) => replayed += 1,
@@ -91,22 +92,22 @@ pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Stora
         }
     }
     assert_eq!((created, replayed, refused), (1, 31, 32));
-    assert_eq!(bench.count(all()).await, 1);
-    let queues = together(&bench, (0..16).map(|_| create_queue("new")).collect()).await;
+    assert_eq!(fixture.count(all()).await, 1);
+    let queues = together(&fixture, (0..16).map(|_| create_queue("new")).collect()).await;
     assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(true))).count(), 1);
 }
 
 pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    bench.claim(1).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.claim(1).await;
     let mut commands = Vec::new();
     for n in 0..8 {
         commands.push(complete("q", 1, 1, object(&format!(r#"{{"n":{n}}}"#))));
         commands.push(fail_with("q", 1, 1, failure(&n.to_string())));
         commands.push(unclaim("q", 1, 1));
     }
-    let accepted: Vec<usize> = together(&bench, commands)
+    let accepted: Vec<usize> = together(&fixture, commands)
         .await
         .iter()
         .enumerate()
@@ -118,22 +119,22 @@ pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
         .collect();
     assert_eq!(accepted.len(), 8, "the end and its repetitions");
     assert_eq!(accepted.iter().collect::<BTreeSet<_>>().len(), 1, "one kind of end");
-    let task = bench.get(1).await;
+    let task = fixture.get(1).await;
     let expected = [(Status::Succeeded, 1), (Status::Pending, 1), (Status::Pending, 0)][accepted[0]];
     assert_eq!((task.lifecycle.status, task.lifecycle.attempt), expected);
 }
 
 /// A batch may hold the whole life of a run: its task is claimed, cancelled and deleted before anything is written.
 pub async fn a_run_that_began_while_its_task_was_deleted_stays_used_up(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for run in 0..40 {
-        bench.create(1, Definition::default()).await;
+        fixture.create(1, Definition::default()).await;
         let commands = vec![claim("q", "default", run), cancel("q", 1), delete("q", 1)];
-        let answers = together(&bench, commands).await;
+        let answers = together(&fixture, commands).await;
         let claimed = claimed_id(&answers[0]).is_some();
-        bench.write(cancel("q", 1)).await.ok();
-        bench.ok(delete("q", 1)).await;
-        match bench.write(claim("q", "default", run)).await {
+        fixture.write(cancel("q", 1)).await.ok();
+        fixture.ok(delete("q", 1)).await;
+        match fixture.write(claim("q", "default", run)).await {
             Err(StoreError::Refused(Refusal::StaleRun { .. })) => assert!(claimed, "run {run} was never used"),
             Ok(Answer::Claimed(None)) => assert!(!claimed, "run {run} owned a task"),
             other => panic!("{other:?}"),
@@ -171,33 +172,33 @@ fn rounds() -> Vec<Vec<Command>> {
 }
 
 pub async fn commuting_commands_together_equal_the_same_one_by_one(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let clock = bench.clock.clone();
-    let single = Bench { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
+    let fixture = Fixture::with_queue(storage).await;
+    let clock = fixture.clock.clone();
+    let single = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
     single.ok(create_queue("q")).await;
     for round in rounds() {
-        bench.clock.advance_seconds(1);
-        let answers = together(&bench, round.clone()).await;
+        fixture.clock.advance_seconds(1);
+        let answers = together(&fixture, round.clone()).await;
         for (command, answer) in round.into_iter().zip(answers) {
             let said = format!("{command:?}");
             let expected = single.write(command).await;
             assert_eq!(super::agreement::comparable(answer), super::agreement::comparable(expected), "{said}");
         }
-        assert_eq!(bench.tasks("q").await, single.tasks("q").await);
-        assert_kept_counts_are_right(&*bench.store, "q").await;
+        assert_eq!(fixture.tasks("q").await, single.tasks("q").await);
+        assert_kept_counts_are_right(&*fixture.store, "q").await;
     }
 }
 
 pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in 0..60 {
-        bench.create(id, Definition::default()).await;
+        fixture.create(id, Definition::default()).await;
     }
     for round in 1..6_i64 {
         let change = || Update { metadata: Some(object(&format!(r#"{{"p":{round}}}"#))), ..to_priority(round) };
         let mut commands = vec![update_all("q", "exists(id)", change())];
         commands.extend((0..10).map(|n| claim("q", "default", format!("{round}x{n}"))));
-        let answers = together(&bench, commands).await;
+        let answers = together(&fixture, commands).await;
         let Ok(Answer::Updated { matched, updated }) = answers[0] else { panic!("{:?}", answers[0]) };
         let consistent = |task: &Task| {
             let priority = task.definition.priority;
@@ -208,7 +209,7 @@ pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
             let Ok(Answer::Claimed(Some(claimed))) = answer else { panic!("{answer:?}") };
             assert!(consistent(&claimed.task), "half an update: {claimed:?}");
         }
-        let tasks = bench.tasks("q").await;
+        let tasks = fixture.tasks("q").await;
         let new = tasks.iter().filter(|task| task.definition.priority == round).count() as u64;
         assert_eq!((matched, updated), (new, new), "updated and counted, or running and left out");
         assert!(tasks.iter().all(consistent));
@@ -216,10 +217,10 @@ pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
 }
 
 pub async fn a_busy_queue_loses_nothing(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let mut workers = JoinSet::new();
     for worker in 0..8 {
-        let store = Arc::clone(&bench.store);
+        let store = Arc::clone(&fixture.store);
         workers.spawn(async move {
             let mut done = 0;
             for n in 0..12 {
@@ -243,16 +244,16 @@ pub async fn a_busy_queue_loses_nothing(storage: &impl Storage) {
     }
     let done: u64 = workers.join_all().await.into_iter().sum();
     assert_eq!(done, 64);
-    assert_eq!(bench.count_by_status().await, [96 - done, 0, done, 0, 0]);
-    assert_kept_counts_are_right(&*bench.store, "q").await;
-    let attempts: i64 = bench.tasks("q").await.iter().map(|task| task.lifecycle.attempt).sum();
+    assert_eq!(fixture.count_by_status().await, [96 - done, 0, done, 0, 0]);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    let attempts: i64 = fixture.tasks("q").await.iter().map(|task| task.lifecycle.attempt).sum();
     assert_eq!(attempts, 64, "attempts are claims minus unclaims");
 }
 
 pub async fn a_storm_of_random_commands_keeps_every_invariant(storage: &impl Storage) {
-    let bench = Bench::open(storage).await;
+    let fixture = Fixture::open(storage).await;
     for name in QUEUES {
-        bench.ok(create_queue(name)).await;
+        fixture.ok(create_queue(name)).await;
     }
     let mut generator = Generator::new(7);
     for _ in 0..25 {
@@ -260,20 +261,20 @@ pub async fn a_storm_of_random_commands_keeps_every_invariant(storage: &impl Sto
         while commands.len() < 40 {
             match generator.step() {
                 Step::Write(command) => commands.push(command),
-                Step::Pass(micros) => bench.clock.advance_micros(micros),
+                Step::Pass(micros) => fixture.clock.advance_micros(micros),
                 Step::Live(_) | Step::Reopen => {}
             }
         }
-        let answers = together(&bench, commands.clone()).await;
+        let answers = together(&fixture, commands.clone()).await;
         for (command, answer) in commands.iter().zip(&answers) {
             assert!(matches!(answer, Ok(_) | Err(StoreError::Refused(_))), "{command:?} gave {answer:?}");
             generator.learn(command, answer);
         }
         let mut runs = BTreeSet::new();
-        for name in bench.store.list_queues().await.unwrap() {
-            assert_kept_counts_are_right(&*bench.store, name.as_str()).await;
-            for task in bench.tasks(name.as_str()).await {
-                assert_invariants(&task, &bench);
+        for name in fixture.store.list_queues().await.unwrap() {
+            assert_kept_counts_are_right(&*fixture.store, name.as_str()).await;
+            for task in fixture.tasks(name.as_str()).await {
+                assert_invariants(&task, &fixture);
                 let run = task.lifecycle.run.map(|run| run.run_id);
                 assert!(run.is_none_or(|run| runs.insert(run)), "one run owns two tasks: {run:?}");
             }
@@ -282,13 +283,13 @@ pub async fn a_storm_of_random_commands_keeps_every_invariant(storage: &impl Sto
 }
 
 /// What holds for every task at any moment.
-fn assert_invariants(task: &Task, bench: &Bench) {
+fn assert_invariants(task: &Task, fixture: &Fixture) {
     let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = &task.lifecycle;
     let max_attempts = task.definition.max_attempts;
     assert_eq!(run.is_some(), *status == Status::Running, "{task:?}");
     assert!(*status != Status::Pending || *attempt < max_attempts, "{task:?}");
     assert!(*status != Status::Running || (1..=max_attempts).contains(attempt), "{task:?}");
-    assert!(created_at <= updated_at && *updated_at <= bench.now(), "{task:?}");
+    assert!(created_at <= updated_at && *updated_at <= fixture.now(), "{task:?}");
     assert!(started_at.is_none_or(|at| *created_at <= at && at <= *updated_at), "{task:?}");
     assert!(
         finished_at.is_none_or(|at| started_at.is_none_or(|started| started <= at) && at <= *updated_at),

@@ -8,8 +8,8 @@ use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::Status;
 
 use super::Storage;
-use super::bench::Bench;
 use super::commands::*;
+use super::fixture::Fixture;
 use crate::command::Command;
 use crate::{Store, StoreError};
 
@@ -42,7 +42,7 @@ pub async fn assert_kept_counts_are_right(store: &dyn Store, in_queue: &str) {
 }
 
 pub async fn kept_counts_stay_right_after_every_kind_of_action(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let commands: Vec<Command> = vec![
         create("q", 1, with_routes(&["a"])),
         create("q", 1, with_routes(&["a"])),
@@ -77,29 +77,29 @@ pub async fn kept_counts_stay_right_after_every_kind_of_action(storage: &impl St
         requeue("q", 3),
     ];
     for command in commands {
-        bench.ok(command.clone()).await;
-        assert_kept_counts_are_right(&*bench.store, "q").await;
+        fixture.ok(command.clone()).await;
+        assert_kept_counts_are_right(&*fixture.store, "q").await;
     }
-    bench.claimed(claim("q", "a", 6)).await.unwrap();
-    bench.pass(300).await;
-    assert_kept_counts_are_right(&*bench.store, "q").await;
-    assert_eq!(bench.count_by_status().await, [2, 0, 0, 0, 0]);
+    fixture.claimed(claim("q", "a", 6)).await.unwrap();
+    fixture.pass(300).await;
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    assert_eq!(fixture.count_by_status().await, [2, 0, 0, 0, 0]);
 }
 
-async fn populate(bench: &Bench) {
+async fn populate(fixture: &Fixture) {
     for id in 0..12 {
         let routes: &[&str] = [&["a"][..], &["a", "b"], &["B", "a", "c"]][id % 3];
-        bench.create(id, with_routes(routes)).await;
+        fixture.create(id, with_routes(routes)).await;
     }
     for run in 0..3 {
-        bench.claimed(claim("q", "b", run)).await.unwrap();
+        fixture.claimed(claim("q", "b", run)).await.unwrap();
     }
-    bench.ok(cancel("q", 0)).await;
+    fixture.ok(cancel("q", 0)).await;
 }
 
 pub async fn groups_are_sorted_and_counted_in_every_dimension(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    populate(&bench).await;
+    let fixture = Fixture::with_queue(storage).await;
+    populate(&fixture).await;
     let expected: [&[(&[&str], u64)]; 4] = [
         &[(&["B"], 4), (&["a"], 12), (&["b"], 4), (&["c"], 4)],
         &[(&["cancelled"], 1), (&["pending"], 8), (&["running"], 3)],
@@ -127,24 +127,24 @@ pub async fn groups_are_sorted_and_counted_in_every_dimension(storage: &impl Sto
             |(key, count): &(&[&str], u64)| Group { key: key.iter().map(|v| (*v).to_owned()).collect(), count: *count };
         let expected: Vec<Group> = expected.iter().map(group).collect();
         for selection in [all(), filtered("exists(id)")] {
-            let page = bench.groups(selection, dimensions, 1000).await;
+            let page = fixture.groups(selection, dimensions, 1000).await;
             assert_eq!((page.count, &page.groups, page.next), (12, &expected, None));
         }
     }
 }
 
 pub async fn pages_of_groups_join_without_gap(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    populate(&bench).await;
+    let fixture = Fixture::with_queue(storage).await;
+    populate(&fixture).await;
     for dimensions in DIMENSIONS {
         for selection in [all(), of_status(Status::Pending), filtered("'a' in routes")] {
-            let whole = bench.groups(selection.clone(), dimensions, 1000).await;
+            let whole = fixture.groups(selection.clone(), dimensions, 1000).await;
             for limit in [1, 2, 3, 4, 7] {
                 let (mut groups, mut after) = (Vec::new(), None);
                 loop {
                     let dimensions = dimensions.to_vec();
                     let query = TaskGroupQuery { selection: selection.clone(), dimensions, limit, after };
-                    let page = bench.store.group_tasks(&queue("q"), query).await.unwrap();
+                    let page = fixture.store.group_tasks(&queue("q"), query).await.unwrap();
                     assert_eq!(page.count, whole.count, "the total is on every page");
                     assert!(page.groups.len() <= usize::from(limit));
                     groups.extend(page.groups);
@@ -160,11 +160,11 @@ pub async fn pages_of_groups_join_without_gap(storage: &impl Storage) {
 }
 
 pub async fn an_invalid_group_cursor_is_noticed_after_the_queue(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
     let dimensions = vec![TaskDimension::Status];
     let query = TaskGroupQuery { selection: all(), dimensions, limit: 1, after: Some(Err(InvalidCursor)) };
-    let refused = async |in_queue: &str| bench.store.group_tasks(&queue(in_queue), query.clone()).await.unwrap_err();
+    let refused = async |in_queue: &str| fixture.store.group_tasks(&queue(in_queue), query.clone()).await.unwrap_err();
     assert_eq!(refused("q").await, StoreError::Refused(Refusal::InvalidCursor));
     assert!(matches!(refused("no").await, StoreError::Refused(Refusal::QueueNotFound { .. })));
 }

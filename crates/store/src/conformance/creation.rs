@@ -6,59 +6,59 @@ use taskqueue_core::task::{Lifecycle, Outcome, Task};
 use taskqueue_core::update::Update;
 
 use super::Storage;
-use super::bench::{Bench, without_seq};
 use super::commands::*;
+use super::fixture::{Fixture, without_seq};
 use crate::StoreError;
 use crate::command::Answer;
 
 pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let definition = Definition { args: object(r#"{"a":[1,{"b":null}]}"#), ..named("n") };
-    let task = bench.create(1, definition.clone()).await;
+    let task = fixture.create(1, definition.clone()).await;
     let expected = Task {
         queue: queue("q"),
         id: task_id(1),
         definition,
-        lifecycle: Lifecycle::created(bench.now(), 0),
+        lifecycle: Lifecycle::created(fixture.now(), 0),
         outcome: Outcome::empty(),
     };
     assert_eq!(without_seq(task.clone()), expected);
-    assert_eq!(bench.get(1).await, task);
+    assert_eq!(fixture.get(1).await, task);
 }
 
 pub async fn a_replay_returns_the_current_task_and_changes_nothing(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let definition = with_budget(2);
-    bench.create(1, definition.clone()).await;
-    bench.create(2, Definition::default()).await;
+    fixture.create(1, definition.clone()).await;
+    fixture.create(2, Definition::default()).await;
     let replayed = async || {
-        bench.clock.advance_seconds(1);
-        let current = bench.get(1).await;
-        let answer = bench.ok(create("q", 1, definition.clone())).await;
+        fixture.clock.advance_seconds(1);
+        let current = fixture.get(1).await;
+        let answer = fixture.ok(create("q", 1, definition.clone())).await;
         assert_eq!(answer, Answer::Task { created: false, task: Box::new(current.clone()) });
-        assert_eq!(bench.get(1).await, current);
+        assert_eq!(fixture.get(1).await, current);
     };
     replayed().await;
-    assert_eq!(bench.claim(1).await.task.id, task_id(1), "its place in the order was kept");
+    assert_eq!(fixture.claim(1).await.task.id, task_id(1), "its place in the order was kept");
     replayed().await;
-    bench.ok(fail("q", 1, 1)).await;
+    fixture.ok(fail("q", 1, 1)).await;
     replayed().await;
-    assert_eq!(bench.claim(2).await.task.id, task_id(2));
-    assert_eq!(bench.claim(3).await.task.id, task_id(1));
-    bench.ok(fail("q", 1, 3)).await;
+    assert_eq!(fixture.claim(2).await.task.id, task_id(2));
+    assert_eq!(fixture.claim(3).await.task.id, task_id(1));
+    fixture.ok(fail("q", 1, 3)).await;
     replayed().await;
-    bench.ok(requeue("q", 1)).await;
-    bench.ok(cancel("q", 1)).await;
+    fixture.ok(requeue("q", 1)).await;
+    fixture.ok(cancel("q", 1)).await;
     replayed().await;
-    bench.ok(requeue("q", 1)).await;
-    bench.claim(4).await;
-    bench.ok(complete("q", 1, 4, object(r#"{"done":true}"#))).await;
+    fixture.ok(requeue("q", 1)).await;
+    fixture.claim(4).await;
+    fixture.ok(complete("q", 1, 4, object(r#"{"done":true}"#))).await;
     replayed().await;
 }
 
 pub async fn another_definition_is_a_conflict(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let task = bench.create(1, Definition { args: object(r#"{"a":1}"#), ..Definition::default() }).await;
+    let fixture = Fixture::with_queue(storage).await;
+    let task = fixture.create(1, Definition { args: object(r#"{"a":1}"#), ..Definition::default() }).await;
     let with_args = |text| Definition { args: object(text), ..Definition::default() };
     let others = [
         Definition::default(),
@@ -72,15 +72,15 @@ pub async fn another_definition_is_a_conflict(storage: &impl Storage) {
     ];
     let conflict = Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(1) };
     for other in others {
-        assert_eq!(bench.refused(create("q", 1, other)).await, conflict);
+        assert_eq!(fixture.refused(create("q", 1, other)).await, conflict);
     }
-    assert_eq!(bench.get(1).await, task);
-    assert_eq!(bench.count(all()).await, 1);
+    assert_eq!(fixture.get(1).await, task);
+    assert_eq!(fixture.count(all()).await, 1);
 }
 
 pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
     let everything = Update {
         name: Some(Some("n".into())),
         args: Some(object(r#"{"a":1}"#)),
@@ -90,42 +90,42 @@ pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(stora
         routes: Some(routes(&["other"])),
         result: Some(object(r#"{"r":1}"#)),
     };
-    let updated = bench.task_of(update("q", 1, everything)).await;
-    let replay = bench.ok(create("q", 1, Definition::default())).await;
+    let updated = fixture.task_of(update("q", 1, everything)).await;
+    let replay = fixture.ok(create("q", 1, Definition::default())).await;
     assert_eq!(replay, Answer::Task { created: false, task: Box::new(updated.clone()) });
     let conflict = Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(1) };
-    assert_eq!(bench.refused(create("q", 1, updated.definition)).await, conflict);
+    assert_eq!(fixture.refused(create("q", 1, updated.definition)).await, conflict);
 }
 
 pub async fn the_id_of_a_deleted_task_is_free_again(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, named("first")).await;
-    bench.claim(1).await;
-    bench.ok(complete("q", 1, 1, object(r#"{"r":1}"#))).await;
-    bench.ok(delete("q", 1)).await;
-    let again = bench.create(1, named("second")).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, named("first")).await;
+    fixture.claim(1).await;
+    fixture.ok(complete("q", 1, 1, object(r#"{"r":1}"#))).await;
+    fixture.ok(delete("q", 1)).await;
+    let again = fixture.create(1, named("second")).await;
     assert_eq!(again.outcome, Outcome::empty());
-    assert_eq!(bench.get(1).await, again);
+    assert_eq!(fixture.get(1).await, again);
 }
 
 pub async fn stored_data_of_exactly_the_limit_is_accepted_and_one_byte_more_refused(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let sized = |more| Definition { args: args_beyond_the_limit(more), ..Definition::default() };
-    assert_eq!(bench.refused(create("q", 1, sized(1))).await, Refusal::TaskDataTooLarge);
-    assert_eq!(bench.count(all()).await, 0);
-    let task = bench.create(1, sized(0)).await;
-    assert_eq!(bench.get(1).await, task);
+    assert_eq!(fixture.refused(create("q", 1, sized(1))).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.count(all()).await, 0);
+    let task = fixture.create(1, sized(0)).await;
+    assert_eq!(fixture.get(1).await, task);
 }
 
 pub async fn an_oversized_creation_of_an_existing_id_is_a_conflict(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
     let oversized = Definition { args: args_beyond_the_limit(1), ..Definition::default() };
-    assert!(matches!(bench.refused(create("q", 1, oversized)).await, Refusal::TaskIdConflict { .. }));
+    assert!(matches!(fixture.refused(create("q", 1, oversized)).await, Refusal::TaskIdConflict { .. }));
 }
 
 pub async fn values_at_their_bounds_read_back(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let deep = format!("{}1{}", r#"{"d":"#.repeat(64), "}".repeat(64));
     let long_route = "r".repeat(128);
     let args = r#"{"":"","nul":"a\u0000b","esc":"\"\\\u0001\u007f\u2028","é":"é","e\u0301":"😀","i":-9223372036854775808,
@@ -138,22 +138,22 @@ pub async fn values_at_their_bounds_read_back(storage: &impl Storage) {
         Definition { args: object(&deep), routes: routes(&["A", "a", "0.-_", &long_route]), ..Definition::default() },
     ];
     for (id, definition) in definitions.into_iter().enumerate() {
-        let created = bench.create(id, definition.clone()).await;
-        let read = bench.get(id).await;
+        let created = fixture.create(id, definition.clone()).await;
+        let read = fixture.get(id).await;
         assert_eq!(read.definition, definition);
         assert_eq!(read, created);
-        assert!(matches!(bench.ok(create("q", id, definition)).await, Answer::Task { created: false, .. }));
+        assert!(matches!(fixture.ok(create("q", id, definition)).await, Answer::Task { created: false, .. }));
     }
 }
 
 pub async fn a_missing_task_is_not_found(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(create_queue("other")).await;
-    bench.ok(create("other", 1, Definition::default())).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("other")).await;
+    fixture.ok(create("other", 1, Definition::default())).await;
     let missing = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };
-    let got = bench.store.get_task(&queue("q"), task_id(1)).await;
+    let got = fixture.store.get_task(&queue("q"), task_id(1)).await;
     assert_eq!(got.unwrap_err(), StoreError::Refused(missing.clone()));
     for command in [update("q", 1, to_priority(1)), cancel("q", 1), requeue("q", 1), heartbeat("q", 1, 1)] {
-        assert_eq!(bench.refused(command).await, missing);
+        assert_eq!(fixture.refused(command).await, missing);
     }
 }

@@ -8,17 +8,17 @@ use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection}
 use taskqueue_core::task::{Status, Task};
 
 use super::Storage;
-use super::bench::Bench;
 use super::commands::*;
-use super::listed;
+use super::fixture::Fixture;
+use super::page_reader;
 use crate::StoreError;
 
 /// Tasks with nulls and ties in every field, created in an order that is no other order.
-async fn populate(bench: &Bench) {
+async fn populate(fixture: &Fixture) {
     let names = [None, Some(""), Some("b"), Some("B"), Some("é"), Some("e\u{301}"), Some("b"), Some("😀"), None];
     for number in 0..45_i64 {
         if number % 3 == 0 {
-            bench.clock.advance_micros(1);
+            fixture.clock.advance_micros(1);
         }
         let name = names[usize::try_from(number).unwrap() % names.len()];
         let definition = Definition {
@@ -29,18 +29,18 @@ async fn populate(bench: &Bench) {
             args: object(&format!(r#"{{"n":{number}}}"#)),
             ..Definition::default()
         };
-        bench.create(format!("x{:02}", number * 17 % 45), definition).await;
+        fixture.create(format!("x{:02}", number * 17 % 45), definition).await;
     }
     for run in 0..20 {
-        bench.clock.advance_micros(run % 2);
+        fixture.clock.advance_micros(run % 2);
         let route = if run % 3 == 0 { "B" } else { "a" };
-        let task = bench.claimed(claim("q", route, run)).await.unwrap().task;
+        let task = fixture.claimed(claim("q", route, run)).await.unwrap().task;
         let id = &task.id.as_str()[2..];
         match run % 5 {
-            0 => drop(bench.ok(complete("q", id, run, object(r#"{"done":true}"#))).await),
-            1 => drop(bench.ok(fail("q", id, run)).await),
-            2 => drop(bench.ok(unclaim("q", id, run)).await),
-            3 => drop(bench.ok(cancel("q", id)).await),
+            0 => drop(fixture.ok(complete("q", id, run, object(r#"{"done":true}"#))).await),
+            1 => drop(fixture.ok(fail("q", id, run)).await),
+            2 => drop(fixture.ok(unclaim("q", id, run)).await),
+            3 => drop(fixture.ok(cancel("q", id)).await),
             _ => {}
         }
     }
@@ -61,27 +61,27 @@ fn sorted(tasks: Vec<Task>, order: TaskOrder) -> Vec<Task> {
 }
 
 pub async fn every_order_and_direction_equals_a_plain_sort_at_every_limit(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    populate(&bench).await;
-    let everything = bench.walk("q", &all(), BY_ID, 1000).await;
+    let fixture = Fixture::with_queue(storage).await;
+    populate(&fixture).await;
+    let everything = fixture.walk("q", &all(), BY_ID, 1000).await;
     assert_eq!(everything.len(), 45);
     for field in OrderField::ALL {
         for descending in [false, true] {
             let order = TaskOrder { field, descending };
             let expected = sorted(everything.clone(), order);
             for limit in [1, 2, 7, 44, 45, 46, 1000] {
-                assert_eq!(bench.walk("q", &all(), order, limit).await, expected, "{order:?} {limit}");
+                assert_eq!(fixture.walk("q", &all(), order, limit).await, expected, "{order:?} {limit}");
             }
-            let page = bench.page("q", &all(), order, 45, None).await;
+            let page = fixture.page("q", &all(), order, 45, None).await;
             assert_eq!(page.next, None, "a page that ends exactly at the last task is the last one");
         }
     }
 }
 
 pub async fn selections_select_what_they_say(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    populate(&bench).await;
-    let everything = bench.walk("q", &all(), BY_ID, 1000).await;
+    let fixture = Fixture::with_queue(storage).await;
+    populate(&fixture).await;
+    let everything = fixture.walk("q", &all(), BY_ID, 1000).await;
     let name = |name: &str| TaskSelection { name: Some(name.to_owned()), ..TaskSelection::default() };
     let mut selections: Vec<TaskSelection> = Status::ALL.map(of_status).to_vec();
     selections.extend([name(""), name("b"), name("é"), name("nobody"), fuzzy(""), fuzzy(" "), fuzzy("B"), fuzzy("é")]);
@@ -101,35 +101,35 @@ pub async fn selections_select_what_they_say(storage: &impl Storage) {
             let matching = everything.iter().filter(|task| selection.matches(*task)).cloned().collect();
             let expected = sorted(matching, order);
             for limit in [1, 3, 100] {
-                assert_eq!(bench.walk("q", &selection, order, limit).await, expected, "{selection:?} {order:?}");
+                assert_eq!(fixture.walk("q", &selection, order, limit).await, expected, "{selection:?} {order:?}");
             }
-            assert_eq!(bench.count(selection.clone()).await, expected.len() as u64, "{selection:?}");
+            assert_eq!(fixture.count(selection.clone()).await, expected.len() as u64, "{selection:?}");
         }
     }
 }
 
 pub async fn a_page_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in 0..18 {
         let args = object_of_bytes(if id == 4 { 100 } else { 1_000_000 });
-        bench.create(format!("{id:02}"), Definition { args, ..Definition::default() }).await;
+        fixture.create(format!("{id:02}"), Definition { args, ..Definition::default() }).await;
     }
     for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
         let order = TaskOrder { field, descending: false };
-        let first = bench.page("q", &all(), order, 1000, None).await;
+        let first = fixture.page("q", &all(), order, 1000, None).await;
         let args: usize = first.items.iter().map(|task| task.definition.args.as_str().len()).sum();
         assert!(args <= PAGE_BYTES && args > PAGE_BYTES - 1_100_000, "{args}");
         assert_eq!(first.items.len(), 17);
-        let second = bench.page("q", &all(), order, 1000, first.next).await;
+        let second = fixture.page("q", &all(), order, 1000, first.next).await;
         assert_eq!((second.items.len(), second.next), (1, None));
     }
 }
 
 pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in 0..6 {
         let args = object_of_bytes(if id == 4 { 100 } else { 100_000 });
-        bench.create(id, Definition { args, ..Definition::default() }).await;
+        fixture.create(id, Definition { args, ..Definition::default() }).await;
     }
     for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
         let order = TaskOrder { field, descending: false };
@@ -137,7 +137,7 @@ pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(storag
             let (mut sizes, mut after) = (Vec::new(), None);
             loop {
                 let query = TaskQuery { selection: all(), order, limit: 1000, after, max_bytes };
-                let page = listed::list(&*bench.store, &queue("q"), query).await.unwrap();
+                let page = page_reader::list(&*fixture.store, &queue("q"), query).await.unwrap();
                 sizes.push(page.items.len());
                 after = page.next;
                 if after.is_none() {
@@ -150,42 +150,42 @@ pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(storag
 }
 
 pub async fn a_cursor_is_a_position_and_not_a_row(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in 0..6 {
-        bench.clock.advance_seconds(1);
-        bench.create(id, with_priority(id)).await;
+        fixture.clock.advance_seconds(1);
+        fixture.create(id, with_priority(id)).await;
     }
     let ids = |tasks: Vec<Task>| tasks.into_iter().map(|task| task.definition.priority).collect::<Vec<_>>();
     for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
         let order = TaskOrder { field, descending: false };
-        let first = bench.page("q", &all(), order, 2, None).await;
+        let first = fixture.page("q", &all(), order, 2, None).await;
         let after = first.next.clone();
-        let again = bench.page("q", &all(), order, 2, after.clone()).await;
+        let again = fixture.page("q", &all(), order, 2, after.clone()).await;
         assert_eq!(ids(again.items), [2, 3]);
-        let longer = bench.page("q", &all(), order, 9, after).await;
+        let longer = fixture.page("q", &all(), order, 9, after).await;
         assert_eq!(ids(longer.items), [2, 3, 4, 5], "a cursor is not bound to the limit");
     }
     let order = TaskOrder { field: OrderField::CreatedAt, descending: false };
-    let first = bench.page("q", &all(), order, 3, None).await;
-    bench.ok(delete("q", 2)).await;
-    bench.ok(delete("q", 4)).await;
-    bench.create("new", with_priority(9)).await;
-    let rest = bench.page("q", &all(), order, 9, first.next).await;
+    let first = fixture.page("q", &all(), order, 3, None).await;
+    fixture.ok(delete("q", 2)).await;
+    fixture.ok(delete("q", 4)).await;
+    fixture.create("new", with_priority(9)).await;
+    let rest = fixture.page("q", &all(), order, 9, first.next).await;
     assert_eq!((ids(rest.items), rest.next), (vec![3, 5, 9], None));
 }
 
 pub async fn positions_of_other_queues_and_shapes_are_refused(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(create_queue("other")).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("other")).await;
     for id in 0..3 {
-        bench.create(id, Definition::default()).await;
-        bench.ok(create("other", id, Definition::default())).await;
+        fixture.create(id, Definition::default()).await;
+        fixture.ok(create("other", id, Definition::default())).await;
     }
     let order = TaskOrder::default();
-    let good = bench.page("q", &all(), order, 1, None).await.next.unwrap();
+    let good = fixture.page("q", &all(), order, 1, None).await.next.unwrap();
     let ask = async |in_queue: &str, after: Position| {
         let query = TaskQuery { selection: all(), order, limit: 1, after: Some(after), max_bytes: PAGE_BYTES };
-        listed::list(&*bench.store, &queue(in_queue), query).await
+        page_reader::list(&*fixture.store, &queue(in_queue), query).await
     };
     let invalid = StoreError::Refused(Refusal::InvalidCursor);
     assert!(ask("q", good.clone()).await.is_ok());

@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Storage;
-use super::bench::Bench;
 use super::commands::*;
-use super::listed;
+use super::fixture::Fixture;
+use super::page_reader;
 use crate::{Store, StoreError};
 
 /// Long reads at a time, fewer than every backend allows.
@@ -22,16 +22,16 @@ const LONG: usize = 8;
 const SOON: Duration = Duration::from_secs(5);
 
 /// A queue of large tasks, and one with a small task.
-async fn large_and_small(storage: &impl Storage) -> Bench {
-    let bench = Bench::with_queue(storage).await;
+async fn large_and_small(storage: &impl Storage) -> Fixture {
+    let fixture = Fixture::with_queue(storage).await;
     let items: Vec<String> = (0..40_000).map(|number| format!("\"i{number:05}\"")).collect();
     let args = object(&format!("{{\"list\":[{}]}}", items.join(",")));
     for number in 0..24 {
-        bench.create(number, Definition { args: args.clone(), ..Definition::default() }).await;
+        fixture.create(number, Definition { args: args.clone(), ..Definition::default() }).await;
     }
-    bench.ok(create_queue("small")).await;
-    bench.ok(create("small", 1, named("x"))).await;
-    bench
+    fixture.ok(create_queue("small")).await;
+    fixture.ok(create("small", 1, named("x"))).await;
+    fixture
 }
 
 /// Reads that look at everything again and again, until they are aborted or refused.
@@ -46,7 +46,7 @@ fn long_reads(store: &Arc<dyn Store>) -> Vec<JoinHandle<StoreError>> {
             loop {
                 let read = match number % 2 {
                     0 => store.count_tasks(&queue("q"), selection.clone()).await.map(drop),
-                    _ => store.list_tasks(&queue("q"), query.clone(), listed::write).await.map(drop),
+                    _ => store.list_tasks(&queue("q"), query.clone(), page_reader::write).await.map(drop),
                 };
                 if let Err(error) = read {
                     return error;
@@ -66,8 +66,8 @@ async fn until_under_way(store: &Arc<dyn Store>, number: usize) {
 }
 
 pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
-    let bench = large_and_small(storage).await;
-    let (store, small) = (&bench.store, queue("small"));
+    let fixture = large_and_small(storage).await;
+    let (store, small) = (&fixture.store, queue("small"));
     let long = long_reads(store);
     until_under_way(store, LONG).await;
     let short = async {
@@ -79,7 +79,7 @@ pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
             assert_eq!(store.count_tasks(&small, fuzzy("x")).await, Ok(1));
             assert_eq!(store.count_tasks(&small, filtered("args.x == 1")).await, Ok(0));
             for selection in [all(), filtered("missing(args.x)")] {
-                let page = bench.page("small", &selection, TaskOrder::default(), 10, None).await;
+                let page = fixture.page("small", &selection, TaskOrder::default(), 10, None).await;
                 assert_eq!(page.items.len(), 1);
             }
             assert_eq!(store.count_workers(&small, Some(observation_filter("route == 'x'"))).await, Ok(0));
@@ -91,19 +91,19 @@ pub async fn short_reads_end_while_long_ones_run(storage: &impl Storage) {
 }
 
 pub async fn a_read_that_nobody_waits_for_any_more_ends_soon(storage: &impl Storage) {
-    let bench = large_and_small(storage).await;
-    let long = long_reads(&bench.store);
-    until_under_way(&bench.store, LONG).await;
+    let fixture = large_and_small(storage).await;
+    let long = long_reads(&fixture.store);
+    until_under_way(&fixture.store, LONG).await;
     long.iter().for_each(JoinHandle::abort);
-    until_under_way(&bench.store, 0).await;
-    assert_eq!(bench.count(filtered("missing(args.none)")).await, 24, "others read as before");
+    until_under_way(&fixture.store, 0).await;
+    assert_eq!(fixture.count(filtered("missing(args.none)")).await, 24, "others read as before");
 }
 
 pub async fn closing_the_store_ends_its_long_reads(storage: &impl Storage) {
-    let bench = large_and_small(storage).await;
-    let long = long_reads(&bench.store);
-    until_under_way(&bench.store, LONG).await;
-    assert!(timeout(SOON, bench.store.close()).await.is_ok(), "closing waited for them");
+    let fixture = large_and_small(storage).await;
+    let long = long_reads(&fixture.store);
+    until_under_way(&fixture.store, LONG).await;
+    assert!(timeout(SOON, fixture.store.close()).await.is_ok(), "closing waited for them");
     for read in long {
         assert_eq!(timeout(SOON, read).await.unwrap().unwrap(), StoreError::Unavailable);
     }

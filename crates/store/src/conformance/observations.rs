@@ -7,76 +7,76 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::ObservationQuery;
 
 use super::Storage;
-use super::bench::Bench;
 use super::commands::*;
+use super::fixture::Fixture;
 use crate::command::{Answer, Command};
 
-async fn workers(bench: &Bench, in_queue: &str, filter: Option<&str>) -> Vec<Observation> {
+async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec<Observation> {
     let query = ObservationQuery { filter: filter.map(observation_filter), limit: 1000, after: None };
-    let page = bench.store.list_workers(&queue(in_queue), query).await.unwrap();
-    let count = bench.store.count_workers(&queue(in_queue), filter.map(observation_filter)).await.unwrap();
+    let page = fixture.store.list_workers(&queue(in_queue), query).await.unwrap();
+    let count = fixture.store.count_workers(&queue(in_queue), filter.map(observation_filter)).await.unwrap();
     assert_eq!((page.items.len() as u64, page.next), (count, None));
     page.items
 }
 
 pub async fn a_report_is_seen_until_it_expires(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let report = Report {
         task_id: Some(task_id(7)),
         metadata: object(r#"{"gpu":1}"#),
         ..worker_report("a", WorkerStatus::Idle)
     };
     let command = Command::ReportWorker { queue: queue("q"), id: worker_id(1), report: report.clone() };
-    assert_eq!(bench.ok(command).await, Answer::Done);
-    let (last_seen_at, expires_at) = (bench.now(), bench.now().plus_seconds(300));
+    assert_eq!(fixture.ok(command).await, Answer::Done);
+    let (last_seen_at, expires_at) = (fixture.now(), fixture.now().plus_seconds(300));
     let expected = Observation { id: worker_id(1), queue: queue("q"), report, last_seen_at, expires_at };
-    assert_eq!(workers(&bench, "q", None).await, [expected]);
-    bench.clock.advance_micros(299_999_999);
-    assert_eq!(workers(&bench, "q", None).await.len(), 1);
-    bench.clock.advance_micros(1);
-    assert_eq!(workers(&bench, "q", None).await, [], "also before a scan removes it");
-    bench.ok(observe("q", 1, "b", WorkerStatus::Busy)).await;
-    assert_eq!(workers(&bench, "q", None).await[0].last_seen_at, bench.now());
+    assert_eq!(workers(&fixture, "q", None).await, [expected]);
+    fixture.clock.advance_micros(299_999_999);
+    assert_eq!(workers(&fixture, "q", None).await.len(), 1);
+    fixture.clock.advance_micros(1);
+    assert_eq!(workers(&fixture, "q", None).await, [], "also before a scan removes it");
+    fixture.ok(observe("q", 1, "b", WorkerStatus::Busy)).await;
+    assert_eq!(workers(&fixture, "q", None).await[0].last_seen_at, fixture.now());
 }
 
 pub async fn the_route_of_a_current_observation_cannot_change(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
-    let before = workers(&bench, "q", None).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    let before = workers(&fixture, "q", None).await;
     let conflict = Refusal::WorkerRouteConflict { worker_id: worker_id(1) };
-    bench.clock.advance_micros(299_999_999);
-    assert_eq!(bench.refused(observe("q", 1, "A", WorkerStatus::Idle)).await, conflict);
-    assert_eq!(workers(&bench, "q", None).await, before);
-    bench.clock.advance_micros(1);
-    bench.ok(observe("q", 1, "b", WorkerStatus::Idle)).await;
-    assert_eq!(bench.refused(observe("q", 1, "a", WorkerStatus::Idle)).await, conflict);
-    bench.ok(withdraw("q", 1)).await;
-    bench.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
-    assert_eq!(workers(&bench, "q", None).await[0].report.status, WorkerStatus::Busy);
+    fixture.clock.advance_micros(299_999_999);
+    assert_eq!(fixture.refused(observe("q", 1, "A", WorkerStatus::Idle)).await, conflict);
+    assert_eq!(workers(&fixture, "q", None).await, before);
+    fixture.clock.advance_micros(1);
+    fixture.ok(observe("q", 1, "b", WorkerStatus::Idle)).await;
+    assert_eq!(fixture.refused(observe("q", 1, "a", WorkerStatus::Idle)).await, conflict);
+    fixture.ok(withdraw("q", 1)).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
+    assert_eq!(workers(&fixture, "q", None).await[0].report.status, WorkerStatus::Busy);
 }
 
 pub async fn observations_are_per_queue_and_withdrawn_by_id(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(create_queue("other")).await;
-    bench.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
-    bench.ok(observe("other", 1, "b", WorkerStatus::Idle)).await;
-    assert_eq!(bench.ok(withdraw("q", 1)).await, Answer::Done);
-    assert_eq!(bench.ok(withdraw("q", 1)).await, Answer::Done, "withdrawing nobody is done already");
-    assert_eq!(workers(&bench, "q", None).await, []);
-    assert_eq!(workers(&bench, "other", None).await.len(), 1);
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("other")).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    fixture.ok(observe("other", 1, "b", WorkerStatus::Idle)).await;
+    assert_eq!(fixture.ok(withdraw("q", 1)).await, Answer::Done);
+    assert_eq!(fixture.ok(withdraw("q", 1)).await, Answer::Done, "withdrawing nobody is done already");
+    assert_eq!(workers(&fixture, "q", None).await, []);
+    assert_eq!(workers(&fixture, "other", None).await.len(), 1);
 }
 
-async fn populate(bench: &Bench) {
+async fn populate(fixture: &Fixture) {
     for id in [5, 1, 9, 3, 7, 2, 8, 4, 6, 0] {
         let status = if id % 3 == 0 { WorkerStatus::Busy } else { WorkerStatus::Idle };
         let for_route = ["a", "b", "C"][id % 2 + id / 9];
-        bench.ok(observe("q", id, for_route, status)).await;
+        fixture.ok(observe("q", id, for_route, status)).await;
     }
 }
 
 pub async fn observations_are_listed_filtered_counted_and_grouped(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    populate(&bench).await;
+    let fixture = Fixture::with_queue(storage).await;
+    populate(&fixture).await;
     let ids = |found: Vec<Observation>| found.into_iter().map(|one| one.id).collect::<Vec<_>>();
     let expected = |ids: &[u32]| ids.iter().map(worker_id).collect::<Vec<_>>();
     let cases: [(Option<&str>, &[u32]); 5] = [
@@ -87,13 +87,13 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(storage: &impl
         (Some("missing(id)"), &[]),
     ];
     for (filter, found) in cases {
-        assert_eq!(ids(workers(&bench, "q", filter).await), expected(found), "{filter:?}");
+        assert_eq!(ids(workers(&fixture, "q", filter).await), expected(found), "{filter:?}");
     }
     let (by_route, by_status) = (WorkerDimension::Route, WorkerDimension::Status);
     let grouped = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>| {
         let selection = filter.map(observation_filter);
         let query = ObservationGroupQuery { selection, dimensions, limit: 100, after: None };
-        let page = bench.store.group_workers(&queue("q"), query).await.unwrap();
+        let page = fixture.store.group_workers(&queue("q"), query).await.unwrap();
         (page.count, page.groups.into_iter().map(|group| (group.key.join(" "), group.count)).collect::<Vec<_>>())
     };
     let groups = |groups: &[(&str, u64)]| groups.iter().map(|(key, n)| ((*key).to_owned(), *n)).collect::<Vec<_>>();
@@ -103,19 +103,19 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(storage: &impl
     assert_eq!(grouped(vec![by_route, by_status], Some("status == 'busy'")).await, (4, both));
     let both = groups(&[("busy C", 1), ("busy a", 2), ("busy b", 1)]);
     assert_eq!(grouped(vec![by_status, by_route], Some("status == 'busy'")).await, (4, both));
-    bench.clock.advance_seconds(300);
+    fixture.clock.advance_seconds(300);
     assert_eq!(grouped(vec![by_route], None).await, (0, vec![]));
 }
 
 pub async fn pages_of_observations_join_without_gap(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    populate(&bench).await;
-    let whole = workers(&bench, "q", None).await;
+    let fixture = Fixture::with_queue(storage).await;
+    populate(&fixture).await;
+    let whole = workers(&fixture, "q", None).await;
     for limit in [1, 3, 9, 10, 11] {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let query = ObservationQuery { filter: None, limit, after };
-            let page = bench.store.list_workers(&queue("q"), query).await.unwrap();
+            let page = fixture.store.list_workers(&queue("q"), query).await.unwrap();
             assert!(page.items.len() <= usize::from(limit));
             found.extend(page.items);
             match page.next {
@@ -128,27 +128,27 @@ pub async fn pages_of_observations_join_without_gap(storage: &impl Storage) {
 }
 
 pub async fn the_scan_drops_expired_observations(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(create_queue("other")).await;
-    bench.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
-    bench.ok(observe("other", 1, "a", WorkerStatus::Idle)).await;
-    bench.clock.advance_seconds(1);
-    bench.ok(observe("q", 2, "a", WorkerStatus::Idle)).await;
-    bench.clock.advance_seconds(299);
-    assert_eq!(bench.scan().await.expired_observations, 2);
-    assert_eq!(bench.scan().await.expired_observations, 0);
-    assert_eq!(workers(&bench, "q", None).await.len(), 1);
-    bench.clock.advance_seconds(1);
-    assert_eq!(bench.scan().await.expired_observations, 1);
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("other")).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    fixture.ok(observe("other", 1, "a", WorkerStatus::Idle)).await;
+    fixture.clock.advance_seconds(1);
+    fixture.ok(observe("q", 2, "a", WorkerStatus::Idle)).await;
+    fixture.clock.advance_seconds(299);
+    assert_eq!(fixture.scan().await.expired_observations, 2);
+    assert_eq!(fixture.scan().await.expired_observations, 0);
+    assert_eq!(workers(&fixture, "q", None).await.len(), 1);
+    fixture.clock.advance_seconds(1);
+    assert_eq!(fixture.scan().await.expired_observations, 1);
 }
 
 pub async fn observations_never_touch_tasks(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    bench.claim(1).await;
-    let before = bench.get(1).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.claim(1).await;
+    let before = fixture.get(1).await;
     let report = Report { task_id: Some(task_id(1)), ..worker_report("default", WorkerStatus::Busy) };
-    bench.ok(Command::ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;
-    bench.ok(withdraw("q", 1)).await;
-    assert_eq!(bench.get(1).await, before);
+    fixture.ok(Command::ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;
+    fixture.ok(withdraw("q", 1)).await;
+    assert_eq!(fixture.get(1).await, before);
 }

@@ -6,8 +6,8 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Failure, FinishedRun, LastError, RunEnd, Status};
 
 use super::Storage;
-use super::bench::{Bench, visible};
 use super::commands::*;
+use super::fixture::{Fixture, visible};
 use crate::command::{Answer, Command};
 
 fn stale(run: u32) -> Refusal {
@@ -29,83 +29,83 @@ fn reports(id: u32, run: u32) -> [(Option<RunEnd>, Command); 4] {
 }
 
 pub async fn complete_stores_the_result_and_keeps_the_last_error(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    bench.claim(1).await;
-    bench.ok(fail("q", 1, 1)).await;
-    let error = bench.get(1).await.outcome.last_error;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.claim(1).await;
+    fixture.ok(fail("q", 1, 1)).await;
+    let error = fixture.get(1).await.outcome.last_error;
     assert!(error.is_some());
-    bench.claim(2).await;
-    bench.clock.advance_seconds(1);
-    assert_eq!(bench.ok(complete("q", 1, 2, object(r#"{"a":[1.0]}"#))).await, Answer::Done);
-    let task = bench.get(1).await;
+    fixture.claim(2).await;
+    fixture.clock.advance_seconds(1);
+    assert_eq!(fixture.ok(complete("q", 1, 2, object(r#"{"a":[1.0]}"#))).await, Answer::Done);
+    let task = fixture.get(1).await;
     assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (Status::Succeeded, 2));
     assert_eq!((task.outcome.result, task.outcome.last_error), (object(r#"{"a":[1.0]}"#), error));
-    assert_eq!((task.lifecycle.finished_at, task.lifecycle.updated_at), (Some(bench.now()), bench.now()));
+    assert_eq!((task.lifecycle.finished_at, task.lifecycle.updated_at), (Some(fixture.now()), fixture.now()));
     assert_eq!(task.lifecycle.run, None);
     assert_eq!(task.lifecycle.finished_run, Some(FinishedRun { run_id: run_id(2), end: RunEnd::Complete }));
 }
 
 pub async fn fail_retries_below_the_budget_and_ends_at_it(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, with_budget(2)).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(2)).await;
     for (attempt, status) in [(1, Status::Pending), (2, Status::Failed)] {
-        bench.claim(attempt).await;
-        bench.clock.advance_seconds(1);
+        fixture.claim(attempt).await;
+        fixture.clock.advance_seconds(1);
         let failure = failure(&format!("attempt {attempt}"));
-        assert_eq!(bench.ok(fail_with("q", 1, attempt, failure.clone())).await, Answer::Done);
-        let task = bench.get(1).await;
+        assert_eq!(fixture.ok(fail_with("q", 1, attempt, failure.clone())).await, Answer::Done);
+        let task = fixture.get(1).await;
         assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (status, attempt));
-        let error = LastError { failure, occurred_at: bench.now(), attempt, run_id: run_id(attempt) };
+        let error = LastError { failure, occurred_at: fixture.now(), attempt, run_id: run_id(attempt) };
         assert_eq!(task.outcome.last_error, Some(error));
-        assert_eq!((task.lifecycle.finished_at, task.lifecycle.updated_at), (Some(bench.now()), bench.now()));
+        assert_eq!((task.lifecycle.finished_at, task.lifecycle.updated_at), (Some(fixture.now()), fixture.now()));
     }
-    assert_eq!(bench.claimed(claim("q", "default", 3)).await, None);
+    assert_eq!(fixture.claimed(claim("q", "default", 3)).await, None);
 }
 
 pub async fn unclaim_gives_the_attempt_back(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, with_budget(1)).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(1)).await;
     for run in 0..3 {
-        assert_eq!(bench.claim(run).await.task.lifecycle.attempt, 1);
-        bench.clock.advance_seconds(1);
-        assert_eq!(bench.ok(unclaim("q", 1, run)).await, Answer::Done);
-        let task = bench.get(1).await;
+        assert_eq!(fixture.claim(run).await.task.lifecycle.attempt, 1);
+        fixture.clock.advance_seconds(1);
+        assert_eq!(fixture.ok(unclaim("q", 1, run)).await, Answer::Done);
+        let task = fixture.get(1).await;
         assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (Status::Pending, 0));
-        assert_eq!((task.lifecycle.finished_at, task.outcome.last_error), (Some(bench.now()), None));
+        assert_eq!((task.lifecycle.finished_at, task.outcome.last_error), (Some(fixture.now()), None));
     }
 }
 
 pub async fn a_heartbeat_renews_the_lease_and_nothing_else(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    let before = bench.claim(1).await.task;
-    bench.pass(100).await;
-    let renewed = bench.now().plus_seconds(300);
-    assert_eq!(bench.ok(heartbeat("q", 1, 1)).await, Answer::Lease(renewed));
-    let after = bench.get(1).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    let before = fixture.claim(1).await.task;
+    fixture.pass(100).await;
+    let renewed = fixture.now().plus_seconds(300);
+    assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, Answer::Lease(renewed));
+    let after = fixture.get(1).await;
     assert_eq!(visible(&after), visible(&before));
     assert_eq!(after.lifecycle.run.unwrap().lease_expires_at, renewed);
 }
 
 pub async fn a_repeated_end_changes_nothing(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let large = object_of_bytes(TASK_DATA_BYTES);
     for (id, end, different) in [
         (1, RunEnd::Complete, complete("q", 1, 1, large)),
         (2, RunEnd::Fail, fail_with("q", 2, 2, failure("different"))),
         (3, RunEnd::Unclaim, unclaim("q", 3, 3)),
     ] {
-        bench.create(id, with_priority(i64::from(id))).await;
-        bench.claim(id).await;
-        bench.ok(report_that(end, id)).await;
-        bench.clock.advance_seconds(1);
-        let before = bench.get(id).await;
+        fixture.create(id, with_priority(i64::from(id))).await;
+        fixture.claim(id).await;
+        fixture.ok(report_that(end, id)).await;
+        fixture.clock.advance_seconds(1);
+        let before = fixture.get(id).await;
         for again in [report_that(end, id), different] {
-            assert_eq!(bench.ok(again).await, Answer::Done);
-            assert_eq!(bench.get(id).await, before);
+            assert_eq!(fixture.ok(again).await, Answer::Done);
+            assert_eq!(fixture.get(id).await, before);
         }
-        bench.ok(delete("q", id)).await;
+        fixture.ok(delete("q", id)).await;
     }
 }
 
@@ -116,117 +116,117 @@ fn report_that(end: RunEnd, id: u32) -> Command {
 }
 
 pub async fn a_contradictory_report_is_refused_with_what_ended_the_run(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let ends = [RunEnd::Complete, RunEnd::Fail, RunEnd::Unclaim, RunEnd::Cancel];
     for (id, end) in (1..).zip(ends) {
-        bench.create(id, with_priority(i64::from(id))).await;
-        bench.claim(id).await;
+        fixture.create(id, with_priority(i64::from(id))).await;
+        fixture.claim(id).await;
         match end {
-            RunEnd::Cancel => drop(bench.ok(cancel("q", id)).await),
-            _ => drop(bench.ok(report_that(end, id)).await),
+            RunEnd::Cancel => drop(fixture.ok(cancel("q", id)).await),
+            _ => drop(fixture.ok(report_that(end, id)).await),
         }
-        let before = bench.get(id).await;
+        let before = fixture.get(id).await;
         for (would, command) in reports(id, id) {
             if would != Some(end) {
-                assert_eq!(bench.refused(command).await, finalized(end));
+                assert_eq!(fixture.refused(command).await, finalized(end));
             }
         }
-        assert_eq!(bench.get(id).await, before);
+        assert_eq!(fixture.get(id).await, before);
         if before.lifecycle.status == Status::Pending {
-            bench.ok(cancel("q", id)).await;
+            fixture.ok(cancel("q", id)).await;
         }
     }
 }
 
 pub async fn stale_run_cannot_touch_a_newer_claim(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, with_budget(9)).await;
-    bench.claim(1).await;
-    bench.ok(fail("q", 1, 1)).await;
-    bench.claim(2).await;
-    bench.ok(unclaim("q", 1, 2)).await;
-    bench.claim(3).await;
-    bench.clock.advance_seconds(1);
-    let before = bench.get(1).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(9)).await;
+    fixture.claim(1).await;
+    fixture.ok(fail("q", 1, 1)).await;
+    fixture.claim(2).await;
+    fixture.ok(unclaim("q", 1, 2)).await;
+    fixture.claim(3).await;
+    fixture.clock.advance_seconds(1);
+    let before = fixture.get(1).await;
     for (_, command) in reports(1, 1) {
-        assert_eq!(bench.refused(command).await, stale(1));
+        assert_eq!(fixture.refused(command).await, stale(1));
     }
     for (_, command) in reports(1, 7) {
-        assert_eq!(bench.refused(command).await, stale(7));
+        assert_eq!(fixture.refused(command).await, stale(7));
     }
     for (would, command) in reports(1, 2) {
         match would {
-            Some(RunEnd::Unclaim) => assert_eq!(bench.ok(command).await, Answer::Done),
-            _ => assert_eq!(bench.refused(command).await, finalized(RunEnd::Unclaim)),
+            Some(RunEnd::Unclaim) => assert_eq!(fixture.ok(command).await, Answer::Done),
+            _ => assert_eq!(fixture.refused(command).await, finalized(RunEnd::Unclaim)),
         }
     }
-    assert_eq!(bench.get(1).await, before);
+    assert_eq!(fixture.get(1).await, before);
 }
 
 pub async fn an_older_run_is_stale_once_the_newer_one_has_finished(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, with_budget(9)).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(9)).await;
     for run in [1, 2] {
-        bench.claim(run).await;
-        bench.ok(fail("q", 1, run)).await;
+        fixture.claim(run).await;
+        fixture.ok(fail("q", 1, run)).await;
     }
-    assert_eq!(bench.refused(fail("q", 1, 1)).await, stale(1));
-    assert_eq!(bench.ok(fail("q", 1, 2)).await, Answer::Done);
-    assert_eq!(bench.get(1).await.lifecycle.attempt, 2, "charged once per run");
+    assert_eq!(fixture.refused(fail("q", 1, 1)).await, stale(1));
+    assert_eq!(fixture.ok(fail("q", 1, 2)).await, Answer::Done);
+    assert_eq!(fixture.get(1).await.lifecycle.attempt, 2, "charged once per run");
 }
 
 pub async fn the_finished_run_is_known_after_requeue(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, with_budget(1)).await;
-    bench.claim(1).await;
-    bench.ok(fail("q", 1, 1)).await;
-    bench.ok(requeue("q", 1)).await;
-    let before = bench.get(1).await;
-    assert_eq!(bench.ok(fail("q", 1, 1)).await, Answer::Done);
-    assert_eq!(bench.refused(complete("q", 1, 1, object("{}"))).await, finalized(RunEnd::Fail));
-    assert_eq!(bench.get(1).await, before);
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(1)).await;
+    fixture.claim(1).await;
+    fixture.ok(fail("q", 1, 1)).await;
+    fixture.ok(requeue("q", 1)).await;
+    let before = fixture.get(1).await;
+    assert_eq!(fixture.ok(fail("q", 1, 1)).await, Answer::Done);
+    assert_eq!(fixture.refused(complete("q", 1, 1, object("{}"))).await, finalized(RunEnd::Fail));
+    assert_eq!(fixture.get(1).await, before);
 }
 
 pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    bench.claim(1).await;
-    let before = bench.get(1).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.claim(1).await;
+    let before = fixture.get(1).await;
     let beyond = |more| args_beyond_the_limit(more);
-    assert_eq!(bench.refused(complete("q", 1, 1, beyond(1))).await, Refusal::TaskDataTooLarge);
-    assert_eq!(bench.refused(complete("q", 1, 2, beyond(1))).await, stale(2));
-    assert_eq!(bench.get(1).await, before);
-    bench.ok(complete("q", 1, 1, beyond(0))).await;
-    assert_eq!(bench.get(1).await.outcome.result, beyond(0));
+    assert_eq!(fixture.refused(complete("q", 1, 1, beyond(1))).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.refused(complete("q", 1, 2, beyond(1))).await, stale(2));
+    assert_eq!(fixture.get(1).await, before);
+    fixture.ok(complete("q", 1, 1, beyond(0))).await;
+    assert_eq!(fixture.get(1).await.outcome.result, beyond(0));
 }
 
 pub async fn error_texts_read_back(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, with_budget(99)).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(99)).await;
     let texts = ["", "\0", "a\0b", "é\u{301}", "😀", "\"\\\n\u{2028}", "NULL"];
     for (run, text) in texts.into_iter().enumerate() {
         for (suffix, traceback) in [("a", None), ("b", Some(text.into()))] {
             let failure = Failure { kind: text.into(), message: text.into(), traceback };
             let run = format!("{run}{suffix}");
-            bench.claim(&run).await;
-            bench.ok(fail_with("q", 1, &run, failure.clone())).await;
-            assert_eq!(bench.get(1).await.outcome.last_error.unwrap().failure, failure);
+            fixture.claim(&run).await;
+            fixture.ok(fail_with("q", 1, &run, failure.clone())).await;
+            assert_eq!(fixture.get(1).await.outcome.last_error.unwrap().failure, failure);
         }
     }
 }
 
 pub async fn reports_of_missing_tasks_and_other_queues_are_refused(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.ok(create_queue("other")).await;
-    bench.create(1, Definition::default()).await;
-    bench.ok(create("other", 1, Definition::default())).await;
-    bench.claim(1).await;
-    let before = bench.tasks("other").await;
-    assert_eq!(bench.refused(complete("other", 1, 1, object("{}"))).await, stale(1));
-    assert_eq!(bench.tasks("other").await, before);
-    assert_eq!(bench.status(1).await, Status::Running);
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_queue("other")).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.ok(create("other", 1, Definition::default())).await;
+    fixture.claim(1).await;
+    let before = fixture.tasks("other").await;
+    assert_eq!(fixture.refused(complete("other", 1, 1, object("{}"))).await, stale(1));
+    assert_eq!(fixture.tasks("other").await, before);
+    assert_eq!(fixture.status(1).await, Status::Running);
     for (_, command) in reports(2, 1) {
         let missing = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(2) };
-        assert_eq!(bench.refused(command).await, missing);
+        assert_eq!(fixture.refused(command).await, missing);
     }
 }

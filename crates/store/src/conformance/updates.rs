@@ -7,9 +7,9 @@ use taskqueue_core::update::Update;
 
 use super::Storage;
 use super::actions::bring_to;
-use super::bench::Bench;
 use super::claims::claim_all;
 use super::commands::*;
+use super::fixture::Fixture;
 use crate::command::Answer;
 
 fn everything() -> Update {
@@ -25,9 +25,9 @@ fn everything() -> Update {
 }
 
 pub async fn every_field_is_replaced(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for (id, status) in (1..).zip([Status::Pending, Status::Succeeded, Status::Failed, Status::Cancelled]) {
-        let before = bring_to(&bench, id, status).await;
+        let before = bring_to(&fixture, id, status).await;
         let expected = Task {
             definition: Definition {
                 name: Some("new".into()),
@@ -37,24 +37,24 @@ pub async fn every_field_is_replaced(storage: &impl Storage) {
                 max_attempts: 7,
                 routes: routes(&["x", "y"]),
             },
-            lifecycle: Lifecycle { updated_at: bench.now(), ..before.lifecycle.clone() },
+            lifecycle: Lifecycle { updated_at: fixture.now(), ..before.lifecycle.clone() },
             outcome: Outcome { result: object(r#"{"r":{}}"#), ..before.outcome.clone() },
             ..before
         };
-        assert_eq!(bench.task_of(update("q", id, everything())).await, expected, "{status:?}");
-        assert_eq!(bench.get(id).await, expected);
+        assert_eq!(fixture.task_of(update("q", id, everything())).await, expected, "{status:?}");
+        assert_eq!(fixture.get(id).await, expected);
         let cleared = Update { name: Some(None), result: Some(object("{}")), ..Update::default() };
-        bench.ok(update("q", id, cleared)).await;
-        let task = bench.get(id).await;
+        fixture.ok(update("q", id, cleared)).await;
+        let task = fixture.get(id).await;
         assert_eq!((task.definition.name, task.outcome.result), (None, object("{}")));
         assert_eq!(task.outcome.last_error, expected.outcome.last_error);
     }
 }
 
 pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let created = bench.create(1, Definition { args: object(r#"{"a":1,"b":2}"#), ..with_routes(&["a", "b"]) }).await;
-    bench.clock.advance_seconds(1);
+    let fixture = Fixture::with_queue(storage).await;
+    let created = fixture.create(1, Definition { args: object(r#"{"a":1,"b":2}"#), ..with_routes(&["a", "b"]) }).await;
+    fixture.clock.advance_seconds(1);
     let same = Update {
         name: Some(None),
         args: Some(object(r#"{"b":2,"a":1}"#)),
@@ -63,158 +63,158 @@ pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(storage: &im
         result: Some(object("{}")),
         ..Update::default()
     };
-    assert_eq!(bench.task_of(update("q", 1, same.clone())).await, created);
+    assert_eq!(fixture.task_of(update("q", 1, same.clone())).await, created);
     let none = Answer::Updated { matched: 1, updated: 0 };
-    assert_eq!(bench.ok(update_all("q", "exists(id)", same)).await, none);
-    assert_eq!(bench.get(1).await, created);
+    assert_eq!(fixture.ok(update_all("q", "exists(id)", same)).await, none);
+    assert_eq!(fixture.get(1).await, created);
     let other_kind = Update { args: Some(object(r#"{"a":1.0,"b":2}"#)), ..Update::default() };
-    assert_eq!(bench.task_of(update("q", 1, other_kind)).await.lifecycle.updated_at, bench.now());
+    assert_eq!(fixture.task_of(update("q", 1, other_kind)).await.lifecycle.updated_at, fixture.now());
 }
 
 pub async fn a_running_task_takes_no_update(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let before = bring_to(&bench, 1, Status::Running).await;
-    assert_eq!(bench.refused(update("q", 1, everything())).await, Refusal::TaskRunning { task_id: task_id(1) });
-    assert_eq!(bench.get(1).await, before);
+    let fixture = Fixture::with_queue(storage).await;
+    let before = bring_to(&fixture, 1, Status::Running).await;
+    assert_eq!(fixture.refused(update("q", 1, everything())).await, Refusal::TaskRunning { task_id: task_id(1) });
+    assert_eq!(fixture.get(1).await, before);
 }
 
 pub async fn a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let before = bring_to(&bench, 1, Status::Pending).await;
+    let fixture = Fixture::with_queue(storage).await;
+    let before = bring_to(&fixture, 1, Status::Pending).await;
     assert_eq!(before.lifecycle.attempt, 1);
     let conflict = Refusal::UpdateConflict { task_id: task_id(1), field: "max_attempts", attempt: 1 };
-    assert_eq!(bench.refused(update("q", 1, to_budget(1))).await, conflict);
-    assert_eq!(bench.refused(update_all("q", "exists(id)", to_budget(1))).await, conflict);
-    assert_eq!(bench.get(1).await, before);
-    bench.ok(update("q", 1, to_budget(2))).await;
+    assert_eq!(fixture.refused(update("q", 1, to_budget(1))).await, conflict);
+    assert_eq!(fixture.refused(update_all("q", "exists(id)", to_budget(1))).await, conflict);
+    assert_eq!(fixture.get(1).await, before);
+    fixture.ok(update("q", 1, to_budget(2))).await;
     for (id, status) in (2..).zip([Status::Succeeded, Status::Failed, Status::Cancelled]) {
-        bring_to(&bench, id, status).await;
-        assert_eq!(bench.task_of(update("q", id, to_budget(1))).await.definition.max_attempts, 1);
+        bring_to(&fixture, id, status).await;
+        assert_eq!(fixture.task_of(update("q", id, to_budget(1))).await.definition.max_attempts, 1);
     }
 }
 
 pub async fn the_size_is_checked_with_the_resulting_values(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let before = bench.create(1, Definition::default()).await;
+    let fixture = Fixture::with_queue(storage).await;
+    let before = fixture.create(1, Definition::default()).await;
     let args = |more| Update { args: Some(args_beyond_the_limit(more)), ..Update::default() };
-    assert_eq!(bench.refused(update("q", 1, args(1))).await, Refusal::TaskDataTooLarge);
-    assert_eq!(bench.get(1).await, before);
-    bench.ok(update("q", 1, args(0))).await;
+    assert_eq!(fixture.refused(update("q", 1, args(1))).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.get(1).await, before);
+    fixture.ok(update("q", 1, args(0))).await;
     let one_more = Update { name: Some(Some("12345".into())), ..Update::default() };
-    assert_eq!(bench.refused(update("q", 1, one_more)).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.refused(update("q", 1, one_more)).await, Refusal::TaskDataTooLarge);
     let result = Update { result: Some(object(r#"{"a":1}"#)), ..Update::default() };
-    assert_eq!(bench.refused(update("q", 1, result)).await, Refusal::TaskDataTooLarge);
-    bench.claim(1).await;
-    assert_eq!(bench.refused(complete("q", 1, 1, object(r#"{"a":1}"#))).await, Refusal::TaskDataTooLarge);
-    bench.ok(complete("q", 1, 1, object("{}"))).await;
+    assert_eq!(fixture.refused(update("q", 1, result)).await, Refusal::TaskDataTooLarge);
+    fixture.claim(1).await;
+    assert_eq!(fixture.refused(complete("q", 1, 1, object(r#"{"a":1}"#))).await, Refusal::TaskDataTooLarge);
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
 }
 
 pub async fn a_new_priority_moves_a_task_without_changing_its_place(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in ["a", "b", "c", "d"] {
-        bench.create(id, Definition::default()).await;
+        fixture.create(id, Definition::default()).await;
     }
-    bench.ok(update("q", "a", to_priority(-5))).await;
-    bench.ok(update("q", "d", to_priority(5))).await;
-    bench.ok(update("q", "b", to_priority(9))).await;
-    bench.ok(update("q", "b", to_priority(0))).await;
-    assert_eq!(claim_all(&bench, "default", "r").await, ["d", "b", "c", "a"]);
+    fixture.ok(update("q", "a", to_priority(-5))).await;
+    fixture.ok(update("q", "d", to_priority(5))).await;
+    fixture.ok(update("q", "b", to_priority(9))).await;
+    fixture.ok(update("q", "b", to_priority(0))).await;
+    assert_eq!(claim_all(&fixture, "default", "r").await, ["d", "b", "c", "a"]);
 }
 
 pub async fn new_routes_move_a_task_without_changing_its_place(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create("a", with_routes(&["x"])).await;
-    bench.create("b", with_routes(&["x", "y"])).await;
-    bench.create("c", with_routes(&["y"])).await;
-    bench.ok(update("q", "a", to_routes(&["y"]))).await;
-    bench.ok(update("q", "b", to_routes(&["z"]))).await;
-    bench.ok(update("q", "b", Update { priority: Some(-1), ..to_routes(&["y", "z"]) })).await;
-    assert_eq!(claim_all(&bench, "x", "x").await, Vec::<String>::new());
-    assert_eq!(claim_all(&bench, "y", "y").await, ["a", "c", "b"]);
-    assert_eq!(claim_all(&bench, "z", "z").await, Vec::<String>::new());
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create("a", with_routes(&["x"])).await;
+    fixture.create("b", with_routes(&["x", "y"])).await;
+    fixture.create("c", with_routes(&["y"])).await;
+    fixture.ok(update("q", "a", to_routes(&["y"]))).await;
+    fixture.ok(update("q", "b", to_routes(&["z"]))).await;
+    fixture.ok(update("q", "b", Update { priority: Some(-1), ..to_routes(&["y", "z"]) })).await;
+    assert_eq!(claim_all(&fixture, "x", "x").await, Vec::<String>::new());
+    assert_eq!(claim_all(&fixture, "y", "y").await, ["a", "c", "b"]);
+    assert_eq!(claim_all(&fixture, "z", "z").await, Vec::<String>::new());
 }
 
 pub async fn bulk_updates_count_matches_and_changes_and_leave_running_tasks_out(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create("run", named("m")).await;
-    let running = bench.claim(1).await.task;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create("run", named("m")).await;
+    let running = fixture.claim(1).await.task;
     for (id, priority) in [("a", 0), ("b", 1), ("c", 1), ("d", 0)] {
-        bench.create(id, Definition { priority, ..named(if id == "d" { "other" } else { "m" }) }).await;
+        fixture.create(id, Definition { priority, ..named(if id == "d" { "other" } else { "m" }) }).await;
     }
-    bench.ok(cancel("q", "c")).await;
-    bench.clock.advance_seconds(1);
-    let before = bench.get("b").await;
-    let answer = bench.ok(update_all("q", "name == 'm'", to_priority(1))).await;
+    fixture.ok(cancel("q", "c")).await;
+    fixture.clock.advance_seconds(1);
+    let before = fixture.get("b").await;
+    let answer = fixture.ok(update_all("q", "name == 'm'", to_priority(1))).await;
     assert_eq!(answer, Answer::Updated { matched: 3, updated: 1 });
-    assert_eq!(bench.get("run").await, running);
-    assert_eq!(bench.get("b").await, before);
-    let a = bench.get("a").await;
-    assert_eq!((a.definition.priority, a.lifecycle.updated_at), (1, bench.now()));
+    assert_eq!(fixture.get("run").await, running);
+    assert_eq!(fixture.get("b").await, before);
+    let a = fixture.get("a").await;
+    assert_eq!((a.definition.priority, a.lifecycle.updated_at), (1, fixture.now()));
 
-    let answer = bench.ok(update_all("q", "exists(id)", to_priority(2))).await;
+    let answer = fixture.ok(update_all("q", "exists(id)", to_priority(2))).await;
     assert_eq!(answer, Answer::Updated { matched: 4, updated: 4 });
-    let times: Vec<_> = bench.walk("q", &filtered("status != 'running'"), BY_ID, 10).await;
-    assert!(times.iter().all(|task| task.lifecycle.updated_at == bench.now()), "one update, one time");
+    let times: Vec<_> = fixture.walk("q", &filtered("status != 'running'"), BY_ID, 10).await;
+    assert!(times.iter().all(|task| task.lifecycle.updated_at == fixture.now()), "one update, one time");
     let none = Answer::Updated { matched: 0, updated: 0 };
-    assert_eq!(bench.ok(update_all("q", "name == 'nobody'", to_priority(3))).await, none);
-    assert_eq!(bench.ok(update_all("q", "status == 'running'", to_priority(3))).await, none);
+    assert_eq!(fixture.ok(update_all("q", "name == 'nobody'", to_priority(3))).await, none);
+    assert_eq!(fixture.ok(update_all("q", "status == 'running'", to_priority(3))).await, none);
 }
 
 pub async fn one_refusal_in_a_bulk_update_leaves_every_task_untouched(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create("tried", with_budget(9)).await;
-    bench.claim(1).await;
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create("tried", with_budget(9)).await;
+    fixture.claim(1).await;
     for id in 0..10 {
-        bench.create(format!("a{id}"), Definition::default()).await;
-        bench.create(format!("x{id}"), with_routes(&["x"])).await;
+        fixture.create(format!("a{id}"), Definition::default()).await;
+        fixture.create(format!("x{id}"), with_routes(&["x"])).await;
     }
-    bench.ok(fail("q", "tried", 1)).await;
+    fixture.ok(fail("q", "tried", 1)).await;
     let long_name = Update { name: Some(Some("n".repeat(256).into())), ..Update::default() };
     let large = Definition { args: args_beyond_the_limit(0), ..Definition::default() };
-    bench.create("large", large).await;
-    bench.clock.advance_seconds(1);
-    let before = bench.tasks("q").await;
+    fixture.create("large", large).await;
+    fixture.clock.advance_seconds(1);
+    let before = fixture.tasks("q").await;
     let budget = Update { routes: Some(routes(&["moved"])), ..to_budget(1) };
     let small = "id != 't_0000000large'";
-    let refusal = bench.refused(update_all("q", small, budget)).await;
+    let refusal = fixture.refused(update_all("q", small, budget)).await;
     assert!(matches!(refusal, Refusal::UpdateConflict { attempt: 1, .. }), "{refusal:?}");
-    assert_eq!(bench.refused(update_all("q", "exists(id)", long_name)).await, Refusal::TaskDataTooLarge);
-    assert_eq!(bench.tasks("q").await, before);
-    assert_eq!(claim_all(&bench, "moved", "m").await, Vec::<String>::new());
-    assert_eq!(claim_all(&bench, "x", "x").await.len(), 10);
+    assert_eq!(fixture.refused(update_all("q", "exists(id)", long_name)).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.tasks("q").await, before);
+    assert_eq!(claim_all(&fixture, "moved", "m").await, Vec::<String>::new());
+    assert_eq!(claim_all(&fixture, "x", "x").await.len(), 10);
 }
 
 pub async fn bulk_updates_move_tasks_in_the_pending_order(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for id in ["a", "b", "c", "d", "e", "f"] {
         let name = if "bdf".contains(id) { "late" } else { "early" };
-        bench.create(id, named(name)).await;
+        fixture.create(id, named(name)).await;
     }
-    bench.ok(update_all("q", "name == 'early'", to_priority(-1))).await;
-    bench.ok(update_all("q", "name == 'late'", to_routes(&["default", "x"]))).await;
-    assert_eq!(bench.claimed(claim("q", "x", 1)).await.unwrap().task.id, task_id("b"));
-    bench.ok(update_all("q", "exists(id)", to_priority(0))).await;
-    assert_eq!(claim_all(&bench, "default", "r").await, ["a", "c", "d", "e", "f"]);
+    fixture.ok(update_all("q", "name == 'early'", to_priority(-1))).await;
+    fixture.ok(update_all("q", "name == 'late'", to_routes(&["default", "x"]))).await;
+    assert_eq!(fixture.claimed(claim("q", "x", 1)).await.unwrap().task.id, task_id("b"));
+    fixture.ok(update_all("q", "exists(id)", to_priority(0))).await;
+    assert_eq!(claim_all(&fixture, "default", "r").await, ["a", "c", "d", "e", "f"]);
 }
 
 /// Stored before requests were held to 256 routes.
 pub async fn a_stored_task_with_more_routes_than_a_request_may_name_works_on(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let names: Vec<String> = (0..2_000).map(|n| format!("route-{n:05}")).collect();
     let many = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    bench.create(1, with_routes(&["route-01999"])).await;
+    fixture.create(1, with_routes(&["route-01999"])).await;
     for id in [2, 3, 4] {
-        bench.create(id, many.clone()).await;
+        fixture.create(id, many.clone()).await;
     }
     let urgent = Update { priority: Some(1), ..Update::default() };
-    let changed = bench.task_of(update("q", 3, urgent.clone())).await;
+    let changed = fixture.task_of(update("q", 3, urgent.clone())).await;
     assert_eq!((changed.definition.priority, &changed.definition.routes), (1, &many.routes));
-    assert_eq!(bench.get(3).await, changed);
+    assert_eq!(fixture.get(3).await, changed);
     let bulk = update_all("q", "priority == 0", Update { name: Some(Some("n".into())), ..Update::default() });
-    assert_eq!(bench.ok(bulk).await, Answer::Updated { matched: 3, updated: 3 });
+    assert_eq!(fixture.ok(bulk).await, Answer::Updated { matched: 3, updated: 3 });
 
     let claimed = |run, route| {
-        let claim = bench.claimed(claim("q", route, run));
+        let claim = fixture.claimed(claim("q", route, run));
         async { claim.await.map(|claimed| claimed.task.id) }
     };
     // By priority, then by pending order, together with tasks of few routes; by exactly its routes.
@@ -223,10 +223,10 @@ pub async fn a_stored_task_with_more_routes_than_a_request_may_name_works_on(sto
     assert_eq!(claimed(3, "route-01999").await, Some(task_id(3)));
     assert_eq!(claimed(4, "route-01999").await, Some(task_id(1)));
     assert_eq!(claimed(5, "route-00000").await, Some(task_id(2)));
-    bench.ok(update("q", 4, to_routes(&["few"]))).await;
+    fixture.ok(update("q", 4, to_routes(&["few"]))).await;
     assert_eq!(claimed(6, "route-01000").await, None);
-    bench.ok(update("q", 4, Update { routes: Some(many.routes.clone()), ..Update::default() })).await;
-    bench.ok(unclaim("q", 2, 5)).await;
+    fixture.ok(update("q", 4, Update { routes: Some(many.routes.clone()), ..Update::default() })).await;
+    fixture.ok(unclaim("q", 2, 5)).await;
     assert_eq!(claimed(7, "route-01000").await, Some(task_id(4)));
     assert_eq!(claimed(8, "route-01000").await, Some(task_id(2)));
     assert_eq!(claimed(9, "route-01000").await, None);

@@ -11,8 +11,8 @@ use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use super::Storage;
-use super::bench::Bench;
 use super::commands::*;
+use super::fixture::Fixture;
 use super::random::Random;
 use crate::StoreError;
 use crate::command::Answer;
@@ -34,19 +34,19 @@ async fn wait(store: Arc<dyn crate::Store>, in_queue: &str, for_route: &str, run
     }
 }
 
-fn waiter(bench: &Bench, for_route: &'static str, run: usize) -> JoinHandle<Waited> {
-    let store = Arc::clone(&bench.store);
+fn waiter(fixture: &Fixture, for_route: &'static str, run: usize) -> JoinHandle<Waited> {
+    let store = Arc::clone(&fixture.store);
     tokio::spawn(async move { wait(store, "q", for_route, run).await })
 }
 
 /// Until so many rest in the queue `q`.
-async fn resting(bench: &Bench, count: usize) {
+async fn resting(fixture: &Fixture, count: usize) {
     let rest = async {
-        while bench.store.waiters().lines().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
+        while fixture.store.waiters().lines().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
             yield_now().await;
         }
     };
-    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", bench.store.waiters().lines()));
+    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", fixture.store.waiters().lines()));
 }
 
 async fn ended(waiter: JoinHandle<Waited>) -> Waited {
@@ -58,20 +58,20 @@ async fn got(waiter: JoinHandle<Waited>) -> String {
 }
 
 pub async fn a_task_that_is_there_needs_no_wait(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    bench.create(1, Definition::default()).await;
-    assert_eq!(got(waiter(&bench, "default", 1)).await, task_id(1).to_string());
-    assert!(bench.store.waiters().is_empty());
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    assert_eq!(got(waiter(&fixture, "default", 1)).await, task_id(1).to_string());
+    assert!(fixture.store.waiters().is_empty());
 }
 
 /// A task that only `route` can have, running as run 1000 + `n`.
-async fn running(bench: &Bench, n: usize, route: &str) {
-    bench.create(n, with_routes(&[route])).await;
-    bench.claimed(claim("q", route, 1000 + n)).await.expect("a task");
+async fn running(fixture: &Fixture, n: usize, route: &str) {
+    fixture.create(n, with_routes(&[route])).await;
+    fixture.claimed(claim("q", route, 1000 + n)).await.expect("a task");
 }
 
 pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     const CAUSES: [&str; 9] = [
         "creation",
         "fail",
@@ -86,134 +86,134 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
     for (n, cause) in CAUSES.into_iter().enumerate() {
         match cause {
             "creation" => {}
-            "update" | "bulk update" => drop(bench.create(n, with_routes(&["elsewhere"])).await),
+            "update" | "bulk update" => drop(fixture.create(n, with_routes(&["elsewhere"])).await),
             "requeue" => {
-                bench.create(n, with_routes(&[ROUTES[n]])).await;
-                bench.ok(cancel("q", n)).await;
+                fixture.create(n, with_routes(&[ROUTES[n]])).await;
+                fixture.ok(cancel("q", n)).await;
             }
-            _ => running(&bench, n, ROUTES[n]).await,
+            _ => running(&fixture, n, ROUTES[n]).await,
         }
-        let waiting = waiter(&bench, ROUTES[n], n);
-        resting(&bench, 1).await;
+        let waiting = waiter(&fixture, ROUTES[n], n);
+        resting(&fixture, 1).await;
         match cause {
-            "creation" => drop(bench.create(n, with_routes(&[ROUTES[n], "elsewhere"])).await),
-            "fail" => drop(bench.ok(fail("q", n, 1000 + n)).await),
-            "unclaim" => drop(bench.ok(unclaim("q", n, 1000 + n)).await),
-            "update" => drop(bench.ok(update("q", n, to_routes(&[ROUTES[n]]))).await),
+            "creation" => drop(fixture.create(n, with_routes(&[ROUTES[n], "elsewhere"])).await),
+            "fail" => drop(fixture.ok(fail("q", n, 1000 + n)).await),
+            "unclaim" => drop(fixture.ok(unclaim("q", n, 1000 + n)).await),
+            "update" => drop(fixture.ok(update("q", n, to_routes(&[ROUTES[n]]))).await),
             "bulk update" => {
                 let only = format!("id == '{}'", task_id(n));
-                bench.ok(update_all("q", &only, to_routes(&[ROUTES[n], "elsewhere"]))).await;
+                fixture.ok(update_all("q", &only, to_routes(&[ROUTES[n], "elsewhere"]))).await;
             }
             "late report" => {
-                bench.pass(295).await;
+                fixture.pass(295).await;
                 // Between two scans.
-                bench.clock.advance_seconds(6);
-                bench.refused(heartbeat("q", n, 1000 + n)).await;
+                fixture.clock.advance_seconds(6);
+                fixture.refused(heartbeat("q", n, 1000 + n)).await;
             }
-            "expiry" => assert_eq!(bench.pass(300).await.expired_runs, 1),
+            "expiry" => assert_eq!(fixture.pass(300).await.expired_runs, 1),
             _ => {
                 if cause != "requeue" {
-                    bench.ok(cancel("q", n)).await;
+                    fixture.ok(cancel("q", n)).await;
                 }
-                bench.ok(requeue("q", n)).await;
+                fixture.ok(requeue("q", n)).await;
             }
         }
         assert_eq!(got(waiting).await, task_id(n).to_string(), "{cause}");
-        bench.ok(cancel("q", n)).await;
+        fixture.ok(cancel("q", n)).await;
     }
 }
 
 const ROUTES: [&str; 9] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
 
 pub async fn deleting_the_queue_wakes_its_waiters(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let waiters = [waiter(&bench, "default", 1), waiter(&bench, "default", 2), waiter(&bench, "other", 3)];
-    resting(&bench, 3).await;
-    bench.ok(delete_queue("q", false)).await;
+    let fixture = Fixture::with_queue(storage).await;
+    let waiters = [waiter(&fixture, "default", 1), waiter(&fixture, "default", 2), waiter(&fixture, "other", 3)];
+    resting(&fixture, 3).await;
+    fixture.ok(delete_queue("q", false)).await;
     for waiter in waiters {
         let refused = ended(waiter).await;
         assert_eq!(refused, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
     }
-    assert!(bench.store.waiters().is_empty());
+    assert!(fixture.store.waiters().is_empty());
 }
 
 pub async fn a_used_run_id_is_refused_at_once(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    running(&bench, 1, "default").await;
-    bench.ok(unclaim("q", 1, 1001)).await;
-    bench.ok(cancel("q", 1)).await;
-    let refused = ended(waiter(&bench, "default", 1001)).await;
+    let fixture = Fixture::with_queue(storage).await;
+    running(&fixture, 1, "default").await;
+    fixture.ok(unclaim("q", 1, 1001)).await;
+    fixture.ok(cancel("q", 1)).await;
+    let refused = ended(waiter(&fixture, "default", 1001)).await;
     assert_eq!(refused, Err(StoreError::Refused(Refusal::StaleRun { run_id: run_id(1001) })));
 }
 
 pub async fn waiters_are_served_in_their_order_and_tasks_in_theirs(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let mut waiters = Vec::new();
     for run in 0..6 {
-        waiters.push(waiter(&bench, "default", run));
-        resting(&bench, run + 1).await;
+        waiters.push(waiter(&fixture, "default", run));
+        resting(&fixture, run + 1).await;
     }
     for (n, waiter) in waiters.into_iter().enumerate() {
-        bench.create(n, with_priority(i64::try_from(n).unwrap())).await;
+        fixture.create(n, with_priority(i64::try_from(n).unwrap())).await;
         assert_eq!(got(waiter).await, task_id(n).to_string(), "first come, first served");
     }
     // Nobody waits: what comes now is taken by priority, then in its order.
     for (n, priority) in [(10, 0), (11, 5), (12, 5), (13, 1)] {
-        bench.create(n, with_priority(priority)).await;
+        fixture.create(n, with_priority(priority)).await;
     }
     for (run, n) in [(20, 11), (21, 12), (22, 13), (23, 10)] {
-        assert_eq!(got(waiter(&bench, "default", run)).await, task_id(n).to_string());
+        assert_eq!(got(waiter(&fixture, "default", run)).await, task_id(n).to_string());
     }
 }
 
 pub async fn who_left_takes_nothing_and_the_next_one_is_woken(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let (leaving, staying) = (waiter(&bench, "default", 1), waiter(&bench, "default", 2));
-    resting(&bench, 2).await;
+    let fixture = Fixture::with_queue(storage).await;
+    let (leaving, staying) = (waiter(&fixture, "default", 1), waiter(&fixture, "default", 2));
+    resting(&fixture, 2).await;
     leaving.abort();
     assert!(leaving.await.is_err());
-    bench.create(1, Definition::default()).await;
+    fixture.create(1, Definition::default()).await;
     assert_eq!(got(staying).await, task_id(1).to_string());
-    let late = waiter(&bench, "default", 3);
-    resting(&bench, 1).await;
+    let late = waiter(&fixture, "default", 3);
+    resting(&fixture, 1).await;
     late.abort();
     assert!(late.await.is_err());
-    bench.create(2, Definition::default()).await;
-    assert_eq!(bench.status(2).await, taskqueue_core::task::Status::Pending);
+    fixture.create(2, Definition::default()).await;
+    assert_eq!(fixture.status(2).await, taskqueue_core::task::Status::Pending);
 }
 
 pub async fn who_got_a_task_elsewhere_passes_the_wake_up_on(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let first = waiter(&bench, "default", 1);
-    resting(&bench, 1).await;
-    let second = waiter(&bench, "default", 2);
-    resting(&bench, 2).await;
+    let fixture = Fixture::with_queue(storage).await;
+    let first = waiter(&fixture, "default", 1);
+    resting(&fixture, 1).await;
+    let second = waiter(&fixture, "default", 2);
+    resting(&fixture, 2).await;
     // The run of the first one takes a task of another route meanwhile.
-    bench.create(1, with_routes(&["other"])).await;
-    bench.claimed(claim("q", "other", 1)).await.expect("a task");
-    bench.create(2, Definition::default()).await;
+    fixture.create(1, with_routes(&["other"])).await;
+    fixture.claimed(claim("q", "other", 1)).await.expect("a task");
+    fixture.create(2, Definition::default()).await;
     assert_eq!(got(second).await, task_id(2).to_string());
     let refused = ended(first).await;
     assert_eq!(refused, Err(StoreError::Refused(Refusal::RunIdConflict { run_id: run_id(1) })));
 }
 
 pub async fn a_task_with_two_routes_reaches_whoever_is_left(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     for n in 0..20 {
-        let (a, b) = (waiter(&bench, "a", 100 + n), waiter(&bench, "b", 200 + n));
-        resting(&bench, 2).await;
+        let (a, b) = (waiter(&fixture, "a", 100 + n), waiter(&fixture, "b", 200 + n));
+        resting(&fixture, 2).await;
         // The hint of the first one goes to `a`, which takes the second one if it is there in time. Then the first one is
         // still there for `b`.
         let (both, only) = (10 + 2 * n, 11 + 2 * n);
         let urgent = Definition { routes: routes(&["a"]), ..with_priority(1) };
         let (first, second) = tokio::join!(
-            bench.write(create("q", both, with_routes(&["a", "b"]))),
-            bench.write(create("q", only, urgent))
+            fixture.write(create("q", both, with_routes(&["a", "b"]))),
+            fixture.write(create("q", only, urgent))
         );
         assert!(first.is_ok() && second.is_ok());
         let left = if got(a).await == task_id(both).to_string() {
-            bench.create(500 + n, with_routes(&["b"])).await;
-            bench.ok(cancel("q", only)).await;
+            fixture.create(500 + n, with_routes(&["b"])).await;
+            fixture.ok(cancel("q", only)).await;
             500 + n
         } else {
             both
@@ -223,19 +223,19 @@ pub async fn a_task_with_two_routes_reaches_whoever_is_left(storage: &impl Stora
 }
 
 pub async fn a_stop_ends_all_waits(storage: &impl Storage) {
-    let bench = Bench::with_queue(storage).await;
-    let waiters: Vec<_> = (0..20).map(|run| waiter(&bench, "default", run)).collect();
-    resting(&bench, 20).await;
-    bench.store.waiters().close();
+    let fixture = Fixture::with_queue(storage).await;
+    let waiters: Vec<_> = (0..20).map(|run| waiter(&fixture, "default", run)).collect();
+    resting(&fixture, 20).await;
+    fixture.store.waiters().close();
     for waiter in waiters {
         assert_eq!(ended(waiter).await, Ok(None));
     }
-    assert_eq!(ended(waiter(&bench, "default", 99)).await, Ok(None), "nobody is taken any more");
+    assert_eq!(ended(waiter(&fixture, "default", 99)).await, Ok(None), "nobody is taken any more");
 }
 
 pub async fn a_thousand_waiters_and_a_thousand_creations_in_random_order(storage: &impl Storage) {
     const MANY: usize = 1_000;
-    let bench = Bench::with_queue(storage).await;
+    let fixture = Fixture::with_queue(storage).await;
     let mut random = Random::new(13);
     // Each route has as many waiters as tasks that only it can have.
     let mut steps: Vec<(bool, usize)> = (0..MANY).flat_map(|n| [(true, n), (false, n)]).collect();
@@ -244,7 +244,7 @@ pub async fn a_thousand_waiters_and_a_thousand_creations_in_random_order(storage
     }
     let (mut waiters, mut creations) = (JoinSet::new(), JoinSet::new());
     for (waits, n) in steps {
-        let (store, route) = (Arc::clone(&bench.store), ROUTES[n % 7]);
+        let (store, route) = (Arc::clone(&fixture.store), ROUTES[n % 7]);
         if waits {
             waiters.spawn(async move { wait(store, "q", route, n).await });
         } else {
@@ -260,6 +260,6 @@ pub async fn a_thousand_waiters_and_a_thousand_creations_in_random_order(storage
     let waited = timeout(PATIENCE, waiters.join_all()).await.expect("none is left waiting");
     let ids: BTreeSet<String> = waited.into_iter().map(|got| got.unwrap().expect("a task")).collect();
     assert_eq!(ids.len(), MANY, "each task went to exactly one waiter");
-    assert_eq!(bench.count_by_status().await, [0, MANY as u64, 0, 0, 0]);
-    assert!(bench.store.waiters().is_empty());
+    assert_eq!(fixture.count_by_status().await, [0, MANY as u64, 0, 0, 0]);
+    assert!(fixture.store.waiters().is_empty());
 }

@@ -2,9 +2,9 @@
 //! others from their turn. Both backends run their long reads here; how they read is their own affair.
 //! See docs/decisions/0016.
 
-mod line;
-mod threads;
-mod turn;
+mod scheduler;
+mod slots;
+mod thread_pool;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::StoreError;
-use threads::Threads;
-pub use turn::{Caller, Ready, Stopped, Turn, Turns};
+pub use scheduler::{Caller, Ready, Stopped, Turn, Turns};
+use thread_pool::Threads;
 
 /// How long a read may wait for a thread (decisions.md section 4).
 const PLACE_PATIENCE: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether the transaction of this name was committed; nothing when that cannot be found out in time, or not any more.
-pub(crate) async fn settle(connector: &Connector, name: Option<Name>) -> Option<bool> {
+pub(crate) async fn find_commit_outcome(connector: &Connector, name: Option<Name>) -> Option<bool> {
     let (name, begun) = (name?, Instant::now());
     while begun.elapsed() < PATIENCE {
         match ask(connector, &name).await {
@@ -36,5 +36,5 @@ async fn ask(connector: &Connector, name: &Name) -> Option<(String, bool)> {
 }
 
 #[cfg(test)]
-#[path = "settle_tests.rs"]
+#[path = "commit_outcome_tests.rs"]
 mod tests;

@@ -1,5 +1,5 @@
 //! The turns of reads that compute: a fixed number computes at a time, in slices, and a read stops when nobody waits for
-//! its answer, at its deadline, and when it has used up its budget. Which read is next is decided in `line.rs`.
+//! its answer, at its deadline, and when it has used up its budget. Which read is next is decided in `slots.rs`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::line::{Line, slice};
+use super::slots::{Line, slice};
 use crate::StoreError;
 
 /// How long a read may compute in all. 10 seconds are some 20 million small tasks, or 10 GB of large ones, on one core.
@@ -320,5 +320,5 @@ fn nanos(time: Duration) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "turn_tests.rs"]
+#[path = "scheduler_tests.rs"]
 mod tests;

@@ -22,7 +22,7 @@ pub const EARLIEST: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// What is kept between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct Correction {
     /// What is added to the clock to get the time of the service.
     pub offset_micros: i64,
     /// Since when the clock is ahead by more than an outage, in the time of the service.
@@ -44,18 +44,18 @@ pub struct Reading {
 
 /// The time of the service at a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paced {
+pub struct CorrectedTime {
     /// What is to be kept.
-    pub pace: Pace,
+    pub pace: Correction,
     /// The time.
     pub now: Timestamp,
     /// Whether the clock was found ahead just now: it was set, or the machine slept and nobody was heard.
     pub found_ahead: bool,
 }
 
-impl Pace {
+impl Correction {
     /// The time at a reading.
-    pub fn at(self, reading: Reading) -> Paced {
+    pub fn at(self, reading: Reading) -> CorrectedTime {
         let mut pace = self;
         pace.offset_micros = pace.offset_micros.saturating_sub(reading.step_micros);
         pace.slow_down(reading.passed_micros.max(0));
@@ -68,12 +68,12 @@ impl Pace {
         } else if let Some(since) = pace.ahead_since {
             if since.plus_seconds(PATIENCE_SECONDS) <= now {
                 let pace = Self::default();
-                return Paced { pace, now: Timestamp::from_micros(reading.clock_micros), found_ahead };
+                return CorrectedTime { pace, now: Timestamp::from_micros(reading.clock_micros), found_ahead };
             }
         } else {
             (pace.ahead_since, found_ahead) = (Some(now), true);
         }
-        Paced { pace, now, found_ahead }
+        CorrectedTime { pace, now, found_ahead }
     }
 
     fn slow_down(&mut self, passed_micros: i64) {
@@ -104,7 +104,7 @@ mod tests {
 
     /// A clock that is set by so many seconds, and then so many seconds pass with a reading each.
     struct Watched {
-        pace: Pace,
+        pace: Correction,
         clock: i64,
         passed: i64,
         now: i64,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn watched(offset_seconds: i64) -> Watched {
-        let pace = Pace { offset_micros: offset_seconds * SECOND, ..Pace::default() };
+        let pace = Correction { offset_micros: offset_seconds * SECOND, ..Correction::default() };
         let (found, jumped) = (Vec::new(), Vec::new());
         Watched { pace, clock: YEAR * SECOND, passed: 0, now: (YEAR + offset_seconds) * SECOND, found, jumped }
     }
@@ -126,7 +126,7 @@ mod tests {
                 self.clock += step_micros + SECOND;
                 self.passed += 1;
                 let reading = Reading { clock_micros: self.clock, step_micros, passed_micros: SECOND };
-                let Paced { pace, now, found_ahead } = self.pace.at(reading);
+                let CorrectedTime { pace, now, found_ahead } = self.pace.at(reading);
                 let moved = now.as_micros() - self.now;
                 assert!(moved >= SECOND - SECOND / 100, "time was slowed down by {moved}");
                 if moved > SECOND {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn time_that_is_ahead_is_slowed_down_however_often_it_is_asked_for() {
-        let mut pace = Pace { offset_micros: 1_000, ..Pace::default() };
+        let mut pace = Correction { offset_micros: 1_000, ..Correction::default() };
         let mut last = Timestamp::default();
         for passed in 0..90_000 {
             let reading = Reading { clock_micros: passed, step_micros: 0, passed_micros: i64::from(passed > 0) };

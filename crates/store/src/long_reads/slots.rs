@@ -70,5 +70,5 @@ impl<W> Line<W> {
 }
 
 #[cfg(test)]
-#[path = "line_tests.rs"]
+#[path = "slots_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@ use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::query::Param;
+use crate::session::Param;
 
 /// A value that goes with a condition.
 #[derive(Clone, Debug, PartialEq)]

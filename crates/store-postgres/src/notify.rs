@@ -1,7 +1,9 @@
 //! The connection over which servers on one database tell each other what became claimable (`LISTEN` and `NOTIFY`): apart
 //! from the writers, because a notification takes a lock of the whole database when it commits, and never more than one in a
 //! few milliseconds. Where it does not work (a pooler in transaction mode, an engine without it) nothing is missing but
-//! the speed: `looks.rs` does without.
+//! the speed: `poll.rs` does without.
+
+pub(crate) mod message;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,11 +15,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
+use self::message::Notice;
 use crate::chance;
 use crate::failure::{Cause, cause, said};
-use crate::hints::Hints;
-use crate::notice::Notice;
 use crate::open::{ConnectError, Connector};
+use crate::wakeups::Hints;
 
 /// Between two notifications of a server.
 const PACE: Duration = Duration::from_millis(5);

@@ -16,7 +16,7 @@ use crate::address::Address;
 use crate::clock::Told;
 use crate::failure::{Cause, cause, failed, said};
 use crate::open::{Connector, OpenError};
-use crate::query::{Schema, Session, Sql};
+use crate::session::{Schema, Session, Sql};
 use crate::transaction::BLOCK;
 use crate::{durability, migrate, rows, statements as sql};
 

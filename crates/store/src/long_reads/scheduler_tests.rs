@@ -1,4 +1,4 @@
-//! Turns between real threads. Who comes first is tested without threads, in `line_tests.rs`.
+//! Turns between real threads. Who comes first is tested without threads, in `slots_tests.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;

@@ -8,7 +8,7 @@ use taskqueue_core::time::Timestamp;
 use crate::statements as sql;
 
 /// Bounds everything that ends at a time of its own.
-pub(crate) fn bound(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
+pub(crate) fn shorten(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
     let tx = connection.transaction()?;
     let (lease, kept_until) = (lease::from(now).as_micros(), lease::run_ids_kept_until(now).as_micros());
     tx.execute(sql::BOUND_LEASES, params![lease])?;

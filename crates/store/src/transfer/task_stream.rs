@@ -7,12 +7,12 @@ use crate::StoreError;
 
 /// Where somebody is.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct TaskStream {
     tasks: VecDeque<TransferredTask>,
     place: Option<i64>,
 }
 
-impl Walk {
+impl TaskStream {
     /// The next task, if there is one.
     pub(super) async fn next<S: Source + ?Sized>(
         &mut self,

@@ -11,10 +11,10 @@ use taskqueue_store::StoreError;
 use tokio::time::{Instant, timeout};
 
 use crate::chance;
-use crate::hints::Hints;
-use crate::query::Session;
 use crate::readers::{Lane, ReadError, Readers};
+use crate::session::Session;
 use crate::statements as sql;
+use crate::wakeups::Hints;
 
 /// Between two looks, more or less: servers that were started together do not look together.
 const INTERVAL: Duration = Duration::from_millis(900);

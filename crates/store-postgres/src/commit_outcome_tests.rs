@@ -6,7 +6,7 @@ use tokio::task::block_in_place;
 use super::*;
 use crate::address::Address;
 use crate::database_tests::migrated;
-use crate::query::{Schema, Session};
+use crate::session::{Schema, Session};
 
 fn connector(database: &Database) -> Connector {
     Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap()
@@ -27,11 +27,11 @@ async fn a_transaction_is_told_by_its_name() {
     let session = connector.session(&[]).await.unwrap();
     let name = begin(&session, 100).await;
     session.say("COMMIT").await.unwrap();
-    assert_eq!(settle(&connector, Some(name)).await, Some(true));
+    assert_eq!(find_commit_outcome(&connector, Some(name)).await, Some(true));
     let name = begin(&session, 101).await;
     session.say("ROLLBACK").await.unwrap();
-    assert_eq!(settle(&connector, Some(name)).await, Some(false));
-    assert_eq!(settle(&connector, None).await, None);
+    assert_eq!(find_commit_outcome(&connector, Some(name)).await, Some(false));
+    assert_eq!(find_commit_outcome(&connector, None).await, None);
 }
 
 /// A crash loses the names of transactions that were not written to disk; the next ones get them.
@@ -52,6 +52,6 @@ async fn a_name_that_a_crash_gave_to_another_transaction_is_not_trusted() {
     });
     let status = database.rows(&format!("SELECT pg_xact_status('{}'::xid8)", name.number));
     assert_eq!(status, [[Some("committed".to_owned())]], "another transaction has its name");
-    assert_eq!(settle(&connector, Some(name)).await, None);
+    assert_eq!(find_commit_outcome(&connector, Some(name)).await, None);
     assert!(database.rows("SELECT 1 FROM taskqueue.queues WHERE queue_key = 100").is_empty());
 }

@@ -5,7 +5,7 @@ use taskqueue_core::cursor::Place;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition};
 
 use crate::dialect::Condition;
-use crate::operand::Bound;
+use crate::dialect::operand::Bound;
 
 /// The order of `list_tasks.sql` as it stands, and its condition.
 const DEFAULT_ORDER: &str = "tasks.created_at DESC, tasks.id DESC";

@@ -14,13 +14,13 @@ use taskqueue_core::time::Timestamp;
 
 use super::Storage;
 use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue, task_id};
-use super::listed;
+use super::page_reader;
 use crate::clock::{Clock, ManualClock};
 use crate::command::{Answer, Claimed, Command, Scanned};
 use crate::{Store, StoreError};
 
 /// An open store and its clock.
-pub struct Bench {
+pub struct Fixture {
     /// The store.
     pub store: Arc<dyn Store>,
     /// The time, which only tests pass.
@@ -30,7 +30,7 @@ pub struct Bench {
 /// When every test begins: 2026-01-01T00:00:00Z.
 pub(super) const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-impl Bench {
+impl Fixture {
     /// Opens fresh storage.
     pub async fn open(storage: &impl Storage) -> Self {
         let clock = ManualClock::new(START);
@@ -39,9 +39,9 @@ impl Bench {
 
     /// Opens fresh storage and creates the queue `q`.
     pub async fn with_queue(storage: &impl Storage) -> Self {
-        let bench = Self::open(storage).await;
-        bench.ok(create_queue("q")).await;
-        bench
+        let fixture = Self::open(storage).await;
+        fixture.ok(create_queue("q")).await;
+        fixture
     }
 
     /// Closes the store and opens its storage again, at the same time.
@@ -149,7 +149,7 @@ impl Bench {
         after: Option<Position>,
     ) -> Page<Task> {
         let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
-        listed::list(&*self.store, &queue(in_queue), query).await.unwrap()
+        page_reader::list(&*self.store, &queue(in_queue), query).await.unwrap()
     }
 
     /// All pages, one after the other.

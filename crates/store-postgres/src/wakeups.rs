@@ -1,6 +1,6 @@
 //! Who is to be told what became claimable: the waiters of this server at once, and those of others through the database
-//! (`notices.rs`) while any other server says that it has some. Hints may be lost on the way: what counts is the look that
-//! a server with waiters takes every second (`looks.rs`).
+//! (`notify.rs`) while any other server says that it has some. Hints may be lost on the way: what counts is the look that
+//! a server with waiters takes every second (`poll.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use taskqueue_store::waiting::{Hint, Waiters};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::notice::Notice;
+use crate::notify::message::Notice;
 
 /// For how long another server is believed to have waiters after it said so.
 const BELIEF: Duration = Duration::from_secs(5);
