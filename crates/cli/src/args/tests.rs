@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use clap::CommandFactory;
-
 use taskqueue_core::ids::QueueName;
 
 use super::*;

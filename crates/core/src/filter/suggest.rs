@@ -1,5 +1,7 @@
 //! Near misses: what the writer of a wrong filter may have meant. Only messages depend on this.
 
+use strsim::generic_levenshtein;
+
 /// The words with a meaning of their own; case-sensitive.
 pub(super) const KEYWORDS: [&str; 12] =
     ["and", "or", "not", "in", "exists", "missing", "null", "None", "true", "True", "false", "False"];
@@ -15,16 +17,16 @@ pub(super) fn keyword(word: &str) -> Option<&'static str> {
 
 /// The candidate that `word` may be a misspelling or the beginning of.
 pub(super) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    let word = word.to_ascii_lowercase();
+    let word = word.to_ascii_lowercase().into_bytes();
     let (distance, best) = candidates
         .iter()
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= 2)
-        .map(|candidate| (edit_distance(&word, candidate), *candidate))
+        .map(|candidate| (generic_levenshtein(&word, &candidate.as_bytes().to_vec()), *candidate))
         .min_by_key(|(distance, _)| *distance)
         .unzip();
     match distance {
         Some(distance) if distance <= 2 && distance * 2 < word.len() => best,
-        _ => candidates.iter().find(|candidate| word.len() >= 3 && candidate.starts_with(&word)).copied(),
+        _ => candidates.iter().find(|candidate| word.len() >= 3 && candidate.as_bytes().starts_with(&word)).copied(),
     }
 }
 
@@ -37,32 +39,9 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// How many bytes must be inserted, removed or replaced to turn `a` into `b` (Levenshtein, one row at a time).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, right) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_edit_distance_counts_single_changes() {
-        let cases = [("", "", 0), ("", "ab", 2), ("ab", "", 2), ("stats", "status", 1), ("kitten", "sitting", 3)];
-        for (a, b, distance) in cases {
-            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
-        }
-    }
 
     #[test]
     fn near_misses_are_found_and_distant_words_are_not() {
