@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
 
+#[path = "tidy/reference.rs"]
+mod reference;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

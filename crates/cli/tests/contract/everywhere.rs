@@ -13,6 +13,7 @@ mod durability;
 mod errors;
 mod filter_dynamic;
 mod filter_grammar;
+mod filter_page;
 mod filter_refusals;
 mod filter_typed;
 mod fuzzy;
