@@ -29,7 +29,7 @@ pub enum Resource {
 
 /// One value of a position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place<'a> {
+pub enum OrderValue<'a> {
     /// No value.
     Null,
     /// A number or a time in microseconds.
@@ -38,13 +38,13 @@ pub enum Place<'a> {
     Text(Cow<'a, str>),
 }
 
-impl Place<'_> {
+impl OrderValue<'_> {
     /// The same value, free of borrows.
-    pub fn into_owned(self) -> Place<'static> {
+    pub fn into_owned(self) -> OrderValue<'static> {
         match self {
-            Self::Null => Place::Null,
-            Self::Int(value) => Place::Int(value),
-            Self::Text(text) => Place::Text(Cow::Owned(text.into_owned())),
+            Self::Null => OrderValue::Null,
+            Self::Int(value) => OrderValue::Int(value),
+            Self::Text(text) => OrderValue::Text(Cow::Owned(text.into_owned())),
         }
     }
 }
@@ -56,7 +56,7 @@ pub struct Position {
     /// The storage's own number of the queue.
     pub queue_key: i64,
     /// The values of the last item before the page.
-    pub places: Vec<Place<'static>>,
+    pub values: Vec<OrderValue<'static>>,
 }
 
 /// Everything that a cursor is bound to, hashed.
@@ -87,14 +87,14 @@ impl Binding {
     /// The cursor text of a position.
     pub fn encode(&self, position: &Position) -> String {
         let mut bytes = position.queue_key.to_le_bytes().to_vec();
-        for place in &position.places {
-            match place {
-                Place::Null => bytes.push(0),
-                Place::Int(value) => {
+        for value in &position.values {
+            match value {
+                OrderValue::Null => bytes.push(0),
+                OrderValue::Int(value) => {
                     bytes.push(1);
                     bytes.extend_from_slice(&value.to_le_bytes());
                 }
-                Place::Text(text) => {
+                OrderValue::Text(text) => {
                     bytes.push(2);
                     bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
                     bytes.extend_from_slice(text.as_bytes());
@@ -129,28 +129,28 @@ impl Binding {
 
 fn read_position(body: &[u8]) -> Option<Position> {
     let (key, mut rest) = body.split_first_chunk::<8>()?;
-    let mut places = Vec::new();
+    let mut values = Vec::new();
     while let Some((kind, after)) = rest.split_first() {
         rest = match kind {
             0 => {
-                places.push(Place::Null);
+                values.push(OrderValue::Null);
                 after
             }
             1 => {
                 let (value, after) = after.split_first_chunk::<8>()?;
-                places.push(Place::Int(i64::from_le_bytes(*value)));
+                values.push(OrderValue::Int(i64::from_le_bytes(*value)));
                 after
             }
             2 => {
                 let (length, after) = after.split_first_chunk::<4>()?;
                 let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-                places.push(Place::Text(Cow::Owned(String::from_utf8(text.to_vec()).ok()?)));
+                values.push(OrderValue::Text(Cow::Owned(String::from_utf8(text.to_vec()).ok()?)));
                 after
             }
             _ => return None,
         };
     }
-    Some(Position { queue_key: i64::from_le_bytes(*key), places })
+    Some(Position { queue_key: i64::from_le_bytes(*key), values })
 }
 
 #[cfg(test)]
@@ -162,8 +162,8 @@ mod tests {
     }
 
     fn position() -> Position {
-        let text = Place::Text(Cow::Borrowed("é\u{0}x"));
-        Position { queue_key: 7, places: vec![Place::Int(-5), text, Place::Null] }
+        let text = OrderValue::Text(Cow::Borrowed("é\u{0}x"));
+        Position { queue_key: 7, values: vec![OrderValue::Int(-5), text, OrderValue::Null] }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::cursor::{Place, Position};
+use crate::cursor::{OrderValue, Position};
 use crate::filter::ObservationFilter;
 use crate::observation::Observation;
 use crate::selection::TaskSelection;
@@ -129,11 +129,11 @@ impl Groups {
 
     /// The group behind which a page begins, as a cursor carried it.
     pub fn key_of(position: &Position, dimensions: usize) -> Option<Vec<String>> {
-        let text = |place: &Place<'_>| match place {
-            Place::Text(text) => Some(text.to_string()),
+        let text = |value: &OrderValue<'_>| match value {
+            OrderValue::Text(text) => Some(text.to_string()),
             _ => None,
         };
-        let key: Vec<String> = position.places.iter().map(text).collect::<Option<_>>()?;
+        let key: Vec<String> = position.values.iter().map(text).collect::<Option<_>>()?;
         (key.len() == dimensions).then_some(key)
     }
 
@@ -184,7 +184,7 @@ impl Groups {
             self.groups.into_iter().take(self.limit).map(|(key, count)| Group { key, count }).collect();
         let next = groups.last().filter(|_| more).map(|last| Position {
             queue_key,
-            places: last.key.iter().map(|value| Place::Text(Cow::Owned(value.clone()))).collect(),
+            values: last.key.iter().map(|value| OrderValue::Text(Cow::Owned(value.clone()))).collect(),
         });
         GroupPage { count: self.count, groups, next }
     }

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod observation;
 pub mod refusal;
 pub mod selection;
+pub mod status;
 pub mod task;
 pub mod time;
 pub mod update;

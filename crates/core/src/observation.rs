@@ -8,32 +8,7 @@ use crate::limits::OBSERVATION_SECONDS;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
-/// What a worker says it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WorkerStatus {
-    /// Waits for work.
-    Idle,
-    /// From a confirmed claim through execution, reporting and cleanup.
-    Busy,
-}
-
-impl WorkerStatus {
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::Idle, Self::Busy];
-
-    /// The status that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Busy => "busy",
-        }
-    }
-}
+pub use crate::status::WorkerStatus;
 
 /// What a worker reports of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

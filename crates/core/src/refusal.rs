@@ -2,7 +2,7 @@
 //! (code, status, message) is the business of the `api` and `server` crates.
 
 use crate::ids::{QueueName, RunId, TaskId, WorkerId};
-use crate::task::{RunEnd, Status};
+use crate::status::{RunEnd, Status};
 
 /// A request that is understood and refused; nothing has been changed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::cursor::{Binding, Place, Position, Resource};
+use crate::cursor::{Binding, OrderValue, Position, Resource};
 use crate::filter::{ObservationFilter, TaskFields, TaskFilter};
 use crate::fuzzy::FuzzyName;
 use crate::ids::{QueueName, TaskId, WorkerId};
@@ -127,21 +127,21 @@ impl OrderField {
     }
 
     /// The value by which `task` is placed.
-    pub fn value_of(self, task: &impl TaskFields) -> Place<'_> {
-        let time = |at: Timestamp| Place::Int(at.as_micros());
-        let text = |text| Place::Text(Cow::Borrowed(text));
+    pub fn value_of(self, task: &impl TaskFields) -> OrderValue<'_> {
+        let time = |at: Timestamp| OrderValue::Int(at.as_micros());
+        let text = |text| OrderValue::Text(Cow::Borrowed(text));
         match self {
             Self::Id => text(task.id()),
-            Self::Name => task.name().map_or(Place::Null, text),
+            Self::Name => task.name().map_or(OrderValue::Null, text),
             Self::Status => text(task.status().as_str()),
-            Self::Priority => Place::Int(task.priority()),
-            Self::Attempt => Place::Int(task.attempt()),
-            Self::MaxAttempts => Place::Int(task.max_attempts()),
-            Self::LastRoute => task.last_route().map_or(Place::Null, text),
+            Self::Priority => OrderValue::Int(task.priority()),
+            Self::Attempt => OrderValue::Int(task.attempt()),
+            Self::MaxAttempts => OrderValue::Int(task.max_attempts()),
+            Self::LastRoute => task.last_route().map_or(OrderValue::Null, text),
             Self::CreatedAt => time(task.created_at()),
             Self::UpdatedAt => time(task.updated_at()),
-            Self::StartedAt => task.started_at().map_or(Place::Null, time),
-            Self::FinishedAt => task.finished_at().map_or(Place::Null, time),
+            Self::StartedAt => task.started_at().map_or(OrderValue::Null, time),
+            Self::FinishedAt => task.finished_at().map_or(OrderValue::Null, time),
         }
     }
 }
@@ -169,12 +169,12 @@ impl TaskOrder {
     }
 
     /// Compares two tasks by value and id. Nulls come last in both directions.
-    pub fn compare(self, a: (&Place<'_>, &str), b: (&Place<'_>, &str)) -> Ordering {
+    pub fn compare(self, a: (&OrderValue<'_>, &str), b: (&OrderValue<'_>, &str)) -> Ordering {
         let directed = |ordering: Ordering| if self.descending { ordering.reverse() } else { ordering };
         let by_value = match (a.0, b.0) {
-            (Place::Null, Place::Null) => Ordering::Equal,
-            (Place::Null, _) => Ordering::Greater,
-            (_, Place::Null) => Ordering::Less,
+            (OrderValue::Null, OrderValue::Null) => Ordering::Equal,
+            (OrderValue::Null, _) => Ordering::Greater,
+            (_, OrderValue::Null) => Ordering::Less,
             (a, b) => directed(a.cmp(b)),
         };
         by_value.then_with(|| directed(a.1.cmp(b.1)))
@@ -185,7 +185,7 @@ impl TaskOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPosition {
     /// The value of the order field.
-    pub value: Place<'static>,
+    pub value: OrderValue<'static>,
     /// The id that breaks ties.
     pub id: TaskId,
 }
@@ -198,12 +198,14 @@ impl TaskPosition {
 
     /// As a cursor carries it.
     pub fn into_position(self, queue_key: i64) -> Position {
-        Position { queue_key, places: vec![self.value, Place::Text(Cow::Owned(self.id.to_string()))] }
+        Position { queue_key, values: vec![self.value, OrderValue::Text(Cow::Owned(self.id.to_string()))] }
     }
 
     /// As a cursor carried it.
     pub fn from_position(position: Position) -> Option<Self> {
-        let [value, Place::Text(id)] = <[Place<'static>; 2]>::try_from(position.places).ok()? else { return None };
+        let [value, OrderValue::Text(id)] = <[OrderValue<'static>; 2]>::try_from(position.values).ok()? else {
+            return None;
+        };
         Some(Self { value, id: TaskId::parse(&id)? })
     }
 }
@@ -254,8 +256,8 @@ pub fn observation_binding(
 
 /// The worker behind which a page of observations begins.
 pub fn worker_position(position: &Position) -> Option<WorkerId> {
-    match position.places.as_slice() {
-        [Place::Text(id)] => WorkerId::parse(id),
+    match position.values.as_slice() {
+        [OrderValue::Text(id)] => WorkerId::parse(id),
         _ => None,
     }
 }
@@ -322,7 +324,7 @@ impl<K> FirstRows<K> {
 mod tests {
     use super::*;
 
-    fn sorted(order: TaskOrder, rows: &[(Place<'static>, &'static str)]) -> Vec<&'static str> {
+    fn sorted(order: TaskOrder, rows: &[(OrderValue<'static>, &'static str)]) -> Vec<&'static str> {
         let mut rows = rows.to_vec();
         rows.sort_by(|a, b| order.compare((&a.0, a.1), (&b.0, b.1)));
         rows.into_iter().map(|(_, id)| id).collect()
@@ -330,8 +332,8 @@ mod tests {
 
     #[test]
     fn nulls_come_last_in_both_directions_and_ties_follow_the_direction() {
-        let int = Place::Int;
-        let rows = [(Place::Null, "x"), (int(1), "b"), (int(2), "c"), (Place::Null, "w"), (int(1), "a")];
+        let int = OrderValue::Int;
+        let rows = [(OrderValue::Null, "x"), (int(1), "b"), (int(2), "c"), (OrderValue::Null, "w"), (int(1), "a")];
         let order = |descending| TaskOrder { field: OrderField::StartedAt, descending };
         assert_eq!(sorted(order(false), &rows), ["a", "b", "c", "w", "x"]);
         assert_eq!(sorted(order(true), &rows), ["c", "b", "a", "x", "w"]);

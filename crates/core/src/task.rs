@@ -4,82 +4,11 @@
 use std::sync::Arc;
 
 use crate::definition::{Definition, Routes};
-use crate::filter::{LastErrorFields, TaskFields};
 use crate::ids::{QueueName, Route, RunId, TaskId};
 use crate::json::JsonObject;
 use crate::time::Timestamp;
 
-/// The five states of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// Waits to be claimed.
-    Pending,
-    /// Owned by an active run.
-    Running,
-    /// Completed.
-    Succeeded,
-    /// Out of attempts.
-    Failed,
-    /// Taken out by a client.
-    Cancelled,
-}
-
-impl Status {
-    /// All of them, in the contract's order.
-    pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
-
-    /// The status that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
-    /// The contract's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// What ended a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RunEnd {
-    /// The worker completed it.
-    Complete,
-    /// The worker reported a failure.
-    Fail,
-    /// The worker gave it back.
-    Unclaim,
-    /// A client cancelled the task.
-    Cancel,
-    /// The lease ended without a heartbeat.
-    HeartbeatExpired,
-}
-
-impl RunEnd {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Complete, Self::Fail, Self::Unclaim, Self::Cancel, Self::HeartbeatExpired];
-
-    /// The end that `word` names.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|end| end.as_str() == word)
-    }
-
-    /// The word in `error.details.action`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Fail => "fail",
-            Self::Unclaim => "unclaim",
-            Self::Cancel => "cancel",
-            Self::HeartbeatExpired => "heartbeat_expired",
-        }
-    }
-}
+pub use crate::status::{RunEnd, Status};
 
 /// The run that owns a running task. Never part of the ordinary task resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,62 +172,4 @@ pub struct TaskHead {
     pub definition_bytes: usize,
     /// What actions change.
     pub lifecycle: Lifecycle,
-}
-
-impl TaskFields for Task {
-    fn id(&self) -> &str {
-        self.id.as_str()
-    }
-    fn status(&self) -> Status {
-        self.lifecycle.status
-    }
-    fn name(&self) -> Option<&str> {
-        self.definition.name.as_deref()
-    }
-    fn last_route(&self) -> Option<&str> {
-        self.lifecycle.last_route.as_ref().map(Route::as_str)
-    }
-    fn priority(&self) -> i64 {
-        self.definition.priority
-    }
-    fn attempt(&self) -> i64 {
-        self.lifecycle.attempt
-    }
-    fn max_attempts(&self) -> i64 {
-        self.definition.max_attempts
-    }
-    fn created_at(&self) -> Timestamp {
-        self.lifecycle.created_at
-    }
-    fn updated_at(&self) -> Timestamp {
-        self.lifecycle.updated_at
-    }
-    fn started_at(&self) -> Option<Timestamp> {
-        self.lifecycle.started_at
-    }
-    fn finished_at(&self) -> Option<Timestamp> {
-        self.lifecycle.finished_at
-    }
-    fn routes(&self) -> impl Iterator<Item = &str> {
-        self.definition.routes.iter()
-    }
-    fn args(&self) -> &str {
-        self.definition.args.as_str()
-    }
-    fn metadata(&self) -> &str {
-        self.definition.metadata.as_str()
-    }
-    fn result(&self) -> &str {
-        self.outcome.result.as_str()
-    }
-    fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        self.outcome.last_error.as_ref().map(|error| LastErrorFields {
-            kind: &error.failure.kind,
-            message: &error.failure.message,
-            traceback: error.failure.traceback.as_deref(),
-            occurred_at: error.occurred_at,
-            attempt: error.attempt,
-            run_id: error.run_id.as_str(),
-        })
-    }
 }

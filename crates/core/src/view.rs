@@ -4,7 +4,7 @@
 use crate::definition::routes_of;
 use crate::filter::{LastErrorFields, TaskFields};
 use crate::ids::{Route, TaskId};
-use crate::task::{Status, Task};
+use crate::task::{LastError, Status, Task};
 use crate::time::Timestamp;
 
 /// The task resource; JSON as canonical text.
@@ -62,12 +62,25 @@ impl Task {
             max_attempts: definition.max_attempts,
             routes: definition.routes.as_json(),
             result: self.outcome.result.as_str(),
-            last_error: self.last_error(),
+            last_error: self.outcome.last_error.as_ref().map(LastError::fields),
             last_route: lifecycle.last_route.as_ref().map(Route::as_str),
             created_at: lifecycle.created_at,
             updated_at: lifecycle.updated_at,
             started_at: lifecycle.started_at,
             finished_at: lifecycle.finished_at,
+        }
+    }
+}
+
+impl LastError {
+    fn fields(&self) -> LastErrorFields<'_> {
+        LastErrorFields {
+            kind: &self.failure.kind,
+            message: &self.failure.message,
+            traceback: self.failure.traceback.as_deref(),
+            occurred_at: self.occurred_at,
+            attempt: self.attempt,
+            run_id: self.run_id.as_str(),
         }
     }
 }

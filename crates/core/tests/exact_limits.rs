@@ -1,7 +1,7 @@
 //! What decides at exactly a limit or only in a rare case: tests that mutants of the code survived without.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use taskqueue_core::cursor::{Binding, InvalidCursor, Place, Position, Resource};
+use taskqueue_core::cursor::{Binding, InvalidCursor, OrderValue, Position, Resource};
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::limits::CURSOR_CHARS;
@@ -10,7 +10,7 @@ use taskqueue_core::time::Timestamp;
 #[test]
 fn a_cursor_of_exactly_the_longest_text_reads_back_and_a_longer_one_is_refused() {
     let binding = Binding::new(Resource::TaskList, &QueueName::parse("q").unwrap(), &[]);
-    let position = |bytes: usize| Position { queue_key: 1, places: vec![Place::Text("x".repeat(bytes).into())] };
+    let position = |bytes: usize| Position { queue_key: 1, values: vec![OrderValue::Text("x".repeat(bytes).into())] };
     // 3 bytes are 4 characters; a key, a kind, a length and a digest come with the text.
     let longest = CURSOR_CHARS / 4 * 3 - 8 - 1 - 4 - 16;
     let cursor = binding.encode(&position(longest));

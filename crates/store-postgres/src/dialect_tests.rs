@@ -31,7 +31,7 @@ async fn narrowed(session: &Session, selection: &TaskSelection) -> (BTreeSet<Str
 }
 
 fn selected(tasks: &[Task], selection: &TaskSelection) -> BTreeSet<String> {
-    tasks.iter().filter(|task| selection.matches(*task)).map(|task| task.id.to_string()).collect()
+    tasks.iter().filter(|task| selection.matches(&task.view())).map(|task| task.id.to_string()).collect()
 }
 
 fn by(filter: &str) -> TaskSelection {

@@ -47,7 +47,7 @@ fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
     let order =
         |a: &TaskPosition, b: &TaskPosition| query.order.compare((&a.value, a.id.as_str()), (&b.value, b.id.as_str()));
     let after = query.after.clone().map(|after| TaskPosition::from_position(after).unwrap());
-    let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(*task)).cloned().collect();
+    let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(&task.view())).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
     let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), page_reader::write);
@@ -86,7 +86,7 @@ async fn count_and_group(readers: &Readers, tasks: &[Task], selection: TaskSelec
     let dimensions = random.pick(&[vec![Routes], vec![ByStatus], vec![Routes, ByStatus], vec![ByStatus, Routes]]);
     let query = TaskGroupQuery { selection, dimensions, limit: random.pick(&[1, 3, 100]), after: None };
     let mut groups = Groups::new(query.limit, None);
-    for task in tasks.iter().filter(|task| query.selection.matches(*task)) {
+    for task in tasks.iter().filter(|task| query.selection.matches(&task.view())) {
         groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
     }
     let expected = groups.into_page(QUEUE_KEY);

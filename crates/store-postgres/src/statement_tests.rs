@@ -1,6 +1,6 @@
 //! Every statement prepares on a migrated database, and the hot ones neither scan nor sort.
 
-use taskqueue_core::cursor::Place;
+use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition, TaskSelection};
 use taskqueue_store::conformance::commands::task_id;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
@@ -59,7 +59,7 @@ async fn every_order_can_be_said_with_and_without_a_position() {
     for field in OrderField::ALL {
         for descending in [false, true] {
             let order = TaskOrder { field, descending };
-            for value in [Place::Null, Place::Int(1), Place::Text("a".into())] {
+            for value in [OrderValue::Null, OrderValue::Int(1), OrderValue::Text("a".into())] {
                 let after = TaskPosition { value, id: task_id(1) };
                 let condition = dialect::condition(&TaskSelection::default(), 4);
                 let Ok(condition) = order::behind(condition, 4, order, &after) else { continue };
@@ -100,7 +100,7 @@ async fn lists_in_an_indexed_order_walk_their_index_from_the_cursor_on() {
     for (field, index) in [(OrderField::CreatedAt, "tasks_by_creation"), (OrderField::Id, "tasks_by_id")] {
         for descending in [false, true] {
             let order = TaskOrder { field, descending };
-            let after = TaskPosition { value: Place::Int(FIRST_SECOND + 3_000), id: task_id(3_000) };
+            let after = TaskPosition { value: OrderValue::Int(FIRST_SECOND + 3_000), id: task_id(3_000) };
             let first = dialect::condition(&TaskSelection::default(), 4);
             let next = order::behind(first.clone(), 4, order, &after).unwrap();
             for (condition, cond) in [(first, "(queue_key = "), (next, if descending { "<" } else { ">" })] {

@@ -3,7 +3,7 @@
 //! one evaluator of `core`: there is no second meaning of a filter in SQL.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use taskqueue_core::cursor::Place;
+use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
@@ -95,7 +95,7 @@ fn list_by_index(
     let (start, end) = (String::new(), BEHIND_EVERY_ID.to_owned());
     let id = after.as_ref().map(|after| after.id.to_string());
     let created_at = after.and_then(|after| match after.value {
-        Place::Int(micros) => Some(micros),
+        OrderValue::Int(micros) => Some(micros),
         _ => None,
     });
     match (query.order.field, query.order.descending) {

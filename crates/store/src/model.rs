@@ -221,7 +221,7 @@ impl Transaction for ModelTransaction<'_> {
         _: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let idle = |task: &Task| task.lifecycle.status != Status::Running && filter.matches(task);
+        let idle = |task: &Task| task.lifecycle.status != Status::Running && filter.matches(&task.view());
         for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| idle(task)) {
             if each(key, task).is_break() {
                 break;
@@ -423,8 +423,8 @@ impl Store for ModelStore {
         let mut page = TaskPage::new(&query, key, write);
         let after = query.after.map(|position| task_position(position, key)).transpose()?;
         let mut rows = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(*task)) {
-            rows.offer(task, task.id, task);
+        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(&task.view())) {
+            rows.offer(&task.view(), task.id, task);
         }
         let more = !rows.into_sorted().into_iter().all(|task| page.takes(&task.view()));
         Ok(page.finish(more))
@@ -433,14 +433,14 @@ impl Store for ModelStore {
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
         let state = self.state();
         let key = state.queue(queue)?;
-        Ok(state.tasks_of(key).filter(|(_, task)| selection.matches(*task)).count() as u64)
+        Ok(state.tasks_of(key).filter(|(_, task)| selection.matches(&task.view())).count() as u64)
     }
 
     async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
         let state = self.state();
         let key = state.queue(queue)?;
         let mut groups = Groups::new(query.limit, group_position(&query, key)?);
-        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(*task)) {
+        for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(&task.view())) {
             groups.add_tasks(&query.dimensions, task.definition.routes.iter(), task.lifecycle.status, 1);
         }
         Ok(groups.into_page(key.0))

@@ -1,7 +1,7 @@
 //! How a backend turns rows into a page, and a cursor's position back into a place to begin: the same on every backend.
 //! A position of an earlier queue of the same name is refused here, because only storage knows the queue's key.
 
-use taskqueue_core::cursor::{InvalidCursor, Place, Position};
+use taskqueue_core::cursor::{InvalidCursor, OrderValue, Position};
 use taskqueue_core::grouping::{GroupQuery, Groups};
 use taskqueue_core::ids::WorkerId;
 use taskqueue_core::limits::PAGE_BYTES;
@@ -123,7 +123,7 @@ pub fn page_of_observations(
     let mut items: Vec<Observation> = observations.take(limit + 1).collect();
     let more = items.len() > limit;
     items.truncate(limit);
-    let place = |one: &Observation| Place::Text(one.id.to_string().into());
-    let next = items.last().filter(|_| more).map(|last| Position { queue_key: queue.0, places: vec![place(last)] });
+    let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
+    let next = items.last().filter(|_| more).map(|last| Position { queue_key: queue.0, values: vec![place(last)] });
     Page { items, next }
 }

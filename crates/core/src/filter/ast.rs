@@ -1,8 +1,7 @@
 //! What a filter means once it is parsed: a closed, fully typed tree, for backends that translate it as well
 //! as for [`eval`](super::eval). Literals stand converted, the path always on the left.
 
-use crate::observation::WorkerStatus;
-use crate::task::Status;
+use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
 /// A boolean combination of predicates.

@@ -9,8 +9,7 @@ use super::ast::{
     ObservationPredicate, Order, TaskPredicate, Test,
 };
 use crate::json::{self, Found};
-use crate::observation::WorkerStatus;
-use crate::task::Status;
+use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
 /// What a filter may ask of a task. Heavy columns are asked for only when a predicate needs them.

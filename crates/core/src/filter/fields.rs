@@ -3,8 +3,9 @@
 use super::ast::{
     Document, DocumentPredicate, LastErrorPredicate, Literal, Membership, ObservationPredicate, TaskPredicate, Test,
 };
+use super::fault::{At, Fault};
+use super::suggest;
 use super::types::FromLiteral;
-use super::{At, Fault, suggest};
 
 /// The predicates over one kind of record. The grammar is the same for all of them.
 pub(super) trait Vocabulary: Sized {

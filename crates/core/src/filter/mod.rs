@@ -28,6 +28,7 @@
 
 mod ast;
 mod eval;
+mod fault;
 mod fields;
 mod lexer;
 mod parse;
@@ -36,8 +37,6 @@ mod print;
 mod suggest;
 mod types;
 
-use std::fmt;
-
 use crate::limits::FILTER_BYTES;
 
 pub use ast::{
@@ -45,6 +44,7 @@ pub use ast::{
     ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use eval::{LastErrorFields, ObservationFields, TaskFields};
+pub use fault::FilterError;
 pub use plan::Plan;
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
@@ -128,55 +128,6 @@ pub struct Reads {
     pub definition: bool,
     /// `result` or `last_error`.
     pub outcome: bool,
-}
-
-/// Why a text is no filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FilterError {
-    /// It has more than [`FILTER_BYTES`] bytes.
-    TooLarge,
-    /// It breaks the grammar or the rules of types.
-    Invalid {
-        /// Where the error begins: 1-based, in characters.
-        column: usize,
-        /// What was expected there.
-        message: String,
-    },
-}
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge => write!(f, "the filter is larger than {FILTER_BYTES} bytes"),
-            Self::Invalid { column, message } => write!(f, "invalid filter at column {column}: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for FilterError {}
-
-/// Something that begins at a place of the text, in bytes.
-#[derive(Debug)]
-struct At<T> {
-    offset: usize,
-    value: T,
-}
-
-/// An error that begins at a place of the text, in bytes.
-#[derive(Debug)]
-struct Fault {
-    offset: usize,
-    message: String,
-}
-
-impl Fault {
-    fn new(offset: usize, message: impl Into<String>) -> Self {
-        Self { offset, message: message.into() }
-    }
-
-    fn column(&self, text: &str) -> usize {
-        text.char_indices().take_while(|(offset, _)| *offset < self.offset).count() + 1
-    }
 }
 
 #[cfg(test)]

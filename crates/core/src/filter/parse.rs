@@ -4,9 +4,10 @@
 use std::mem;
 
 use super::ast::{Expression, Literal, Membership, Number, Test};
+use super::fault::{At, Fault};
 use super::fields::{Path, Question, Vocabulary};
 use super::lexer::{Lexer, Operator, Token};
-use super::{At, Fault, suggest};
+use super::suggest;
 use crate::limits::FILTER_DEPTH;
 
 const A_PREDICATE: &str = "a predicate such as `id == 'x'`";

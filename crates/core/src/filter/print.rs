@@ -6,8 +6,7 @@ use super::ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, Number, ObservationPredicate,
     Order, TaskPredicate, Test,
 };
-use crate::observation::WorkerStatus;
-use crate::task::Status;
+use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
 impl<P: Display> Display for Expression<P> {

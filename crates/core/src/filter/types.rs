@@ -2,9 +2,9 @@
 //! takes. Nothing converts: a number is never read from a string.
 
 use super::ast::{Literal, Membership, Number, Test};
-use super::{At, Fault, suggest};
-use crate::observation::WorkerStatus;
-use crate::task::Status;
+use super::fault::{At, Fault};
+use super::suggest;
+use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
 
 /// A type that some literals have.

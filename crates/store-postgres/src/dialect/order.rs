@@ -1,7 +1,7 @@
 //! How a list in PostgreSQL follows an order and begins behind a position, and how the statements of `sql/` that leave
 //! room for conditions and orders are completed. Which tasks are selected is in `dialect.rs`.
 
-use taskqueue_core::cursor::Place;
+use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition};
 
 use crate::dialect::Condition;
@@ -62,7 +62,7 @@ pub(crate) fn behind(
     let column = column(order.field);
     let (text, bound) = match (&after.value, value(order.field, &after.value)) {
         (_, _) if order.field == OrderField::Id => (format!("tasks.id {sign} ${next}"), vec![id]),
-        (Place::Null, _) if is_nullable(order.field) => {
+        (OrderValue::Null, _) if is_nullable(order.field) => {
             (format!("{column} IS NULL AND tasks.id {sign} ${next}"), vec![id])
         }
         (_, Some(value)) => {
@@ -78,11 +78,11 @@ pub(crate) fn behind(
 }
 
 /// The value of a position if the column can be compared with it.
-fn value(field: OrderField, place: &Place<'_>) -> Option<Bound> {
+fn value(field: OrderField, place: &OrderValue<'_>) -> Option<Bound> {
     let is_text = matches!(field, OrderField::Id | OrderField::Name | OrderField::Status | OrderField::LastRoute);
     match place {
-        Place::Int(value) if !is_text => Some(Bound::Int(*value)),
-        Place::Text(text) if is_text && !text.contains('\0') => Some(Bound::Text(text.to_string())),
+        OrderValue::Int(value) if !is_text => Some(Bound::Int(*value)),
+        OrderValue::Text(text) if is_text && !text.contains('\0') => Some(Bound::Text(text.to_string())),
         _ => None,
     }
 }

@@ -79,7 +79,7 @@ impl Plan {
     ) -> Result<(), Refusal> {
         self.again.extend(keys.iter().map(|key| (*key, Decided::Left)));
         for (key, task) in found {
-            if task.lifecycle.status != Status::Running && bulk.filter.matches(task) {
+            if task.lifecycle.status != Status::Running && bulk.filter.matches(&task.view()) {
                 self.again.insert(*key, decide(&bulk.update, task)?);
             }
         }

@@ -1,6 +1,6 @@
 //! Lists: eleven orders in two directions, pages, selections and cursors, against a plain sort of everything (I20, I21).
 
-use taskqueue_core::cursor::{Place, Position};
+use taskqueue_core::cursor::{OrderValue, Position};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
@@ -48,8 +48,9 @@ async fn populate(fixture: &Fixture) {
 
 /// The order as the contract says it: by value, then by id, both in the direction; nulls last in either.
 fn sorted(tasks: Vec<Task>, order: TaskOrder) -> Vec<Task> {
-    let value = |task: &Task| order.field.value_of(task).into_owned();
-    let (mut nulls, mut rest): (Vec<Task>, Vec<Task>) = tasks.into_iter().partition(|task| value(task) == Place::Null);
+    let value = |task: &Task| order.field.value_of(&task.view()).into_owned();
+    let (mut nulls, mut rest): (Vec<Task>, Vec<Task>) =
+        tasks.into_iter().partition(|task| value(task) == OrderValue::Null);
     nulls.sort_by_key(|task| task.id);
     rest.sort_by_key(|task| (value(task), task.id));
     if order.descending {
@@ -98,7 +99,7 @@ pub async fn selections_select_what_they_say(storage: &impl Storage) {
     for selection in selections {
         for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Name, OrderField::FinishedAt] {
             let order = TaskOrder { field, descending: true };
-            let matching = everything.iter().filter(|task| selection.matches(*task)).cloned().collect();
+            let matching = everything.iter().filter(|task| selection.matches(&task.view())).cloned().collect();
             let expected = sorted(matching, order);
             for limit in [1, 3, 100] {
                 assert_eq!(fixture.walk("q", &selection, order, limit).await, expected, "{selection:?} {order:?}");
@@ -190,14 +191,14 @@ pub async fn positions_of_other_queues_and_shapes_are_refused(storage: &impl Sto
     let invalid = StoreError::Refused(Refusal::InvalidCursor);
     assert!(ask("q", good.clone()).await.is_ok());
     assert_eq!(ask("other", good.clone()).await.unwrap_err(), invalid);
-    let text = |text: &str| Place::Text(text.to_owned().into());
-    for places in [
+    let text = |text: &str| OrderValue::Text(text.to_owned().into());
+    for values in [
         vec![],
-        vec![Place::Int(1)],
-        vec![Place::Int(1), Place::Int(1)],
-        vec![Place::Int(1), text("no id")],
-        vec![Place::Int(1), text("t_000000000001"), Place::Null],
+        vec![OrderValue::Int(1)],
+        vec![OrderValue::Int(1), OrderValue::Int(1)],
+        vec![OrderValue::Int(1), text("no id")],
+        vec![OrderValue::Int(1), text("t_000000000001"), OrderValue::Null],
     ] {
-        assert_eq!(ask("q", Position { places, ..good.clone() }).await.unwrap_err(), invalid);
+        assert_eq!(ask("q", Position { values, ..good.clone() }).await.unwrap_err(), invalid);
     }
 }
