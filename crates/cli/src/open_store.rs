@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use taskqueue_server::memory::MemoryPlan;
+use taskqueue_server::memory_plan::MemoryPlan;
 use taskqueue_store::Store;
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::transfer::{Source, Target, TransferError};

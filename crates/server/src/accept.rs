@@ -12,17 +12,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::budget::Budgets;
 use crate::config::{Config, Timeouts};
 use crate::connection::{self, Handler, Stop};
-use crate::idle::{IdleConnections, Membership};
+use crate::idle_connections::{IdleConnections, IdleEntry};
 use crate::listener::{Listener, Stream};
+use crate::memory_budget::Budgets;
 
 /// Rest after an accept that failed for want of something (descriptors, memory), so that others can let go of it.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The same complaint is not repeated before this time is over.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// So many connections may keep their buffers for a moment after each request (20 MiB in all), which saves the next
 /// request 2 µs of work. The ones above let go at once: only requests under way cost memory, not connections.
@@ -61,7 +61,7 @@ impl Connections {
 
     /// Takes and serves connections for ever. May be dropped at any moment; the connections live on.
     pub(crate) async fn accept(&self, source: &impl Accept, handler: impl Handler) -> Infallible {
-        let (mut full, mut failing) = (Complaint::default(), Complaint::default());
+        let (mut full, mut failing) = (ThrottledWarning::default(), ThrottledWarning::default());
         loop {
             match source.accept().await {
                 Ok(stream) => {
@@ -81,7 +81,7 @@ impl Connections {
 
     /// A place for a connection that has come. Where there is none, an idle connection is closed for it; while none is
     /// idle, it waits, and those behind it in the backlog of the listener.
-    async fn slot(&self, full: &mut Complaint) -> OwnedSemaphorePermit {
+    async fn slot(&self, full: &mut ThrottledWarning) -> OwnedSemaphorePermit {
         loop {
             if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
                 return slot;
@@ -105,14 +105,14 @@ impl Connections {
         if self.open() > PATIENT_CONNECTIONS {
             timeouts.park = Duration::ZERO;
         }
-        let membership = Arc::new(Membership::new(Arc::clone(&self.idle)));
+        let idle_entry = Arc::new(IdleEntry::new(Arc::clone(&self.idle)));
         // Now, not when its task first runs: until then only those who have been here for longer could be closed.
-        membership.rests();
+        idle_entry.rests();
         tokio::spawn(async move {
-            let serving = connection::serve(stream, handler, budgets, Arc::clone(&membership), timeouts, stop);
+            let serving = connection::serve(stream, handler, budgets, Arc::clone(&idle_entry), timeouts, stop);
             select! {
                 biased;
-                () = membership.closed() => debug!("closed an idle connection to make room for another"),
+                () = idle_entry.closed() => debug!("closed an idle connection to make room for another"),
                 () = serving => {}
             }
             drop(slot);
@@ -138,11 +138,11 @@ impl Connections {
 
 /// Something worth one line in the log, but not one for every connection.
 #[derive(Default)]
-struct Complaint(Option<Instant>);
+struct ThrottledWarning(Option<Instant>);
 
-impl Complaint {
+impl ThrottledWarning {
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.0.is_none_or(|last| now.duration_since(last) >= COMPLAINT_INTERVAL);
+        let due = self.0.is_none_or(|last| now.duration_since(last) >= WARNING_INTERVAL);
         if due {
             self.0 = Some(now);
         }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::auth::Token;
-use crate::browser::HostName;
-use crate::memory::MemoryPlan;
+use crate::browser_check::HostName;
+use crate::memory_plan::MemoryPlan;
 
 /// Connections held at once unless the machine allows fewer: room for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;

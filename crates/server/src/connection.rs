@@ -2,14 +2,14 @@
 //! handler's business. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
 
 mod activity;
-mod body;
-mod departure;
-mod farewell;
+mod client_check;
+mod close;
+mod disconnect;
 mod io;
-mod presence;
-mod reading;
+mod request_body;
+mod send_pace;
 mod service;
-mod waiting;
+mod waiting_request;
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -25,15 +25,15 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use self::activity::Verdict;
+pub(crate) use self::disconnect::Disconnect;
 use self::io::Io;
-pub(crate) use self::presence::Presence;
 use self::service::Observed;
 pub(crate) use self::service::{Authenticated, Handler};
-use self::waiting::{Bench, Patient};
-use crate::budget::Budgets;
+use self::waiting_request::{WaitingRequest, WaitingSlot};
 use crate::config::Timeouts;
-use crate::idle::Membership;
+use crate::idle_connections::IdleEntry;
 use crate::listener::Stream;
+use crate::memory_budget::Budgets;
 
 /// Largest request head, and how much of a body is read at once. The longest URI of the contract (a filter and a
 /// cursor, percent-encoded) takes 72 KiB.
@@ -55,7 +55,7 @@ enum End {
     /// It is idle and can wait without buffers.
     Parked,
     /// Its request waits for something that may take long.
-    Waiting(Patient),
+    Waiting(WaitingRequest),
     /// Its last answer is out, or the client is gone.
     Finished,
     /// It was too slow, its client left in the middle of a read, or the server stops: close it without ado.
@@ -71,7 +71,7 @@ pub(crate) async fn serve(
     stream: Stream,
     handler: impl Handler,
     budgets: Arc<Budgets>,
-    membership: Arc<Membership>,
+    idle_entry: Arc<IdleEntry>,
     timeouts: Timeouts,
     mut stop: watch::Receiver<Stop>,
 ) {
@@ -79,7 +79,7 @@ pub(crate) async fn serve(
     loop {
         let resting_since = io.activity.get().since();
         if !io.has_unread() {
-            membership.rests();
+            idle_entry.rests();
             match request_arrives(&io, &timeouts, &mut stop).await {
                 Some(bytes) => io.unread(bytes),
                 None => return,
@@ -89,23 +89,23 @@ pub(crate) async fn serve(
         let service = Observed {
             handler: handler.clone(),
             activity: io.activity.clone(),
-            membership: Arc::clone(&membership),
-            bench: Bench::default(),
+            idle_entry: Arc::clone(&idle_entry),
+            waiting_slot: WaitingSlot::default(),
             answer: Mutex::new(answer.take()),
         };
         let (end, socket) = Box::pin(exchange(io, service, &timeouts, &mut stop)).await;
         match end {
             End::Parked => io = socket,
-            End::Waiting(patient) => {
+            End::Waiting(waiting_request) => {
                 io = socket;
-                answer = waiting::wait(patient, &mut io, &mut stop).await;
+                answer = waiting_request::wait(waiting_request, &mut io, &mut stop).await;
                 if answer.is_none() {
                     return;
                 }
             }
             End::Finished => {
-                membership.rests();
-                return Box::pin(farewell::say(socket, &timeouts, &mut stop)).await;
+                idle_entry.rests();
+                return Box::pin(close::linger(socket, &timeouts, &mut stop)).await;
             }
             End::Abandoned => return,
         }
@@ -141,10 +141,10 @@ async fn exchange<H: Handler>(
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<Stop>,
 ) -> (End, Io) {
-    let (activity, bench, budgets) = (service.activity.clone(), service.bench.clone(), io.budgets());
-    let membership = Arc::clone(&service.membership);
+    let (activity, waiting_slot, budgets) = (service.activity.clone(), service.waiting_slot.clone(), io.budgets());
+    let idle_entry = Arc::clone(&service.idle_entry);
     // Nothing of an earlier exchange may be left behind in hyper.
-    let can_wait = || bench.waits() && activity.get().is_settled();
+    let can_wait = || waiting_slot.waits() && activity.get().is_settled();
     // How scarce room is concerns only answers that wait, which are few: others need not ask.
     let scarcity = || if activity.get().is_waiting() { budgets.answers.sending_scarcity() } else { 0 };
     let is_late = |rings_at| {
@@ -171,7 +171,7 @@ async fn exchange<H: Handler>(
             dropped.into_iter().for_each(|request| activity.get().body_ends(request));
             let is_due = can_wait() || is_late(rings_at) || {
                 let activity = activity.get();
-                activity.client_is_gone() || activity.is_skipping_body() && !membership.is_resting()
+                activity.client_is_gone() || activity.is_skipping_body() && !idle_entry.is_resting()
             };
             if is_due { Poll::Ready(None) } else { Poll::Pending }
         });
@@ -196,15 +196,15 @@ async fn exchange<H: Handler>(
             }
             break End::Finished;
         }
-        if let Some(patient) = can_wait().then(|| bench.take_out()).flatten() {
-            break End::Waiting(patient);
+        if let Some(waiting_request) = can_wait().then(|| waiting_slot.take_out()).flatten() {
+            break End::Waiting(waiting_request);
         }
         if activity.get().client_is_gone() {
             debug!("dropped a read whose client has gone");
             break End::Abandoned;
         }
         if activity.get().is_resting() {
-            membership.rests();
+            idle_entry.rests();
         }
         let scarcity = scarcity();
         let verdict = activity.get().verdict(Instant::now(), timeouts, scarcity);

@@ -17,7 +17,7 @@ use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::StoreError;
 
-use crate::browser::Reason;
+use crate::browser_check::Reason;
 use crate::respond;
 
 /// After how many seconds a caller should try again when the storage is busy: a batch of writes takes far less.

@@ -12,13 +12,13 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::bodies::{self, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 
-use crate::budget::Share;
-use crate::connection::Presence;
+use crate::connection::Disconnect;
 use crate::error::ApiError;
+use crate::memory_budget::Reservation;
 use crate::prefer;
 use crate::query::Query;
 use crate::state::AppState;
-use crate::waiting::Wish;
+use crate::waiting_claim::WaitPreference;
 
 pub(crate) use body::discard;
 pub(crate) use path::{is_unroutable, normalised, percent_decoded};
@@ -28,9 +28,9 @@ pub(crate) struct Call {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-    presence: Option<Presence>,
+    disconnect: Option<Disconnect>,
     /// What a large body has of the budget, until the request is answered.
-    _share: Option<Share>,
+    _share: Option<Reservation>,
 }
 
 impl FromRequest<AppState> for Call {
@@ -39,8 +39,8 @@ impl FromRequest<AppState> for Call {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut head, body) = request.into_parts();
         let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
-        let presence = head.extensions.remove();
-        Ok(Self { uri: head.uri, headers: head.headers, body, presence, _share: share })
+        let disconnect = head.extensions.remove();
+        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, _share: share })
     }
 }
 
@@ -56,9 +56,9 @@ impl Call {
 
     /// For how long the caller would wait for what is not there yet. The request is over with this: what waits holds
     /// nothing of it.
-    pub(crate) fn into_wish(self) -> Option<Wish> {
+    pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
         let seconds = prefer::wait_seconds(&self.headers)?;
-        Some(Wish { seconds, presence: self.presence })
+        Some(WaitPreference { seconds, disconnect: self.disconnect })
     }
 
     /// The query.

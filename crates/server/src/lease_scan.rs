@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tracing::{debug, error, info, warn};
 
-use crate::edge::panic_text;
+use crate::http_service::panic_text;
 
 /// The longest pause between two scans.
 const INTERVAL: Duration = Duration::from_secs(LEASE_SCAN_SECONDS.unsigned_abs());

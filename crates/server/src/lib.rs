@@ -3,17 +3,17 @@
 
 mod accept;
 pub mod auth;
-pub mod browser;
-pub mod budget;
+pub mod browser_check;
 pub mod config;
 mod connection;
-pub mod edge;
 mod error;
 mod extract;
-mod idle;
+pub mod http_service;
+mod idle_connections;
 mod lease_scan;
 pub mod listener;
-pub mod memory;
+pub mod memory_budget;
+pub mod memory_plan;
 pub mod openapi;
 mod prefer;
 mod query;
@@ -23,7 +23,7 @@ mod router;
 mod routes;
 mod run;
 pub mod state;
-mod waiting;
+mod waiting_claim;
 
 pub use config::{Config, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};

@@ -9,7 +9,7 @@ use taskqueue_api::headers::JSON;
 use taskqueue_api::write;
 use taskqueue_core::task::Task;
 
-use crate::budget::Share;
+use crate::memory_budget::Reservation;
 
 /// An answer with a body that is already JSON.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
@@ -27,12 +27,12 @@ pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
 }
 
 /// An answer that may be large.
-pub(crate) fn large(share: Share, body: Vec<u8>) -> Response {
+pub(crate) fn large(share: Reservation, body: Vec<u8>) -> Response {
     json(StatusCode::OK, share.hold(body))
 }
 
 /// An answer with a task.
-pub(crate) fn task(status: StatusCode, task: &Task, share: Share) -> Response {
+pub(crate) fn task(status: StatusCode, task: &Task, share: Reservation) -> Response {
     let mut body = Vec::with_capacity(write::task_bytes(task));
     write::task(&mut body, &task.view());
     json(status, share.hold(body))

@@ -11,20 +11,20 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::accept::Connections;
-use crate::browser::Hosts;
-use crate::budget::Budgets;
+use crate::browser_check::Hosts;
 use crate::config::Config;
 use crate::connection::Handler;
-use crate::edge::{self, Edge};
+use crate::http_service::{self, HttpService};
 use crate::lease_scan;
 use crate::listener::Listener;
+use crate::memory_budget::Budgets;
 use crate::state::AppState;
 
 /// How long the store may take to close. With the time for requests under way it stays below the 10 s of a stop;
 /// what is acknowledged is durable anyway.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(1500);
 
-impl Handler for Edge {
+impl Handler for HttpService {
     async fn handle(&self, request: Request<Body>) -> Response<Body> {
         self.call(request).await
     }
@@ -45,7 +45,8 @@ pub async fn run(
     let (token, budgets) = (config.token.clone(), Arc::new(Budgets::new(&config.memory)));
     let connections = Connections::new(&config, Arc::clone(&budgets));
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let edge = edge::service_for(hosts, AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
+    let edge =
+        http_service::service_for(hosts, AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
     let scan = tokio::spawn(lease_scan::keep(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use taskqueue_store::Store;
 
 use crate::auth::Token;
-use crate::budget::Budgets;
 use crate::config::WAITING_CAP;
+use crate::memory_budget::Budgets;
 
 /// The state behind the route table.
 #[derive(Clone)]

@@ -12,9 +12,9 @@ use hyper::{Request, StatusCode};
 use serde_json::json;
 use support::*;
 use taskqueue_core::time::Timestamp;
-use taskqueue_server::budget::Budgets;
-use taskqueue_server::edge::{Edge, service};
-use taskqueue_server::memory::MemoryPlan;
+use taskqueue_server::http_service::{HttpService, service};
+use taskqueue_server::memory_budget::Budgets;
+use taskqueue_server::memory_plan::MemoryPlan;
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
@@ -22,7 +22,7 @@ use taskqueue_store::model::ModelStore;
 const MIB: usize = 1_048_576;
 
 /// A server with 15 tasks of 1 MiB in the queue `q`.
-async fn server(answers_bytes: usize) -> Edge {
+async fn server(answers_bytes: usize) -> HttpService {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
     let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
@@ -36,14 +36,14 @@ async fn server(answers_bytes: usize) -> Edge {
 }
 
 /// An answer that nobody reads.
-async fn unread(edge: &Edge, method: &str, path: &str, body: &str) -> Response {
+async fn unread(edge: &HttpService, method: &str, path: &str, body: &str) -> Response {
     let request = Request::builder().method(method).uri(path).header("host", "localhost");
     let request = request.header("content-type", "application/json");
     edge.call(request.body(Body::from(body.to_owned())).unwrap()).await
 }
 
 /// How many tasks a page of the answer has, and whether another one follows.
-async fn page(edge: &Edge, path: &str) -> (usize, bool) {
+async fn page(edge: &HttpService, path: &str) -> (usize, bool) {
     let answer = expect(edge, StatusCode::OK, "GET", path, "").await.json();
     (answer["items"].as_array().unwrap().len(), !answer["next_cursor"].is_null())
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_server::ListenAddress;
-use taskqueue_server::browser::HostName;
+use taskqueue_server::browser_check::HostName;
 
 use super::values::queue_name;
 use crate::open_store::Database;

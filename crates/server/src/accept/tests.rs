@@ -12,8 +12,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::budget::Budget;
-use crate::memory::MemoryPlan;
+use crate::memory_budget::Budget;
+use crate::memory_plan::MemoryPlan;
 
 const HELLO: &[u8] = b"GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Far beyond what a test should take: whatever has this as its timeout does not happen.
@@ -491,7 +491,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
 #[test]
 fn a_complaint_is_not_repeated_within_its_interval() {
     let start = Instant::now();
-    let mut complaint = Complaint::default();
+    let mut complaint = ThrottledWarning::default();
     let due = [0, 1, 59, 60, 61, 119, 121].map(|second| complaint.is_due(start + Duration::from_secs(second)));
     assert_eq!(due, [true, false, false, true, false, false, true]);
 }

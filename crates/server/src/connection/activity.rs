@@ -7,8 +7,8 @@ use std::time::Duration;
 use axum::http::Version;
 use tokio::time::Instant;
 
-use super::departure::{LOOK_INTERVAL, Read};
-use super::reading::Waiting;
+use super::client_check::{LOOK_INTERVAL, Read};
+use super::send_pace::BlockedSend;
 use crate::config::Timeouts;
 
 /// How soon to look again at a connection that waits for nothing but us.
@@ -62,7 +62,7 @@ pub(super) struct Activity {
     /// When the phase began.
     since: Instant,
     /// An answer that the client has not taken at once.
-    waiting: Option<Waiting>,
+    waiting: Option<BlockedSend>,
     /// Whether an answer has ended whose last bytes may not have left yet.
     unsent: bool,
     /// The last request. Whoever reads the body of an earlier one may be late to say so.
@@ -186,7 +186,7 @@ impl Activity {
     pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
         match &mut self.waiting {
             Some(waiting) if bytes > 0 => waiting.took(bytes, now),
-            None if bytes == 0 => self.waiting = Some(Waiting::begin(now)),
+            None if bytes == 0 => self.waiting = Some(BlockedSend::begin(now)),
             _ => {}
         }
     }
@@ -277,9 +277,9 @@ impl Activity {
 /// The activity of one connection, seen by all parts of it. They run in one task, except for who reads the rest of a body when
 /// the answer is out; nobody holds it for longer than a look.
 #[derive(Clone, Debug)]
-pub(super) struct Shared(Arc<Mutex<Activity>>);
+pub(super) struct SharedActivity(Arc<Mutex<Activity>>);
 
-impl Shared {
+impl SharedActivity {
     pub(super) fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(Activity::new(now))))
     }

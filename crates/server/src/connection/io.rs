@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::READ_BUFFER_BYTES;
-use super::activity::Shared;
-use super::departure::Step;
-use crate::budget::{Budgets, Share};
+use super::activity::SharedActivity;
+use super::client_check::Step;
 use crate::listener::Stream;
+use crate::memory_budget::{Budgets, Reservation};
 
 /// An interim answer that says nothing. Who did not ask for it ignores it (RFC 9110, section 15.2.1).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -30,19 +30,19 @@ const LARGE_HEAD_BYTES: usize = 2 * READ_BUFFER_BYTES;
 /// A socket under observation.
 pub(super) struct Io {
     pub(super) stream: Stream,
-    pub(super) activity: Shared,
+    pub(super) activity: SharedActivity,
     /// Bytes that were read from the socket before and have yet to be looked at.
     unread: Bytes,
     budgets: Arc<Budgets>,
     /// What has arrived of the head of the request under way.
     head_bytes: usize,
     /// The share of a large head, until its request is answered.
-    head_share: Option<Share>,
+    head_share: Option<Reservation>,
 }
 
 impl Io {
     pub(super) fn new(stream: Stream, budgets: Arc<Budgets>) -> Self {
-        let (activity, unread) = (Shared::new(Instant::now()), Bytes::new());
+        let (activity, unread) = (SharedActivity::new(Instant::now()), Bytes::new());
         Self { stream, activity, unread, budgets, head_bytes: 0, head_share: None }
     }
 

@@ -13,10 +13,10 @@ use hyper::service::Service;
 use taskqueue_api::headers::PREFER;
 use tokio::time::Instant;
 
-use super::activity::{RequestNumber, Shared};
-use super::body;
-use super::waiting::Bench;
-use crate::idle::Membership;
+use super::activity::{RequestNumber, SharedActivity};
+use super::request_body;
+use super::waiting_request::WaitingSlot;
+use crate::idle_connections::IdleEntry;
 
 /// Answers requests; cheap to clone.
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
@@ -31,10 +31,10 @@ pub(crate) struct Authenticated;
 /// A handler whose work is noted.
 pub(super) struct Observed<H> {
     pub(super) handler: H,
-    pub(super) activity: Shared,
-    pub(super) membership: Arc<Membership>,
+    pub(super) activity: SharedActivity,
+    pub(super) idle_entry: Arc<IdleEntry>,
     /// Where requests go that may come to wait.
-    pub(super) bench: Bench,
+    pub(super) waiting_slot: WaitingSlot,
     /// The answer to a request that has waited; the next call is for it.
     pub(super) answer: Mutex<Option<Response<Body>>>,
 }
@@ -47,21 +47,21 @@ impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if !self.membership.works() {
+        if !self.idle_entry.works() {
             return Box::pin(pending());
         }
         let number = self.begin(&request);
-        let request = request.map(|incoming| body::observe(incoming, &self.activity, number));
+        let request = request.map(|incoming| request_body::observe(incoming, &self.activity, number));
         let (handler, answered) = (self.handler.clone(), self.answered());
         if let Some(answer) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Box::pin(ready(Ok(answered(answer))));
         }
         // Only who has a preference can come to wait; the others go the shorter way.
         if request.headers().contains_key(PREFER) {
-            let bench = self.bench.clone();
-            bench.take_in(handler, request);
+            let waiting_slot = self.waiting_slot.clone();
+            waiting_slot.take_in(handler, request);
             return Box::pin(async move {
-                let response = poll_fn(|context| bench.poll(context)).await;
+                let response = poll_fn(|context| waiting_slot.poll(context)).await;
                 Ok(answered(response))
             });
         }
@@ -82,11 +82,11 @@ impl<H> Observed<H> {
 
     /// Notes that the answer is there, and by what it says whether the client may call.
     fn answered(&self) -> impl FnOnce(Response<Body>) -> Response<ObservedBody> + Send + 'static {
-        let (activity, membership) = (self.activity.clone(), Arc::clone(&self.membership));
+        let (activity, idle_entry) = (self.activity.clone(), Arc::clone(&self.idle_entry));
         move |answer| {
             activity.get().answer_begins();
             if answer.extensions().get::<Authenticated>().is_some() {
-                membership.note_authenticated();
+                idle_entry.note_authenticated();
             }
             answer.map(|body| ObservedBody { body, activity })
         }
@@ -96,7 +96,7 @@ impl<H> Observed<H> {
 /// A response body whose end is noted: hyper drops it when it has taken its last byte.
 pub(super) struct ObservedBody {
     body: Body,
-    activity: Shared,
+    activity: SharedActivity,
 }
 
 impl Drop for ObservedBody {

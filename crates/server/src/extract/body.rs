@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
 use tokio::time::{Instant, timeout};
 
-use crate::budget::{Budget, SMALL_BODY_BYTES, Share};
 use crate::error::ApiError;
+use crate::memory_budget::{Budget, Reservation, SMALL_BODY_BYTES};
 
 /// How long a body may take to arrive (invariants.md, hostile input).
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub(super) async fn read(
     mut body: Body,
     expects_continue: bool,
     budget: &Budget,
-) -> Result<(Bytes, Option<Share>), ApiError> {
+) -> Result<(Bytes, Option<Reservation>), ApiError> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
@@ -64,7 +64,7 @@ enum Incomplete {
 ///
 /// The share of a body grows with what has arrived of it, not with what was announced: otherwise clients that announce
 /// much and send nothing would keep the others out. It is twice as much, for the body as it is sent and as it is understood.
-async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Share>), Incomplete> {
+async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Reservation>), Incomplete> {
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
     let (begun, mut share) = (Instant::now(), None);
     while let Some(data) = next_data(body, begun, share.as_ref().map(|_| budget)).await? {

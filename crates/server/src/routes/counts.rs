@@ -12,8 +12,8 @@ use taskqueue_core::limits::NAME_CHARS;
 use taskqueue_core::selection::observation_binding;
 
 use super::Outcome;
-use crate::budget::Share;
 use crate::extract::Call;
+use crate::memory_budget::Reservation;
 use crate::respond;
 use crate::state::AppState;
 
@@ -84,7 +84,7 @@ fn groups_bytes(limit: u16) -> usize {
     usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)
 }
 
-fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, share: Share) -> Response {
+fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, share: Reservation) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
     let mut body = Vec::new();
     write::groups(&mut body, dimensions, page, next.as_deref());

@@ -11,9 +11,9 @@ use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding
 use taskqueue_store::page::WrittenTasks;
 
 use super::Outcome;
-use crate::budget::TASK_BYTES;
 use crate::error::ApiError;
 use crate::extract::Call;
+use crate::memory_budget::TASK_BYTES;
 use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
 use crate::state::AppState;

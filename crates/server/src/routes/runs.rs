@@ -14,7 +14,7 @@ use super::{Outcome, write_done};
 use crate::error::ApiError;
 use crate::extract::Call;
 use crate::state::AppState;
-use crate::{prefer, respond, waiting};
+use crate::{prefer, respond, waiting_claim};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
 #[utoipa::path(
@@ -37,7 +37,8 @@ use crate::{prefer, respond, waiting};
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
     let Claim { route, run_id } = call.body(&state).await?;
     let queue = call.queue()?;
-    let (answer, share, applied) = waiting::claim(&state, (queue, route, run_id), call.into_wish()).await?;
+    let (answer, share, applied) =
+        waiting_claim::claim(&state, (queue, route, run_id), call.into_wait_preference()).await?;
     let mut response = match (answer, share) {
         (Answer::Claimed(Some(claimed)), Some(share)) => {
             let mut body = Vec::with_capacity(write::task_bytes(&claimed.task) + 100);

@@ -18,7 +18,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::Token;
-use taskqueue_server::edge::{Edge, service};
+use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{Answer, Command};
@@ -33,13 +33,13 @@ pub(crate) const WORKER: &str = "w_abcdefghijkl";
 pub(crate) const VERSION: &str = "taskqueue-server-version";
 
 /// A server over an empty model store, without a token.
-pub(crate) fn server() -> Edge {
+pub(crate) fn server() -> HttpService {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     service(AppState::new(Arc::new(ModelStore::new(Arc::new(clock))), None))
 }
 
 /// The same with the token `s3cret`.
-pub(crate) fn guarded_server() -> Edge {
+pub(crate) fn guarded_server() -> HttpService {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     service(AppState::new(Arc::new(ModelStore::new(Arc::new(clock))), Token::parse("s3cret")))
 }
@@ -77,14 +77,14 @@ impl Answered {
     }
 }
 
-pub(crate) async fn send(edge: &Edge, request: Request<Body>) -> Answered {
+pub(crate) async fn send(edge: &HttpService, request: Request<Body>) -> Answered {
     let (head, body) = edge.call(request).await.into_parts();
     let body = body.collect().await.unwrap().to_bytes().to_vec();
     Answered { status: head.status.as_u16(), headers: head.headers, body }
 }
 
 /// Sends JSON, or nothing when `body` is empty.
-pub(crate) async fn call(edge: &Edge, method: &str, path: &str, body: &str) -> Answered {
+pub(crate) async fn call(edge: &HttpService, method: &str, path: &str, body: &str) -> Answered {
     let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     if !body.is_empty() {
         request = request.header("content-type", "application/json");
@@ -93,7 +93,7 @@ pub(crate) async fn call(edge: &Edge, method: &str, path: &str, body: &str) -> A
 }
 
 /// Sends JSON and expects a status.
-pub(crate) async fn expect(edge: &Edge, status: StatusCode, method: &str, path: &str, body: &str) -> Answered {
+pub(crate) async fn expect(edge: &HttpService, status: StatusCode, method: &str, path: &str, body: &str) -> Answered {
     let answered = call(edge, method, path, body).await;
     let text = String::from_utf8_lossy(&answered.body).into_owned();
     assert_eq!(answered.status, status.as_u16(), "{method} {path} {body}: {text}");

@@ -266,7 +266,7 @@ async fn over_a_unix_socket_it_is_the_same() {
         stream.shutdown().await.unwrap();
         expect_interim(stream).await;
     }
-    let path = std::env::temp_dir().join(format!("taskqueue-departures-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("taskqueue-disconnects-{}", std::process::id()));
     let mut served = serve(&format!("unix:{}", path.display())).await;
     drop(begin(&mut served).await);
     assert_eq!(served.event().await, Event::Dropped);

@@ -23,7 +23,7 @@ const LINGER_BYTES: usize = 16 * 1_048_576;
 ///
 /// A socket that is closed while the client still sends resets the connection, and the reset may overtake the
 /// answer (a 413, say). So: no more from our side, then read and forget until the client is done too.
-pub(super) async fn say(mut io: Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) {
+pub(super) async fn linger(mut io: Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) {
     let unread = io.take_unread();
     let refused = Refusal::of(io.activity.get().refused_status(), &unread);
     let goodbye = async {

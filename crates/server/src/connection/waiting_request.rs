@@ -12,8 +12,8 @@ use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use tokio::select;
 use tokio::sync::watch;
 
+use super::disconnect::Disconnect;
 use super::io::Io;
-use super::presence::Presence;
 use super::{Handler, Stop};
 
 /// What is kept of what a client sends behind a waiting request: several requests of a worker. All who may wait, 10,000,
@@ -23,35 +23,35 @@ const MORE_BYTES: usize = 4096;
 type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// A request that may come to wait.
-pub(super) struct Patient {
+pub(super) struct WaitingRequest {
     answering: Answering,
-    presence: Presence,
+    disconnect: Disconnect,
     /// What hyper is to answer in its place, later.
     stand_in: &'static [u8],
 }
 
 /// The place of such a request, seen by hyper's service and by whoever runs the connection; both in one task.
 #[derive(Clone, Default)]
-pub(super) struct Bench(Arc<Mutex<Option<Patient>>>);
+pub(super) struct WaitingSlot(Arc<Mutex<Option<WaitingRequest>>>);
 
-impl Bench {
-    fn seat(&self) -> MutexGuard<'_, Option<Patient>> {
+impl WaitingSlot {
+    fn seat(&self) -> MutexGuard<'_, Option<WaitingRequest>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Seats a request.
     pub(super) fn take_in<H: Handler>(&self, handler: H, mut request: Request<Body>) {
-        let (presence, stand_in) = (Presence::default(), stand_in(request.version(), request.headers()));
-        request.extensions_mut().insert(presence.clone());
+        let (disconnect, stand_in) = (Disconnect::default(), stand_in(request.version(), request.headers()));
+        request.extensions_mut().insert(disconnect.clone());
         let answering = Box::pin(async move { handler.handle(request).await });
-        *self.seat() = Some(Patient { answering, presence, stand_in });
+        *self.seat() = Some(WaitingRequest { answering, disconnect, stand_in });
     }
 
     /// Goes on with it. Once it was taken out, nothing comes of this any more.
     pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Response<Body>> {
         let mut seat = self.seat();
-        let Some(patient) = seat.as_mut() else { return Poll::Pending };
-        let polled = patient.answering.as_mut().poll(context);
+        let Some(waiting_request) = seat.as_mut() else { return Poll::Pending };
+        let polled = waiting_request.answering.as_mut().poll(context);
         if polled.is_ready() {
             *seat = None;
         }
@@ -60,11 +60,11 @@ impl Bench {
 
     /// Whether it waits for something that may take long.
     pub(super) fn waits(&self) -> bool {
-        self.seat().as_ref().is_some_and(|patient| patient.presence.is_awaited())
+        self.seat().as_ref().is_some_and(|waiting_request| waiting_request.disconnect.is_awaited())
     }
 
     /// Takes it out.
-    pub(super) fn take_out(&self) -> Option<Patient> {
+    pub(super) fn take_out(&self) -> Option<WaitingRequest> {
         self.seat().take()
     }
 }
@@ -74,8 +74,12 @@ impl Bench {
 ///
 /// Whatever comes meanwhile is read, because the end of the stream comes behind it. Who sends more than is kept is not
 /// waited with any longer: behind unread bytes nobody could see it go.
-pub(super) async fn wait(patient: Patient, io: &mut Io, stop: &mut watch::Receiver<Stop>) -> Option<Response<Body>> {
-    let Patient { mut answering, presence, stand_in } = patient;
+pub(super) async fn wait(
+    waiting_request: WaitingRequest,
+    io: &mut Io,
+    stop: &mut watch::Receiver<Stop>,
+) -> Option<Response<Body>> {
+    let WaitingRequest { mut answering, disconnect, stand_in } = waiting_request;
     let mut more = Vec::from(io.take_unread());
     let answer = {
         let answer = poll_fn(|context| answering.as_mut().poll(context));
@@ -86,7 +90,7 @@ pub(super) async fn wait(patient: Patient, io: &mut Io, stop: &mut watch::Receiv
                     _ => break,
                 }
             }
-            presence.end();
+            disconnect.end();
             pending::<()>().await;
         };
         select! {
@@ -154,8 +158,8 @@ mod tests {
         drop(client);
         assert_eq!(server.peek(&mut [0]).await.unwrap(), 0);
 
-        let presence = Presence::default();
-        let asked = presence.clone();
+        let disconnect = Disconnect::default();
+        let asked = disconnect.clone();
         let answering = Box::pin(async move {
             let gone = select! {
                 biased;
@@ -164,9 +168,9 @@ mod tests {
             };
             Response::new(Body::from(gone.to_string()))
         });
-        let patient = Patient { answering, presence, stand_in: b"" };
+        let waiting_request = WaitingRequest { answering, disconnect, stand_in: b"" };
         let (mut io, (_run, mut stop)) = (Io::new(Stream::Tcp(server), Arc::default()), watch::channel(Stop::Run));
-        let answer = wait(patient, &mut io, &mut stop).await.unwrap();
+        let answer = wait(waiting_request, &mut io, &mut stop).await.unwrap();
         assert_eq!(axum::body::to_bytes(answer.into_body(), 9).await.unwrap(), "true");
     }
 }

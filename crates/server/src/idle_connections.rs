@@ -45,7 +45,7 @@ impl IdleConnections {
 
 /// One connection, as the list of idle ones sees it.
 #[derive(Debug)]
-pub(crate) struct Membership {
+pub(crate) struct IdleEntry {
     connections: Arc<IdleConnections>,
     state: Mutex<State>,
     close: Arc<Notify>,
@@ -57,7 +57,7 @@ struct State {
     rank: Option<Rank>,
 }
 
-impl Membership {
+impl IdleEntry {
     pub(crate) fn new(connections: Arc<IdleConnections>) -> Self {
         Self { connections, state: Mutex::default(), close: Arc::default() }
     }
@@ -109,7 +109,7 @@ impl Membership {
     }
 }
 
-impl Drop for Membership {
+impl Drop for IdleEntry {
     fn drop(&mut self) {
         if let Some(rank) = self.state().rank {
             self.connections.listed().by_rank.remove(&rank);
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     /// Which of `members` are to be closed.
-    fn closed(members: &[Membership]) -> Vec<usize> {
-        let is_closed = |member: &Membership| {
+    fn closed(members: &[IdleEntry]) -> Vec<usize> {
+        let is_closed = |member: &IdleEntry| {
             let mut closed = std::pin::pin!(member.closed());
             closed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
         };
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn strangers_go_first_then_the_others_and_who_rests_for_longest_before_who_rests_for_less() {
         let connections = Arc::new(IdleConnections::default());
-        let members: Vec<Membership> = (0..6).map(|_| Membership::new(Arc::clone(&connections))).collect();
-        members.iter().for_each(Membership::rests);
+        let members: Vec<IdleEntry> = (0..6).map(|_| IdleEntry::new(Arc::clone(&connections))).collect();
+        members.iter().for_each(IdleEntry::rests);
         // 0 and 3 have shown that they may call; 0 rests anew, behind 3. 5 works.
         for index in [3, 0, 5] {
             assert!(members[index].works());
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn nothing_begins_on_a_connection_that_is_to_be_closed_and_who_has_left_is_not_listed() {
         let connections = Arc::new(IdleConnections::default());
-        let (first, second) = (Membership::new(Arc::clone(&connections)), Membership::new(Arc::clone(&connections)));
+        let (first, second) = (IdleEntry::new(Arc::clone(&connections)), IdleEntry::new(Arc::clone(&connections)));
         first.rests();
         second.rests();
         assert!(connections.close_one());

@@ -12,7 +12,7 @@ const PACE_BYTES: u64 = 64 * 1024;
 
 /// An answer that waits: the buffer of its socket is full.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct BlockedSend {
     /// Since when.
     since: Instant,
     /// What the client has taken of it since.
@@ -21,7 +21,7 @@ pub(super) struct Waiting {
     taken_at: Instant,
 }
 
-impl Waiting {
+impl BlockedSend {
     /// It begins to wait.
     pub(super) fn begin(now: Instant) -> Self {
         Self { since: now, taken_bytes: 0, taken_at: now }
@@ -82,7 +82,7 @@ mod tests {
     fn cut_after(bytes: usize, every: u64, scarcity: u32) -> Option<u64> {
         let timeouts = Timeouts { read_pace: 5 * SECOND, write: 30 * SECOND, ..Timeouts::default() };
         let start = Instant::now();
-        let mut waiting = Waiting::begin(start);
+        let mut waiting = BlockedSend::begin(start);
         (1..3_600).find(|second| {
             let now = start + *second as u32 * SECOND;
             if waiting.deadline(&timeouts, scarcity) <= now {
@@ -121,7 +121,7 @@ mod tests {
     fn a_burst_does_not_pay_for_a_long_silence() {
         let timeouts = Timeouts { read_pace: 5 * SECOND, write: 30 * SECOND, ..Timeouts::default() };
         let start = Instant::now();
-        let mut waiting = Waiting::begin(start);
+        let mut waiting = BlockedSend::begin(start);
         waiting.took(16 * 1024 * 1024, start + SECOND);
         assert_eq!(waiting.deadline(&timeouts, 0), start + 31 * SECOND);
         assert_eq!(waiting.deadline(&timeouts, 2), start + SECOND + 30 * SECOND / 4);

@@ -7,18 +7,18 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 
-use super::activity::{RequestNumber, Shared};
+use super::activity::{RequestNumber, SharedActivity};
 
 /// A body whose end is noted.
 struct Arriving {
     /// Nothing only while it is dropped.
     incoming: Option<Incoming>,
-    activity: Shared,
+    activity: SharedActivity,
     request: RequestNumber,
 }
 
 /// Puts the body of a request under observation.
-pub(super) fn observe(incoming: Incoming, activity: &Shared, request: RequestNumber) -> Body {
+pub(super) fn observe(incoming: Incoming, activity: &SharedActivity, request: RequestNumber) -> Body {
     if incoming.is_end_stream() {
         return Body::new(incoming);
     }

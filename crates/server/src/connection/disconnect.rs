@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 /// The client of one request, for as long as the request waits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Presence(Arc<Mutex<State>>);
+pub(crate) struct Disconnect(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -16,7 +16,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-impl Presence {
+impl Disconnect {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
 //! Bounds on the bytes that requests and answers hold in memory all together. A client that is slow with its megabytes
-//! then costs other clients a wait, not the machine its memory. How large the budgets are is decided in `memory.rs`, what
-//! becomes of the slow when room is scarce in `connection/reading.rs` and `extract/body.rs`.
+//! then costs other clients a wait, not the machine its memory. How large the budgets are is decided in `memory_plan.rs`, what
+//! becomes of the slow when room is scarce in `connection/send_pace.rs` and `extract/body.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::error::ApiError;
-use crate::memory::MemoryPlan;
+use crate::memory_plan::MemoryPlan;
 
 /// An answer that is at most this large is not counted while it is sent: every connection may hold one.
 pub(crate) const SMALL_ANSWER_BYTES: usize = 8 * 1024;
@@ -64,13 +64,13 @@ impl Budgets {
     }
 
     /// Room for an answer with one task, whatever its size.
-    pub(crate) async fn for_task(&self) -> Result<Share, ApiError> {
+    pub(crate) async fn for_task(&self) -> Result<Reservation, ApiError> {
         self.answers.take(TASK_BYTES).await
     }
 
     /// Room for a page that wants so many bytes: at least one task, and of the rest not more than half of what is free.
     /// So pages become smaller as room becomes scarce, and nobody has to wait for a large one.
-    pub(crate) async fn for_page(&self, wanted_bytes: usize) -> Result<Share, ApiError> {
+    pub(crate) async fn for_page(&self, wanted_bytes: usize) -> Result<Reservation, ApiError> {
         let mut share = self.for_task().await?;
         let more = wanted_bytes.saturating_sub(TASK_BYTES).min(self.answers.free_bytes() / 2);
         share.merge(self.answers.try_take(more));
@@ -78,18 +78,18 @@ impl Budgets {
     }
 
     /// Room for a list of all queues: as much as the last one took, or for a task if that is more.
-    pub(crate) async fn for_queues(&self) -> Result<Share, ApiError> {
+    pub(crate) async fn for_queues(&self) -> Result<Reservation, ApiError> {
         self.answers.take(self.queues_bytes.load(Ordering::Relaxed).max(TASK_BYTES)).await
     }
 
     /// Remembers how much a list of all queues takes, and makes its room larger if it was too small.
-    pub(crate) async fn queues_take(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn queues_take(&self, share: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
         self.queues_bytes.store(bytes, Ordering::Relaxed);
         self.answers.grow(share, bytes).await
     }
 
     /// Room for parsing a body of so many bytes; small ones need none.
-    pub(crate) async fn for_parsing(&self, body_bytes: usize) -> Result<Option<Share>, ApiError> {
+    pub(crate) async fn for_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, ApiError> {
         match body_bytes {
             0..=SMALL_BODY_BYTES => Ok(None),
             _ => self.parsing.take(body_bytes * PARSED_FACTOR).await.map(Some),
@@ -119,11 +119,11 @@ impl Budget {
     }
 
     /// A share of so many bytes, as soon as there is one; 503 when that takes too long.
-    pub(crate) async fn take(&self, bytes: usize) -> Result<Share, ApiError> {
+    pub(crate) async fn take(&self, bytes: usize) -> Result<Reservation, ApiError> {
         self.take_within(bytes, PATIENCE).await
     }
 
-    async fn take_within(&self, bytes: usize, patience: Duration) -> Result<Share, ApiError> {
+    async fn take_within(&self, bytes: usize, patience: Duration) -> Result<Reservation, ApiError> {
         // More than everything would never come.
         let permits = permits_for(bytes).min(self.all);
         match timeout(patience, Arc::clone(&self.permits).acquire_many_owned(permits)).await {
@@ -134,16 +134,16 @@ impl Budget {
     }
 
     /// A share of so many bytes if it is free now.
-    pub(crate) fn try_take(&self, bytes: usize) -> Option<Share> {
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<Reservation> {
         Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(|permit| self.share(permit))
     }
 
-    fn share(&self, permit: OwnedSemaphorePermit) -> Share {
-        Share { permit, sending: Arc::clone(&self.sending) }
+    fn share(&self, permit: OwnedSemaphorePermit) -> Reservation {
+        Reservation { permit, sending: Arc::clone(&self.sending) }
     }
 
     /// Makes a share as large as this, if it is smaller.
-    pub(crate) async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn grow(&self, share: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
         let missing = bytes.min(self.all as usize * PERMIT_BYTES).saturating_sub(share.bytes());
         if missing > 0 {
             share.merge(Some(self.take_within(missing, GROW_PATIENCE).await?));
@@ -181,12 +181,12 @@ fn scarcity(free: usize, all: usize) -> u32 {
 
 /// A part of a budget; dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct Reservation {
     permit: OwnedSemaphorePermit,
     sending: Arc<AtomicUsize>,
 }
 
-impl Share {
+impl Reservation {
     /// How much it is.
     pub(crate) fn bytes(&self) -> usize {
         self.permit.num_permits() * PERMIT_BYTES
@@ -217,7 +217,7 @@ impl Share {
 /// Bytes with their share.
 struct Held {
     bytes: Vec<u8>,
-    share: Share,
+    share: Reservation,
 }
 
 impl Drop for Held {
@@ -233,5 +233,5 @@ impl AsRef<[u8]> for Held {
 }
 
 #[cfg(test)]
-#[path = "budget_tests.rs"]
+#[path = "memory_budget_tests.rs"]
 mod tests;

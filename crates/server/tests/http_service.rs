@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use hyper::{Request, StatusCode};
 use support::*;
-use taskqueue_server::edge::service;
+use taskqueue_server::http_service::service;
 use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
 

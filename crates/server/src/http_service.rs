@@ -18,7 +18,7 @@ use taskqueue_api::headers::SERVER_VERSION;
 use tower::Service;
 
 use crate::auth::Token;
-use crate::browser::{self, Hosts};
+use crate::browser_check::{self, Hosts};
 use crate::connection::Authenticated;
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
@@ -31,7 +31,7 @@ const API_PREFIX: &str = "/api/";
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
-pub struct Edge(Arc<Inner>);
+pub struct HttpService(Arc<Inner>);
 
 struct Inner {
     router: Router,
@@ -41,18 +41,18 @@ struct Inner {
 }
 
 /// The service that a connection hands its requests to. Without a token it takes requests for this machine only.
-pub fn service(state: AppState) -> Edge {
+pub fn service(state: AppState) -> HttpService {
     service_for(Hosts::default(), state)
 }
 
 /// The same; without a token it takes requests for these hosts.
-pub fn service_for(hosts: Hosts, state: AppState) -> Edge {
+pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
     openapi::document();
     let router = router::router(state.clone());
-    Edge(Arc::new(Inner { router, state, hosts, request_ids: RequestIds::new() }))
+    HttpService(Arc::new(Inner { router, state, hosts, request_ids: RequestIds::new() }))
 }
 
-impl Edge {
+impl HttpService {
     /// Answers one request; every failure is an answer, too.
     pub async fn call(&self, mut request: Request<Body>) -> Response {
         let id = self.0.request_ids.next();
@@ -89,9 +89,9 @@ impl Edge {
 
     /// What is checked before anything else of a request is looked at.
     fn admit(&self, head: &Parts, authorised: bool) -> Result<(), ApiError> {
-        let host = browser::host_field(head.version, &head.headers)?;
+        let host = browser_check::host_field(head.version, &head.headers)?;
         match self.0.state.token() {
-            None => browser::check(&self.0.hosts, host, head).map_err(ApiError::forbidden),
+            None => browser_check::check(&self.0.hosts, host, head).map_err(ApiError::forbidden),
             Some(_) if !authorised => Err(ApiError::unauthorized()),
             Some(_) => Ok(()),
         }

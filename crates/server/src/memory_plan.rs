@@ -8,7 +8,7 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 /// What a connection with a request under way costs at most before anything of it is counted: 16 KiB of buffers of the
-/// HTTP layer, 4 KiB of its state, and a small body or a small answer (`budget.rs`).
+/// HTTP layer, 4 KiB of its state, and a small body or a small answer (`memory_budget.rs`).
 pub(crate) const CONNECTION_BYTES: u64 = 28 * KIB;
 
 /// Room for 250 requests at once that may each turn out to be about the largest task: as many as the writer takes in a
