@@ -32,7 +32,7 @@ pub(crate) async fn claim(
     preference: Option<WaitPreference>,
 ) -> Result<Claimed, StoreError> {
     let store = state.store();
-    let waiter = preference.as_ref().and_then(|_| store.waiters().enter(&queue, &route, state.waiting_cap()));
+    let waiter = preference.as_ref().and_then(|_| store.waiters().register(&queue, &route, state.waiting_cap()));
     let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
     let room = Mutex::new(None);
     let look = || async {

@@ -90,7 +90,7 @@ impl Served {
 
     /// Until so many rest.
     async fn resting(&self, count: usize) {
-        let resting = || self.store.waiters().lines().first().map_or(0, |line| line.2);
+        let resting = || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2);
         let rest = async {
             while resting() != count {
                 yield_now().await;

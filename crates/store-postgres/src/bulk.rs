@@ -131,8 +131,11 @@ pub(crate) fn changed_since(tx: &mut PostgresTransaction<'_>, planned: &Planned<
     let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
     let asked = async {
         let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
-        let (on, (rows, off)) =
-            join(session.say(SCANS.0), join(session.query(&sql::LIST_CHANGED, &wanted), session.say(SCANS.1))).await;
+        let (on, (rows, off)) = join(
+            session.execute_text(SCANS.0),
+            join(session.query(&sql::LIST_CHANGED, &wanted), session.execute_text(SCANS.1)),
+        )
+        .await;
         let mut changed = on.and(rows)?;
         off?;
         let unchanged: Vec<i64> = planned.plan.unchanged().map(|key| key.0).collect();

@@ -14,7 +14,7 @@ const STEP_MICROS: i64 = OUTAGE_SECONDS * 1_000_000;
 
 /// What the database tells of the time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ClockRow {
     /// The database's clock.
     pub(crate) micros: i64,
     pub(crate) offset_micros: i64,
@@ -33,8 +33,8 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// The time of a transaction. A clock that was set back stands still until a scan has raised the offset.
-    pub(crate) fn new(told: Told) -> Self {
-        let Told { micros, offset_micros, last_scan_at, ahead_since } = told;
+    pub(crate) fn new(told: ClockRow) -> Self {
+        let ClockRow { micros, offset_micros, last_scan_at, ahead_since } = told;
         let read = Timestamp::from_micros(micros.saturating_add(offset_micros));
         let now = last_scan_at.map_or(read, |last| read.max(last));
         // By how much time would go back otherwise.
@@ -42,18 +42,22 @@ impl Clock {
         Self { offset_micros: offset_micros.saturating_add(behind), last_scan_at, ahead_since, now }
     }
 
-    /// The time of a scan, which sets the pace: the database's clock was set by so much since this server's last scan. If
+    /// The time of a scan, which sets the correction: the database's clock was set by so much since this server's last scan. If
     /// that is a sleep of the machine or a mistake, nobody was heard or nobody knows: the last scan counts as one of
     /// long ago.
-    pub(crate) fn of_scan(told: Told, step_micros: i64) -> Self {
+    pub(crate) fn of_scan(told: ClockRow, step_micros: i64) -> Self {
         let step_micros = if step_micros.saturating_abs() > STEP_MICROS { step_micros } else { 0 };
         let read = told.micros.saturating_add(told.offset_micros).saturating_sub(step_micros);
         let passed_micros = told.last_scan_at.map_or(0, |last| read.saturating_sub(last.as_micros()));
-        let pace =
+        let correction =
             Correction { offset_micros: told.offset_micros, ahead_since: told.ahead_since, ..Correction::default() };
-        let CorrectedTime { pace, found_ahead, .. } =
-            pace.at(Reading { clock_micros: told.micros, step_micros, passed_micros });
-        let clock = Self::new(Told { offset_micros: pace.offset_micros, ahead_since: pace.ahead_since, ..told });
+        let CorrectedTime { correction, found_ahead, .. } =
+            correction.apply(Reading { clock_micros: told.micros, step_micros, passed_micros });
+        let clock = Self::new(ClockRow {
+            offset_micros: correction.offset_micros,
+            ahead_since: correction.ahead_since,
+            ..told
+        });
         let long_ago = |last_scan_at: Option<Timestamp>| last_scan_at.map(|_| Timestamp::default());
         match found_ahead {
             true => Self { last_scan_at: long_ago(clock.last_scan_at), ..clock },

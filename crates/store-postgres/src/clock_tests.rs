@@ -15,7 +15,7 @@ type Seen = (i64, bool);
 /// A database whose clock is set by so many seconds before each scan, which come every five seconds.
 fn scans(steps: &[i64]) -> Vec<Seen> {
     let at = Timestamp::from_micros(START * SECOND);
-    let mut told = Told { micros: at.as_micros(), offset_micros: 0, last_scan_at: Some(at), ahead_since: None };
+    let mut told = ClockRow { micros: at.as_micros(), offset_micros: 0, last_scan_at: Some(at), ahead_since: None };
     let mut seen = Vec::new();
     for step in steps {
         told.micros += (step + 5) * SECOND;
@@ -24,7 +24,7 @@ fn scans(steps: &[i64]) -> Vec<Seen> {
         assert!(Some(clock.now) >= before, "time went back");
         seen.push(((clock.now.as_micros() - at.as_micros()) / SECOND, was_out(clock.last_scan_at.unwrap(), clock.now)));
         let (offset_micros, ahead_since) = (clock.offset_micros, clock.ahead_since);
-        told = Told { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..told };
+        told = ClockRow { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..told };
     }
     seen
 }
@@ -69,7 +69,7 @@ fn every_step_of_the_databases_clock_does_what_the_table_says() {
 #[test]
 fn time_that_is_ahead_of_the_database_is_slowed_down_by_a_hundredth() {
     let last = Timestamp::from_micros(START * SECOND);
-    let told = Told {
+    let told = ClockRow {
         micros: START * SECOND - 95 * SECOND,
         offset_micros: 100 * SECOND,
         last_scan_at: Some(last),

@@ -15,7 +15,7 @@ fn connector(database: &Database) -> Connector {
 /// Begins a transaction that writes something.
 async fn begin(session: &Session, queue: i64) -> Name {
     let insert = format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({queue}, 'new{queue}')");
-    session.say(&format!("BEGIN; {insert}")).await.unwrap();
+    session.execute_text(&format!("BEGIN; {insert}")).await.unwrap();
     let row = session.first(&sql::CURRENT_TRANSACTION, &[]).await.unwrap().unwrap();
     Name { number: row.get(0), life: row.get(1) }
 }
@@ -26,10 +26,10 @@ async fn a_transaction_is_told_by_its_name() {
     let connector = connector(&database);
     let session = connector.session(&[]).await.unwrap();
     let name = begin(&session, 100).await;
-    session.say("COMMIT").await.unwrap();
+    session.execute_text("COMMIT").await.unwrap();
     assert_eq!(find_commit_outcome(&connector, Some(name)).await, Some(true));
     let name = begin(&session, 101).await;
-    session.say("ROLLBACK").await.unwrap();
+    session.execute_text("ROLLBACK").await.unwrap();
     assert_eq!(find_commit_outcome(&connector, Some(name)).await, Some(false));
     assert_eq!(find_commit_outcome(&connector, None).await, None);
 }

@@ -42,19 +42,19 @@ pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
     if let Some((_, fuzzy)) = &selection.name_fuzzy
         && !fuzzy.is_unrestricted()
     {
-        parts.push(Said::roughly("tasks.name IS NOT NULL"));
+        parts.push(Fragment::roughly("tasks.name IS NOT NULL"));
     }
     if let Some(filter) = &selection.filter {
         parts.push(writer.expression(filter.expression(), true));
     }
-    let Said { text, exact } = Said::all(parts);
+    let Fragment { text, exact } = Fragment::all(parts);
     Condition { text, bound: writer.bound, exact }
 }
 
 /// The condition that a task has one of these keys.
 pub(crate) fn among(keys: Vec<i64>, first: usize) -> Condition {
     let mut writer = Writer::new(first);
-    let Said { text, exact } = writer.one_of("tasks.task_key", Listed { values: Bound::Ints(keys), null: false });
+    let Fragment { text, exact } = writer.one_of("tasks.task_key", Listed { values: Bound::Ints(keys), null: false });
     Condition { text, bound: writer.bound, exact }
 }
 
@@ -63,12 +63,12 @@ const FALSE: &str = "false";
 
 /// A part of a condition. It never holds for less than it should, and for exactly that if `exact`. It may be null where
 /// it does not hold: there is no NOT around it, ever.
-struct Said {
+struct Fragment {
     text: String,
     exact: bool,
 }
 
-impl Said {
+impl Fragment {
     fn exactly(text: impl Into<String>) -> Self {
         Self { text: text.into(), exact: true }
     }
@@ -151,21 +151,25 @@ impl Writer {
     }
 
     /// Whether an expression holds, or (`wanted` is false) does not hold: negations move down to the predicates.
-    fn expression(&mut self, expression: &Expression<TaskPredicate>, wanted: bool) -> Said {
+    fn expression(&mut self, expression: &Expression<TaskPredicate>, wanted: bool) -> Fragment {
         match expression {
             Expression::Not(part) => self.expression(part, !wanted),
             Expression::Is(predicate) => self.predicate(predicate, wanted),
             Expression::All(parts) | Expression::Any(parts) => {
                 let parts = parts.iter().map(|part| self.expression(part, wanted)).collect();
-                if matches!(expression, Expression::All(_)) == wanted { Said::all(parts) } else { Said::any(parts) }
+                if matches!(expression, Expression::All(_)) == wanted {
+                    Fragment::all(parts)
+                } else {
+                    Fragment::any(parts)
+                }
             }
         }
     }
 
-    fn predicate(&mut self, predicate: &TaskPredicate, wanted: bool) -> Said {
+    fn predicate(&mut self, predicate: &TaskPredicate, wanted: bool) -> Fragment {
         use Null::{Never, Value};
         match predicate {
-            TaskPredicate::Always(holds) => Said::always(*holds == wanted),
+            TaskPredicate::Always(holds) => Fragment::always(*holds == wanted),
             TaskPredicate::Id(test) => self.test(column("tasks.id", Never), test, wanted),
             TaskPredicate::Status(test) => self.test(column("tasks.status", Never), test, wanted),
             TaskPredicate::Name(test) => self.test(column("tasks.name", Value), test, wanted),
@@ -185,7 +189,7 @@ impl Writer {
     }
 
     /// A test of a column.
-    fn test<E: Operand, O: Operand>(&mut self, column: Column, test: &Test<E, O>, wanted: bool) -> Said {
+    fn test<E: Operand, O: Operand>(&mut self, column: Column, test: &Test<E, O>, wanted: bool) -> Fragment {
         match test {
             Test::Equal(literal) => self.listed(column, E::listed(&[literal]), true, wanted),
             Test::NotEqual(literal) => self.listed(column, E::listed(&[literal]), false, wanted),
@@ -196,74 +200,76 @@ impl Writer {
     }
 
     /// That a column has one of the values, or (`among` is false) none of them; or the contrary (`wanted` is false).
-    fn listed(&mut self, column: Column, listed: Listed, among: bool, wanted: bool) -> Said {
+    fn listed(&mut self, column: Column, listed: Listed, among: bool, wanted: bool) -> Fragment {
         // Whatever is asked of something that is missing does not hold; the contrary of it does.
         let missing = column.null == Null::Missing && !wanted;
         let said = if among == wanted {
             let null = listed.null;
             let said = self.one_of(column.name, listed);
-            if null { Said::any(vec![is_null(column), said]) } else { said }
+            if null { Fragment::any(vec![is_null(column), said]) } else { said }
         } else {
             let null_passes = column.null == Null::Value && !listed.null;
             let said = match (self.none_of(column.name, listed), column.null) {
                 // No value is listed: then all pass that have one.
-                (None, Null::Never) => Said::always(true),
-                (None, Null::Value) if null_passes => Said::always(true),
+                (None, Null::Never) => Fragment::always(true),
+                (None, Null::Value) if null_passes => Fragment::always(true),
                 (None, _) => is_not_null(column),
                 (Some(said), _) => said,
             };
-            if null_passes { Said::any(vec![is_null(column), said]) } else { said }
+            if null_passes { Fragment::any(vec![is_null(column), said]) } else { said }
         };
-        if missing { Said::any(vec![is_null(column), said]) } else { said }
+        if missing { Fragment::any(vec![is_null(column), said]) } else { said }
     }
 
     /// A list is one parameter, however long it is.
-    fn one_of(&mut self, column: &str, listed: Listed) -> Said {
+    fn one_of(&mut self, column: &str, listed: Listed) -> Fragment {
         match listed.values.single() {
-            None => Said::always(false),
+            None => Fragment::always(false),
             Some(values @ (Bound::Int(_) | Bound::Text(_))) => {
-                Said::exactly(format!("{column} = {}", self.bind(values)))
+                Fragment::exactly(format!("{column} = {}", self.bind(values)))
             }
-            Some(values) => Said::exactly(format!("{column} = ANY ({})", self.bind(values))),
+            Some(values) => Fragment::exactly(format!("{column} = ANY ({})", self.bind(values))),
         }
     }
 
     /// Nothing if no value is listed.
-    fn none_of(&mut self, column: &str, listed: Listed) -> Option<Said> {
+    fn none_of(&mut self, column: &str, listed: Listed) -> Option<Fragment> {
         Some(match listed.values.single()? {
-            values @ (Bound::Int(_) | Bound::Text(_)) => Said::exactly(format!("{column} <> {}", self.bind(values))),
-            values => Said::exactly(format!("{column} <> ALL ({})", self.bind(values))),
+            values @ (Bound::Int(_) | Bound::Text(_)) => {
+                Fragment::exactly(format!("{column} <> {}", self.bind(values)))
+            }
+            values => Fragment::exactly(format!("{column} <> ALL ({})", self.bind(values))),
         })
     }
 
-    fn order<O: Operand>(&mut self, column: Column, order: Order, limit: &O, wanted: bool) -> Said {
+    fn order<O: Operand>(&mut self, column: Column, order: Order, limit: &O, wanted: bool) -> Fragment {
         let null_passes = !wanted && column.null != Null::Never;
         let said = match O::limit(order, limit) {
-            None => return Said::unknown(),
-            Some(Err(holds)) if holds != wanted => Said::always(false),
-            Some(Err(_)) if column.null == Null::Never => Said::always(true),
+            None => return Fragment::unknown(),
+            Some(Err(holds)) if holds != wanted => Fragment::always(false),
+            Some(Err(_)) if column.null == Null::Never => Fragment::always(true),
             Some(Err(_)) => is_not_null(column),
             Some(Ok((order, value))) => {
-                Said::exactly(format!("{} {} {}", column.name, sign(order, wanted), self.bind(value)))
+                Fragment::exactly(format!("{} {} {}", column.name, sign(order, wanted), self.bind(value)))
             }
         };
-        if null_passes { Said::any(vec![is_null(column), said]) } else { said }
+        if null_passes { Fragment::any(vec![is_null(column), said]) } else { said }
     }
 
     /// Routes are kept as JSON, and no character of a route is escaped there: the quoted name is found if and only if it
     /// is one of them.
-    fn route(&mut self, route: &str, wanted: bool) -> Said {
+    fn route(&mut self, route: &str, wanted: bool) -> Fragment {
         if Route::parse(route).is_none() {
-            return Said::always(!wanted);
+            return Fragment::always(!wanted);
         }
         if !self.may_search() {
-            return Said::unknown();
+            return Fragment::unknown();
         }
         let quoted = self.bind(Bound::Text(format!("\"{route}\"")));
-        Said::exactly(format!("strpos(tasks.routes, {quoted}) {} 0", if wanted { ">" } else { "=" }))
+        Fragment::exactly(format!("strpos(tasks.routes, {quoted}) {} 0", if wanted { ">" } else { "=" }))
     }
 
-    fn last_error(&mut self, predicate: &LastErrorPredicate, wanted: bool) -> Said {
+    fn last_error(&mut self, predicate: &LastErrorPredicate, wanted: bool) -> Fragment {
         use LastErrorPredicate as Ask;
         let present = column("outcomes.error", Null::Missing);
         match predicate {
@@ -273,15 +279,21 @@ impl Writer {
             Ask::RunId(test) => self.test(column("outcomes.error_run_id", Null::Missing), test, wanted),
             Ask::Attempt(test) => self.test(column("outcomes.error_attempt", Null::Missing), test, wanted),
             Ask::OccurredAt(test) => self.test(column("outcomes.error_occurred_at", Null::Missing), test, wanted),
-            _ if !wanted => Said::unknown(),
+            _ if !wanted => Fragment::unknown(),
             Ask::Type(Test::Equal(text)) | Ask::Message(Test::Equal(text)) => self.holds(present.name, &quoted(text)),
             Ask::Traceback(Test::Equal(Some(text))) => self.holds(present.name, &quoted(text)),
-            Ask::Type(_) | Ask::Message(_) | Ask::Traceback(_) => Said::roughly(is_not_null(present).text),
+            Ask::Type(_) | Ask::Message(_) | Ask::Traceback(_) => Fragment::roughly(is_not_null(present).text),
         }
     }
 
     /// A value inside a document can only be there if the canonical text holds its key, and what it must be.
-    fn document(&mut self, document: Document, keys: &[String], predicate: &DocumentPredicate, wanted: bool) -> Said {
+    fn document(
+        &mut self,
+        document: Document,
+        keys: &[String],
+        predicate: &DocumentPredicate,
+        wanted: bool,
+    ) -> Fragment {
         use DocumentPredicate as Ask;
         // Null is `{}`, which holds no key.
         let column = match document {
@@ -294,16 +306,16 @@ impl Writer {
             (Ask::Elements(Membership::Contains(Literal::Text(key))), true) if keys.is_empty() => {
                 self.holds(column, &(quoted(key) + ":"))
             }
-            _ if keys.is_empty() => Said::unknown(),
-            (Ask::Missing, true) => Said::unknown(),
+            _ if keys.is_empty() => Fragment::unknown(),
+            (Ask::Missing, true) => Fragment::unknown(),
             (Ask::Missing, false) | (Ask::Exists, true) => self.holds(column, &member),
-            (_, false) => Said::unknown(),
+            (_, false) => Fragment::unknown(),
             (Ask::Value(Test::Equal(literal)), true) => {
                 self.holds(column, &(member + &canonical(literal).unwrap_or_default()))
             }
             (Ask::Elements(Membership::Contains(Literal::Text(text))), true) => {
                 let parts = vec![self.holds(column, &member), self.holds(column, &quoted(text))];
-                Said::all(parts)
+                Fragment::all(parts)
             }
             (Ask::Value(_) | Ask::Elements(_), true) => self.holds(column, &member),
         }
@@ -315,20 +327,20 @@ impl Writer {
     }
 
     /// That a column holds a text somewhere.
-    fn holds(&mut self, column: &str, text: &str) -> Said {
+    fn holds(&mut self, column: &str, text: &str) -> Fragment {
         if !self.may_search() {
-            return Said::unknown();
+            return Fragment::unknown();
         }
-        Said::roughly(format!("strpos({column}, {}) > 0", self.bind(Bound::Text(text.into()))))
+        Fragment::roughly(format!("strpos({column}, {}) > 0", self.bind(Bound::Text(text.into()))))
     }
 }
 
-fn is_null(column: Column) -> Said {
-    Said::exactly(format!("{} IS NULL", column.name))
+fn is_null(column: Column) -> Fragment {
+    Fragment::exactly(format!("{} IS NULL", column.name))
 }
 
-fn is_not_null(column: Column) -> Said {
-    Said::exactly(format!("{} IS NOT NULL", column.name))
+fn is_not_null(column: Column) -> Fragment {
+    Fragment::exactly(format!("{} IS NOT NULL", column.name))
 }
 
 /// The sign of a comparison or of its contrary.

@@ -8,11 +8,11 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Another transaction was first: the same work, begun anew, sees what it did.
-    Overtaken,
+    Conflict,
     /// Somebody holds what was needed, or the database has no connection or no time left.
     Busy,
     /// A pooler between us and the database forgot a prepared statement.
-    Unprepared,
+    StatementLost,
     /// The connection is gone.
     Lost,
     /// Anything else.
@@ -21,7 +21,7 @@ pub(crate) enum Cause {
 
 /// What an error means.
 pub(crate) fn cause(error: &Error) -> Cause {
-    const OVERTAKEN: &[SqlState] = &[
+    const CONFLICT: &[SqlState] = &[
         SqlState::UNIQUE_VIOLATION,
         // See `save_observations.sql`.
         SqlState::NOT_NULL_VIOLATION,
@@ -34,7 +34,7 @@ pub(crate) fn cause(error: &Error) -> Cause {
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::CONFIGURATION_LIMIT_EXCEEDED,
     ];
-    const UNPREPARED: &[SqlState] = &[
+    const STATEMENT_LOST: &[SqlState] = &[
         SqlState::INVALID_SQL_STATEMENT_NAME,
         SqlState::DUPLICATE_PSTATEMENT,
         // Nothing of ours divides, except `Session::begin` when it finds itself elsewhere.
@@ -48,9 +48,9 @@ pub(crate) fn cause(error: &Error) -> Cause {
     ];
     match error.code() {
         None => Cause::Lost,
-        Some(code) if OVERTAKEN.contains(code) => Cause::Overtaken,
+        Some(code) if CONFLICT.contains(code) => Cause::Conflict,
         Some(code) if BUSY.contains(code) => Cause::Busy,
-        Some(code) if UNPREPARED.contains(code) => Cause::Unprepared,
+        Some(code) if STATEMENT_LOST.contains(code) => Cause::StatementLost,
         Some(code) if LOST.contains(code) || code.code().starts_with("08") || is_fatal(error) => Cause::Lost,
         Some(_) => Cause::Failed,
     }
@@ -64,11 +64,11 @@ fn is_fatal(error: &Error) -> bool {
 
 /// Turns a driver error into what the caller may know, and logs the rest.
 pub(crate) fn failed(doing: &'static str, error: &Error) -> StoreError {
-    let said = said(error);
+    let said = describe(error);
     match cause(error) {
         // Whoever noticed it has said so (`session.rs`).
-        Cause::Unprepared => StoreError::Unavailable,
-        Cause::Busy | Cause::Overtaken => {
+        Cause::StatementLost => StoreError::Unavailable,
+        Cause::Busy | Cause::Conflict => {
             tracing::warn!(doing, error = said, "the database is busy");
             StoreError::Busy
         }
@@ -80,16 +80,16 @@ pub(crate) fn failed(doing: &'static str, error: &Error) -> StoreError {
 }
 
 /// What an error means for a transaction, which is undone by it. Being overtaken is no failure: the work is begun anew.
-pub(crate) fn undoing(doing: &'static str, error: &Error) -> Cause {
+pub(crate) fn log_unless_conflict(doing: &'static str, error: &Error) -> Cause {
     let cause = cause(error);
-    if cause != Cause::Overtaken {
+    if cause != Cause::Conflict {
         failed(doing, error);
     }
     cause
 }
 
 /// An error with everything that the database said about it. The driver's own text hides that.
-pub(crate) fn said(error: &Error) -> String {
+pub(crate) fn describe(error: &Error) -> String {
     match error.as_db_error() {
         Some(told) => format!("{} ({})", told.message(), told.code().code()),
         None => match std::error::Error::source(error) {

@@ -78,8 +78,8 @@ use crate::readers::{Lane, Readers};
 use crate::session::Schema;
 use crate::snapshot::Snapshot;
 pub use crate::transfer::PostgresTransfer;
-use crate::vacuum::Dead;
-use crate::wakeups::Hints;
+use crate::vacuum::DeadEntries;
+use crate::wakeups::Wakeups;
 use crate::write_queue::Threads;
 use crate::writer::Writer;
 
@@ -117,9 +117,9 @@ impl Default for Options {
 pub struct PostgresStore {
     threads: Arc<Threads>,
     readers: Arc<Readers>,
-    hints: Arc<Hints>,
+    wakeups: Arc<Wakeups>,
     /// What goes on beside reads and writes; it ends with the store.
-    _beside: JoinSet<Infallible>,
+    _background_tasks: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
     bulk: Bulk,
     /// Whether the database can tell what was written since a snapshot.
@@ -136,40 +136,40 @@ impl PostgresStore {
         let mut client = connector.open().await?;
         migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
         let failed = |error: &dyn std::fmt::Display| OpenError::Failed(connector.hosts(), error.to_string());
-        let weaknesses = durability::weaknesses(&client).await.map_err(|error| failed(&failure::said(&error)))?;
+        let weaknesses = durability::weaknesses(&client).await.map_err(|error| failed(&failure::describe(&error)))?;
         for weakness in &weaknesses {
             tracing::warn!("THE DATABASE MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
         }
         let outage_micros = OUTAGE_SECONDS * 1_000_000;
-        let session = connector.session(&[]).await.map_err(|error| failed(&error.said()))?;
+        let session = connector.session(&[]).await.map_err(|error| failed(&error.describe()))?;
         let (ahead_micros, earliest) = (BELIEVED_AHEAD_SECONDS * 1_000_000, EARLIEST.as_micros());
         let (lease_micros, kept_micros) = (LEASE_SECONDS * 1_000_000, DELETED_RUN_SECONDS * 1_000_000);
         let bounds: [&(dyn ToSql + Sync); 5] = [&outage_micros, &ahead_micros, &earliest, &lease_micros, &kept_micros];
         let back = session.execute(&statements::BRING_TIME_BACK, &bounds).await;
-        if back.map_err(|error| failed(&failure::said(&error)))? > 0 {
+        if back.map_err(|error| failed(&failure::describe(&error)))? > 0 {
             tracing::warn!(
                 "the time of the service was more than a day ahead of the database's clock, which is believed: running leases \
                  are good for {LEASE_SECONDS} seconds from now"
             );
         }
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await;
-        raised.map_err(|error| failed(&failure::said(&error)))?;
+        raised.map_err(|error| failed(&failure::describe(&error)))?;
         let plans = bulk::can_plan(&session).await;
-        let (hints, dead) = (Arc::new(Hints::default()), Arc::new(Dead::default()));
+        let (wakeups, dead) = (Arc::new(Wakeups::default()), Arc::new(DeadEntries::default()));
         let start = {
-            let (connector, hints, dead, clock) = (connector.clone(), hints.clone(), dead.clone(), clock.clone());
-            move || start_writers(&connector, &hints, &dead, clock.as_ref(), outage_credit_seconds)
+            let (connector, wakeups, dead, clock) = (connector.clone(), wakeups.clone(), dead.clone(), clock.clone());
+            move || start_writers(&connector, &wakeups, &dead, clock.as_ref(), outage_credit_seconds)
         };
         // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
         let threads = tokio::task::spawn_blocking(start).await.map_err(|error| failed(&error))?;
         let (threads, working) = threads.map_err(|error| failed(&error))?;
         let readers = Arc::new(Readers::new(connector.clone()));
-        let mut beside = JoinSet::new();
-        beside.spawn(poll::keep(Arc::clone(&hints), Arc::clone(&readers)));
-        beside.spawn(notify::keep(Arc::clone(&hints), Arc::clone(&connector)));
-        beside.spawn(vacuum::keep(dead, connector));
+        let mut background_tasks = JoinSet::new();
+        background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers)));
+        background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
+        background_tasks.spawn(vacuum::run(dead, connector));
         let bulk = Bulk::new(bulk_gate);
-        Ok(Self { threads, readers, hints, _beside: beside, clock, bulk, plans, working })
+        Ok(Self { threads, readers, wakeups, _background_tasks: background_tasks, clock, bulk, plans, working })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
@@ -179,16 +179,16 @@ impl PostgresStore {
 
 fn start_writers(
     connector: &Arc<Connector>,
-    hints: &Arc<Hints>,
-    dead: &Arc<Dead>,
+    wakeups: &Arc<Wakeups>,
+    dead: &Arc<DeadEntries>,
     clock: Option<&Arc<dyn Clock>>,
     credit_seconds: i64,
 ) -> std::io::Result<(Arc<Threads>, Vec<Arc<WriterHealth>>)> {
-    let (first_shard, last_scan) = (chance() % SHARDS, Arc::default());
+    let (first_shard, last_scan) = (random_u64() % SHARDS, Arc::default());
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
-        let (connector, hints, dead) = (Arc::clone(connector), Arc::clone(hints), Arc::clone(dead));
-        Writer::new(connector, hints, dead, clock.cloned(), Arc::clone(&last_scan), credit_seconds, shard)
+        let (connector, wakeups, dead) = (Arc::clone(connector), Arc::clone(wakeups), Arc::clone(dead));
+        Writer::new(connector, wakeups, dead, clock.cloned(), Arc::clone(&last_scan), credit_seconds, shard)
     };
     let writers = (0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?;
     let working = writers.iter().map(Writer::working).collect();
@@ -196,7 +196,7 @@ fn start_writers(
 }
 
 /// A number that nobody can foresee. Each such state of the standard library is seeded anew.
-fn chance() -> u64 {
+fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
@@ -313,7 +313,7 @@ impl Store for PostgresStore {
     }
 
     fn waiters(&self) -> &Arc<Waiters> {
-        &self.hints.waiters
+        &self.wakeups.waiters
     }
 
     fn long_reads_under_way(&self) -> usize {

@@ -1,13 +1,13 @@
 //! A reader of reads that may look at every task: a thread with a connection, which it drives itself, so that neither the
 //! rows that arrive nor what is computed from them takes an async thread of the server. Rows stay at the database while
-//! the read waits for its turn.
+//! the read waits for its active.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, Either, select};
 use taskqueue_store::StoreError;
-use taskqueue_store::long_reads::{Stopped, Turn};
+use taskqueue_store::long_reads::{ActiveRead, StopReason};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
@@ -49,9 +49,9 @@ impl LongReader {
     }
 
     /// Does a read.
-    pub(crate) fn read<I, T>(&mut self, turn: &Turn, work: &LongWork<I, T>) -> Result<T, StoreError> {
+    pub(crate) fn read<I, T>(&mut self, active: &ActiveRead, work: &LongWork<I, T>) -> Result<T, StoreError> {
         // Connecting and asking is no computing.
-        turn.release();
+        active.release_slot();
         let runtime = match self.runtime.take().map_or_else(|| Builder::new_current_thread().enable_all().build(), Ok) {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -59,10 +59,10 @@ impl LongReader {
                 return Err(StoreError::Unavailable);
             }
         };
-        let answer = runtime.block_on(self.tries(turn, work));
-        turn.release();
+        let answer = runtime.block_on(self.tries(active, work));
+        active.release_slot();
         self.keep(runtime);
-        answer.map_err(|error| error.told(work.doing))
+        answer.map_err(|error| error.into_store_error(work.doing))
     }
 
     /// Keeps what drives the connection as long as there is one. Dropped, it closes the sockets of those that were given up:
@@ -71,29 +71,34 @@ impl LongReader {
         self.runtime = self.session.is_some().then_some(runtime);
     }
 
-    async fn tries<I, T>(&mut self, turn: &Turn, work: &LongWork<I, T>) -> Result<T, ReadError> {
+    async fn tries<I, T>(&mut self, active: &ActiveRead, work: &LongWork<I, T>) -> Result<T, ReadError> {
         let kept = self.session.take().filter(|session| !session.is_closed());
-        let first = self.once(kept, turn, work).await;
+        let first = self.once(kept, active, work).await;
         match first {
-            Err(error) if error.is_worth_another_try(work.doing) => self.once(None, turn, work).await,
+            Err(error) if error.is_worth_another_try(work.doing) => self.once(None, active, work).await,
             answer => answer,
         }
     }
 
     /// One try, on the connection that was kept or on a new one.
-    async fn once<I, T>(&mut self, kept: Option<Session>, turn: &Turn, work: &LongWork<I, T>) -> Result<T, ReadError> {
+    async fn once<I, T>(
+        &mut self,
+        kept: Option<Session>,
+        active: &ActiveRead,
+        work: &LongWork<I, T>,
+    ) -> Result<T, ReadError> {
         let session = match kept {
             Some(session) => session,
-            None => until_stopped(turn, self.source.connect()).await??,
+            None => until_stopped(active, self.source.connect()).await??,
         };
-        match attempt(session, turn, work).await {
+        match attempt(session, active, work).await {
             Tried::Done(session, answer) => {
                 (self.session, self.open) = (Some(session), true);
                 answer
             }
             Tried::Lost(error) => Err(error),
             Tried::CutOff(session, error) => {
-                turn.release();
+                active.release_slot();
                 self.cancel(session).await;
                 Err(error)
             }
@@ -115,16 +120,16 @@ impl LongReader {
             return;
         }
         let (Some(runtime), Some(session)) = (self.runtime.take(), self.session.take()) else { return };
-        let ended = runtime.block_on(async { timeout(PATIENCE, session.say(END)).await });
+        let ended = runtime.block_on(async { timeout(PATIENCE, session.execute_text(END)).await });
         self.session = Some(session).filter(|_| matches!(ended, Ok(Ok(()))));
         self.keep(runtime);
     }
 }
 
-async fn attempt<I, T>(session: Session, turn: &Turn, work: &LongWork<I, T>) -> Tried<T> {
+async fn attempt<I, T>(session: Session, active: &ActiveRead, work: &LongWork<I, T>) -> Tried<T> {
     let answer = {
-        let snapshot = Snapshot::long(&session, turn);
-        until_stopped(turn, (work.read)(&snapshot, &work.input)).await
+        let snapshot = Snapshot::long(&session, active);
+        until_stopped(active, (work.read)(&snapshot, &work.input)).await
     };
     match answer {
         Ok(answer @ (Ok(_) | Err(ReadError::Refused(_)))) => Tried::Done(session, answer),
@@ -136,11 +141,11 @@ async fn attempt<I, T>(session: Session, turn: &Turn, work: &LongWork<I, T>) -> 
 }
 
 /// Waits for something as long as the read may go on.
-async fn until_stopped<T>(turn: &Turn, work: impl Future<Output = T>) -> Result<T, Stopped> {
-    let work = pin!(timeout(turn.time_left(), work));
-    match select(work, pin!(turn.interrupted())).await {
+async fn until_stopped<T>(active: &ActiveRead, work: impl Future<Output = T>) -> Result<T, StopReason> {
+    let work = pin!(timeout(active.time_left(), work));
+    match select(work, pin!(active.interrupted())).await {
         Either::Left((Ok(done), _)) => Ok(done),
-        Either::Left((Err(_), _)) => Err(Stopped::OutOfTime),
-        Either::Right(_) => Err(turn.resume().err().unwrap_or(Stopped::Abandoned)),
+        Either::Left((Err(_), _)) => Err(StopReason::OutOfTime),
+        Either::Right(_) => Err(active.acquire_slot().err().unwrap_or(StopReason::Abandoned)),
     }
 }

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, GenericClient, IsolationLevel, Transaction};
 
-use crate::failure::said;
+use crate::failure::describe;
 use crate::open::OpenError;
 use crate::session::Schema;
 
@@ -156,14 +156,14 @@ async fn apply(transaction: &Transaction<'_>, schema: &Schema, migration: &Migra
 /// Whether another server created first what we were about to create. PostgreSQL says so in several ways, depending on
 /// how far the other was.
 fn is_overtaken(error: &Error) -> bool {
-    const OVERTAKEN: &[SqlState] = &[
+    const CONFLICT: &[SqlState] = &[
         SqlState::DUPLICATE_SCHEMA,
         SqlState::DUPLICATE_TABLE,
         SqlState::DUPLICATE_OBJECT,
         SqlState::UNIQUE_VIOLATION,
         SqlState::T_R_DEADLOCK_DETECTED,
     ];
-    error.code().is_some_and(|code| OVERTAKEN.contains(code))
+    error.code().is_some_and(|code| CONFLICT.contains(code))
 }
 
 fn explain(stop: Stop, schema: &Schema, hosts: &str) -> OpenError {
@@ -171,7 +171,7 @@ fn explain(stop: Stop, schema: &Schema, hosts: &str) -> OpenError {
         Stop::Refused(error) => return error,
         Stop::Driver(error) => error,
     };
-    let (name, text) = (schema.name().to_owned(), said(&error));
+    let (name, text) = (schema.name().to_owned(), describe(&error));
     match error.code() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => OpenError::NoRight(name, text),
         Some(&SqlState::LOCK_NOT_AVAILABLE) => OpenError::Migrating(name),

@@ -16,10 +16,10 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
 use self::message::Notice;
-use crate::chance;
-use crate::failure::{Cause, cause, said};
+use crate::failure::{Cause, cause, describe};
 use crate::open::{ConnectError, Connector};
-use crate::wakeups::Hints;
+use crate::random_u64;
+use crate::wakeups::Wakeups;
 
 /// Between two notifications of a server.
 const PACE: Duration = Duration::from_millis(5);
@@ -45,17 +45,17 @@ enum Left {
 impl From<Error> for Left {
     fn from(error: Error) -> Self {
         match cause(&error) {
-            Cause::Failed => Self::Deaf(said(&error)),
+            Cause::Failed => Self::Deaf(describe(&error)),
             _ => Self::Lost,
         }
     }
 }
 
 /// Listens and tells for ever.
-pub(crate) async fn keep(hints: Arc<Hints>, connector: Arc<Connector>) -> Infallible {
-    let (me, mut told) = (format!("{:016x}", chance()), false);
+pub(crate) async fn run(wakeups: Arc<Wakeups>, connector: Arc<Connector>) -> Infallible {
+    let (me, mut told) = (format!("{:016x}", random_u64()), false);
     loop {
-        let pause = match converse(&hints, &connector, &me).await {
+        let pause = match converse(&wakeups, &connector, &me).await {
             Left::Lost => RECONNECT_PAUSE,
             Left::Deaf(why) => {
                 if !std::mem::replace(&mut told, true) {
@@ -68,12 +68,12 @@ pub(crate) async fn keep(hints: Arc<Hints>, connector: Arc<Connector>) -> Infall
     }
 }
 
-async fn converse(hints: &Hints, connector: &Connector, me: &str) -> Left {
+async fn converse(wakeups: &Wakeups, connector: &Connector, me: &str) -> Left {
     let (sender, heard) = mpsc::channel(HEARD);
-    match connector.hearing_client(sender).await {
+    match connector.listening_client(sender).await {
         Ok(client) => {
             let line = Line { client, channel: connector.schema().name().to_owned(), me: me.to_owned() };
-            line.converse(hints, heard).await.unwrap_or_else(|left| left)
+            line.converse(wakeups, heard).await.unwrap_or_else(|left| left)
         }
         // Whoever writes or reads says why.
         Err(ConnectError::Driver(_) | ConnectError::Timeout(_)) => Left::Lost,
@@ -88,39 +88,39 @@ struct Line {
 }
 
 impl Line {
-    async fn converse(&self, hints: &Hints, mut heard: Receiver<String>) -> Result<Left, Left> {
+    async fn converse(&self, wakeups: &Wakeups, mut heard: Receiver<String>) -> Result<Left, Left> {
         let listen = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
         self.within_patience(self.client.batch_execute(&listen)).await?;
-        self.hear_myself(hints, &mut heard).await?;
+        self.hear_myself(wakeups, &mut heard).await?;
         let (mut free_at, mut due) = (Instant::now(), false);
         loop {
             tokio::select! {
                 text = heard.recv() => match text {
-                    Some(text) => self.hear(hints, &text),
+                    Some(text) => self.hear(wakeups, &text),
                     None => return Ok(Left::Lost),
                 },
-                () = hints.outgoing.notified(), if !due => due = true,
+                () = wakeups.outgoing.notified(), if !due => due = true,
                 () = sleep_until(free_at), if due => {
                     due = false;
-                    if let Some(notice) = hints.take_outgoing() {
+                    if let Some(notice) = wakeups.take_outgoing() {
                         self.tell(&notice).await?;
                         free_at = Instant::now() + PACE;
                     }
                 }
-                () = hints.announce.notified() => self.tell(&Notice::of_waiting()).await?,
+                () = wakeups.announce.notified() => self.tell(&Notice::of_waiting()).await?,
             }
         }
     }
 
     /// A pooler may take `LISTEN` and give the notifications to somebody else, or to nobody.
-    async fn hear_myself(&self, hints: &Hints, heard: &mut Receiver<String>) -> Result<(), Left> {
+    async fn hear_myself(&self, wakeups: &Wakeups, heard: &mut Receiver<String>) -> Result<(), Left> {
         self.tell(&Notice::default()).await?;
         let mine = async {
             while let Some(text) = heard.recv().await {
                 if Notice::of_text(&text).0 == self.me {
                     return Ok(());
                 }
-                self.hear(hints, &text);
+                self.hear(wakeups, &text);
             }
             Err(Left::Lost)
         };
@@ -128,10 +128,10 @@ impl Line {
         timeout(PATIENCE, mine).await.map_err(deaf)?
     }
 
-    fn hear(&self, hints: &Hints, text: &str) {
+    fn hear(&self, wakeups: &Wakeups, text: &str) {
         let (sender, notice) = Notice::of_text(text);
         if sender != self.me {
-            hints.heard(&notice);
+            wakeups.heard(&notice);
         }
     }
 

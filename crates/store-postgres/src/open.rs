@@ -19,7 +19,7 @@ use tokio_postgres::{AsyncMessage, CancelToken, Client, Connection, Error, Socke
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::{Address, Place};
-use crate::failure::said;
+use crate::failure::describe;
 use crate::session::{Schema, Session, Sql};
 use crate::tls;
 
@@ -105,7 +105,7 @@ impl From<Error> for ConnectError {
 impl ConnectError {
     /// What the caller may know; the rest is logged.
     pub(crate) fn failed(&self, doing: &'static str) -> StoreError {
-        let error = self.said();
+        let error = self.describe();
         if let Self::Driver(driver) = self
             && driver.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
         {
@@ -116,10 +116,10 @@ impl ConnectError {
         StoreError::Unavailable
     }
 
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Timeout(limit) => format!("no answer within {limit:?}"),
-            Self::Driver(error) => said(error),
+            Self::Driver(error) => describe(error),
         }
     }
 
@@ -130,7 +130,7 @@ impl ConnectError {
 
     /// What it means to somebody who wants to open the database.
     fn into_open_error(self, at: String) -> OpenError {
-        let text = self.said();
+        let text = self.describe();
         let Self::Driver(error) = self else { return OpenError::Unreachable(at, text) };
         match error.code().map(SqlState::code) {
             // The class "invalid authorization", and no right to connect to the database.
@@ -189,7 +189,7 @@ impl Connector {
     }
 
     /// The same, and what the connection is notified of goes to `heard`, as long as there is room.
-    pub(crate) async fn hearing_client(&self, heard: mpsc::Sender<String>) -> Result<Client, ConnectError> {
+    pub(crate) async fn listening_client(&self, heard: mpsc::Sender<String>) -> Result<Client, ConnectError> {
         self.connect(Some(heard)).await
     }
 
@@ -208,7 +208,7 @@ impl Connector {
                 Ok(Err(error)) => ConnectError::Driver(error),
                 Err(_) => ConnectError::Timeout(share),
             };
-            tracing::debug!(place = place.name, error = error.said(), "this host gave no connection");
+            tracing::debug!(place = place.name, error = error.describe(), "this host gave no connection");
             if !failure.was_told() || error.was_told() {
                 failure = error;
             }
@@ -274,7 +274,7 @@ async fn attend<T: TlsStream + Unpin>(mut connection: Connection<Socket, T>, hea
                 }
             }
             Some(Ok(_)) => {}
-            Some(Err(error)) => return tracing::debug!(error = said(&error), "a connection to the database ended"),
+            Some(Err(error)) => return tracing::debug!(error = describe(&error), "a connection to the database ended"),
             None => return,
         }
     }

@@ -1,5 +1,5 @@
 //! The look: every second, as long as anybody waits, one statement asks for all routes that are waited for whether
-//! anything is pending there. Whatever became of the hints, no waiter misses a task by more than that.
+//! anything is pending there. Whatever became of the wakeups, no waiter misses a task by more than that.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_store::StoreError;
 use tokio::time::{Instant, timeout};
 
-use crate::chance;
+use crate::random_u64;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::session::Session;
 use crate::statements as sql;
-use crate::wakeups::Hints;
+use crate::wakeups::Wakeups;
 
 /// Between two looks, more or less: servers that were started together do not look together.
 const INTERVAL: Duration = Duration::from_millis(900);
@@ -25,17 +25,17 @@ const LONGEST: Duration = Duration::from_secs(5);
 type Lines = Vec<(QueueName, Route, usize)>;
 
 /// Looks for ever.
-pub(crate) async fn keep(hints: Arc<Hints>, readers: Arc<Readers>) -> Infallible {
+pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infallible {
     let mut pause = INTERVAL;
     loop {
-        while hints.waiters.is_empty() {
-            hints.waiters.arrival().await;
+        while wakeups.waiters.is_empty() {
+            wakeups.waiters.registration().await;
         }
-        hints.somebody_waits(Instant::now());
-        let due = pause + Duration::from_micros(chance() % JITTER_MICROS);
+        wakeups.somebody_waits(Instant::now());
+        let due = pause + Duration::from_micros(random_u64() % JITTER_MICROS);
         // Whoever asks for a look before its time asks for one at once.
-        let asked = timeout(due, hints.look.notified()).await.is_ok();
-        pause = match look(&hints, &readers).await {
+        let asked = timeout(due, wakeups.look.notified()).await.is_ok();
+        pause = match look(&wakeups, &readers).await {
             Ok(()) => INTERVAL,
             Err(_) if asked => pause,
             Err(_) => (pause * 2).min(LONGEST),
@@ -43,8 +43,8 @@ pub(crate) async fn keep(hints: Arc<Hints>, readers: Arc<Readers>) -> Infallible
     }
 }
 
-async fn look(hints: &Hints, readers: &Readers) -> Result<(), StoreError> {
-    let lines: Lines = hints.waiters.lines();
+async fn look(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
+    let lines: Lines = wakeups.waiters.waiting_routes();
     if lines.is_empty() {
         return Ok(());
     }
@@ -52,8 +52,8 @@ async fn look(hints: &Hints, readers: &Readers) -> Result<(), StoreError> {
     let seen = readers.read(Lane::Short, doing, &lines, |session, lines| ask(session, lines).boxed()).await?;
     for ((queue, route, _), seen) in lines.iter().zip(seen) {
         match seen {
-            Some(tasks) => hints.waiters.found(queue, route, tasks),
-            None => hints.waiters.queue_gone(queue),
+            Some(tasks) => wakeups.waiters.wake_for_route(queue, route, tasks),
+            None => wakeups.waiters.queue_deleted(queue),
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use taskqueue_store::transaction::{QueueKey, RunUse};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use crate::clock::Told;
+use crate::clock::ClockRow;
 use crate::rows;
 use crate::session::{Session, Sql};
 use crate::statements as sql;
@@ -82,7 +82,7 @@ impl Named {
 /// What a transaction begins with.
 pub(crate) struct Begun {
     /// What the database tells of the time.
-    pub(crate) clock: Told,
+    pub(crate) clock: ClockRow,
     /// The first of a block of numbers.
     pub(crate) numbers: i64,
     pub(crate) workspace: Workspace,
@@ -168,7 +168,7 @@ pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<
 }
 
 async fn begin_for_long(session: &Session) -> Result<(), Error> {
-    let (begun, set) = join(begin_to_write(session), session.say(LONGER)).await;
+    let (begun, set) = join(begin_to_write(session), session.execute_text(LONGER)).await;
     begun.and(set)
 }
 
@@ -176,14 +176,14 @@ async fn begin_for_long(session: &Session) -> Result<(), Error> {
 async fn hold(session: &Session, name: &str) -> Result<(), Error> {
     let (begun, held) = join(begin_to_write(session), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
     begun.and(held)?;
-    session.say("COMMIT").await
+    session.execute_text("COMMIT").await
 }
 
 /// Lets everybody into a queue again that was announced to be needed alone.
 pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
     let (begun, freed) = join(begin_to_write(session), session.execute(&sql::FREE_QUEUE, &[&name])).await;
     begun.and(freed)?;
-    session.say("COMMIT").await
+    session.execute_text("COMMIT").await
 }
 
 fn pairs<'a, I>(named: &'a BTreeSet<(QueueName, I)>, text: impl Fn(&'a I) -> &'a str) -> (Vec<&'a str>, Vec<&'a str>) {

@@ -25,7 +25,7 @@ pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> R
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }
     }
-    session.say("COMMIT").await?;
+    session.execute_text("COMMIT").await?;
     Ok(queue.is_some())
 }
 

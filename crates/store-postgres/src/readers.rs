@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_postgres::{CancelToken, Error};
 
-use taskqueue_store::long_reads::{LongReads, Stopped};
+use taskqueue_store::long_reads::{LongReads, StopReason};
 
-use crate::failure::{Cause, cause, failed, said};
+use crate::failure::{Cause, cause, describe, failed};
 use crate::long_reader::{LongReader, LongWork};
 use crate::open::Connector;
 use crate::rows::Damaged;
@@ -82,7 +82,7 @@ pub(crate) enum ReadError {
     /// A rule says no.
     Refused(StoreError),
     /// It was not to go on.
-    Stopped(Stopped),
+    Stopped(StopReason),
     /// The database failed.
     Failed(Error),
     /// The database holds what this service did not write.
@@ -95,15 +95,15 @@ impl From<StoreError> for ReadError {
     }
 }
 
-impl From<Stopped> for ReadError {
-    fn from(stopped: Stopped) -> Self {
+impl From<StopReason> for ReadError {
+    fn from(stopped: StopReason) -> Self {
         Self::Stopped(stopped)
     }
 }
 
 impl ReadError {
     /// What the caller may know; the rest is logged.
-    pub(crate) fn told(self, doing: &'static str) -> StoreError {
+    pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
             Self::Stopped(stopped) => stopped.into(),
@@ -118,9 +118,9 @@ impl ReadError {
         let Self::Failed(error) = self else { return false };
         // Of a statement that a pooler forgot, whoever noticed it has told (`session.rs`).
         if cause(error) == Cause::Lost {
-            tracing::warn!(doing, error = said(error), "a connection was lost; reading again on a new one");
+            tracing::warn!(doing, error = describe(error), "a connection was lost; reading again on a new one");
         }
-        matches!(cause(error), Cause::Lost | Cause::Unprepared)
+        matches!(cause(error), Cause::Lost | Cause::StatementLost)
     }
 }
 
@@ -141,27 +141,27 @@ pub(crate) async fn in_snapshot<T>(
     session: &Session,
     first: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let (begun, first) = join(session.say(BEGIN), first).await;
+    let (begun, first) = join(session.execute_text(BEGIN), first).await;
     begun.and(first)
 }
 
 /// The pool, and the readers of the long reads beside it.
 pub(crate) struct Readers {
-    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     any: Arc<Semaphore>,
     pages: Arc<Semaphore>,
     closed: watch::Sender<bool>,
     long: LongReads<LongReader>,
 }
 
-struct Shared {
+struct Pool {
     source: Arc<dyn Source>,
     /// Connections that do nothing; nothing once closed.
     idle: Mutex<Option<Vec<Session>>>,
 }
 
 /// The right to use a connection.
-struct Turn {
+struct ReadPermit {
     _any: OwnedSemaphorePermit,
     _page: Option<OwnedSemaphorePermit>,
 }
@@ -172,7 +172,7 @@ impl Readers {
         let own = Arc::clone(&source);
         let make = move || LongReader::new(Arc::clone(&own));
         Self {
-            shared: Arc::new(Shared { source, idle: Mutex::new(Some(Vec::new())) }),
+            pool: Arc::new(Pool { source, idle: Mutex::new(Some(Vec::new())) }),
             any: Arc::new(Semaphore::new(CONNECTIONS)),
             pages: Arc::new(Semaphore::new(PAGES)),
             closed: watch::Sender::new(false),
@@ -193,7 +193,7 @@ impl Readers {
         input: I,
         read: for<'a> fn(&'a Snapshot<'a>, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
     ) -> Result<T, StoreError> {
-        self.long.run(move |reader, turn| reader.read(turn, &LongWork { doing, input, read })).await?
+        self.long.run(move |reader, active| reader.read(active, &LongWork { doing, input, read })).await?
     }
 
     /// Takes no more reads, cuts off those under way and closes the connections.
@@ -202,7 +202,7 @@ impl Readers {
         self.pages.close();
         self.long.stop();
         self.closed.send_replace(true);
-        drop(self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Runs a read on a connection, if need be twice: `read` must not do anything but read.
@@ -213,10 +213,10 @@ impl Readers {
         input: &I,
         read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
     ) -> Result<T, StoreError> {
-        let turn = Arc::new(self.turn(lane).await?);
+        let permit = Arc::new(self.permit(lane).await?);
         let mut closed = self.closed.subscribe();
         let patience = if lane == Lane::Short { PATIENCE } else { PAGE_PATIENCE };
-        let work = pin!(timeout(patience, self.attempts(lane, doing, &turn, input, read)));
+        let work = pin!(timeout(patience, self.attempts(lane, doing, &permit, input, read)));
         match select(work, pin!(closed.wait_for(|closed| *closed))).await {
             Either::Left((Ok(answer), _)) => answer,
             Either::Left((Err(_), _)) => {
@@ -227,16 +227,16 @@ impl Readers {
         }
     }
 
-    async fn turn(&self, lane: Lane) -> Result<Turn, StoreError> {
-        let turn = async {
+    async fn permit(&self, lane: Lane) -> Result<ReadPermit, StoreError> {
+        let permit = async {
             let page = match lane {
                 Lane::Short => None,
                 Lane::Page => Some(Arc::clone(&self.pages).acquire_owned().await?),
             };
-            Ok(Turn { _any: Arc::clone(&self.any).acquire_owned().await?, _page: page })
+            Ok(ReadPermit { _any: Arc::clone(&self.any).acquire_owned().await?, _page: page })
         };
-        match timeout(PATIENCE, turn).await {
-            Ok(turn) => turn.map_err(|_: tokio::sync::AcquireError| StoreError::Unavailable),
+        match timeout(PATIENCE, permit).await {
+            Ok(permit) => permit.map_err(|_: tokio::sync::AcquireError| StoreError::Unavailable),
             Err(_) => Err(StoreError::Busy),
         }
     }
@@ -245,30 +245,30 @@ impl Readers {
         &self,
         lane: Lane,
         doing: &'static str,
-        turn: &Arc<Turn>,
+        permit: &Arc<ReadPermit>,
         input: &I,
         read: for<'a> fn(&'a Session, &'a I) -> BoxFuture<'a, Result<T, ReadError>>,
     ) -> Result<T, StoreError> {
-        let session = match self.shared.idle() {
+        let session = match self.pool.idle() {
             Some(session) => session,
-            None => self.shared.source.connect().await?,
+            None => self.pool.source.connect().await?,
         };
-        let answer = match self.lease(session, turn).run(lane, input, read).await {
+        let answer = match self.pooled(session, permit).run(lane, input, read).await {
             Err(error) if error.is_worth_another_try(doing) => {
-                let session = self.shared.source.connect().await?;
-                self.lease(session, turn).run(lane, input, read).await
+                let session = self.pool.source.connect().await?;
+                self.pooled(session, permit).run(lane, input, read).await
             }
             answer => answer,
         };
-        answer.map_err(|error| error.told(doing))
+        answer.map_err(|error| error.into_store_error(doing))
     }
 
-    fn lease(&self, session: Session, turn: &Arc<Turn>) -> Lease {
-        Lease { session: Some(session), turn: Arc::clone(turn), shared: Arc::clone(&self.shared) }
+    fn pooled(&self, session: Session, permit: &Arc<ReadPermit>) -> PooledSession {
+        PooledSession { session: Some(session), permit: Arc::clone(permit), pool: Arc::clone(&self.pool) }
     }
 }
 
-impl Shared {
+impl Pool {
     /// A connection that does nothing, if there is one. The one that was used last is the least likely to be dead.
     fn idle(&self) -> Option<Session> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,7 +277,7 @@ impl Shared {
         idle.pop()
     }
 
-    fn keep(&self, session: Session) {
+    fn put_back(&self, session: Session) {
         if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             idle.push(session);
         }
@@ -285,13 +285,13 @@ impl Shared {
 }
 
 /// A connection in use. Dropped in the middle of a read, it stops the read on the server and is never used again.
-struct Lease {
+struct PooledSession {
     session: Option<Session>,
-    turn: Arc<Turn>,
-    shared: Arc<Shared>,
+    permit: Arc<ReadPermit>,
+    pool: Arc<Pool>,
 }
 
-impl Lease {
+impl PooledSession {
     async fn run<I: Sync + ?Sized, T>(
         self,
         lane: Lane,
@@ -301,8 +301,8 @@ impl Lease {
         let Some(session) = &self.session else { return Err(StoreError::Unavailable.into()) };
         let answer = read(session, input).await;
         match &answer {
-            Ok(_) | Err(ReadError::Refused(_)) => self.give_back(lane),
-            Err(ReadError::Failed(_)) => self.give_up(),
+            Ok(_) | Err(ReadError::Refused(_)) => self.return_to_pool(lane),
+            Err(ReadError::Failed(_)) => self.discard(),
             // Rows may still be coming.
             Err(ReadError::Damaged(_) | ReadError::Stopped(_)) => drop(self),
         }
@@ -310,38 +310,38 @@ impl Lease {
     }
 
     /// The read ended in order. The snapshot of a page is ended while its caller has the answer already.
-    fn give_back(mut self, lane: Lane) {
+    fn return_to_pool(mut self, lane: Lane) {
         let Some(session) = self.session.take() else { return };
-        let (shared, turn) = (Arc::clone(&self.shared), Arc::clone(&self.turn));
+        let (pool, permit) = (Arc::clone(&self.pool), Arc::clone(&self.permit));
         match lane {
-            Lane::Short => shared.keep(session),
+            Lane::Short => pool.put_back(session),
             Lane::Page => drop(tokio::spawn(async move {
-                if session.say(END).await.is_ok() {
-                    shared.keep(session);
+                if session.execute_text(END).await.is_ok() {
+                    pool.put_back(session);
                 }
-                drop(turn);
+                drop(permit);
             })),
         }
     }
 
     /// The read ended in disorder: nothing is running, but who knows what the connection is good for.
-    fn give_up(mut self) {
+    fn discard(mut self) {
         drop(self.session.take());
     }
 }
 
-impl Drop for Lease {
+impl Drop for PooledSession {
     fn drop(&mut self) {
         let (Some(session), Ok(runtime)) = (self.session.take(), Handle::try_current()) else { return };
-        let cancel = || self.shared.source.cancel(session.client().cancel_token());
+        let cancel = || self.pool.source.cancel(session.client().cancel_token());
         // A request to stop that overtakes the statement stops nothing, so another one follows when it must have begun.
         let (first, second) = (cancel(), cancel());
-        let turn = Arc::clone(&self.turn);
+        let permit = Arc::clone(&self.permit);
         runtime.spawn(async move {
             first.await;
             tokio::time::sleep(CANCEL_AGAIN).await;
             second.await;
-            drop((session, turn));
+            drop((session, permit));
         });
     }
 }

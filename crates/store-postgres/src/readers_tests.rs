@@ -24,7 +24,7 @@ async fn queues(readers: &Readers) -> Result<Vec<QueueName>, StoreError> {
 
 /// A read that waits for a lock.
 fn blocked<'a>(snapshot: &'a Snapshot<'a>, _: &'a ()) -> BoxFuture<'a, Result<(), ReadError>> {
-    async { Ok(snapshot.session.say("SELECT pg_advisory_lock_shared(1)").await?) }.boxed()
+    async { Ok(snapshot.session.execute_text("SELECT pg_advisory_lock_shared(1)").await?) }.boxed()
 }
 
 fn waiting(database: &Database) -> usize {
@@ -61,7 +61,7 @@ async fn a_restarted_database_costs_readers_nothing() {
 async fn long_reads_leave_connections_to_short_ones_and_are_stopped_when_nobody_waits() {
     let database = migrated(Cluster::shared());
     let holder = session(&database).await;
-    holder.say("SELECT pg_advisory_lock(1)").await.unwrap();
+    holder.execute_text("SELECT pg_advisory_lock(1)").await.unwrap();
     let readers = readers(&database);
     let long: Vec<_> = (0..20)
         .map(|_| {
@@ -85,7 +85,7 @@ async fn long_reads_leave_connections_to_short_ones_and_are_stopped_when_nobody_
 async fn closing_cuts_off_what_is_under_way_and_refuses_the_rest() {
     let database = migrated(Cluster::shared());
     let holder = session(&database).await;
-    holder.say("SELECT pg_advisory_lock(1)").await.unwrap();
+    holder.execute_text("SELECT pg_advisory_lock(1)").await.unwrap();
     let readers = readers(&database);
     let reading = {
         let readers = Arc::clone(&readers);

@@ -309,7 +309,7 @@ async fn each_observation(
         snapshot.release();
         let found = snapshot.session.query(&sql::LIST_OBSERVATIONS, &params).await?;
         for row in &found {
-            snapshot.pause()?;
+            snapshot.yield_if_due()?;
             let observation = rows::observation(row, queue)?;
             after = observation.id.to_string();
             if filter.is_none_or(|filter| filter.matches(&observation)) {

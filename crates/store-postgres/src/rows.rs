@@ -30,7 +30,7 @@ use taskqueue_store::transfer::DeletedRun;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use crate::clock::Told;
+use crate::clock::ClockRow;
 
 const KEY: usize = 0;
 const QUEUE_KEY: usize = 1;
@@ -228,9 +228,9 @@ pub(crate) fn named_queue(row: &Row) -> Read<(QueueKey, QueueName)> {
 }
 
 /// The clock, from `load_clock.sql` and `lock_clock.sql`.
-pub(crate) fn clock(row: &Row) -> Read<Told> {
+pub(crate) fn clock(row: &Row) -> Read<ClockRow> {
     let (micros, offset_micros) = (get(row, 0)?, get(row, 1)?);
-    Ok(Told { micros, offset_micros, last_scan_at: time_or_null(row, 2)?, ahead_since: time_or_null(row, 4)? })
+    Ok(ClockRow { micros, offset_micros, last_scan_at: time_or_null(row, 2)?, ahead_since: time_or_null(row, 4)? })
 }
 
 /// The first of a block of numbers, from the same.

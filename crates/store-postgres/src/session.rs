@@ -72,7 +72,7 @@ impl Session {
         let mut session = Self { client, schema, prepared: HashMap::new(), backend: None, unnamed };
         if !statements.is_empty() && !session.unnamed.load(Ordering::Relaxed) {
             // In one transaction, so that all of it happens in one process of the server.
-            session.say("BEGIN").await?;
+            session.execute_text("BEGIN").await?;
             let backend = session.client.query_typed("SELECT pg_backend_pid()", &[]).await?;
             session.backend = backend.first().map(|row| row.try_get(0)).transpose()?;
             let prepare = |sql: &&'static Sql| {
@@ -83,10 +83,10 @@ impl Session {
             // On a connection that a pooler gave us, an earlier client's statement may have the same name.
             match try_join_all(statements.iter().map(prepare)).await {
                 Ok(prepared) => session.prepared = prepared.into_iter().collect(),
-                Err(error) if cause(&error) == Cause::Unprepared => session.notice(&error),
+                Err(error) if cause(&error) == Cause::StatementLost => session.notice(&error),
                 Err(error) => return Err(error),
             }
-            session.say("ROLLBACK").await?;
+            session.execute_text("ROLLBACK").await?;
         }
         Ok(session)
     }
@@ -129,7 +129,7 @@ impl Session {
     }
 
     /// Says `text` without parameters; several statements may stand in it.
-    pub(crate) async fn say(&self, text: &str) -> Result<(), Error> {
+    pub(crate) async fn execute_text(&self, text: &str) -> Result<(), Error> {
         self.client.batch_execute(text).await
     }
 
@@ -143,8 +143,10 @@ impl Session {
     /// names of our statements may be those of other statements.
     pub(crate) async fn begin(&self, text: &str) -> Result<(), Error> {
         let begun = match self.backend.filter(|_| !self.prepared.is_empty()) {
-            None => self.say(text).await,
-            Some(backend) => self.say(&format!("{text}; SELECT 1 / (pg_backend_pid() = {backend})::int4")).await,
+            None => self.execute_text(text).await,
+            Some(backend) => {
+                self.execute_text(&format!("{text}; SELECT 1 / (pg_backend_pid() = {backend})::int4")).await
+            }
         };
         begun.inspect_err(|error| self.notice(error))
     }
@@ -152,7 +154,7 @@ impl Session {
     /// A pooler that hands our statements to other connections does not keep what was prepared. From then on this
     /// process prepares nothing; the connection is to be given up.
     fn notice(&self, error: &Error) {
-        if cause(error) == Cause::Unprepared && !self.unnamed.swap(true, Ordering::Relaxed) {
+        if cause(error) == Cause::StatementLost && !self.unnamed.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a connection pooler does not keep prepared statements; going on with unnamed ones, which is slower"
             );

@@ -76,10 +76,10 @@ async fn every_order_can_be_said_with_and_without_a_position() {
 async fn a_task_is_found_by_indexes_alone_whatever_the_planner_knows() {
     let (database, session) = filled().await;
     let generic = async |session: &Session| {
-        session.say("SET plan_cache_mode = force_generic_plan").await.unwrap();
-        session.say(&format!("PREPARE get (text, text) AS {}", GET_TASK.text)).await.unwrap();
+        session.execute_text("SET plan_cache_mode = force_generic_plan").await.unwrap();
+        session.execute_text(&format!("PREPARE get (text, text) AS {}", GET_TASK.text)).await.unwrap();
         let plan = plan(session, "EXECUTE get ('q', 't_000000000042')", &[]).await;
-        session.say("DEALLOCATE get").await.unwrap();
+        session.execute_text("DEALLOCATE get").await.unwrap();
         plan
     };
     let known = generic(&session).await;
@@ -134,11 +134,11 @@ async fn writers_plan(session: &Session, sql: &Sql) -> String {
     begin_to_write(session).await.unwrap();
     let types: Vec<&str> = sql.types.iter().map(Type::name).collect();
     let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
-    session.say(&format!("PREPARE it {types} AS {}", sql.text)).await.unwrap();
+    session.execute_text(&format!("PREPARE it {types} AS {}", sql.text)).await.unwrap();
     let nulls = vec!["NULL"; sql.types.len()].join(", ");
     let arguments = if nulls.is_empty() { nulls } else { format!("({nulls})") };
     let plan = plan(session, &format!("EXECUTE it {arguments}"), &[]).await;
-    session.say("DEALLOCATE it; ROLLBACK").await.unwrap();
+    session.execute_text("DEALLOCATE it; ROLLBACK").await.unwrap();
     plan
 }
 
@@ -201,15 +201,15 @@ async fn a_task_that_was_changed_before_it_was_held_is_picked_without_its_heavy_
     };
     assert_eq!(pick().await, (1, 2, Some("{}".to_owned())), "whole, if nobody is in between");
 
-    session.say("SELECT pg_advisory_unlock_all()").await.unwrap();
-    other.say("SELECT pg_advisory_lock(1)").await.unwrap();
+    session.execute_text("SELECT pg_advisory_unlock_all()").await.unwrap();
+    other.execute_text("SELECT pg_advisory_lock(1)").await.unwrap();
     let change = async {
         let waits = "SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
         eventually("the pick has begun", || database.rows(waits)[0][0].as_deref() == Some("1"));
         let changed = "UPDATE taskqueue.tasks SET priority = 9 WHERE task_key = 2;
             UPDATE taskqueue.definitions SET args = '{\"new\":1}' WHERE task_key = 2";
-        other.say(changed).await.unwrap();
-        other.say("SELECT pg_advisory_unlock_all()").await.unwrap();
+        other.execute_text(changed).await.unwrap();
+        other.execute_text("SELECT pg_advisory_unlock_all()").await.unwrap();
     };
     let (picked, ()) = tokio::join!(pick(), change);
     assert_eq!(picked, (1, 9, None), "the head is the new one, and what is older than it is not there");

@@ -25,13 +25,13 @@ use tokio_postgres::{Error, Row};
 use crate::bulk;
 use crate::changes::Changes;
 use crate::clock::Clock;
-use crate::failure::{Cause, cause, undoing};
+use crate::failure::{Cause, cause, log_unless_conflict};
 use crate::readers::ReadError;
 use crate::rows;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::vacuum::Dead;
+use crate::vacuum::DeadEntries;
 use crate::workspace::{Body, Entry, Found, Workspace};
 
 /// Numbers in one value of the sequence, see the migration.
@@ -62,7 +62,7 @@ pub(crate) enum Ended {
 
 impl Ended {
     fn of(error: &Error) -> Self {
-        Self::Undone(undoing("committing", error))
+        Self::Undone(log_unless_conflict("committing", error))
     }
 }
 
@@ -70,7 +70,7 @@ impl Ended {
 pub(crate) struct PostgresTransaction<'a> {
     pub(crate) session: &'a Session,
     pub(crate) runtime: &'a Runtime,
-    pub(crate) dead: &'a Dead,
+    pub(crate) dead: &'a DeadEntries,
     pub(crate) clock: Clock,
     /// What is left of the last block.
     pub(crate) numbers: Range<i64>,
@@ -92,7 +92,7 @@ impl PostgresTransaction<'_> {
     }
 
     pub(crate) fn failed(&mut self, doing: &'static str, error: &Error) -> StoreError {
-        self.failure.get_or_insert(undoing(doing, error));
+        self.failure.get_or_insert(log_unless_conflict(doing, error));
         StoreError::Unavailable
     }
 
@@ -121,7 +121,7 @@ impl PostgresTransaction<'_> {
         self.dead.add(changes.dead_entries());
         let writes = changes.writes();
         if writes.is_empty() && !self.wrote {
-            return match self.runtime.block_on(session.say("ROLLBACK")) {
+            return match self.runtime.block_on(session.execute_text("ROLLBACK")) {
                 Ok(()) => Ended::Committed,
                 Err(error) => Ended::of(&error),
             };
@@ -130,7 +130,7 @@ impl PostgresTransaction<'_> {
         let settles = self.settles;
         let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
         let (name_row, (sent, committed)) =
-            self.runtime.block_on(join(named, join(join_all(asked), session.say("COMMIT"))));
+            self.runtime.block_on(join(named, join(join_all(asked), session.execute_text("COMMIT"))));
         // The first one in the order of the statements: those behind it fail because of it.
         let reported =
             name_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
@@ -334,7 +334,7 @@ impl Transaction for PostgresTransaction<'_> {
         match self.runtime.block_on(bulk::visit_matching(&snapshot, place, filter, limit, each)) {
             Ok(()) => Ok(()),
             Err(ReadError::Failed(error)) => Err(self.failed("filtering tasks", &error)),
-            Err(error) => Err(error.told("filtering tasks")),
+            Err(error) => Err(error.into_store_error("filtering tasks")),
         }
     }
 

@@ -129,7 +129,7 @@ impl Source for PostgresTransfer {
             let queue = self.queues.get(&rows::queue_key(&row)?).ok_or(StoreError::Unavailable)?;
             let task = rows::task(&row, queue)?;
             chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, rows::runs(&row)?));
-            chunk.place = Some(rows::key(&row)?.0);
+            chunk.last_key = Some(rows::key(&row)?.0);
         }
         Ok(chunk)
     }
@@ -159,14 +159,14 @@ impl Source for PostgresTransfer {
         let mut totals = Totals {
             queues: self.queues.len() as u64,
             running: rows::count(&row, 0)?,
-            places: rows::count(&row, 1)?,
+            pending_entries: rows::count(&row, 1)?,
             runs: rows::count(&row, 2)?,
             observations: rows::count(&row, 3)?,
             ..Totals::default()
         };
         for row in self.query(&sql::LIST_WHOLE_TALLY, &[], "counting tasks").await? {
             let (key, status, tasks) = rows::whole_tally(&row)?;
-            totals.add_line(self.queues.get(&key).ok_or(StoreError::Unavailable)?, status, tasks);
+            totals.add_status(self.queues.get(&key).ok_or(StoreError::Unavailable)?, status, tasks);
         }
         Ok(totals)
     }
@@ -217,16 +217,16 @@ impl Target for PostgresTransfer {
         added.map(drop).map_err(|error| failed("copying run ids of deleted tasks", &error))
     }
 
-    async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
+    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
         let last_scan_at = last_scan_at.map(Timestamp::as_micros);
         let params: [&(dyn ToSql + Sync); 3] = [&last_scan_at, &self.offset_micros, &None::<i64>];
         let saved = self.session.execute(&sql::SAVE_SCAN, &params).await;
         saved.map_err(|error| failed("copying the last scan", &error))?;
         self.query(&sql::RAISE_NUMBERS, &[&self.last_number], "raising numbers").await?;
-        self.session.say(&self.analyze).await.map_err(|error| failed("analysing the copy", &error))
+        self.session.execute_text(&self.analyze).await.map_err(|error| failed("analysing the copy", &error))
     }
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        self.session.say("COMMIT").await.map_err(|error| failed("committing", &error))
+        self.session.execute_text("COMMIT").await.map_err(|error| failed("committing", &error))
     }
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::failure::said;
+use crate::failure::describe;
 use crate::open::Connector;
 
-/// Dead entries that are worth a vacuum: fewer cost a claim less than a tenth of a millisecond.
+/// DeadEntries entries that are worth a vacuum: fewer cost a claim less than a tenth of a millisecond.
 const MANY: u64 = 10_000;
 /// How much longer than a vacuum the pause after it is: with a million pending tasks it reads all of a large index.
 const PAUSE_FACTOR: u32 = 20;
@@ -21,7 +21,7 @@ const PAUSE_FACTOR: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The least pause after one that failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(60);
-/// Whether the role may vacuum at all. Told to do it without the right, PostgreSQL fills its log with warnings.
+/// Whether the role may vacuum at all. ClockRow to do it without the right, PostgreSQL fills its log with warnings.
 const OWNS: &str = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'taskqueue.ready'::regclass";
 /// The index too, however little there is to remove; without a lock that would keep claims out; and not while another
 /// server is at it.
@@ -30,12 +30,12 @@ const VACUUM: &str = "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) taskq
 /// Entries of `ready` that this server has left dead since its last vacuum, more or less: a batch that was begun anew
 /// counts twice.
 #[derive(Default)]
-pub(crate) struct Dead {
+pub(crate) struct DeadEntries {
     entries: AtomicU64,
     many: Notify,
 }
 
-impl Dead {
+impl DeadEntries {
     /// So many more.
     pub(crate) fn add(&self, entries: usize) {
         let more = u64::try_from(entries).unwrap_or(u64::MAX);
@@ -54,7 +54,7 @@ impl Dead {
 }
 
 /// Vacuums for ever, whenever there is much to remove.
-pub(crate) async fn keep(dead: Arc<Dead>, connector: Arc<Connector>) -> Infallible {
+pub(crate) async fn run(dead: Arc<DeadEntries>, connector: Arc<Connector>) -> Infallible {
     let mut told = false;
     loop {
         dead.many().await;
@@ -73,13 +73,13 @@ pub(crate) async fn keep(dead: Arc<Dead>, connector: Arc<Connector>) -> Infallib
 
 /// On a connection for this one time: none is held for what a quiet server never needs.
 async fn vacuum(connector: &Connector) -> Result<(), String> {
-    let client = connector.client().await.map_err(|error| error.said())?;
+    let client = connector.client().await.map_err(|error| error.describe())?;
     let vacuumed = async {
-        let owns = client.query_typed(&connector.schema().apply(OWNS), &[]).await.map_err(|error| said(&error))?;
+        let owns = client.query_typed(&connector.schema().apply(OWNS), &[]).await.map_err(|error| describe(&error))?;
         if !owns.first().is_some_and(|row| row.get(0)) {
             return Err("the role does not own the tables".to_owned());
         }
-        client.batch_execute(&connector.schema().apply(VACUUM)).await.map_err(|error| said(&error))
+        client.batch_execute(&connector.schema().apply(VACUUM)).await.map_err(|error| describe(&error))
     };
     match timeout(PATIENCE, vacuumed).await {
         Ok(done) => done,

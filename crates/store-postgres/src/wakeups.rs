@@ -1,5 +1,5 @@
 //! Who is to be told what became claimable: the waiters of this server at once, and those of others through the database
-//! (`notify.rs`) while any other server says that it has some. Hints may be lost on the way: what counts is the look that
+//! (`notify.rs`) while any other server says that it has some. Wakeups may be lost on the way: what counts is the look that
 //! a server with waiters takes every second (`poll.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,19 +17,19 @@ const BELIEF: Duration = Duration::from_secs(5);
 /// How often it says so at most.
 const ANNOUNCEMENT: Duration = Duration::from_millis(900);
 
-/// Hints of this server on their way.
+/// Wakeups of this server on their way.
 #[derive(Default)]
-pub(crate) struct Hints {
+pub(crate) struct Wakeups {
     pub(crate) waiters: Arc<Waiters>,
     /// Not yet told to other servers.
     outbox: Mutex<Notice>,
     others_wait_until: Mutex<Option<Instant>>,
     announced_at: Mutex<Option<Instant>>,
-    /// Told when there is something in the outbox.
+    /// ClockRow when there is something in the outbox.
     pub(crate) outgoing: Notify,
-    /// Told when a look is due before its time.
+    /// ClockRow when a look is due before its time.
     pub(crate) look: Notify,
-    /// Told when the other servers are to know that somebody waits here.
+    /// ClockRow when the other servers are to know that somebody waits here.
     pub(crate) announce: Notify,
 }
 
@@ -37,7 +37,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Hints {
+impl Wakeups {
     /// A transaction of this server was committed.
     pub(crate) fn committed(&self, claimable: &Claimable) {
         if claimable.is_empty() {
@@ -51,8 +51,8 @@ impl Hints {
     }
 
     fn tell_waiters(&self, claimable: &Claimable) {
-        self.waiters.tell(claimable);
-        if claimable.is_everywhere() && !self.waiters.is_empty() {
+        self.waiters.wake(claimable);
+        if claimable.must_poll_all_routes() && !self.waiters.is_empty() {
             self.look.notify_one();
         }
     }
@@ -63,13 +63,13 @@ impl Hints {
             *locked(&self.others_wait_until) = Some(Instant::now() + BELIEF);
         }
         let mut claimable = Claimable::new(true);
-        notice.gone.iter().for_each(|queue| claimable.queue_gone(queue));
+        notice.gone.iter().for_each(|queue| claimable.queue_deleted(queue));
         for ((queue, routes), tasks) in &notice.tasks {
             let hint = |task: &_| Hint { queue: queue.clone(), routes: routes.clone(), task: Some(*task) };
             tasks.iter().map(hint).for_each(|hint| claimable.hint(hint));
         }
         if notice.everywhere {
-            claimable.look_everywhere();
+            claimable.poll_all_routes();
         }
         self.tell_waiters(&claimable);
     }
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// More than one transaction keeps hints of.
+    /// More than one transaction keeps wakeups of.
     const MANY: usize = 1_025;
 
     fn claimable(tasks: usize) -> Claimable {
@@ -113,40 +113,40 @@ mod tests {
     }
 
     /// Whether a look before its time was asked for, with somebody waiting or not.
-    fn asks_for_a_look(hints: &Hints, told: impl FnOnce(&Hints)) -> bool {
-        told(hints);
-        hints.look.notified().now_or_never().is_some()
+    fn asks_for_a_look(wakeups: &Wakeups, told: impl FnOnce(&Wakeups)) -> bool {
+        told(wakeups);
+        wakeups.look.notified().now_or_never().is_some()
     }
 
     #[tokio::test]
     async fn more_than_is_hinted_at_is_looked_for_here_and_by_the_others() {
-        let hints = Hints::default();
-        hints.heard(&Notice::of_waiting());
-        let _waiter = hints.waiters.enter(&queue("q"), &route("default"), 1).unwrap();
-        assert!(!asks_for_a_look(&hints, |hints| hints.committed(&claimable(1))));
-        assert_eq!(hints.take_outgoing().unwrap().tasks.len(), 1);
-        assert!(asks_for_a_look(&hints, |hints| hints.committed(&claimable(MANY))), "ours");
-        assert_eq!(hints.take_outgoing().unwrap().to_text("me"), "me\nlook", "theirs");
+        let wakeups = Wakeups::default();
+        wakeups.heard(&Notice::of_waiting());
+        let _waiter = wakeups.waiters.register(&queue("q"), &route("default"), 1).unwrap();
+        assert!(!asks_for_a_look(&wakeups, |wakeups| wakeups.committed(&claimable(1))));
+        assert_eq!(wakeups.take_outgoing().unwrap().tasks.len(), 1);
+        assert!(asks_for_a_look(&wakeups, |wakeups| wakeups.committed(&claimable(MANY))), "ours");
+        assert_eq!(wakeups.take_outgoing().unwrap().to_text("me"), "me\nlook", "theirs");
     }
 
     #[tokio::test]
     async fn what_others_tell_to_look_for_is_looked_for() {
-        let hints = Hints::default();
+        let wakeups = Wakeups::default();
         let everything = Notice::of_text("other\nlook").1;
-        assert!(!asks_for_a_look(&hints, |hints| hints.heard(&everything)), "nobody waits");
-        let _waiter = hints.waiters.enter(&queue("q"), &route("default"), 1).unwrap();
-        assert!(asks_for_a_look(&hints, |hints| hints.heard(&everything)));
+        assert!(!asks_for_a_look(&wakeups, |wakeups| wakeups.heard(&everything)), "nobody waits");
+        let _waiter = wakeups.waiters.register(&queue("q"), &route("default"), 1).unwrap();
+        assert!(asks_for_a_look(&wakeups, |wakeups| wakeups.heard(&everything)));
         let mut told = Notice::default();
         told.tasks.insert((queue("q"), routes(&["default"])), (0..MANY).map(task_id).collect());
-        assert!(asks_for_a_look(&hints, |hints| hints.heard(&told)), "more than is kept");
+        assert!(asks_for_a_look(&wakeups, |wakeups| wakeups.heard(&told)), "more than is kept");
     }
 
     #[tokio::test]
     async fn that_somebody_waits_is_not_announced_at_each_look() {
-        let (hints, now) = (Hints::default(), Instant::now());
+        let (wakeups, now) = (Wakeups::default(), Instant::now());
         let announced = [0, 1, 899, 900, 1_000, 1_800].map(|millis| {
-            hints.somebody_waits(now + Duration::from_millis(millis));
-            hints.announce.notified().now_or_never().is_some()
+            wakeups.somebody_waits(now + Duration::from_millis(millis));
+            wakeups.announce.notified().now_or_never().is_some()
         });
         assert_eq!(announced, [true, false, false, true, false, true]);
     }

@@ -23,15 +23,15 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 
 use crate::bulk::{PlannedWrite, changed_since};
-use crate::clock::{Clock, LastScan, Told};
-use crate::failure::{Cause, failed, undoing};
+use crate::clock::{Clock, ClockRow, LastScan};
+use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
 use crate::request::Request;
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
-use crate::vacuum::Dead;
-use crate::wakeups::Hints;
+use crate::vacuum::DeadEntries;
+use crate::wakeups::Wakeups;
 
 /// Commands in one transaction at most.
 const BATCH: usize = 256;
@@ -52,8 +52,8 @@ pub(crate) struct Writer {
     connector: Arc<Connector>,
     /// This thread's alone: what comes on the connection goes to the writer without a detour over other threads.
     runtime: Runtime,
-    hints: Arc<Hints>,
-    dead: Arc<Dead>,
+    wakeups: Arc<Wakeups>,
+    dead: Arc<DeadEntries>,
     /// A clock instead of the database's, for tests.
     clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
     last_scan: Arc<LastScan>,
@@ -87,8 +87,8 @@ impl Writer {
     /// A writer that connects when it is needed.
     pub(crate) fn new(
         connector: Arc<Connector>,
-        hints: Arc<Hints>,
-        dead: Arc<Dead>,
+        wakeups: Arc<Wakeups>,
+        dead: Arc<DeadEntries>,
         clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
         last_scan: Arc<LastScan>,
         credit_seconds: i64,
@@ -97,7 +97,7 @@ impl Writer {
         Ok(Self {
             connector,
             runtime: Builder::new_current_thread().enable_all().build()?,
-            hints,
+            wakeups,
             dead,
             clock,
             last_scan,
@@ -181,7 +181,7 @@ impl Writer {
                 // The first loss may be an old connection that a restart of the database has cut; the second one is not.
                 Err(Undone::Again(Cause::Lost)) if lost => return release_all(batch, &StoreError::Unavailable),
                 Err(Undone::Again(Cause::Lost)) => lost = true,
-                Err(Undone::Again(Cause::Overtaken | Cause::Unprepared)) => {}
+                Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) => {}
                 Err(Undone::Again(cause)) if batch.len() == 1 => return release_all(batch, &told(cause)),
                 Err(Undone::Again(_)) => return self.serve_one_by_one(batch),
             }
@@ -204,7 +204,7 @@ impl Writer {
             }
             match self.attempt_alone(&mut alone) {
                 Ok(answers) => self.release(alone, answers),
-                Err(Undone::Again(Cause::Overtaken)) => release_all(alone, &StoreError::Busy),
+                Err(Undone::Again(Cause::Conflict)) => release_all(alone, &StoreError::Busy),
                 Err(undone) => {
                     // What is told to those who are not tried any more: nothing of theirs was done.
                     let (error, others) = match undone {
@@ -223,7 +223,7 @@ impl Writer {
     fn attempt_alone(&mut self, alone: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
         for _ in 1..TRIES {
             match self.attempt(alone) {
-                Err(Undone::Again(Cause::Overtaken | Cause::Unprepared)) => {}
+                Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) => {}
                 done => return done,
             }
         }
@@ -301,7 +301,7 @@ impl Writer {
         self.committing.set(true);
         let ended = tx.commit();
         self.end(ended)?;
-        self.hints.committed(&claimable);
+        self.wakeups.committed(&claimable);
         Ok(answers)
     }
 
@@ -318,11 +318,11 @@ impl Writer {
     }
 
     /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
-    fn clock(&self, told: Told, scans: bool) -> Clock {
+    fn clock(&self, told: ClockRow, scans: bool) -> Clock {
         match &self.clock {
             None if scans => Clock::of_scan(told, self.last_scan.step_micros(Instant::now(), told.micros)),
             None => Clock::new(told),
-            Some(clock) => Clock::new(Told { micros: clock.now().as_micros(), offset_micros: 0, ..told }),
+            Some(clock) => Clock::new(ClockRow { micros: clock.now().as_micros(), offset_micros: 0, ..told }),
         }
     }
 
@@ -345,7 +345,7 @@ impl Writer {
     /// After an outage, before anything else: every running lease is made good for the credit. In a transaction of its
     /// own, which waits for nobody but another server that does the same.
     fn credit(&self, session: &Session) -> Result<(), Undone> {
-        let left = self.runtime.block_on(session.say("ROLLBACK"));
+        let left = self.runtime.block_on(session.execute_text("ROLLBACK"));
         left.map_err(|error| undone("leaving a transaction", &error))?;
         let begun = self.runtime.block_on(prefetch::begin_alone(session, &Command::Scan));
         let begun =
@@ -414,14 +414,14 @@ async fn receive(requests: &Requests, batch: &mut Vec<Request>, until: Option<In
 }
 
 fn undone(doing: &'static str, error: &tokio_postgres::Error) -> Undone {
-    Undone::Again(undoing(doing, error))
+    Undone::Again(log_unless_conflict(doing, error))
 }
 
 /// What a caller is told about a transaction that was undone.
 fn told(cause: Cause) -> StoreError {
     match cause {
-        Cause::Overtaken | Cause::Busy => StoreError::Busy,
-        Cause::Unprepared | Cause::Lost | Cause::Failed => StoreError::Unavailable,
+        Cause::Conflict | Cause::Busy => StoreError::Busy,
+        Cause::StatementLost | Cause::Lost | Cause::Failed => StoreError::Unavailable,
     }
 }
 

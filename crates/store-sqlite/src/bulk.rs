@@ -196,7 +196,7 @@ fn plan_again(
         if limit.is_over() {
             return Err(StoreError::Busy.into());
         }
-        file.pause()?;
+        file.yield_if_due()?;
         let task = load_existing(file.connection, (plan.queue(), &bulk.queue), *key)?;
         let found: Vec<_> = task.map(|task| (*key, task)).into_iter().collect();
         plan.decide_again(bulk, &[*key], &found).map_err(StoreError::from)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use rusqlite::Connection;
 use taskqueue_store::StoreError;
-use taskqueue_store::long_reads::Turn;
+use taskqueue_store::long_reads::ActiveRead;
 
 use crate::open;
 use crate::ownership::Ownership;
@@ -31,19 +31,19 @@ impl LongReader {
     /// Does a read in a snapshot of its own.
     pub(crate) fn read<T>(
         &mut self,
-        turn: &Arc<Turn>,
+        active: &Arc<ActiveRead>,
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(open_own(&self.ownership)?),
         };
-        let watched = Arc::clone(turn);
-        connection.progress_handler(PAUSE_STEPS, Some(move || watched.pause().is_err()))?;
-        let answer = in_snapshot(connection, Some(turn), read);
+        let watched = Arc::clone(active);
+        connection.progress_handler(PAUSE_STEPS, Some(move || watched.yield_if_due().is_err()))?;
+        let answer = in_snapshot(connection, Some(active), read);
         connection.progress_handler(0, None::<fn() -> bool>)?;
         // A statement that was interrupted does not tell why.
-        match turn.stopped() {
+        match active.stopped() {
             Some(stopped) => Err(stopped.into()),
             None => answer,
         }

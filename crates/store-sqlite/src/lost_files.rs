@@ -25,7 +25,7 @@ pub(crate) fn move_log(connection: &Connection) -> bool {
 }
 
 /// Says in the log what was found and what to do. `whole`: the database file holds everything.
-pub(crate) fn tell(ownership: &Ownership, (lost, whole): (Lost, bool)) {
+pub(crate) fn log_loss(ownership: &Ownership, (lost, whole): (Lost, bool)) {
     let file = format!("{}{}", ownership.path().display(), lost.suffix());
     match (lost, whole) {
         (Lost::Database, _) => tracing::error!(

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, InterruptHandle};
 use taskqueue_store::StoreError;
-use taskqueue_store::long_reads::{LongReads, Stopped, Turn};
+use taskqueue_store::long_reads::{ActiveRead, LongReads, StopReason};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
@@ -106,10 +106,10 @@ impl Readers {
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let answer = match lane {
-            Lane::Long => self.long.run(|reader, turn| reader.read(turn, read)).await?,
+            Lane::Long => self.long.run(|reader, active| reader.read(active, read)).await?,
             Lane::Short | Lane::Page => self.bounded(lane, read).await?,
         };
-        answer.map_err(|error| error.told(doing))
+        answer.map_err(|error| error.into_store_error(doing))
     }
 
     async fn bounded<T: Send + 'static>(
@@ -144,14 +144,14 @@ pub(crate) enum ReadError {
     /// A rule says no.
     Refused(StoreError),
     /// It was not to go on.
-    Stopped(Stopped),
+    Stopped(StopReason),
     /// The database failed.
     Failed(rusqlite::Error),
 }
 
 impl ReadError {
     /// What the caller may know; the rest is logged.
-    pub(crate) fn told(self, doing: &'static str) -> StoreError {
+    pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
             Self::Stopped(stopped) => stopped.into(),
@@ -172,8 +172,8 @@ impl From<StoreError> for ReadError {
     }
 }
 
-impl From<Stopped> for ReadError {
-    fn from(stopped: Stopped) -> Self {
+impl From<StopReason> for ReadError {
+    fn from(stopped: StopReason) -> Self {
         Self::Stopped(stopped)
     }
 }
@@ -181,11 +181,11 @@ impl From<Stopped> for ReadError {
 /// Runs a read in one moment of the database.
 pub(crate) fn in_snapshot<T>(
     connection: &Connection,
-    turn: Option<&Turn>,
+    active: Option<&ActiveRead>,
     read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
 ) -> Result<T, ReadError> {
     let transaction = connection.unchecked_transaction()?;
-    let value = read(&Snapshot { connection: &transaction, turn });
+    let value = read(&Snapshot { connection: &transaction, active });
     transaction.finish()?;
     value
 }

@@ -132,7 +132,7 @@ fn list_by_looking_at_all(
     })?;
     let mut statement = file.connection.prepare_cached(sql::LOAD_TASK)?;
     for task in first.into_sorted() {
-        file.pause()?;
+        file.yield_if_due()?;
         if !statement.query_row([task.0], |row| Ok(page.takes(&rows::view(row, queue)?)))? {
             return Ok(page.finish(true));
         }

@@ -270,11 +270,11 @@ impl Transaction for SqliteTransaction<'_> {
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let file = Snapshot { connection: self.connection, turn: None };
+        let file = Snapshot { connection: self.connection, active: None };
         match bulk::visit_matching(&file, (queue.key, queue.name), filter, limit, each) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(StoreError::Busy),
-            Err(error) => Err(error.told("filtering tasks")),
+            Err(error) => Err(error.into_store_error("filtering tasks")),
         }
     }
 

@@ -117,7 +117,7 @@ impl Source for SqliteTransfer {
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
             chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?));
-            chunk.place = Some(key.0);
+            chunk.last_key = Some(key.0);
             bytes += rows::bytes(row)?;
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;
             Ok(if full { ControlFlow::Break(()) } else { GO_ON })
@@ -162,13 +162,13 @@ impl Source for SqliteTransfer {
     }
 
     async fn totals(&mut self) -> Result<Totals, StoreError> {
-        let [running, places, runs, observations] = self.one(sql::COUNT_DERIVED, "counting", rows::derived)?;
+        let [running, pending_entries, runs, observations] = self.one(sql::COUNT_DERIVED, "counting", rows::derived)?;
         let queues = self.queues.len() as u64;
-        let mut totals = Totals { queues, running, places, runs, observations, ..Totals::default() };
+        let mut totals = Totals { queues, running, pending_entries, runs, observations, ..Totals::default() };
         each_row(&self.connection, sql::LIST_WHOLE_TALLY, [], |row| {
             let (key, status, tasks) = rows::whole_tally(row)?;
             if let Some(queue) = self.queues.get(&key) {
-                totals.add_line(queue, status, tasks);
+                totals.add_status(queue, status, tasks);
             }
             Ok(GO_ON)
         })
@@ -209,7 +209,7 @@ impl Target for SqliteTransfer {
         self.write(|tx| runs.iter().try_for_each(|run| tx.add_deleted_run(*run)))
     }
 
-    async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
+    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError> {
         match last_scan_at {
             Some(at) => self.run(sql::SAVE_SCAN, [at.as_micros()], "copying the last scan"),
             None => Ok(()),

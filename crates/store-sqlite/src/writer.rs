@@ -278,18 +278,18 @@ impl Writer {
 
     /// Wakes those who wait for what was committed.
     fn wake(&self, claimable: &Claimable) {
-        self.waiters.tell(claimable);
-        if claimable.is_everywhere() {
+        self.waiters.wake(claimable);
+        if claimable.must_poll_all_routes() {
             self.look_for_waiters();
         }
     }
 
     /// Compares what is pending with what is waited for.
     fn look_for_waiters(&self) {
-        for (queue, route, _) in self.waiters.lines() {
+        for (queue, route, _) in self.waiters.waiting_routes() {
             match self.claim_index.queue(&queue) {
-                Some(key) => self.waiters.found(&queue, &route, self.claim_index.pending(key, route.as_str())),
-                None => self.waiters.queue_gone(&queue),
+                Some(key) => self.waiters.wake_for_route(&queue, &route, self.claim_index.pending(key, route.as_str())),
+                None => self.waiters.queue_deleted(&queue),
             }
         }
     }

@@ -203,11 +203,11 @@ fn a_bulk_update_of_routes_that_would_fill_the_memory_is_undone() {
 fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     let (mut writer, _folder) = writer();
     let waiters = writer.waiters();
-    let mut resting = waiters.enter(&queue("q"), &route("default"), 1).unwrap();
-    resting.rest();
+    let mut resting = waiters.register(&queue("q"), &route("default"), 1).unwrap();
+    resting.park();
     let is_woken = |resting: &mut Waiter| std::pin::pin!(resting.woken()).poll(&mut noop()).is_ready();
     let mut everywhere = Claimable::new(true);
-    everywhere.look_everywhere();
+    everywhere.poll_all_routes();
     writer.with_board(|writer| writer.wake(&everywhere));
     assert!(!is_woken(&mut resting), "nothing is pending");
     assert!(matches!(serve(&mut writer, vec![create("q", 1, with_routes(&["other"]))])[..], [Ok(_)]));

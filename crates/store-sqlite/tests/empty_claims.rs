@@ -118,7 +118,7 @@ async fn a_claim_that_waits_misses_no_task_however_they_cross() {
         scope.spawn(move || {
             for n in 0..CROSSINGS {
                 begin.send(n).unwrap();
-                let waiter = store.waiters().enter(&queue("q"), &route("default"), usize::MAX).unwrap();
+                let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
                 let look = || store.write(claim("q", "default", n));
                 let waited = async { timeout(PATIENCE, waiting::claim(waiter, look, pending())).await };
                 let answer = runtime.block_on(waited).expect("a wake-up was lost");

@@ -15,16 +15,16 @@ const HINTS: usize = 1_024;
 #[derive(Debug, Default)]
 pub struct Claimable {
     hints: Vec<Hint>,
-    gone: Vec<QueueName>,
-    everywhere: bool,
+    deleted_queues: Vec<QueueName>,
+    poll_all: bool,
     /// Whether nobody wants to know.
-    deaf: bool,
+    disabled: bool,
 }
 
 impl Claimable {
     /// Nothing yet. With `wanted` false nothing is collected: nobody waits, and whoever comes looks for themselves.
     pub fn new(wanted: bool) -> Self {
-        Self { deaf: !wanted, ..Self::default() }
+        Self { disabled: !wanted, ..Self::default() }
     }
 
     /// A task is new.
@@ -47,14 +47,14 @@ impl Claimable {
     }
 
     /// Something became claimable in a queue whose name is not known here.
-    pub fn look_everywhere(&mut self) {
-        self.everywhere = !self.deaf;
+    pub fn poll_all_routes(&mut self) {
+        self.poll_all = !self.disabled;
     }
 
     /// A queue is gone.
-    pub fn queue_gone(&mut self, queue: &QueueName) {
-        if !self.deaf {
-            self.gone.push(queue.clone());
+    pub fn queue_deleted(&mut self, queue: &QueueName) {
+        if !self.disabled {
+            self.deleted_queues.push(queue.clone());
         }
     }
 
@@ -64,12 +64,12 @@ impl Claimable {
 
     /// A task became claimable.
     pub fn hint(&mut self, hint: Hint) {
-        if self.deaf || self.everywhere {
+        if self.disabled || self.poll_all {
             return;
         }
         if self.hints.len() >= HINTS {
             self.hints.clear();
-            self.everywhere = true;
+            self.poll_all = true;
             return;
         }
         self.hints.push(hint);
@@ -81,18 +81,18 @@ impl Claimable {
     }
 
     /// The queues that are gone.
-    pub fn gone(&self) -> &[QueueName] {
-        &self.gone
+    pub fn deleted_queues(&self) -> &[QueueName] {
+        &self.deleted_queues
     }
 
     /// Whether every line of waiters is to be compared with what is pending.
-    pub fn is_everywhere(&self) -> bool {
-        self.everywhere
+    pub fn must_poll_all_routes(&self) -> bool {
+        self.poll_all
     }
 
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.hints.is_empty() && self.gone.is_empty() && !self.everywhere
+        self.hints.is_empty() && self.deleted_queues.is_empty() && !self.poll_all
     }
 }
 
@@ -111,30 +111,30 @@ mod tests {
     fn what_has_more_hints_than_are_kept_asks_for_a_look_at_everything() {
         let mut claimable = Claimable::new(true);
         hints(&mut claimable, HINTS);
-        assert_eq!((claimable.hints().len(), claimable.is_everywhere()), (HINTS, false));
+        assert_eq!((claimable.hints().len(), claimable.must_poll_all_routes()), (HINTS, false));
         hints(&mut claimable, 1);
-        assert!(claimable.is_everywhere() && !claimable.is_empty());
+        assert!(claimable.must_poll_all_routes() && !claimable.is_empty());
         assert_eq!(claimable.hints().len(), 0, "the look finds all of them");
         hints(&mut claimable, 1);
-        assert!(claimable.is_everywhere() && claimable.hints().is_empty());
+        assert!(claimable.must_poll_all_routes() && claimable.hints().is_empty());
     }
 
     #[test]
     fn a_look_at_everything_is_not_forgotten_for_what_comes_behind_it() {
         let mut claimable = Claimable::new(true);
-        claimable.look_everywhere();
-        claimable.queue_gone(&queue("gone"));
+        claimable.poll_all_routes();
+        claimable.queue_deleted(&queue("gone"));
         hints(&mut claimable, 3);
-        assert!(claimable.is_everywhere());
-        assert_eq!(claimable.gone(), [queue("gone")]);
+        assert!(claimable.must_poll_all_routes());
+        assert_eq!(claimable.deleted_queues(), [queue("gone")]);
     }
 
     #[test]
     fn nothing_is_collected_for_nobody() {
         let mut claimable = Claimable::new(false);
         hints(&mut claimable, HINTS + 1);
-        claimable.look_everywhere();
-        claimable.queue_gone(&queue("gone"));
+        claimable.poll_all_routes();
+        claimable.queue_deleted(&queue("gone"));
         assert!(claimable.is_empty());
     }
 }

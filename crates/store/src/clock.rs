@@ -35,7 +35,7 @@ pub struct SystemClock {
 }
 
 struct State {
-    pace: Correction,
+    correction: Correction,
     /// The last reading: the machine's clock, and what had passed since the start.
     wall_micros: i64,
     elapsed_micros: i64,
@@ -44,7 +44,7 @@ struct State {
 impl SystemClock {
     /// A clock that begins with the wall clock of the machine.
     pub fn new() -> Self {
-        let state = State { pace: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
+        let state = State { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
         Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 
@@ -58,9 +58,9 @@ impl SystemClock {
         let clock_micros = wall_micros();
         let passed_micros = elapsed_micros.saturating_sub(state.elapsed_micros);
         let step_micros = clock_micros.saturating_sub(state.wall_micros).saturating_sub(passed_micros);
-        let CorrectedTime { pace, now, found_ahead } =
-            state.pace.at(Reading { clock_micros, step_micros, passed_micros });
-        *state = State { pace, wall_micros: clock_micros, elapsed_micros };
+        let CorrectedTime { correction, now, found_ahead } =
+            state.correction.apply(Reading { clock_micros, step_micros, passed_micros });
+        *state = State { correction, wall_micros: clock_micros, elapsed_micros };
         self.times_found_ahead.fetch_add(u64::from(found_ahead), Ordering::Relaxed);
         now
     }
@@ -86,7 +86,7 @@ impl Clock for SystemClock {
         let mut state = self.state();
         let now = self.read(&mut state);
         let ahead_micros = correction::start(now, latest).as_micros().saturating_sub(now.as_micros());
-        state.pace.offset_micros = state.pace.offset_micros.saturating_add(ahead_micros);
+        state.correction.offset_micros = state.correction.offset_micros.saturating_add(ahead_micros);
     }
 
     fn times_found_ahead(&self) -> u64 {

@@ -63,7 +63,7 @@ fn delete_queue<T: Transaction>(tx: &mut T, name: &QueueName, cascade: bool, cla
         return Err(Refusal::QueueNotEmpty { queue: name.clone(), tasks: tally.tasks }.into());
     }
     tx.delete_queue(queue, lease::run_ids_kept_until(tx.now()))?;
-    claimable.queue_gone(name);
+    claimable.queue_deleted(name);
     Ok(Answer::Done)
 }
 
@@ -248,7 +248,7 @@ fn scan<T: Transaction>(tx: &mut T, credit_seconds: i64, claimable: &mut Claimab
     }
     if scanned.expired_runs > 0 {
         // The scan goes by the storage's numbers of queues and not by their names.
-        claimable.look_everywhere();
+        claimable.poll_all_routes();
     }
     tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
     scanned.expired_observations = tx.delete_expired_observations()?;

@@ -79,10 +79,10 @@ impl ModelStore {
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
         let mut claimable = Claimable::new(true);
         let answer = work(&mut tx, &mut claimable);
-        self.waiters.tell(&claimable);
-        if claimable.is_everywhere() {
-            for (queue, route, _) in self.waiters.lines() {
-                self.waiters.found(&queue, &route, state.pending(&queue, &route));
+        self.waiters.wake(&claimable);
+        if claimable.must_poll_all_routes() {
+            for (queue, route, _) in self.waiters.waiting_routes() {
+                self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route));
             }
         }
         answer

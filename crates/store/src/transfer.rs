@@ -39,7 +39,7 @@ pub struct TransferredTask {
 impl TransferredTask {
     /// A task with all its run ids, or only those that its lifecycle does not tell.
     pub fn new(task: Task, identity: Identity, mut runs: Vec<RunId>) -> Self {
-        let told: Vec<RunId> = told_runs(&task).collect();
+        let told: Vec<RunId> = lifecycle_runs(&task).collect();
         runs.retain(|run_id| !told.contains(run_id));
         runs.sort_unstable();
         Self { task, identity, past_runs: runs }
@@ -47,11 +47,11 @@ impl TransferredTask {
 
     /// All its run ids.
     pub fn runs(&self) -> impl Iterator<Item = RunId> {
-        told_runs(&self.task).chain(self.past_runs.iter().copied())
+        lifecycle_runs(&self.task).chain(self.past_runs.iter().copied())
     }
 }
 
-fn told_runs(task: &Task) -> impl Iterator<Item = RunId> + use<> {
+fn lifecycle_runs(task: &Task) -> impl Iterator<Item = RunId> + use<> {
     let (active, finished) = (task.lifecycle.run, task.lifecycle.finished_run);
     active.map(|run| run.run_id).into_iter().chain(finished.map(|run| run.run_id))
 }
@@ -65,7 +65,7 @@ pub struct Chunk {
     /// The tasks.
     pub tasks: Vec<TransferredTask>,
     /// Where the next chunk begins; nothing if there are no more tasks.
-    pub place: Option<i64>,
+    pub last_key: Option<i64>,
 }
 
 /// A database that is read, as of one moment, and that no server uses meanwhile. Tasks of deleted queues that are still
@@ -103,7 +103,7 @@ pub trait Target: Source {
     /// Adds run ids of deleted tasks.
     async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError>;
     /// After the last task: writes what was put off, and the time of the last scan.
-    async fn settle(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError>;
+    async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> Result<(), StoreError>;
     /// Makes it durable.
     async fn commit(self: Box<Self>) -> Result<(), StoreError>;
 }
@@ -181,10 +181,10 @@ async fn copy(
     let mut place = None;
     loop {
         let chunk = source.tasks(place).await?;
-        if chunk.place.is_none() {
+        if chunk.last_key.is_none() {
             break;
         }
-        place = chunk.place;
+        place = chunk.last_key;
         target.add_tasks(&chunk.tasks).await?;
         copied.add_tasks(&chunk.tasks);
         tell(copied.tasks());
@@ -199,7 +199,7 @@ async fn copy(
         target.add_observations(&observations).await?;
         copied.observations += observations.len() as u64;
     }
-    target.settle(source.last_scan_at().await?).await?;
+    target.finish(source.last_scan_at().await?).await?;
     Ok(copied)
 }
 

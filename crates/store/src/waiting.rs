@@ -1,5 +1,5 @@
 //! Waiting claims: requests that wait until a task becomes claimable. A backend says after each commit what became so
-//! ([`Waiters::tell`]); whoever waits looks by an ordinary claim. Nothing here decides who gets a task: that is the
+//! ([`Waiters::wake`]); whoever waits looks by an ordinary claim. Nothing here decides who gets a task: that is the
 //! claim's business, and a wake-up too many costs a look, nothing else.
 
 mod claim;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::claimable::Claimable;
 pub use claim::claim;
-pub use registry::{Hint, Registry, Ticket};
+pub use registry::{Hint, Registry, WaiterId};
 
 /// All waiters of a store.
 #[derive(Default)]
@@ -34,16 +34,16 @@ impl Waiters {
     }
 
     /// A new waiter, unless there are `most` already or the server is about to stop. It must look before it waits.
-    pub fn enter(self: &Arc<Self>, queue: &QueueName, route: &Route, most: usize) -> Option<Waiter> {
+    pub fn register(self: &Arc<Self>, queue: &QueueName, route: &Route, most: usize) -> Option<Waiter> {
         let mut registry = self.registry();
         if self.is_closed() || registry.len() >= most {
             return None;
         }
-        let ticket = registry.enter(queue, route);
+        let id = registry.register(queue, route);
         self.count.store(registry.len(), Ordering::SeqCst);
         drop(registry);
         self.arrival.notify_one();
-        Some(Waiter { waiters: Arc::clone(self), ticket, took: None })
+        Some(Waiter { waiters: Arc::clone(self), id, took: None })
     }
 
     /// How many there are.
@@ -57,38 +57,39 @@ impl Waiters {
     }
 
     /// Waits until a waiter has come since this was last called.
-    pub async fn arrival(&self) {
+    pub async fn registration(&self) {
         self.arrival.notified().await;
     }
 
     /// Something was committed: wakes one waiter for each task that became claimable, and all of a queue that is gone.
-    /// Whether everything is to be looked at besides, [`Claimable::is_everywhere`] says.
-    pub fn tell(&self, claimable: &Claimable) {
+    /// Whether everything is to be looked at besides, [`Claimable::must_poll_all_routes`] says.
+    pub fn wake(&self, claimable: &Claimable) {
         if self.is_empty() {
             return;
         }
         let mut registry = self.registry();
-        let gone = claimable.gone().iter().flat_map(|queue| registry.queue_gone(queue)).collect::<Vec<_>>();
+        let gone =
+            claimable.deleted_queues().iter().flat_map(|queue| registry.queue_deleted(queue)).collect::<Vec<_>>();
         let hinted = claimable.hints().iter().filter_map(|hint| registry.hint(hint.clone())).collect::<Vec<_>>();
         drop(registry);
         gone.into_iter().chain(hinted).for_each(Waker::wake);
     }
 
     /// So many tasks were seen for a route.
-    pub fn found(&self, queue: &QueueName, route: &Route, tasks: usize) {
-        let woken = self.registry().found(queue, route, tasks);
+    pub fn wake_for_route(&self, queue: &QueueName, route: &Route, tasks: usize) {
+        let woken = self.registry().wake_for_route(queue, route, tasks);
         woken.into_iter().for_each(Waker::wake);
     }
 
     /// A queue was seen to be gone.
-    pub fn queue_gone(&self, queue: &QueueName) {
-        let woken = self.registry().queue_gone(queue);
+    pub fn queue_deleted(&self, queue: &QueueName) {
+        let woken = self.registry().queue_deleted(queue);
         woken.into_iter().for_each(Waker::wake);
     }
 
     /// The routes at which somebody waits, and how many of them rest.
-    pub fn lines(&self) -> Vec<(QueueName, Route, usize)> {
-        self.registry().lines()
+    pub fn waiting_routes(&self) -> Vec<(QueueName, Route, usize)> {
+        self.registry().waiting_routes()
     }
 
     /// Nobody waits any longer: those who do are told so, others are not taken.
@@ -107,19 +108,19 @@ impl Waiters {
 /// One who waits; leaves when dropped.
 pub struct Waiter {
     waiters: Arc<Waiters>,
-    ticket: Ticket,
+    id: WaiterId,
     took: Option<TaskId>,
 }
 
 impl Waiter {
     /// A look found nothing. If something happened meanwhile, the waiter does not rest: it is woken already.
-    pub fn rest(&mut self) {
-        let _ = self.waiters.registry().rest(self.ticket);
+    pub fn park(&mut self) {
+        let _ = self.waiters.registry().park(self.id);
     }
 
     /// Waits to be woken. May be dropped and called again.
     pub async fn woken(&mut self) {
-        poll_fn(|context| match self.waiters.registry().is_woken(self.ticket, context.waker()) {
+        poll_fn(|context| match self.waiters.registry().is_woken(self.id, context.waker()) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
@@ -127,12 +128,12 @@ impl Waiter {
     }
 
     /// Whether nobody may wait any longer.
-    pub fn is_over(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.waiters.is_closed()
     }
 
     /// Leaves with a task.
-    pub fn leave_with(mut self, task: TaskId) {
+    pub fn finish_with(mut self, task: TaskId) {
         self.took = Some(task);
     }
 }
@@ -140,7 +141,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut registry = self.waiters.registry();
-        let next = registry.leave(self.ticket, self.took);
+        let next = registry.unregister(self.id, self.took);
         self.waiters.count.store(registry.len(), Ordering::SeqCst);
         drop(registry);
         next.into_iter().for_each(Waker::wake);

@@ -34,9 +34,9 @@ impl Notice {
 
     /// Adds what was committed. When it gets too much, everything is to be looked at instead.
     pub(crate) fn add(&mut self, claimable: &Claimable) {
-        self.everywhere |= claimable.is_everywhere();
-        self.gone.extend(claimable.gone().iter().cloned());
-        self.bytes += claimable.gone().iter().map(|queue| queue.as_str().len() + 3).sum::<usize>();
+        self.everywhere |= claimable.must_poll_all_routes();
+        self.gone.extend(claimable.deleted_queues().iter().cloned());
+        self.bytes += claimable.deleted_queues().iter().map(|queue| queue.as_str().len() + 3).sum::<usize>();
         for hint in claimable.hints() {
             let Some(task) = hint.task else { continue };
             let (queue, routes) = (hint.queue.as_str().len(), hint.routes.as_json().len());
@@ -115,7 +115,7 @@ mod tests {
     fn what_is_told_is_what_is_heard() {
         let mut notice = Notice::of_waiting();
         let mut told = claimable(5);
-        told.queue_gone(&queue("old"));
+        told.queue_deleted(&queue("old"));
         notice.add(&told);
         let text = notice.to_text("me");
         let (sender, heard) = Notice::of_text(&text);

@@ -13,8 +13,8 @@ use tokio_postgres::types::Type;
 
 use super::{ANALYZE, PostgresTransfer};
 use crate::address::Address;
-use crate::clock::Told;
-use crate::failure::{Cause, cause, failed, said};
+use crate::clock::ClockRow;
+use crate::failure::{Cause, cause, describe, failed};
 use crate::open::{Connector, OpenError};
 use crate::session::{Schema, Session, Sql};
 use crate::transaction::BLOCK;
@@ -77,7 +77,7 @@ impl PostgresTransfer {
 
 async fn is_there(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
     let asked = client.query_typed(sql::CHECK_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
-    let found = asked.map_err(|error| TransferError::Refused(said(&error)))?;
+    let found = asked.map_err(|error| TransferError::Refused(describe(&error)))?;
     Ok(found.first().map(rows::is_so).transpose().map_err(StoreError::from)?.unwrap_or(false))
 }
 
@@ -94,10 +94,10 @@ async fn hold(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i
     let row = match session.first(&sql::LOCK_CLOCK, &[]).await {
         Ok(row) => row.ok_or(StoreError::Unavailable)?,
         // A scan is under way, or was while we waited for it.
-        Err(error) if matches!(cause(&error), Cause::Busy | Cause::Overtaken) => return Err(in_use()),
+        Err(error) if matches!(cause(&error), Cause::Busy | Cause::Conflict) => return Err(in_use()),
         Err(error) => return Err(failed("looking for servers", &error).into()),
     };
-    let Told { micros, offset_micros, last_scan_at, .. } = rows::clock(&row).map_err(StoreError::from)?;
+    let ClockRow { micros, offset_micros, last_scan_at, .. } = rows::clock(&row).map_err(StoreError::from)?;
     let first = rows::numbers(&row).map_err(StoreError::from)?;
     let now = Timestamp::from_micros(micros.saturating_add(offset_micros));
     // A clock that was set back tells as little of a living server as one that went on.

@@ -21,8 +21,8 @@ impl Writer {
     /// Leaves a transaction that was undone. Where it is not certain that the connection is fit for another one, it is
     /// given up.
     pub(super) fn leave(&mut self, undone: &Undone) {
-        let keep = matches!(undone, Undone::Again(Cause::Overtaken | Cause::Busy));
-        let left = |session: &Session| self.runtime.block_on(session.say("ROLLBACK")).is_ok();
+        let keep = matches!(undone, Undone::Again(Cause::Conflict | Cause::Busy));
+        let left = |session: &Session| self.runtime.block_on(session.execute_text("ROLLBACK")).is_ok();
         if !(keep && self.session.as_ref().is_some_and(left)) {
             self.session = None;
         }

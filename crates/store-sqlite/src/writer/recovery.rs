@@ -62,7 +62,7 @@ impl Writer {
             let found = (lost, lost_files::move_log(&self.connection));
             drop(paused);
             if self.lost != Some(found) {
-                lost_files::tell(&self.ownership, found);
+                lost_files::log_loss(&self.ownership, found);
             }
             self.lost = Some(found);
         }

@@ -46,7 +46,7 @@ pub struct Reading {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrectedTime {
     /// What is to be kept.
-    pub pace: Correction,
+    pub correction: Correction,
     /// The time.
     pub now: Timestamp,
     /// Whether the clock was found ahead just now: it was set, or the machine slept and nobody was heard.
@@ -55,25 +55,25 @@ pub struct CorrectedTime {
 
 impl Correction {
     /// The time at a reading.
-    pub fn at(self, reading: Reading) -> CorrectedTime {
-        let mut pace = self;
-        pace.offset_micros = pace.offset_micros.saturating_sub(reading.step_micros);
-        pace.slow_down(reading.passed_micros.max(0));
-        let now = reading.clock_micros.saturating_add(pace.offset_micros);
-        let lag_micros = pace.offset_micros.saturating_neg();
+    pub fn apply(self, reading: Reading) -> CorrectedTime {
+        let mut correction = self;
+        correction.offset_micros = correction.offset_micros.saturating_sub(reading.step_micros);
+        correction.slow_down(reading.passed_micros.max(0));
+        let now = reading.clock_micros.saturating_add(correction.offset_micros);
+        let lag_micros = correction.offset_micros.saturating_neg();
         let now = Timestamp::from_micros(now);
         let mut found_ahead = false;
         if lag_micros <= OUTAGE_SECONDS * 1_000_000 {
-            pace.ahead_since = None;
-        } else if let Some(since) = pace.ahead_since {
+            correction.ahead_since = None;
+        } else if let Some(since) = correction.ahead_since {
             if since.plus_seconds(PATIENCE_SECONDS) <= now {
-                let pace = Self::default();
-                return CorrectedTime { pace, now: Timestamp::from_micros(reading.clock_micros), found_ahead };
+                let correction = Self::default();
+                return CorrectedTime { correction, now: Timestamp::from_micros(reading.clock_micros), found_ahead };
             }
         } else {
-            (pace.ahead_since, found_ahead) = (Some(now), true);
+            (correction.ahead_since, found_ahead) = (Some(now), true);
         }
-        CorrectedTime { pace, now, found_ahead }
+        CorrectedTime { correction, now, found_ahead }
     }
 
     fn slow_down(&mut self, passed_micros: i64) {
@@ -104,7 +104,7 @@ mod tests {
 
     /// A clock that is set by so many seconds, and then so many seconds pass with a reading each.
     struct Watched {
-        pace: Correction,
+        correction: Correction,
         clock: i64,
         passed: i64,
         now: i64,
@@ -114,9 +114,9 @@ mod tests {
     }
 
     fn watched(offset_seconds: i64) -> Watched {
-        let pace = Correction { offset_micros: offset_seconds * SECOND, ..Correction::default() };
+        let correction = Correction { offset_micros: offset_seconds * SECOND, ..Correction::default() };
         let (found, jumped) = (Vec::new(), Vec::new());
-        Watched { pace, clock: YEAR * SECOND, passed: 0, now: (YEAR + offset_seconds) * SECOND, found, jumped }
+        Watched { correction, clock: YEAR * SECOND, passed: 0, now: (YEAR + offset_seconds) * SECOND, found, jumped }
     }
 
     impl Watched {
@@ -126,7 +126,7 @@ mod tests {
                 self.clock += step_micros + SECOND;
                 self.passed += 1;
                 let reading = Reading { clock_micros: self.clock, step_micros, passed_micros: SECOND };
-                let CorrectedTime { pace, now, found_ahead } = self.pace.at(reading);
+                let CorrectedTime { correction, now, found_ahead } = self.correction.apply(reading);
                 let moved = now.as_micros() - self.now;
                 assert!(moved >= SECOND - SECOND / 100, "time was slowed down by {moved}");
                 if moved > SECOND {
@@ -135,7 +135,7 @@ mod tests {
                 if found_ahead {
                     self.found.push(self.passed);
                 }
-                (self.pace, self.now) = (pace, now.as_micros());
+                (self.correction, self.now) = (correction, now.as_micros());
             }
             self
         }
@@ -171,15 +171,15 @@ mod tests {
 
     #[test]
     fn time_that_is_ahead_is_slowed_down_however_often_it_is_asked_for() {
-        let mut pace = Correction { offset_micros: 1_000, ..Correction::default() };
+        let mut correction = Correction { offset_micros: 1_000, ..Correction::default() };
         let mut last = Timestamp::default();
         for passed in 0..90_000 {
             let reading = Reading { clock_micros: passed, step_micros: 0, passed_micros: i64::from(passed > 0) };
-            let paced = pace.at(reading);
+            let paced = correction.apply(reading);
             assert!(paced.now >= last);
-            (pace, last) = (paced.pace, paced.now);
+            (correction, last) = (paced.correction, paced.now);
         }
-        assert_eq!(pace.offset_micros, 1_000 - 899);
+        assert_eq!(correction.offset_micros, 1_000 - 899);
     }
 
     #[test]

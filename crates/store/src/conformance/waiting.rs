@@ -25,7 +25,7 @@ type Waited = Result<Option<String>, StoreError>;
 
 /// Waits for ever for a task; gives its id.
 async fn wait(store: Arc<dyn crate::Store>, in_queue: &str, for_route: &str, run: usize) -> Waited {
-    let waiter = store.waiters().enter(&queue(in_queue), &route(for_route), usize::MAX);
+    let waiter = store.waiters().register(&queue(in_queue), &route(for_route), usize::MAX);
     let Some(waiter) = waiter else { return Ok(None) };
     let look = || store.write(claim(in_queue, for_route, run));
     match waiting::claim(waiter, look, pending()).await? {
@@ -42,11 +42,11 @@ fn waiter(fixture: &Fixture, for_route: &'static str, run: usize) -> JoinHandle<
 /// Until so many rest in the queue `q`.
 async fn resting(fixture: &Fixture, count: usize) {
     let rest = async {
-        while fixture.store.waiters().lines().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
+        while fixture.store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
             yield_now().await;
         }
     };
-    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", fixture.store.waiters().lines()));
+    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", fixture.store.waiters().waiting_routes()));
 }
 
 async fn ended(waiter: JoinHandle<Waited>) -> Waited {

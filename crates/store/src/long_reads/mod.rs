@@ -13,8 +13,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::StoreError;
-pub use scheduler::{Caller, Ready, Stopped, Turn, Turns};
-use thread_pool::Threads;
+pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
+use thread_pool::ThreadPool;
 
 /// How long a read may wait for a thread (decisions.md section 4).
 const PLACE_PATIENCE: Duration = Duration::from_secs(5);
@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The threads of the long reads of a store. `R` is what each thread owns: its connection.
 pub struct LongReads<R: 'static> {
-    threads: Threads<R>,
-    turns: Arc<Turns>,
+    threads: ThreadPool<R>,
+    scheduler: Arc<ReadScheduler>,
     places: Arc<Semaphore>,
     after: fn(&mut R),
 }
@@ -33,22 +33,22 @@ impl<R: 'static> LongReads<R> {
     /// At most `most` reads at a time, each on a thread that makes what it owns with `make`; `kept` threads stay when
     /// there is nothing to do. `after` is called when the answer of a read has been given.
     pub fn new(most: usize, kept: usize, make: impl Fn() -> R + Send + Sync + 'static, after: fn(&mut R)) -> Self {
-        let threads = Threads::new("long-reader", kept, make);
-        Self { threads, turns: Turns::of_this_machine(), places: Arc::new(Semaphore::new(most)), after }
+        let threads = ThreadPool::new("long-reader", kept, make);
+        Self { threads, scheduler: ReadScheduler::of_this_machine(), places: Arc::new(Semaphore::new(most)), after }
     }
 
-    /// Runs a read when there is a thread for it, and waits for what it gives. The read must call [`Turn::pause`] while it
+    /// Runs a read when there is a thread for it, and waits for what it gives. The read must call [`ActiveRead::yield_if_due`] while it
     /// computes. It is stopped when this future is dropped.
     pub async fn run<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut R, &Arc<Turn>) -> T + Send + 'static,
+        read: impl FnOnce(&mut R, &Arc<ActiveRead>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         let end = Instant::now() + PATIENCE;
         let place = match timeout(PLACE_PATIENCE, Arc::clone(&self.places).acquire_owned()).await {
             Ok(place) => place.map_err(|_| StoreError::Unavailable)?,
             Err(_) => return Err(StoreError::Busy),
         };
-        let (caller, ready) = self.turns.read(end.saturating_duration_since(Instant::now()));
+        let (caller, ready) = self.scheduler.read(end.saturating_duration_since(Instant::now()));
         let (answer, answered) = oneshot::channel();
         let after = self.after;
         let work = Box::new(move |own: &mut R| {
@@ -68,13 +68,13 @@ impl<R: 'static> LongReads<R> {
 
     /// How many reads are under way.
     pub fn under_way(&self) -> usize {
-        self.turns.under_way()
+        self.scheduler.under_way()
     }
 
     /// Takes no more reads and stops those under way. Returns without waiting for them.
     pub fn stop(&self) {
         self.places.close();
-        self.turns.close();
+        self.scheduler.close();
         self.threads.stop();
     }
 

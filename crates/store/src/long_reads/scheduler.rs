@@ -1,4 +1,4 @@
-//! The turns of reads that compute: a fixed number computes at a time, in slices, and a read stops when nobody waits for
+//! The scheduler of reads that compute: a fixed number computes at a time, in slices, and a read stops when nobody waits for
 //! its answer, at its deadline, and when it has used up its budget. Which read is next is decided in `slots.rs`.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::slots::{Line, slice};
+use super::slots::{Slots, slice};
 use crate::StoreError;
 
 /// How long a read may compute in all. 10 seconds are some 20 million small tasks, or 10 GB of large ones, on one core.
@@ -16,7 +16,7 @@ const BUDGET: Duration = Duration::from_secs(10);
 
 /// Why a read does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StopReason {
     /// Nobody waits for its answer.
     Abandoned,
     /// It took too long, or computed for too long.
@@ -25,32 +25,32 @@ pub enum Stopped {
     Closed,
 }
 
-impl From<Stopped> for StoreError {
-    fn from(stopped: Stopped) -> Self {
+impl From<StopReason> for StoreError {
+    fn from(stopped: StopReason) -> Self {
         match stopped {
-            Stopped::Abandoned | Stopped::OutOfTime => Self::Busy,
-            Stopped::Closed => Self::Unavailable,
+            StopReason::Abandoned | StopReason::OutOfTime => Self::Busy,
+            StopReason::Closed => Self::Unavailable,
         }
     }
 }
 
 /// The places to compute at, and the reads under way.
-pub struct Turns {
+pub struct ReadScheduler {
     began: Instant,
     state: Mutex<State>,
 }
 
 struct State {
-    line: Line<Arc<Watch>>,
+    line: Slots<Arc<ReadSignals>>,
     /// Every read that has not ended, by its number.
-    reads: HashMap<u64, Arc<Watch>>,
+    reads: HashMap<u64, Arc<ReadSignals>>,
     numbers: u64,
     closed: bool,
 }
 
 /// What a read and its caller share.
 #[derive(Default)]
-struct Watch {
+struct ReadSignals {
     gone: AtomicBool,
     closed: AtomicBool,
     /// It has a place now.
@@ -61,10 +61,10 @@ struct Watch {
     ended: Notify,
 }
 
-impl Turns {
+impl ReadScheduler {
     /// So many places.
     pub fn new(places: usize) -> Arc<Self> {
-        let state = State { line: Line::new(places), reads: HashMap::new(), numbers: 0, closed: false };
+        let state = State { line: Slots::new(places), reads: HashMap::new(), numbers: 0, closed: false };
         Arc::new(Self { began: Instant::now(), state: Mutex::new(state) })
     }
 
@@ -74,8 +74,8 @@ impl Turns {
     }
 
     /// A new read, which must end within `patience`: what its caller holds, and what goes to its thread.
-    pub fn read(self: &Arc<Self>, patience: Duration) -> (Caller, Ready) {
-        let watch = Arc::new(Watch::default());
+    pub fn read(self: &Arc<Self>, patience: Duration) -> (CallerGuard, ScheduledRead) {
+        let watch = Arc::new(ReadSignals::default());
         let mut state = self.lock();
         state.numbers += 1;
         let number = state.numbers;
@@ -83,8 +83,8 @@ impl Turns {
         state.reads.insert(number, Arc::clone(&watch));
         drop(state);
         let deadline = self.now() + patience;
-        let caller = Caller { turns: Arc::clone(self), watch: Arc::clone(&watch) };
-        (caller, Ready { turns: Arc::clone(self), watch, number, deadline })
+        let caller = CallerGuard { scheduler: Arc::clone(self), watch: Arc::clone(&watch) };
+        (caller, ScheduledRead { scheduler: Arc::clone(self), watch, number, deadline })
     }
 
     /// How many reads have not ended.
@@ -103,7 +103,7 @@ impl Turns {
         state.line.waiting().for_each(|watch| watch.wake.notify_one());
     }
 
-    /// The time since these turns began. A duration fits an atomic number, an instant does not.
+    /// The time since these scheduler began. A duration fits an atomic number, an instant does not.
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -113,7 +113,7 @@ impl Turns {
     }
 }
 
-fn call(next: Option<Arc<Watch>>) {
+fn call(next: Option<Arc<ReadSignals>>) {
     if let Some(watch) = next {
         watch.called.store(true, Ordering::Relaxed);
         watch.wake.notify_one();
@@ -121,47 +121,47 @@ fn call(next: Option<Arc<Watch>>) {
 }
 
 /// Held by whoever waits for the answer. Dropped, it stops the read.
-pub struct Caller {
-    turns: Arc<Turns>,
-    watch: Arc<Watch>,
+pub struct CallerGuard {
+    scheduler: Arc<ReadScheduler>,
+    watch: Arc<ReadSignals>,
 }
 
-impl Drop for Caller {
+impl Drop for CallerGuard {
     fn drop(&mut self) {
         self.watch.gone.store(true, Ordering::Relaxed);
         self.watch.ended.notify_one();
         // The lock makes sure that the read either sees this before it waits, or waits and is woken.
-        let _state = self.turns.lock();
+        let _state = self.scheduler.lock();
         self.watch.wake.notify_one();
     }
 }
 
 /// A read that has not begun.
-pub struct Ready {
-    turns: Arc<Turns>,
-    watch: Arc<Watch>,
+pub struct ScheduledRead {
+    scheduler: Arc<ReadScheduler>,
+    watch: Arc<ReadSignals>,
     number: u64,
     deadline: Duration,
 }
 
-impl Ready {
+impl ScheduledRead {
     /// Waits for the first turn.
-    pub fn begin(self) -> Result<Turn, Stopped> {
-        let turn = Turn { read: self, slice_end: AtomicU64::new(0), progress: Mutex::default() };
-        turn.resume()?;
+    pub fn begin(self) -> Result<ActiveRead, StopReason> {
+        let turn = ActiveRead { read: self, slice_end: AtomicU64::new(0), progress: Mutex::default() };
+        turn.acquire_slot()?;
         Ok(turn)
     }
 }
 
-impl Drop for Ready {
+impl Drop for ScheduledRead {
     fn drop(&mut self) {
-        self.turns.lock().reads.remove(&self.number);
+        self.scheduler.lock().reads.remove(&self.number);
     }
 }
 
 /// A read under way. It is used on one thread.
-pub struct Turn {
-    read: Ready,
+pub struct ActiveRead {
+    read: ScheduledRead,
     /// Until when it may go on without another look, in nanoseconds; 0 without a place.
     slice_end: AtomicU64,
     progress: Mutex<Progress>,
@@ -172,14 +172,14 @@ struct Progress {
     /// Since when it computes; nothing without a place.
     since: Option<Duration>,
     used: Duration,
-    stopped: Option<Stopped>,
+    stopped: Option<StopReason>,
 }
 
-impl Turn {
+impl ActiveRead {
     /// To be called often while computing, at least every few milliseconds. Hands over to others if a slice is used up and
     /// somebody waits; then it returns when it is this read's turn again.
-    pub fn pause(&self) -> Result<(), Stopped> {
-        let now = self.read.turns.now();
+    pub fn yield_if_due(&self) -> Result<(), StopReason> {
+        let now = self.read.scheduler.now();
         if nanos(now) < self.slice_end.load(Ordering::Relaxed) && !self.is_interrupted() {
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Turn {
         if let Some(stopped) = self.must_stop(&progress, now) {
             return Err(self.stop(progress, stopped));
         }
-        let mut state = self.read.turns.lock();
+        let mut state = self.read.scheduler.lock();
         if progress.since.is_some() {
             if !state.line.goes_before(progress.used) {
                 drop(state);
@@ -202,26 +202,26 @@ impl Turn {
     }
 
     /// Gives the place back, to wait for something else than a turn.
-    pub fn release(&self) {
+    pub fn release_slot(&self) {
         let mut progress = self.progress();
-        self.account(&mut progress, self.read.turns.now());
+        self.account(&mut progress, self.read.scheduler.now());
         self.leave(&mut progress);
     }
 
     /// Waits for a place again.
-    pub fn resume(&self) -> Result<(), Stopped> {
+    pub fn acquire_slot(&self) -> Result<(), StopReason> {
         let progress = self.progress();
         if progress.since.is_some() {
             return Ok(());
         }
-        if let Some(stopped) = self.must_stop(&progress, self.read.turns.now()) {
+        if let Some(stopped) = self.must_stop(&progress, self.read.scheduler.now()) {
             return Err(self.stop(progress, stopped));
         }
-        self.wait(self.read.turns.lock(), progress)
+        self.wait(self.read.scheduler.lock(), progress)
     }
 
     /// Why the read was stopped, if it was.
-    pub fn stopped(&self) -> Option<Stopped> {
+    pub fn stopped(&self) -> Option<StopReason> {
         self.progress().stopped
     }
 
@@ -234,7 +234,7 @@ impl Turn {
 
     /// How long the read may still take.
     pub fn time_left(&self) -> Duration {
-        self.read.deadline.saturating_sub(self.read.turns.now())
+        self.read.deadline.saturating_sub(self.read.scheduler.now())
     }
 
     fn is_interrupted(&self) -> bool {
@@ -242,26 +242,26 @@ impl Turn {
         watch.gone.load(Ordering::Relaxed) || watch.closed.load(Ordering::Relaxed)
     }
 
-    fn must_stop(&self, progress: &Progress, now: Duration) -> Option<Stopped> {
+    fn must_stop(&self, progress: &Progress, now: Duration) -> Option<StopReason> {
         if progress.stopped.is_some() {
             return progress.stopped;
         }
         if self.read.watch.closed.load(Ordering::Relaxed) {
-            return Some(Stopped::Closed);
+            return Some(StopReason::Closed);
         }
         if self.read.watch.gone.load(Ordering::Relaxed) {
-            return Some(Stopped::Abandoned);
+            return Some(StopReason::Abandoned);
         }
-        (now >= self.read.deadline || progress.used >= BUDGET).then_some(Stopped::OutOfTime)
+        (now >= self.read.deadline || progress.used >= BUDGET).then_some(StopReason::OutOfTime)
     }
 
     /// Waits in the line until this read is called.
-    fn wait(&self, mut state: MutexGuard<'_, State>, mut progress: MutexGuard<'_, Progress>) -> Result<(), Stopped> {
+    fn wait(&self, mut state: MutexGuard<'_, State>, mut progress: MutexGuard<'_, Progress>) -> Result<(), StopReason> {
         let watch = &self.read.watch;
         watch.called.store(false, Ordering::Relaxed);
         if let Some(ticket) = state.line.enter(progress.used, Arc::clone(watch)) {
             while !watch.called.load(Ordering::Relaxed) {
-                let now = self.read.turns.now();
+                let now = self.read.scheduler.now();
                 if let Some(stopped) = self.must_stop(&progress, now) {
                     state.line.withdraw(ticket);
                     drop(state);
@@ -273,7 +273,7 @@ impl Turn {
             }
         }
         drop(state);
-        self.begin_slice(&mut progress, self.read.turns.now());
+        self.begin_slice(&mut progress, self.read.scheduler.now());
         Ok(())
     }
 
@@ -294,11 +294,11 @@ impl Turn {
     fn leave(&self, progress: &mut Progress) {
         self.slice_end.store(0, Ordering::Relaxed);
         if progress.since.take().is_some() {
-            call(self.read.turns.lock().line.leave());
+            call(self.read.scheduler.lock().line.leave());
         }
     }
 
-    fn stop(&self, mut progress: MutexGuard<'_, Progress>, stopped: Stopped) -> Stopped {
+    fn stop(&self, mut progress: MutexGuard<'_, Progress>, stopped: StopReason) -> StopReason {
         progress.stopped = Some(stopped);
         self.leave(&mut progress);
         stopped
@@ -309,9 +309,9 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ActiveRead {
     fn drop(&mut self) {
-        self.release();
+        self.release_slot();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who may compute and who waits: the rule of the turns, without threads and without a clock.
+//! Who may compute and who waits: the rule of the scheduler, without threads and without a clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,33 +15,33 @@ pub(super) fn slice(used: Duration) -> Duration {
 
 /// The place of a read that waits: what it has used, then when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket {
+pub(super) struct WaitKey {
     used: Duration,
     number: u64,
 }
 
 /// A fixed number of places to compute at, and those who wait for one: `W` is how a read is called.
 #[derive(Debug)]
-pub(super) struct Line<W> {
+pub(super) struct Slots<W> {
     free: usize,
-    waiting: BTreeMap<Ticket, W>,
+    waiting: BTreeMap<WaitKey, W>,
     tickets: u64,
 }
 
-impl<W> Line<W> {
+impl<W> Slots<W> {
     /// So many places, all free.
     pub(super) fn new(places: usize) -> Self {
         Self { free: places, waiting: BTreeMap::new(), tickets: 0 }
     }
 
     /// A read that has computed for `used` wants to compute. It has a place at once, or waits with the ticket.
-    pub(super) fn enter(&mut self, used: Duration, waiter: W) -> Option<Ticket> {
+    pub(super) fn enter(&mut self, used: Duration, waiter: W) -> Option<WaitKey> {
         if self.free > 0 {
             self.free -= 1;
             return None;
         }
         self.tickets += 1;
-        let ticket = Ticket { used, number: self.tickets };
+        let ticket = WaitKey { used, number: self.tickets };
         self.waiting.insert(ticket, waiter);
         Some(ticket)
     }
@@ -59,7 +59,7 @@ impl<W> Line<W> {
     }
 
     /// A read waits no longer. Whether it was still waiting: otherwise it has a place.
-    pub(super) fn withdraw(&mut self, ticket: Ticket) -> bool {
+    pub(super) fn withdraw(&mut self, ticket: WaitKey) -> bool {
         self.waiting.remove(&ticket).is_some()
     }
 

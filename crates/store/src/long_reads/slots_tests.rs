@@ -1,9 +1,9 @@
-//! The rule of the turns in a made-up time: nobody waits long for those who have computed much.
+//! The rule of the scheduler in a made-up time: nobody waits long for those who have computed much.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{Line, slice};
+use super::{Slots, slice};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -16,7 +16,7 @@ struct Read {
 
 /// Plays reads through a line, and gives how long each of them took from its arrival to its end.
 fn play(places: usize, reads: &[Read]) -> Vec<Duration> {
-    let mut line = Line::new(places);
+    let mut line = Slots::new(places);
     let (mut used, mut took) = (vec![Duration::ZERO; reads.len()], vec![Duration::ZERO; reads.len()]);
     // Who computes until when.
     let mut computing: HashMap<usize, Duration> = HashMap::new();
@@ -99,7 +99,7 @@ fn the_slices_grow_from_one_to_five_milliseconds() {
 
 #[test]
 fn a_place_goes_to_the_one_who_has_used_the_least_and_then_to_who_came_first() {
-    let mut line = Line::new(1);
+    let mut line = Slots::new(1);
     assert_eq!(line.enter(Duration::ZERO, "first"), None);
     for (used, name) in [(3, "c"), (1, "a"), (2, "b"), (1, "aa")] {
         assert!(line.enter(used * MS, name).is_some());
@@ -110,7 +110,7 @@ fn a_place_goes_to_the_one_who_has_used_the_least_and_then_to_who_came_first() {
 
 #[test]
 fn who_withdraws_is_not_called_and_who_was_called_cannot_withdraw() {
-    let mut line = Line::new(1);
+    let mut line = Slots::new(1);
     line.enter(Duration::ZERO, "first");
     let (gone, called) = (line.enter(MS, "gone").unwrap(), line.enter(MS, "called").unwrap());
     assert!(line.withdraw(gone));

@@ -23,9 +23,9 @@ fn reads(most: usize) -> (Arc<LongReads<Own>>, Arc<AtomicUsize>) {
     (Arc::new(LongReads::new(most, 2, make, |_| ())), owned)
 }
 
-fn until_stopped(_: &mut Own, turn: &Arc<Turn>) -> Stopped {
+fn until_stopped(_: &mut Own, turn: &Arc<ActiveRead>) -> StopReason {
     loop {
-        if let Err(stopped) = turn.pause() {
+        if let Err(stopped) = turn.yield_if_due() {
             return stopped;
         }
     }
@@ -49,7 +49,7 @@ async fn short_reads_end_while_long_ones_run() {
         .collect();
     until_under_way(&reads, 20).await;
     for number in 0..10 {
-        assert_eq!(reads.run(move |_, turn| turn.pause().map(|()| number)).await, Ok(Ok(number)));
+        assert_eq!(reads.run(move |_, turn| turn.yield_if_due().map(|()| number)).await, Ok(Ok(number)));
     }
     assert!(long.iter().all(|read| !read.is_finished()));
     long.iter().for_each(|read| read.abort());
@@ -95,7 +95,7 @@ async fn closing_stops_what_is_under_way_and_refuses_the_rest() {
     until_under_way(&reads, 1).await;
     let closing = Arc::clone(&reads);
     tokio::task::spawn_blocking(move || closing.close()).await.unwrap();
-    assert!(matches!(long.await.unwrap(), Ok(Stopped::Closed) | Err(StoreError::Unavailable)));
+    assert!(matches!(long.await.unwrap(), Ok(StopReason::Closed) | Err(StoreError::Unavailable)));
     assert_eq!(reads.run(|_, _| ()).await, Err(StoreError::Unavailable));
     assert_eq!(owned.load(Ordering::SeqCst), 0, "every thread has let go");
 }

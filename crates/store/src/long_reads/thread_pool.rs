@@ -1,4 +1,4 @@
-//! Threads that are started when they are needed and end when they are not: each runs one piece of work at a time, with
+//! ThreadPool that are started when they are needed and end when they are not: each runs one piece of work at a time, with
 //! something of its own (a connection) that it keeps from one piece to the next.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,11 +23,11 @@ type Order<R> = (Work<R>, OwnedSemaphorePermit);
 type Next<R> = Option<Order<R>>;
 
 /// The threads. How many there may be is decided by who hands out the permits.
-pub(super) struct Threads<R: 'static> {
-    shared: Arc<Shared<R>>,
+pub(super) struct ThreadPool<R: 'static> {
+    shared: Arc<Inner<R>>,
 }
 
-struct Shared<R> {
+struct Inner<R> {
     name: &'static str,
     /// How many threads stay when there is nothing to do.
     kept: usize,
@@ -44,12 +44,12 @@ struct State<R> {
     closed: bool,
 }
 
-impl<R: 'static> Threads<R> {
+impl<R: 'static> ThreadPool<R> {
     /// No threads yet. Each one makes what it owns when it begins.
     pub(super) fn new(name: &'static str, kept: usize, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
         let state = State { threads: 0, idle: Vec::new(), numbers: 0, closed: false };
         let (make, state) = (Box::new(make), Mutex::new(state));
-        Self { shared: Arc::new(Shared { name, kept, make, state, ended: Condvar::new() }) }
+        Self { shared: Arc::new(Inner { name, kept, make, state, ended: Condvar::new() }) }
     }
 
     /// Hands work to a thread that has none, or to a new one.
@@ -74,7 +74,7 @@ impl<R: 'static> Threads<R> {
         }
     }
 
-    /// Takes no more work. Threads that wait end, the others end with what they do.
+    /// Takes no more work. ThreadPool that wait end, the others end with what they do.
     pub(super) fn stop(&self) {
         let mut state = self.shared.lock();
         state.closed = true;
@@ -92,13 +92,13 @@ impl<R: 'static> Threads<R> {
     }
 }
 
-impl<R: 'static> Drop for Threads<R> {
+impl<R: 'static> Drop for ThreadPool<R> {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl<R> Shared<R> {
+impl<R> Inner<R> {
     fn lock(&self) -> MutexGuard<'_, State<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

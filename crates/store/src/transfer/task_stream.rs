@@ -20,7 +20,7 @@ impl TaskStream {
     ) -> Result<Option<TransferredTask>, StoreError> {
         if self.tasks.is_empty() {
             let chunk = source.tasks(self.place).await?;
-            self.place = chunk.place.or(self.place);
+            self.place = chunk.last_key.or(self.place);
             self.tasks = chunk.tasks.into();
         }
         Ok(self.tasks.pop_front())

@@ -43,8 +43,8 @@ impl Source for Memory {
     async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
         let first = usize::try_from(behind.unwrap_or(0)).unwrap();
         let tasks: Vec<_> = self.tasks.iter().skip(first).take(2).cloned().collect();
-        let place = (!tasks.is_empty()).then(|| i64::try_from(first + tasks.len()).unwrap());
-        Ok(Chunk { tasks, place })
+        let last_key = (!tasks.is_empty()).then(|| i64::try_from(first + tasks.len()).unwrap());
+        Ok(Chunk { tasks, last_key })
     }
     async fn observations(&mut self, _: &QueueName) -> Result<Vec<Observation>, StoreError> {
         Ok(Vec::new())
@@ -89,7 +89,7 @@ impl Target for Memory {
         self.deleted_runs.extend_from_slice(&runs[..kept]);
         Ok(())
     }
-    async fn settle(&mut self, _: Option<Timestamp>) -> Result<(), StoreError> {
+    async fn finish(&mut self, _: Option<Timestamp>) -> Result<(), StoreError> {
         self.spoil.into_iter().for_each(|spoil| spoil(&mut self.tasks));
         Ok(())
     }
@@ -117,7 +117,7 @@ async fn everything_is_counted_and_told() {
     let mut told = Vec::new();
     let target = Box::new(Memory::default());
     let totals = transfer(&mut source(), target, &mut |progress| told.push(progress)).await.unwrap();
-    assert_eq!((totals.queues, totals.tasks(), totals.places, totals.runs), (1, 5, 5, 5));
+    assert_eq!((totals.queues, totals.tasks(), totals.pending_entries, totals.runs), (1, 5, 5, 5));
     let copied: Vec<u64> = told.iter().map(|progress| progress.done).collect();
     assert_eq!((copied, told[0].tasks, told[0].step), (vec![2, 4, 5], 5, Step::Copying));
 }

@@ -13,11 +13,11 @@ pub struct Totals {
     /// Queues.
     pub queues: u64,
     /// Tasks by queue and the word of their status; no line counts nothing.
-    pub lines: BTreeMap<(QueueName, &'static str), u64>,
+    pub tasks_by_status: BTreeMap<(QueueName, &'static str), u64>,
     /// Running tasks.
     pub running: u64,
     /// Places in the order of claims: one for each route of a pending task.
-    pub places: u64,
+    pub pending_entries: u64,
     /// Run ids.
     pub runs: u64,
     /// Observations.
@@ -27,23 +27,23 @@ pub struct Totals {
 impl Totals {
     /// All tasks.
     pub fn tasks(&self) -> u64 {
-        self.lines.values().sum()
+        self.tasks_by_status.values().sum()
     }
 
     /// Counts tasks of a queue in a status.
-    pub fn add_line(&mut self, queue: &QueueName, status: Status, tasks: u64) {
+    pub fn add_status(&mut self, queue: &QueueName, status: Status, tasks: u64) {
         if tasks > 0 {
-            *self.lines.entry((queue.clone(), status.as_str())).or_default() += tasks;
+            *self.tasks_by_status.entry((queue.clone(), status.as_str())).or_default() += tasks;
         }
     }
 
     pub(super) fn add_tasks(&mut self, tasks: &[TransferredTask]) {
         for task in tasks {
             let status = task.task.lifecycle.status;
-            self.add_line(&task.task.queue, status, 1);
+            self.add_status(&task.task.queue, status, 1);
             self.running += u64::from(status == Status::Running);
             if status == Status::Pending {
-                self.places += task.task.definition.routes.iter().count() as u64;
+                self.pending_entries += task.task.definition.routes.iter().count() as u64;
             }
             self.runs += task.runs().count() as u64;
         }

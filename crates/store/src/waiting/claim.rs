@@ -38,22 +38,22 @@ pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
         match look().await {
             Ok(Answer::Claimed(None)) => {
                 looked = true;
-                waiter.rest();
+                waiter.park();
                 // The server may have begun to stop during the look, when there was nobody to wake.
-                let over = waiter.is_over() || until(waiter.woken(), over.as_mut()).await == Rested::Over;
-                if over || waiter.is_over() {
+                let over = waiter.is_closed() || until(waiter.woken(), over.as_mut()).await == Rested::Over;
+                if over || waiter.is_closed() {
                     return Ok(Answer::Claimed(None));
                 }
             }
             Ok(Answer::Claimed(Some(claimed))) => {
-                waiter.leave_with(claimed.task.id);
+                waiter.finish_with(claimed.task.id);
                 return Ok(Answer::Claimed(Some(claimed)));
             }
             Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if looked => {
                 // The run id makes another look harmless; but a later look that was not begun tells nothing of this one.
                 unknown |= failure == StoreError::OutcomeUnknown;
                 let paused = until(sleep(PAUSE), over.as_mut()).await;
-                if paused == Rested::Over || waiter.is_over() {
+                if paused == Rested::Over || waiter.is_closed() {
                     return Err(if unknown { StoreError::OutcomeUnknown } else { failure });
                 }
             }

@@ -25,15 +25,15 @@ async fn store() -> Arc<ModelStore> {
     store
 }
 
-fn enter(store: &ModelStore) -> Option<Waiter> {
-    store.waiters().enter(&queue("q"), &route("default"), MOST)
+fn register(store: &ModelStore) -> Option<Waiter> {
+    store.waiters().register(&queue("q"), &route("default"), MOST)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_its_time_is_over_and_not_before() {
     let store = store().await;
     let begun = Instant::now();
-    let waiter = enter(&store).unwrap();
+    let waiter = register(&store).unwrap();
     let over = sleep_until(begun + Duration::from_secs(60));
     let answer = claim(waiter, || store.write(claim_command("q", "default", 1)), over).await;
     assert_eq!((answer, begun.elapsed().as_secs()), (Ok(Answer::Claimed(None)), 60));
@@ -43,11 +43,11 @@ async fn a_wait_ends_when_its_time_is_over_and_not_before() {
 #[tokio::test]
 async fn there_is_room_for_so_many_and_no_more() {
     let store = store().await;
-    let waiters = [enter(&store).unwrap(), enter(&store).unwrap()];
-    assert!(enter(&store).is_none());
+    let waiters = [register(&store).unwrap(), register(&store).unwrap()];
+    assert!(register(&store).is_none());
     assert_eq!(store.waiters().len(), 2);
     drop(waiters);
-    assert!(store.waiters().is_empty() && enter(&store).is_some());
+    assert!(store.waiters().is_empty() && register(&store).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,7 @@ async fn a_woken_waiter_outlasts_an_outage_and_keeps_its_hint() {
     let (store, failures) = (store().await, Arc::new(AtomicUsize::new(0)));
     let patient = |run| {
         let (store, failures) = (Arc::clone(&store), Arc::clone(&failures));
-        let waiter = enter(&store).unwrap();
+        let waiter = register(&store).unwrap();
         let over = sleep_until(Instant::now() + Duration::from_secs(30));
         let look = move || {
             let fails = failures.try_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
@@ -65,7 +65,7 @@ async fn a_woken_waiter_outlasts_an_outage_and_keeps_its_hint() {
         tokio::spawn(claim(waiter, look, over))
     };
     let (first, second) = (patient(1), patient(2));
-    while store.waiters().lines().first().is_none_or(|line| line.2 != 2) {
+    while store.waiters().waiting_routes().first().is_none_or(|line| line.2 != 2) {
         tokio::task::yield_now().await;
     }
     failures.store(3, Ordering::SeqCst);
@@ -81,18 +81,18 @@ async fn a_woken_waiter_outlasts_an_outage_and_keeps_its_hint() {
 async fn a_wait_whose_end_comes_together_with_a_wake_up_still_ends() {
     let store = store().await;
     for run in 0..50 {
-        let waiter = enter(&store).unwrap();
+        let waiter = register(&store).unwrap();
         let over = sleep_until(Instant::now() + Duration::from_secs(1));
         let waiting = {
             let store = Arc::clone(&store);
             tokio::spawn(async move { claim(waiter, || store.write(claim_command("q", "default", run)), over).await })
         };
-        while store.waiters().lines().first().is_none_or(|line| line.2 != 1) {
+        while store.waiters().waiting_routes().first().is_none_or(|line| line.2 != 1) {
             tokio::task::yield_now().await;
         }
         // Woken in vain at the very moment at which the time is over.
         tokio::time::advance(Duration::from_secs(1)).await;
-        store.waiters().found(&queue("q"), &route("default"), 1);
+        store.waiters().wake_for_route(&queue("q"), &route("default"), 1);
         assert_eq!(waiting.await.unwrap(), Ok(Answer::Claimed(None)));
     }
 }
@@ -100,10 +100,10 @@ async fn a_wait_whose_end_comes_together_with_a_wake_up_still_ends() {
 #[tokio::test(start_paused = true)]
 async fn who_always_comes_too_late_does_not_wait_longer_than_it_wanted() {
     let store = store().await;
-    let (begun, waiter) = (Instant::now(), enter(&store).unwrap());
+    let (begun, waiter) = (Instant::now(), register(&store).unwrap());
     let look = || async {
         sleep_until(Instant::now() + Duration::from_millis(10)).await;
-        store.waiters().found(&queue("q"), &route("default"), 1);
+        store.waiters().wake_for_route(&queue("q"), &route("default"), 1);
         Ok(Answer::Claimed(None))
     };
     let over = sleep_until(begun + Duration::from_secs(1));
@@ -116,12 +116,12 @@ async fn whose_wait_is_over_when_it_is_woken_takes_nothing_and_passes_the_task_o
     let store = store().await;
     let (gone, over) = oneshot::channel::<()>();
     let patient = |run, over: Pin<Box<dyn Future<Output = ()> + Send>>| {
-        let (store, waiter) = (Arc::clone(&store), enter(&store).unwrap());
+        let (store, waiter) = (Arc::clone(&store), register(&store).unwrap());
         tokio::spawn(async move { claim(waiter, || store.write(claim_command("q", "default", run)), over).await })
     };
     let first = patient(1, Box::pin(async { drop(over.await) }));
     let second = patient(2, Box::pin(pending()));
-    while store.waiters().lines().first().is_none_or(|line| line.2 != 2) {
+    while store.waiters().waiting_routes().first().is_none_or(|line| line.2 != 2) {
         tokio::task::yield_now().await;
     }
     gone.send(()).unwrap();
