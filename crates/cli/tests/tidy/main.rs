@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
 
-#[path = "tidy/reference.rs"]
+mod circles;
 mod reference;
 
 use std::collections::{BTreeMap, BTreeSet};
