@@ -34,10 +34,10 @@ pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
 pub(crate) use self::run_loop::{LoopArgs, OnStop};
-pub(crate) use self::selection::{ExtentArgs, ListArgs, TargetArgs};
+pub(crate) use self::selection::{LimitArgs, ListArgs, TargetArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::task::{
-    ActionArgs, ConsentArgs, CountArgs, SubmitArgs, SweepArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs,
+    ActionArgs, ConfirmArgs, CountArgs, SubmitArgs, SweepArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs,
 };
 pub(crate) use self::values::queue_name;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
@@ -48,10 +48,10 @@ A first session:
   taskqueue task submit --name hello --arg seed=1
   taskqueue task list
 
-The server that commands talk to, their queue and their token come from flags, then from the
-environment (TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN), then from ./taskqueue.toml or the
-nearest one above, then from the user's taskqueue/config.toml; taskqueue config show tells.
-A URL that a taskqueue.toml names gets no token but that of the same file.
+Client commands take the server, the queue and the token from flags, then from the environment
+(TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN), then from ./taskqueue.toml or the nearest one
+in a parent folder, then from the user's taskqueue/config.toml. To see the values in use, run
+taskqueue config show. A URL from a taskqueue.toml gets only the token of the same file.
 
 Results go to standard output, everything else to standard error.
 Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not reached.";
@@ -71,33 +71,32 @@ struct CommandLine {
     command: Command,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
     #[command(after_help = serve::HELP)]
     Serve(ServeArgs),
-    /// Copy everything to another, empty database
+    /// Copy a database to another, empty one
     #[command(after_help = migrate::HELP)]
     Migrate(MigrateArgs),
     /// Create, list and delete queues
     #[command(arg_required_else_help = false)]
     Queue(QueueArgs),
-    /// Create, find, change and wait for tasks
+    /// Create, list, change and wait for tasks
     #[command(arg_required_else_help = false)]
     Task(TaskArgs),
-    /// Work: claim tasks and run a command for each of them
+    /// Run a worker: claim tasks and run a command for each of them
     #[command(name = "loop", after_help = run_loop::HELP)]
     Loop(LoopArgs),
-    /// See what workers report of themselves
+    /// List and count workers
     #[command(arg_required_else_help = false)]
     Worker(WorkerArgs),
-    /// Watch queues, routes, rates, running tasks and workers
+    /// Live view of queues, routes, rates, running tasks and workers
     #[command(after_help = live::TOP_HELP)]
     Top(TopArgs),
-    /// Ask the server whether it and its database work
+    /// Check that the server and its database work
     Health(HealthArgs),
-    /// See how client commands are configured
+    /// Show the configuration of client commands
     #[command(arg_required_else_help = false)]
     Config(ConfigArgs),
     /// Print completions for a shell
@@ -106,16 +105,14 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// What a command line comes to.
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    /// Something to do.
     Command(Box<Command>),
-    /// Something to show: help or the version.
+    /// Help or the version.
     Text(String),
 }
 
-/// Reads a command line, the name of the program first.
+/// The first argument is the name of the program.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match CommandLine::try_parse_from(&arguments) {
@@ -127,7 +124,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Par
     }
 }
 
-/// The same error, but it does not show what was written for the database, which may hold a password.
+/// Removes the value of a database flag from the error, because it may hold a password.
 fn without_password(mut error: clap::Error) -> clap::Error {
     let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     if ["--database ", "--from ", "--to "].iter().any(|flag| argument.contains(flag)) {
@@ -136,22 +133,22 @@ fn without_password(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The whole command line, for completions and manual pages.
+/// For completions and manual pages.
 pub(crate) fn command_line() -> clap::Command {
     CommandLine::command()
 }
 
-/// What clap says in paragraphs (problem, tips, usage, pointer to the help), as one line without the usage.
+/// clap's paragraphs (problem, tips, usage, pointer to the help) as one line without the usage.
 fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let paragraphs = text.split("\n\n").take_while(|paragraph| !paragraph.trim_start().starts_with("Usage:"));
-    let told = paragraphs.filter(|paragraph| !paragraph.starts_with("For more information"));
-    let told: Vec<String> = told.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    format!("{}; see {} --help", told.join("; "), command_of(arguments))
+    let kept = paragraphs.filter(|paragraph| !paragraph.starts_with("For more information"));
+    let kept: Vec<String> = kept.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    format!("{}; see {} --help", kept.join("; "), command_of(arguments))
 }
 
-/// The command that a command line is about, as far as its words name one.
+/// The command that the arguments name, as far as they are valid.
 fn command_of(arguments: &[OsString]) -> String {
     let root = command_line();
     let (mut command, mut names) = (&root, vec![root.get_name()]);

@@ -1,21 +1,20 @@
-//! Asks before many tasks are changed. Programs cannot be asked and have to say --yes.
+//! Asks for confirmation before many tasks are changed. Without a terminal --yes is required.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use crate::args::ConsentArgs;
+use crate::args::ConfirmArgs;
 use crate::failure::Failure;
 
-/// Goes on only if somebody says yes to `question`.
-pub(crate) fn confirm(question: &str, consent: ConsentArgs) -> Result<(), Failure> {
-    if consent.yes {
+pub(crate) fn confirm(question: &str, args: ConfirmArgs) -> Result<(), Failure> {
+    if args.yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let question = question.trim_end_matches('?');
-        return Err(Failure::Usage(format!("{question}: say --yes, because there is no terminal to ask on")));
+        return Err(Failure::Usage(format!("{question}: add --yes, because there is no terminal to ask on")));
     }
     let mut stderr = io::stderr();
-    // If the question cannot be shown, the answer does not count either.
+    // Without the question on the screen the answer does not count.
     let asked = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
     let mut answer = String::new();
     let answered = asked.and_then(|()| io::stdin().lock().read_line(&mut answer));

@@ -1,71 +1,68 @@
-//! Why a command did not do what it was asked. One line for people; the exit code is chosen in `main`.
+//! Errors of commands. Each has a message of one line; `main` chooses the exit code.
 
+use std::fmt::Display;
 use std::io;
 
-/// Why a command did not do what it was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The command line, the environment or the configuration is wrong.
     Usage(String),
-    /// What was asked for cannot be had; the text says what to do.
+    /// The request was refused or failed. The text says what to do.
     Refused(String),
-    /// The same, with lines that show where the mistake is.
-    RefusedAt {
-        /// What to do.
-        message: String,
-        /// The place, on lines of its own.
-        excerpt: String,
-    },
-    /// The server was not reached, or its answer got lost.
+    /// The same, with an excerpt that shows where the mistake is.
+    RefusedAt { message: String, excerpt: String },
+    /// The server was not reached, or its answer was lost.
     Unreachable(String),
-    /// Not everything was done, as the summary has told already.
+    /// Not every task was processed. The summary is already printed.
     Unfinished,
-    /// Another process did the work and has told everything; this was its exit code.
-    Told(u8),
-    /// Nobody reads the results any more, which is no mistake.
-    ReaderGone,
+    /// The exit code of a child process that did the work and printed its own messages.
+    ChildExit(u8),
+    /// The reader of standard output closed it, as `head` does. Not an error.
+    BrokenPipe,
 }
 
 impl Failure {
-    /// What went wrong and what to do about it, where that is not told yet.
+    /// The message to print; none if everything is already printed.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::Usage(message) | Self::Refused(message) | Self::Unreachable(message) => Some(message),
             Self::RefusedAt { message, .. } => Some(message),
-            Self::Unfinished | Self::Told(_) | Self::ReaderGone => None,
+            Self::Unfinished | Self::ChildExit(_) | Self::BrokenPipe => None,
         }
     }
 
-    /// The lines that show where the mistake is.
     pub(crate) fn excerpt(&self) -> Option<&str> {
         if let Self::RefusedAt { excerpt, .. } = self { Some(excerpt) } else { None }
     }
 
-    /// Standard output could not be written.
+    pub(crate) fn cannot_read(name: impl Display, error: impl Display) -> Self {
+        Self::Refused(format!("cannot read {name}: {error}"))
+    }
+
+    /// An error of writing to standard output.
     pub(crate) fn from_output(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
             _ => Self::Refused(format!("standard output cannot be written: {error}")),
         }
     }
 }
 
-/// Why a client command stopped: by itself, or because a call failed, which still has to be explained.
+/// The error of a client command.
 #[derive(Debug)]
-pub(crate) enum Stop {
-    /// Everything is said.
+pub(crate) enum CommandError {
     Failure(Failure),
-    /// A call failed.
+    /// A failed call to the server, not yet turned into a message (`explain_error.rs`).
     Call(taskqueue_client::Error),
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for CommandError {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
-impl From<taskqueue_client::Error> for Stop {
+impl From<taskqueue_client::Error> for CommandError {
     fn from(error: taskqueue_client::Error) -> Self {
         Self::Call(error)
     }

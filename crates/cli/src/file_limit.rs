@@ -1,9 +1,8 @@
-//! The limit of open files: a connection is a file, and many shells start processes with a limit of 1,024.
+//! The limit of open files. A connection is an open file, and many shells start processes with a limit of 1,024.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Asks for as many open files as the system allows this process. The server then takes as many connections as fit; a
-/// refusal is no reason not to start.
+/// Raises the soft limit to the hard limit. If that fails, the server starts with fewer possible connections.
 pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {

@@ -1,4 +1,4 @@
-//! The binary `taskqueue`: reads the command line, does what it says, and is the only place that knows exit codes.
+//! The binary `taskqueue`: parses the command line, runs the command and chooses the exit code.
 
 mod args;
 mod commands;
@@ -23,19 +23,19 @@ use std::process::ExitCode;
 use self::args::Parsed;
 use self::failure::Failure;
 
-/// Serving allocates and frees small pieces on several threads, which this does faster and in less memory.
+/// The server allocates and frees many small objects on several threads. mimalloc is faster at that and uses less memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // First of all, so that a supervisor stays as small as a process can be.
+    // Before anything else, so that a supervisor process stays as small as possible.
     if let Some(code) = taskqueue_worker::supervise_if_started_for_it() {
         return code;
     }
     let outcome = args::parse(std::env::args_os()).and_then(|parsed| match parsed {
         Parsed::Command(command) => commands::run(*command),
         Parsed::Text(text) => {
-            output::data(&text);
+            output::text(&text);
             Ok(())
         }
     });
@@ -48,15 +48,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// 0: done, as far as anybody wanted to see it. 1: the command line is right, but what it asks for was refused or failed.
-/// 2: the command line or the configuration is wrong. 3: the server was not reached.
-/// A worker that was killed gives 128 and the number of the signal, as shells do.
+/// 0: success; also when the reader of standard output closed the pipe. 1: refused or failed. 2: wrong command line or
+/// configuration. 3: the server was not reached. A worker that a signal killed: 128 plus the signal, as in shells.
 fn exit_code(failure: &Failure) -> u8 {
     match failure {
-        Failure::ReaderGone => 0,
+        Failure::BrokenPipe => 0,
         Failure::Refused(_) | Failure::RefusedAt { .. } | Failure::Unfinished => 1,
         Failure::Usage(_) => 2,
         Failure::Unreachable(_) => 3,
-        Failure::Told(code) => *code,
+        Failure::ChildExit(code) => *code,
     }
 }

@@ -1,4 +1,4 @@
-//! From the name of a database to an open store. The only place that names both backends.
+//! Opens the store of a database. The only place that names both backends.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,15 +13,12 @@ use taskqueue_store_sqlite::{SqliteStore, SqliteTransfer};
 
 use crate::failure::Failure;
 
-/// The environment variable with the password of PostgreSQL, for URLs that hold none, as for its own programs.
+/// The environment variable of PostgreSQL's own programs, for URLs without a password.
 const PASSWORD: &str = "PGPASSWORD";
 
-/// Which database.
 #[derive(Clone, Debug)]
 pub(crate) enum Database {
-    /// A file of the embedded backend.
     Sqlite(PathBuf),
-    /// A database of the scale-out backend.
     Postgres(Box<Address>),
 }
 
@@ -36,15 +33,15 @@ impl FromStr for Database {
                 .map_err(|error| error.to_string());
         }
         let path = text.strip_prefix("sqlite:").unwrap_or(text);
-        // SQLite has names of its own: `:memory:` would forget everything, `file:` carries options.
+        // Special names of SQLite: `:memory:` is not durable, `file:` has options.
         let special = path.is_empty() || path.starts_with(':') || path.starts_with("file:") || path.contains("://");
-        // `sqlite://x.db` looks relative and would be a file in the root directory.
+        // `sqlite://x.db` looks relative but would be a file in the root directory.
         let slashes = path.starts_with("//") && !path.starts_with("///");
         if special || slashes { Err(FORM.to_owned()) } else { Ok(Self::Sqlite(path.into())) }
     }
 }
 
-/// Opens the store, or says why not. The schema is one of PostgreSQL.
+/// `schema` is for PostgreSQL only.
 pub(crate) async fn open(
     database: &Database,
     schema: Option<&str>,
@@ -72,7 +69,7 @@ pub(crate) async fn open(
     }
 }
 
-/// The database to copy from, or why it cannot be had.
+/// Opens the database to copy from.
 pub(crate) async fn source(database: &Database, schema: Option<&str>) -> Result<Box<dyn Source>, Failure> {
     let opened: Result<Box<dyn Source>, TransferError> = match database {
         Database::Sqlite(_) if schema.is_some() => return Err(no_schemas("--from-schema")),
@@ -85,7 +82,7 @@ pub(crate) async fn source(database: &Database, schema: Option<&str>) -> Result<
     opened.map_err(|error| side_refused("--from", &error))
 }
 
-/// The database to copy to, or why it cannot be had.
+/// Opens the database to copy to.
 pub(crate) async fn target(database: &Database, schema: Option<&str>) -> Result<Box<dyn Target>, Failure> {
     let opened: Result<Box<dyn Target>, TransferError> = match database {
         Database::Sqlite(_) if schema.is_some() => return Err(no_schemas("--to-schema")),

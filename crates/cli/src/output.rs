@@ -1,5 +1,5 @@
 //! The only place that prints: results to standard output, everything else to standard error. Commands give records to
-//! the `Printer`; how a record looks in each format is said in `output/records/`.
+//! the `Printer`; the formats of each record are in `output/records/`.
 
 mod age;
 mod cell;
@@ -26,38 +26,41 @@ pub(crate) use self::records::{
     CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, SettingRecord, Summary, WaitSummary,
 };
 pub(crate) use self::table::Layout;
-pub(crate) use self::terminal::{Terminal, colours_welcome};
-pub(crate) use self::worker_console::{Board, Screen};
+pub(crate) use self::terminal::{Terminal, colours_allowed};
+pub(crate) use self::worker_console::{ConsoleHandle, WorkerConsole};
 
 use crate::failure::Failure;
 
-/// One piece of text, with a line end. A reader that went away is no reason to stop.
-pub(crate) fn data(text: &str) {
+/// Prints text and a line end to standard output. A failure is only logged.
+pub(crate) fn text(text: &str) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush()) {
         warn!(%error, "standard output cannot be written");
     }
 }
 
-/// One line about what went wrong, whatever the text contains, and the lines that show where.
+/// Prints the message as one line, and the excerpt.
 pub(crate) fn failure(failure: &Failure) {
     if let Some(message) = failure.message() {
         line("error", message);
     }
     if let Some(excerpt) = failure.excerpt() {
-        // If even this fails there is nobody left to tell; the exit code still does.
+        // If this fails, the exit code still shows the failure.
         drop(writeln!(io::stderr(), "{excerpt}"));
     }
 }
 
-/// One line about what may go wrong.
 pub(crate) fn warning(message: &str) {
     line("warning", message);
 }
 
-/// One line about something that is good to know.
 pub(crate) fn note(message: &str) {
     line("note", message);
+}
+
+/// `1 task`, `2 tasks`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn line(kind: &str, message: &str) {

@@ -1,62 +1,53 @@
-//! How far a long command is, on standard error and only if that is a terminal.
+//! Progress bars on standard error, shown only if that is a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often a bar moves by itself, so that it is seen to live.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar, or a spinner where the end is not known. It disappears when it is dropped.
+/// A bar, or a spinner if the total is unknown. It disappears when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar towards `total` tasks.
     pub(crate) fn of_tasks(verb: &'static str, total: u64) -> Self {
         Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {human_pos}/{human_len} {elapsed} {msg}", verb)
     }
 
-    /// A bar through a file of so many bytes.
     pub(crate) fn of_bytes(verb: &'static str, total: u64) -> Self {
         Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {percent}% {eta} {msg}", verb)
     }
 
-    /// A spinner.
-    pub(crate) fn unbounded(verb: &'static str) -> Self {
+    pub(crate) fn spinner(verb: &'static str) -> Self {
         Self::new(ProgressBar::new_spinner(), "{prefix} {spinner} {elapsed} {msg}", verb)
     }
 
     fn new(bar: ProgressBar, template: &'static str, verb: &'static str) -> Self {
-        // A template that cannot be read is a mistake of this file; the library's own look is good enough then.
+        // The templates are constants; if one is wrong, the default style is good enough.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(verb);
-        // Without a terminal nothing is drawn, and no thread is needed for it.
+        // Without a terminal nothing is drawn, so the thread is not needed.
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
         Self(bar)
     }
 
-    /// So many steps are done in all.
-    pub(crate) fn set(&self, position: u64) {
+    pub(crate) fn set_position(&self, position: u64) {
         self.0.set_position(position);
     }
 
-    /// What else there is to say.
-    pub(crate) fn say(&self, message: String) {
-        self.0.set_message(message);
+    pub(crate) fn set_message(&self, message: impl FnOnce() -> String) {
+        if !self.0.is_hidden() {
+            self.0.set_message(message());
+        }
     }
 
-    /// Whether anybody sees it.
-    pub(crate) fn is_visible(&self) -> bool {
-        !self.0.is_hidden()
-    }
-
-    /// Lets `print` write lines to standard error without the bar in between.
-    pub(crate) fn suspended<T>(&self, print: impl FnOnce() -> T) -> T {
+    /// Hides the bar while `print` writes lines to standard error.
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.0.suspend(print)
     }
 }

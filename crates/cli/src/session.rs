@@ -1,4 +1,4 @@
-//! From the configuration to a client, and what every client command works with.
+//! What every client command needs: the client, the queue and the printer, made from the configuration.
 
 use std::time::Duration;
 
@@ -9,57 +9,51 @@ use crate::config::{ClientConfig, Secret, Source};
 use crate::failure::Failure;
 use crate::output::{self, Printer};
 
-/// How long a command tries again before it says that the server cannot be reached: people wait for the answer.
-const BRIEF: Retries =
+/// Somebody waits for the answer.
+const INTERACTIVE_RETRIES: Retries =
     Retries { tries: 3, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
 
-/// The same for commands that run long: a server that is being restarted is waited for, about half a minute.
-const PATIENT: Retries =
+/// About half a minute: enough for a server to restart.
+const LONG_RUNNING_RETRIES: Retries =
     Retries { tries: 12, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
 
-/// A live view asks again by itself, and its questions are small: what takes longer than this is as good as lost.
-const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// For commands that do their own retries. Their requests are small; one that takes longer counts as lost.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much a command bears before it gives up on a server.
+/// How often the client repeats a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Somebody waits for the answer.
-    Brief,
-    /// The command runs long anyway.
-    Long,
-    /// The command goes on without the answer and asks again by itself.
-    None,
+pub(crate) enum Retrying {
+    Interactive,
+    LongRunning,
+    /// The command repeats requests itself.
+    Never,
 }
 
-/// What a client command works with.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) queue: QueueName,
-    /// Where the server is, for messages.
     pub(crate) url: String,
-    /// Who says so.
     pub(crate) url_source: Source,
-    /// The token that is shown to the server.
     pub(crate) token: Option<Secret>,
-    /// Why a token that is there is not shown to it.
+    /// Explains why no token is sent although there is one.
     pub(crate) withheld_note: Option<String>,
     pub(crate) printer: Printer,
 }
 
 impl Session {
-    /// Makes the client and tells what does not count. Nothing is sent yet.
+    /// Makes the client and prints warnings about the configuration. Sends nothing yet.
     pub(crate) fn open(
         connection: &ConnectionArgs,
         queue: &QueueArg,
         output: OutputArgs,
-        patience: Patience,
+        retrying: Retrying,
     ) -> Result<Self, Failure> {
         let config = ClientConfig::load(connection, queue)?;
-        tell(&config);
-        config.check_flags()?;
+        print_warnings(&config);
+        config.check_token_flag()?;
         Ok(Self {
-            client: client(&config, patience)?,
+            client: client(&config, retrying)?,
             withheld_note: config.withheld_note(),
             queue: config.queue.value,
             url: config.url.value,
@@ -69,16 +63,15 @@ impl Session {
         })
     }
 
-    /// Tells what the client has to say about the server, each thing once.
-    pub(crate) fn warn(&self) {
+    pub(crate) fn print_server_warnings(&self) {
         while let Some(warning) = self.client.take_warning() {
             output::warning(&warning.to_string());
         }
     }
 }
 
-/// Tells what was found in the configuration and does not count, and which token is not sent.
-pub(crate) fn tell(config: &ClientConfig) {
+/// Prints what is ignored in the configuration, and which token is not sent.
+pub(crate) fn print_warnings(config: &ClientConfig) {
     for warning in &config.warnings {
         output::warning(warning);
     }
@@ -87,27 +80,27 @@ pub(crate) fn tell(config: &ClientConfig) {
     }
 }
 
-fn client(config: &ClientConfig, patience: Patience) -> Result<Client, Failure> {
-    let retries = match patience {
-        Patience::Brief => BRIEF,
-        Patience::Long => PATIENT,
-        Patience::None => Retries::NONE,
+fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> {
+    let retries = match retrying {
+        Retrying::Interactive => INTERACTIVE_RETRIES,
+        Retrying::LongRunning => LONG_RUNNING_RETRIES,
+        Retrying::Never => Retries::NONE,
     };
-    let mut client = Config::new(&config.url.value).map_err(|error| wrong(&error, config))?.retries(retries);
-    if patience == Patience::None {
-        client = client.request_timeout(LIVE_TIMEOUT);
+    let mut client = Config::new(&config.url.value).map_err(|error| config_failure(&error, config))?.retries(retries);
+    if retrying == Retrying::Never {
+        client = client.request_timeout(SHORT_TIMEOUT);
     }
     if let Some(token) = &config.token {
-        client = client.token(token.value.expose()).map_err(|error| wrong(&error, config))?;
+        client = client.token(token.value.expose()).map_err(|error| config_failure(&error, config))?;
     }
     if config.allow_insecure_token.value {
         client = client.allow_insecure_token();
     }
-    Client::new(client).map_err(|error| wrong(&error, config))
+    Client::new(client).map_err(|error| config_failure(&error, config))
 }
 
-/// What is wrong with the configuration, and which source to mend.
-fn wrong(error: &ConfigError, config: &ClientConfig) -> Failure {
+/// Names the source of the wrong value.
+fn config_failure(error: &ConfigError, config: &ClientConfig) -> Failure {
     let url = &config.url;
     match error {
         ConfigError::BaseUrl { reason } => {
@@ -118,7 +111,7 @@ fn wrong(error: &ConfigError, config: &ClientConfig) -> Failure {
             Failure::Usage(format!("the token ({source}) must be visible ASCII characters without blanks"))
         }
         ConfigError::InsecureToken => Failure::Refused(format!(
-            "the token would travel readably to {} ({}); use https://, or say --allow-insecure-token",
+            "the token would be sent unencrypted to {} ({}); use https:// or --allow-insecure-token",
             url.value, url.source
         )),
         other => Failure::Refused(other.to_string()),

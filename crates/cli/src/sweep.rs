@@ -1,4 +1,4 @@
-//! The values of a sweep: `lr=0.1,0.01` and `seed=1..5`, and every combination of them. Nothing is created here.
+//! Parses the values of a sweep, such as `lr=0.1,0.01` and `seed=1..5`, and makes all combinations of them.
 
 use taskqueue_client::JsonObject;
 use taskqueue_core::json::Value;
@@ -6,7 +6,7 @@ use taskqueue_core::json::Value;
 use crate::failure::Failure;
 use crate::json_args::{checked, pair, scalar};
 
-/// More combinations than this are a mistake, such as a range with a digit too many.
+/// More are probably a mistake, such as a range with a digit too many.
 const COMBINATIONS_MAX: usize = 1_000_000;
 
 /// One member of args and the values that it takes.
@@ -38,12 +38,10 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// How many combinations there are.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The args of each combination.
     pub(crate) fn combinations(&self) -> impl Iterator<Item = Result<JsonObject, Failure>> {
         (0..self.count).map(|index| self.combination(index))
     }
@@ -93,7 +91,7 @@ fn split(list: &str) -> Vec<&str> {
     items
 }
 
-/// The numbers of `A..B` or `A..B..S`, both ends included as in the shell; nothing when the item is no range.
+/// The numbers of `A..B` or `A..B..S`, both ends included as in the shell; none if the item is not a range.
 fn range(item: &str) -> Option<Result<Vec<Value<'static>>, &'static str>> {
     let parts: Option<Vec<i64>> = item.split("..").map(|part| part.parse().ok()).collect();
     let (first, last, step) = match parts?.as_slice() {

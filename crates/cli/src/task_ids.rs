@@ -1,5 +1,5 @@
-//! Ids of new tasks: random ones, and ones derived from what the task is, so that submitting the same again creates
-//! nothing twice.
+//! Ids of new tasks: random ones, and ones derived from the definition, so that submitting the same file again creates no
+//! task twice.
 
 use std::collections::HashMap;
 
@@ -9,28 +9,26 @@ use taskqueue_core::ids::ID_BYTES;
 
 use crate::failure::Failure;
 
-/// What of a definition's digest tells its occurrences apart: 16 bytes, so that chance plays no part.
-type Content = [u8; 16];
+/// The beginning of a definition's digest, long enough that collisions do not happen.
+type DigestPrefix = [u8; 16];
 
-/// A new id that nobody else has.
 pub(crate) fn random_id() -> Result<TaskId, Failure> {
     let mut bytes = [0; ID_BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::Refused(format!("no random numbers to be had: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Refused(format!("cannot get random numbers: {error}")))?;
     Ok(TaskId::from_bytes(bytes))
 }
 
-/// Gives ids to definitions one after the other: the n-th of equal ones always gets the same id, and each another.
-///
-/// This takes some 30 bytes for each different definition, which is what it costs to know that a line came before.
+/// Derives ids for a sequence of definitions. Equal definitions get different ids, and the n-th of them always the same.
+/// Takes some 30 bytes per different definition.
 #[derive(Debug, Default)]
-pub(crate) struct DerivedIds(HashMap<Content, u32>);
+pub(crate) struct DerivedIds(HashMap<DigestPrefix, u32>);
 
 impl DerivedIds {
     pub(crate) fn next(&mut self, definition: &Definition) -> TaskId {
         let identity = definition.identity();
-        let mut content = Content::default();
-        content.copy_from_slice(&identity[..size_of::<Content>()]);
-        let occurrence = self.0.entry(content).or_default();
+        let mut prefix = DigestPrefix::default();
+        prefix.copy_from_slice(&identity[..size_of::<DigestPrefix>()]);
+        let occurrence = self.0.entry(prefix).or_default();
         let digest = Sha256::new().chain_update(identity).chain_update(occurrence.to_be_bytes()).finalize();
         *occurrence += 1;
         let mut bytes = [0; ID_BYTES];

@@ -1,4 +1,4 @@
-//! Where the token comes from: a file or the environment, never the command line. No message ever shows it.
+//! Reads the token from a file or the environment, never from the command line. No message shows it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 
 /// The environment variable that holds the token.
 pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";
-/// More than any server takes in the head of a request, where a token has to fit.
+/// More than any server accepts in the head of a request.
 const FILE_BYTES: u64 = 65_536;
 
-/// The token, if there is one: from `file`, or else from `variable`, the value of [`VARIABLE`].
+/// The server's token from `file` or from `variable`, which is the value of [`VARIABLE`].
 pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Option<Token>, Failure> {
     match (file, variable) {
         (None, None) => Ok(None),
@@ -22,34 +22,31 @@ pub(crate) fn load(file: Option<&Path>, variable: Option<OsString>) -> Result<Op
             Err(Failure::Usage(format!("both --token-file and {VARIABLE} give a token; use one of them")))
         }
         (Some(path), None) => from_file(path).map(Some),
-        (None, Some(value)) => checked(value.to_str(), VARIABLE).map(Some),
+        (None, Some(value)) => parse(value.to_str(), VARIABLE).map(Some),
     }
 }
 
 fn from_file(path: &Path) -> Result<Token, Failure> {
-    checked(Some(&file_text(path)?), &path.display().to_string())
+    parse(Some(&read_file(path)?), &path.display().to_string())
 }
 
-/// What a token file holds.
-pub(crate) fn file_text(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     let name = format!("the token file {}", path.display());
-    let file = File::open(path).map_err(|error| Failure::Refused(format!("cannot read {name}: {error}")))?;
-    text_of(file, &name)
+    let file = File::open(path).map_err(|error| Failure::cannot_read(&name, error))?;
+    read_open_file(file, &name)
 }
 
-/// What an open token file holds. Editors and `echo` end a file with a line end, which is not part of the token.
-pub(crate) fn text_of(file: File, name: &str) -> Result<String, Failure> {
+/// Removes the line end that editors and `echo` add.
+pub(crate) fn read_open_file(file: File, name: &str) -> Result<String, Failure> {
     let mut text = String::new();
-    file.take(FILE_BYTES + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::Refused(format!("cannot read {name}: {error}")))?;
+    file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| Failure::cannot_read(name, error))?;
     if text.len() as u64 > FILE_BYTES {
         return Err(Failure::Refused(format!("{name} has more than {FILE_BYTES} bytes, so it holds no token")));
     }
     Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
 }
 
-fn checked(text: Option<&str>, source: &str) -> Result<Token, Failure> {
+fn parse(text: Option<&str>, source: &str) -> Result<Token, Failure> {
     text.and_then(Token::parse).ok_or_else(|| {
         let empty = text.is_some_and(str::is_empty);
         let problem = if empty { "is empty" } else { "has characters other than visible ASCII" };

@@ -3,7 +3,6 @@
 use clap::Args;
 use clap_complete::Shell;
 
-/// Completions for a shell.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell

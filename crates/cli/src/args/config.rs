@@ -4,7 +4,6 @@ use clap::{Args, Subcommand};
 
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 
-/// The configuration of the client commands.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
@@ -17,7 +16,6 @@ pub(crate) struct ConfigArgs {
     pub(crate) command: ConfigCommand,
 }
 
-/// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show each value and where it comes from; the token itself is never shown

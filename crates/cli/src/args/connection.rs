@@ -1,5 +1,5 @@
-//! Flags that every client command has: where the server is, which queue, and how results look. What is not given here
-//! comes from the environment or a file (`config/`).
+//! Flags of every client command: the server, the queue, the output format. `config/` adds the environment and the
+//! configuration files.
 
 use std::path::PathBuf;
 
@@ -8,26 +8,24 @@ use taskqueue_core::ids::QueueName;
 
 use super::values::queue_name;
 
-/// The heading of these flags in the help, apart from what is special to a command.
+/// The heading of these flags in the help.
 const HEADING: &str = "Connection and output";
 
-/// How to reach the server.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConnectionArgs {
     /// The server: http://HOST:PORT, https://HOST or unix:PATH [env: TASKQUEUE_URL]
     #[arg(long, value_name = "URL", global = true, help_heading = HEADING)]
     pub(crate) url: Option<String>,
 
-    /// A file with the token to show [env: TASKQUEUE_TOKEN, the token itself]
+    /// A file with the token [env: TASKQUEUE_TOKEN, the token itself]
     #[arg(long, value_name = "PATH", global = true, help_heading = HEADING)]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Show the token over plain HTTP to another machine, where everybody on the way can read it
+    /// Send the token unencrypted (plain HTTP) to another machine
     #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) allow_insecure_token: bool,
 }
 
-/// Which queue.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct QueueArg {
     /// The queue [env: TASKQUEUE_QUEUE] [default: default]
@@ -35,16 +33,14 @@ pub(crate) struct QueueArg {
     pub(crate) queue: Option<QueueName>,
 }
 
-/// How results look.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// How results look on standard output
+    /// The format of results on standard output
     #[arg(short, long, value_enum, value_name = "FORMAT", global = true, default_value_t = Format::Table,
           help_heading = HEADING)]
     pub(crate) output: Format,
 }
 
-/// How results look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people: aligned columns, times as ages

@@ -4,7 +4,6 @@ use clap::Args;
 
 use super::connection::{ConnectionArgs, OutputArgs};
 
-/// The health of the server.
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
     #[command(flatten)]

@@ -8,26 +8,25 @@ use taskqueue_core::ids::QueueName;
 use super::connection::ConnectionArgs;
 use super::values::{interval, queue_name};
 
-/// How often a view asks unless somebody says otherwise: people see that it lives, and servers do not notice it.
-const INTERVAL: &str = "2";
+/// Frequent enough for people, rare enough for servers.
+const INTERVAL_DEFAULT: &str = "2";
 
 pub(super) const TOP_HELP: &str = "\
 Examples:
   taskqueue top
   taskqueue top --queue default --queue gpu --interval 0.5
 
-Keys: up and down choose a queue, tab another pane (routes, running, workers, failed), space
-pauses, + and - change the interval, ? shows all keys, q leaves.
+Keys: up and down select a queue, tab another pane (routes, running, workers, failed), space
+pauses, + and - change the interval, ? shows all keys, q quits.
 
-Rates are told from the counts: finished are tasks that succeeded, failed or were cancelled,
-over the last minute; the bars show the last five minutes. A server that goes away is waited
-for. For programs there is taskqueue task count --group-by status --output json.";
+Rates are computed from the counts: finished are tasks that succeeded, failed or were cancelled
+within the last minute; the bars show the last five minutes. While the server does not answer,
+the view keeps trying. Programs can use taskqueue task count --group-by status --output json.";
 
-/// What to show of a server.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Ask the server so often, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = INTERVAL, value_parser = interval)]
+    /// The time between two refreshes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = INTERVAL_DEFAULT, value_parser = interval)]
     pub(crate) interval: Duration,
 
     /// Only this queue (repeatable) [default: all]
@@ -38,11 +37,11 @@ pub(crate) struct TopArgs {
     pub(crate) connection: ConnectionArgs,
 }
 
-/// Whether to go on looking.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct WatchArgs {
-    /// Keep the list in view, asking every 2 seconds or so often; jsonl prints what is new or changed
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = INTERVAL, value_parser = interval,
+    /// Show the list until q is pressed and refresh it every 2 seconds, or every SECONDS; with --output jsonl print
+    /// each task that is new or changed
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = INTERVAL_DEFAULT, value_parser = interval,
           conflicts_with = "all")]
     pub(crate) watch: Option<Duration>,
 }

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The manual.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write one page per command into this folder, instead of the first page to standard output
+    /// Write one page per command into this folder, instead of the main page to standard output
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 }

@@ -1,13 +1,12 @@
-//! `taskqueue queue ...`: what can be done with queues.
+//! `taskqueue queue ...`
 
 use clap::{Args, Subcommand};
 use taskqueue_core::ids::QueueName;
 
 use super::connection::{ConnectionArgs, OutputArgs};
-use super::task::ConsentArgs;
+use super::task::ConfirmArgs;
 use super::values::queue_name;
 
-/// Queues.
 #[derive(Debug, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
@@ -18,10 +17,9 @@ pub(crate) struct QueueArgs {
     pub(crate) command: QueueCommand,
 }
 
-/// What to do with queues.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
-    /// Make sure that a queue exists
+    /// Create a queue, unless it exists
     Create(QueueNameArgs),
     /// List all queues
     List,
@@ -29,25 +27,23 @@ pub(crate) enum QueueCommand {
     Delete(DeleteQueueArgs),
 }
 
-/// Which queue.
 #[derive(Debug, Args)]
 pub(crate) struct QueueNameArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "NAME", value_parser = queue_name)]
     pub(crate) name: QueueName,
 }
 
-/// Which queue to delete, and whether with its tasks.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteQueueArgs {
-    /// The queue
+    /// The name of the queue
     #[arg(value_name = "NAME", value_parser = queue_name)]
     pub(crate) name: QueueName,
 
-    /// Delete its tasks, too; asks before, unless --yes is given
+    /// Delete its tasks, too; asks for confirmation unless --yes is given
     #[arg(long)]
     pub(crate) cascade: bool,
 
     #[command(flatten)]
-    pub(crate) consent: ConsentArgs,
+    pub(crate) confirm: ConfirmArgs,
 }

@@ -1,4 +1,4 @@
-//! Flags that say which tasks or workers a command is about.
+//! Flags that select tasks or workers.
 
 use clap::Args;
 use taskqueue_client::{OrderField, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
@@ -11,33 +11,31 @@ use super::values::{order_field, status, task_id};
 /// The largest page that a server gives.
 const PAGE_LIMIT: u16 = 1000;
 
-/// Which tasks; what is given must hold together.
+/// The conditions are combined with `and`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectionArgs {
-    /// Only tasks of this status: pending, running, succeeded, failed or cancelled
+    /// Only tasks with this status: pending, running, succeeded, failed or cancelled
     #[arg(long, value_name = "STATUS", value_parser = status)]
     pub(crate) status: Option<Status>,
 
-    /// Only tasks of exactly this name
+    /// Only tasks with exactly this name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Only tasks whose name has the letters of each word in this order, such as 'res50 cifar'
+    /// Only tasks whose name contains the letters of each word in this order, such as 'res50 cifar'
     #[arg(long, value_name = "WORDS")]
     pub(crate) fuzzy: Option<String>,
 
-    /// Only tasks for which this holds, such as 'args.lr < 0.1 and "gpu" in routes'
+    /// Only tasks that match this filter, such as 'args.lr < 0.1 and "gpu" in routes'
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 }
 
 impl SelectionArgs {
-    /// Whether nothing is selected, which means everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.status.is_none() && self.name.is_none() && self.fuzzy.is_none() && self.filter.is_none()
     }
 
-    /// The selection as the client sends it.
     pub(crate) fn selection(&self) -> TaskSelection {
         let mut selection = TaskSelection::all();
         if let Some(status) = self.status {
@@ -56,64 +54,60 @@ impl SelectionArgs {
     }
 }
 
-/// Which tasks, in which order, and how many of them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
 
-    /// Order by this field, largest or newest first [default: created_at]
+    /// Sort by this field, largest or newest first [default: created_at]
     #[arg(long, value_name = "FIELD", value_parser = order_field)]
     pub(crate) order_by: Option<OrderField>,
 
-    /// Smallest or oldest first
+    /// Sort smallest or oldest first
     #[arg(long)]
     pub(crate) ascending: bool,
 
     #[command(flatten)]
-    pub(crate) extent: ExtentArgs,
+    pub(crate) limit: LimitArgs,
 
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
 }
 
 impl ListArgs {
-    /// The query of the first page.
     pub(crate) fn query(&self) -> TaskQuery {
-        let query = TaskQuery::of(self.selection.selection()).limit(self.extent.page_limit());
+        let query = TaskQuery::of(self.selection.selection()).limit(self.limit.page_limit());
         let field = self.order_by.unwrap_or(OrderField::CreatedAt);
         if self.ascending { query.ascending_by(field) } else { query.descending_by(field) }
     }
 }
 
-/// How many items of a list.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub(crate) struct ExtentArgs {
-    /// Show at most so many [default: 100]
+pub(crate) struct LimitArgs {
+    /// Show at most this many [default: 100]
     #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
-    /// Show all, however many there are
+    /// Show all
     #[arg(long)]
     all: bool,
 }
 
-impl ExtentArgs {
-    /// How many items are shown without a flag: what the API gives, too.
+impl LimitArgs {
+    /// The same as that of the API.
     const DEFAULT: u64 = 100;
 
-    /// How many items to show at most; nothing means all.
-    pub(crate) fn wanted(self) -> Option<u64> {
+    /// None means all.
+    pub(crate) fn max_items(self) -> Option<u64> {
         if self.all { None } else { Some(self.limit.unwrap_or(Self::DEFAULT)) }
     }
 
-    /// How many items to ask for at once.
     fn page_limit(self) -> u16 {
-        self.wanted().and_then(|wanted| u16::try_from(wanted).ok()).map_or(PAGE_LIMIT, |wanted| wanted.min(PAGE_LIMIT))
+        self.max_items().and_then(|count| u16::try_from(count).ok()).map_or(PAGE_LIMIT, |count| count.min(PAGE_LIMIT))
     }
 }
 
-/// Which tasks to change or to wait for: those named, or those selected.
+/// Tasks that are named by id, or selected.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArgs {
     /// The tasks, by id
@@ -125,23 +119,20 @@ pub(crate) struct TargetArgs {
     pub(crate) selection: SelectionArgs,
 }
 
-/// Which workers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct WorkerSelectionArgs {
-    /// Only workers for which this holds, such as 'status == "busy" and route == "gpu"'
+    /// Only workers that match this filter, such as 'status == "busy" and route == "gpu"'
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 }
 
 impl WorkerSelectionArgs {
-    /// The selection as the client sends it.
     pub(crate) fn selection(&self) -> WorkerSelection {
         self.filter.as_ref().map_or_else(WorkerSelection::all, |filter| WorkerSelection::all().filter(filter))
     }
 
-    /// The query of the first page.
-    pub(crate) fn query(&self, extent: ExtentArgs) -> WorkerQuery {
-        WorkerQuery::of(self.selection()).limit(extent.page_limit())
+    pub(crate) fn query(&self, limit: LimitArgs) -> WorkerQuery {
+        WorkerQuery::of(self.selection()).limit(limit.page_limit())
     }
 }
 
@@ -159,7 +150,7 @@ mod tests {
             (None, true, 1000),
         ];
         for (limit, all, expected) in cases {
-            assert_eq!(ExtentArgs { limit, all }.page_limit(), expected, "{limit:?} {all}");
+            assert_eq!(LimitArgs { limit, all }.page_limit(), expected, "{limit:?} {all}");
         }
     }
 }

@@ -11,7 +11,7 @@ use taskqueue_server::browser_check::HostName;
 use super::values::queue_name;
 use crate::open_store::Database;
 
-/// The longest outage credit that is still a credit and not a mistake: one day.
+/// One day; more is probably a mistake.
 const OUTAGE_CREDIT_MAX: i64 = 86_400;
 
 pub(super) const HELP: &str = "\
@@ -22,27 +22,26 @@ Examples:
   taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
   taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
 
-The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never
-from the command line, where every user of the machine could read it. So should the
-password of PostgreSQL: from PGPASSWORD, or with the whole URL in TASKQUEUE_DATABASE.
+The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never from the
+command line, which every user of the machine can read. For the same reason give the password
+of PostgreSQL in PGPASSWORD, or the whole URL in TASKQUEUE_DATABASE.
 
-Without a token the server listens on this machine only and answers 403 to requests for
-other hosts than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that
-no page in a browser can use it. Behind a proxy or under another name: --allow-host NAME.
+Without a token the server listens on this machine only. It answers 403 to requests for hosts
+other than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that no page in
+a browser can use it. Behind a proxy or with another host name use --allow-host NAME.
 
-When the server is ready it prints one line: its base URL. Logs go to standard error.
-It stops on SIGTERM or SIGINT after finishing the requests under way.
+When the server is ready it prints one line, its base URL. Logs go to standard error. It stops on
+SIGTERM or SIGINT and first finishes the requests that are in progress.
 
-Exit codes: 0 stopped in good order, 1 refused to start, 2 wrong arguments.";
+Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
 
-/// How to serve.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where to listen: HOST:PORT (port 0 picks one) or unix:PATH; other machines need a token
+    /// The address to listen on: HOST:PORT (port 0 picks a free one) or unix:PATH; without a token only this machine
     #[arg(long, env = "TASKQUEUE_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub(crate) listen: ListenAddress,
 
-    /// The database: a path or sqlite:PATH, created when it is missing, or postgres://USER@HOST/DATABASE
+    /// The database: a path or sqlite:PATH, created if it is missing, or postgres://USER@HOST/DATABASE
     #[arg(
         long,
         env = "TASKQUEUE_DATABASE",
@@ -52,37 +51,36 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) database: Database,
 
-    /// The schema that holds our tables in PostgreSQL, created when it is missing [default: taskqueue]
+    /// The schema for the tables in PostgreSQL, created if it is missing [default: taskqueue]
     #[arg(long, env = "TASKQUEUE_DATABASE_SCHEMA", value_name = "SCHEMA")]
     pub(crate) database_schema: Option<String>,
 
-    /// Make sure that this queue exists (repeatable); a fresh database has none
+    /// Create this queue unless it exists (repeatable); a new database has no queue
     #[arg(long = "queue", value_name = "NAME", value_parser = queue_name)]
     pub(crate) queues: Vec<QueueName>,
 
-    /// A file with the token that callers must show [env: TASKQUEUE_TOKEN, the token itself]
+    /// A file with the token that clients must send [env: TASKQUEUE_TOKEN, the token itself]
     #[arg(long, value_name = "PATH")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Without a token: take requests for this host, too, besides loopback and localhost (repeatable)
+    /// Without a token: accept requests for this host, too, not only for loopback and localhost (repeatable)
     #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<HostName>,
 
-    /// After an outage every running lease is good for at least this long; 0 turns that off
+    /// After an outage every running lease is extended to at least this many seconds; 0 turns that off
     #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
     pub(crate) outage_credit: i64,
 
-    /// How log lines look
+    /// The format of log lines
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
 
-    /// What is logged: this and everything more severe
+    /// Log this level and everything more severe
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
     pub(crate) log_level: LogLevel,
 }
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people
@@ -91,16 +89,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The least severe thing that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
-    /// What went wrong
+    /// Failures
     Error,
-    /// What may go wrong
+    /// Possible problems
     Warn,
-    /// Requests and what the server does by itself
+    /// Requests and background work
     Info,
-    /// For those who look for a bug
+    /// For debugging
     Debug,
     /// Everything
     Trace,

@@ -1,4 +1,4 @@
-//! `taskqueue task ...`: what can be done with tasks.
+//! `taskqueue task ...`
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,31 +17,30 @@ Examples:
   taskqueue task submit --args '{\"lr\": 0.1}' --route gpu --priority 5
   generate | taskqueue task submit --from -
 
-A value of --arg is JSON where it is JSON, and text otherwise: lr=0.1 is a number,
+The value of --arg is JSON if it is valid JSON, and text otherwise: lr=0.1 is a number,
 model=resnet50 a string, model='\"7\"' the string 7.
 
 With --from each line is one task: an object with any of name, args, metadata, priority,
-max_attempts, routes, and id. A line without id gets one that is derived from its content,
-so the same file can be submitted again, after an interruption or by mistake, and nothing
-is created twice. Equal lines are different tasks: three of them make three, and a
-repetition makes none. Tasks are created in about the order of the lines.";
+max_attempts, routes, and id. A line without id gets one that is derived from its content. So
+the same file can be submitted again, after an interruption or by mistake, and no task is
+created twice. Equal lines are different tasks: three equal lines make three tasks. Tasks are
+created in about the order of the lines.";
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
   taskqueue task sweep --arg lr=0.1,0.01 --arg seed=1..5            ten tasks
   taskqueue task sweep --arg model=a,b --arg width=64..256..64 --route gpu --dry-run
 
-A value is a list with commas; A..B counts from A to B, both included, and A..B..S in steps
-of S. Text with commas or dots of its own stands in quotes: 'file=\"a,b\"'.
+Values are separated by commas. A..B counts from A to B, both included, and A..B..S in steps of
+S. Text with commas or dots has to be in quotes: 'file=\"a,b\"'.
 
-Ids are derived from the content, so the same sweep can be run again and nothing is created
-twice. What --dry-run prints with --output jsonl can be given to task submit --from.";
+Ids are derived from the content, so the same sweep can be run again and no task is created
+twice. task submit --from reads what --dry-run --output jsonl prints.";
 
 const SELECT_EXAMPLES: &str = "\
-Tasks are named by id, or selected. Before selected tasks are changed you are told how many
-they are and asked; --yes answers for you, which programs have to do.";
+Name tasks by id, or select them with the options. Before selected tasks are changed, the
+command shows their number and asks for confirmation; programs have to give --yes.";
 
-/// Tasks.
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
     #[command(flatten)]
@@ -54,7 +53,6 @@ pub(crate) struct TaskArgs {
     pub(crate) command: TaskCommand,
 }
 
-/// What to do with tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
     /// Create one task, or one for each line of a file
@@ -72,21 +70,21 @@ pub(crate) enum TaskCommand {
     /// Change tasks that are not running
     #[command(after_help = SELECT_EXAMPLES)]
     Update(UpdateArgs),
-    /// Take tasks out; a running one loses its run
+    /// Cancel tasks; the run of a running task is ended
     #[command(after_help = SELECT_EXAMPLES)]
     Cancel(ActionArgs),
-    /// Start pending, failed or cancelled tasks over
+    /// Put pending, failed or cancelled tasks back to the start, with all attempts
     #[command(after_help = SELECT_EXAMPLES)]
     Requeue(ActionArgs),
     /// Delete tasks that are not running
     #[command(after_help = SELECT_EXAMPLES)]
     Delete(ActionArgs),
-    /// Wait until tasks have ended; succeeds only if all of them succeeded
+    /// Wait until tasks have ended; exit code 0 only if all of them succeeded
     Wait(WaitArgs),
 }
 
 impl TaskCommand {
-    /// The filter expression of the command, for messages about it.
+    /// For messages about the filter.
     pub(crate) fn filter(&self) -> Option<&str> {
         let filter = match self {
             Self::List(args) => &args.selection.filter,
@@ -100,10 +98,9 @@ impl TaskCommand {
     }
 }
 
-/// What to create.
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    /// The id of the task; without it a new one is made
+    /// The id of the task [default: a random id]
     #[arg(long, value_name = "ID", value_parser = task_id)]
     pub(crate) id: Option<TaskId>,
 
@@ -113,14 +110,13 @@ pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub(crate) definition: DefinitionArgs,
 
-    /// One task per line of this file in JSON Lines; - reads standard input
+    /// A JSON Lines file with one task per line; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "id", "args", "arg", "args_file", "name", "metadata", "priority", "max_attempts", "routes",
     ])]
     pub(crate) from: Option<PathBuf>,
 }
 
-/// Which combinations to create.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     /// A member of args and its values (repeatable): KEY=V1,V2,... or KEY=A..B
@@ -134,14 +130,14 @@ pub(crate) struct SweepArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
+
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// The task
+    /// The id of the task
     #[arg(value_name = "ID", value_parser = task_id)]
     pub(crate) id: TaskId,
 }
 
-/// What to count.
 #[derive(Debug, Args)]
 pub(crate) struct CountArgs {
     #[command(flatten)]
@@ -152,14 +148,13 @@ pub(crate) struct CountArgs {
     pub(crate) group_by: Option<TaskDimensions>,
 }
 
-/// Which tasks to change, and what.
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
     /// The tasks, by id
     #[arg(value_name = "ID", value_parser = task_id, required_unless_present = "filter", conflicts_with = "filter")]
     pub(crate) ids: Vec<TaskId>,
 
-    /// All tasks for which this holds and which are not running, or none of them
+    /// Change all tasks that match this filter and are not running, or none of them
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 
@@ -167,34 +162,31 @@ pub(crate) struct UpdateArgs {
     pub(crate) change: ChangeArgs,
 
     #[command(flatten)]
-    pub(crate) consent: ConsentArgs,
+    pub(crate) confirm: ConfirmArgs,
 }
 
-/// Which tasks to act on.
 #[derive(Debug, Args)]
 pub(crate) struct ActionArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
     #[command(flatten)]
-    pub(crate) consent: ConsentArgs,
+    pub(crate) confirm: ConfirmArgs,
 }
 
-/// Whether to ask.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct ConsentArgs {
-    /// Do not ask before selected tasks are changed
+pub(crate) struct ConfirmArgs {
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
-/// What to wait for.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
-    /// Give up after this time, such as 30s, 5m or 2h
+    /// Stop waiting after this time, such as 30s, 5m or 2h
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
 }

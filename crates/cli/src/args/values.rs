@@ -1,4 +1,4 @@
-//! Single values on the command line: how each is written, and what is said when it is written wrongly.
+//! Parsers of single values on the command line, with their error messages.
 
 use std::time::Duration;
 
@@ -30,7 +30,6 @@ pub(super) fn order_field(text: &str) -> Result<OrderField, String> {
     })
 }
 
-/// What tasks are grouped by, in this order.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskDimensions(pub(crate) Vec<TaskDimension>);
 
@@ -38,7 +37,6 @@ pub(super) fn task_dimensions(text: &str) -> Result<TaskDimensions, &'static str
     TaskDimension::parse_list(text).map(TaskDimensions).ok_or("use status, routes, or both with a comma")
 }
 
-/// What workers are grouped by, in this order.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerDimensions(pub(crate) Vec<WorkerDimension>);
 
@@ -60,13 +58,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_secs(u64::from(seconds) * unit_seconds))
 }
 
-/// What may be said not to end: `never`, or a value.
+/// A limit, or none for `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
 
 const NEVER: &str = "never";
 
-/// A duration after which something ends, or `never`.
 pub(super) fn time_limit(text: &str) -> Result<Limit<Duration>, &'static str> {
     if text == NEVER {
         return Ok(Limit(None));
@@ -74,16 +71,15 @@ pub(super) fn time_limit(text: &str) -> Result<Limit<Duration>, &'static str> {
     duration(text).map(|time| Limit(Some(time))).map_err(|_| "write a duration as 30, 30s, 5m or 2h, or never")
 }
 
-/// A number at which something ends, or `never`.
 pub(super) fn number_limit(text: &str) -> Result<Limit<u32>, &'static str> {
     if text == NEVER {
         return Ok(Limit(None));
     }
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.map(|number| Limit(Some(number))).ok_or("write a number from 1 on, or never")
+    number.map(|number| Limit(Some(number))).ok_or("write a number of at least 1, or never")
 }
 
-/// Seconds from one look to the next, such as `2` or `0.5`.
+/// Seconds between refreshes, such as `2` or `0.5`.
 pub(super) fn interval(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "write seconds from 0.2 to 3600, such as 2 or 0.5";
     let seconds: f64 = text.parse().map_err(|_| FORM)?;

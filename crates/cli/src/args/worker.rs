@@ -1,12 +1,11 @@
-//! `taskqueue worker ...`: what workers report of themselves.
+//! `taskqueue worker ...`
 
 use clap::{Args, Subcommand};
 
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
-use super::selection::{ExtentArgs, WorkerSelectionArgs};
+use super::selection::{LimitArgs, WorkerSelectionArgs};
 use super::values::{WorkerDimensions, worker_dimensions};
 
-/// Workers.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
@@ -19,17 +18,16 @@ pub(crate) struct WorkerArgs {
     pub(crate) command: WorkerCommand,
 }
 
-/// What to show of workers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerCommand {
     /// List the workers that reported within the last five minutes
     List(ListWorkersArgs),
-    /// Count them
+    /// Count the workers that reported within the last five minutes
     Count(CountWorkersArgs),
 }
 
 impl WorkerCommand {
-    /// The filter expression of the command, for messages about it.
+    /// For messages about the filter.
     pub(crate) fn filter(&self) -> Option<&str> {
         let selection = match self {
             Self::List(args) => &args.selection,
@@ -39,17 +37,15 @@ impl WorkerCommand {
     }
 }
 
-/// Which workers to list.
 #[derive(Debug, Args)]
 pub(crate) struct ListWorkersArgs {
     #[command(flatten)]
     pub(crate) selection: WorkerSelectionArgs,
 
     #[command(flatten)]
-    pub(crate) extent: ExtentArgs,
+    pub(crate) limit: LimitArgs,
 }
 
-/// Which workers to count.
 #[derive(Debug, Args)]
 pub(crate) struct CountWorkersArgs {
     #[command(flatten)]

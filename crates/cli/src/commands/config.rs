@@ -4,12 +4,12 @@ use crate::args::{ConfigArgs, ConfigCommand};
 use crate::config::ClientConfig;
 use crate::failure::Failure;
 use crate::output::{Printer, SettingRecord};
-use crate::session::tell;
+use crate::session::print_warnings;
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let ConfigCommand::Show = args.command;
     let config = ClientConfig::load(&args.connection, &args.queue)?;
-    tell(&config);
+    print_warnings(&config);
     let settings = config.settings();
     let records: Vec<SettingRecord<'_>> = settings.iter().map(SettingRecord).collect();
     Printer::new(args.output.output).list(&records)

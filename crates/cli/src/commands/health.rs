@@ -4,10 +4,10 @@ use super::client_runtime;
 use crate::args::{HealthArgs, QueueArg};
 use crate::failure::Failure;
 use crate::output::HealthRecord;
-use crate::session::{Patience, Session};
+use crate::session::{Retrying, Session};
 
 pub(crate) fn run(args: &HealthArgs) -> Result<(), Failure> {
-    let session = Session::open(&args.connection, &QueueArg::default(), args.output, Patience::Brief)?;
+    let session = Session::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
     client_runtime::run(&session, None, async |session| {
         let health = session.client.health().await?;
         let is_ok = health.is_ok;

@@ -1,4 +1,4 @@
-//! `taskqueue man`: the manual, from the same words as the help.
+//! `taskqueue man`: the manual pages, generated from the help texts.
 
 use std::io;
 

@@ -1,5 +1,4 @@
-//! `taskqueue migrate`: everything of one database to another, which must be empty. How it is done stands in
-//! `store::transfer`.
+//! `taskqueue migrate`: copies a database to another, empty one. The copy itself is in `store::transfer`.
 
 use std::time::Instant;
 
@@ -8,26 +7,26 @@ use taskqueue_store::transfer::{Progress, Step, Totals, transfer};
 
 use crate::args::MigrateArgs;
 use crate::failure::Failure;
-use crate::{open_store, output};
+use crate::open_store;
+use crate::output::{self, counted};
 
-/// Moves everything, then says what that was.
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let began = Instant::now();
-    // The source first: if there is none, no target is made.
+    // The source first: without it no target is created.
     let mut source = open_store::source(&args.from, args.from_schema.as_deref()).await?;
     let target = open_store::target(&args.to, args.to_schema.as_deref()).await?;
     let bar = bar();
-    let moved = transfer(&mut *source, target, &mut |progress| show(&bar, progress)).await;
+    let copied = transfer(&mut *source, target, &mut |progress| show(&bar, progress)).await;
     bar.finish_and_clear();
-    let moved = moved.map_err(|error| Failure::Refused(error.to_string()))?;
-    output::data(&summary(&moved, began.elapsed().as_secs_f64()));
+    let copied = copied.map_err(|error| Failure::Refused(error.to_string()))?;
+    output::text(&summary(&copied, began.elapsed().as_secs_f64()));
     Ok(())
 }
 
-/// On standard error, and hidden when that is no terminal.
+/// On standard error, hidden if that is not a terminal.
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:9} {wide_bar} {human_pos}/{human_len} tasks, {eta} left");
-    // The template is a constant; should it be wrong all the same, the usual one is good enough.
+    // The template is a constant; if it is wrong, the default style is good enough.
     ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
@@ -44,11 +43,10 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_position(progress.done);
 }
 
-fn summary(moved: &Totals, seconds: f64) -> String {
-    let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let (queues, tasks) = (counted(moved.queues, "queue"), counted(moved.tasks(), "task"));
-    let observations = counted(moved.observations, "observation");
-    format!("copied {queues}, {tasks} ({} running), {observations} in {seconds:.1} s", moved.running)
+fn summary(copied: &Totals, seconds: f64) -> String {
+    let (queues, tasks) = (counted(copied.queues, "queue"), counted(copied.tasks(), "task"));
+    let observations = counted(copied.observations, "observation");
+    format!("copied {queues}, {tasks} ({} running), {observations} in {seconds:.1} s", copied.running)
 }
 
 #[cfg(test)]
@@ -57,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_last_line_says_what_was_copied() {
-        let moved = Totals { queues: 1, observations: 4, running: 17, ..Totals::default() };
-        assert_eq!(summary(&moved, 2.06), "copied 1 queue, 0 tasks (17 running), 4 observations in 2.1 s");
+        let copied = Totals { queues: 1, observations: 4, running: 17, ..Totals::default() };
+        assert_eq!(summary(&copied, 2.06), "copied 1 queue, 0 tasks (17 running), 4 observations in 2.1 s");
     }
 }

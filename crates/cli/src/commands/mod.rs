@@ -1,4 +1,4 @@
-//! One file per command or noun, and the two runtimes: threads for the server, one thread for everything else.
+//! One file or folder per command. Commands that open a store run on several threads, client commands on one.
 
 mod client_runtime;
 mod completions;
@@ -23,20 +23,19 @@ use crate::args::{Command, LogFormat, LogLevel};
 use crate::failure::Failure;
 use crate::logging;
 
-/// More threads than this only wait for the one writer.
+/// More threads would only wait for the writer.
 const WORKER_THREADS_MAX: usize = 8;
 
-/// How long work that cannot be interrupted may hold up the end of the program.
-const LAST_WORK: Duration = Duration::from_millis(200);
+/// How long the end of the program waits for work that cannot be interrupted.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Does what the command line says.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) => {
             let (format, level) = (args.log_format, args.log_level);
-            on_threads(format, level, serve::run(args))
+            run_with_logs(format, level, serve::run(args))
         }
-        Command::Migrate(args) => on_threads(LogFormat::Text, LogLevel::Warn, migrate::run(args)),
+        Command::Migrate(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, migrate::run(args)),
         Command::Queue(args) => queue::run(args),
         Command::Task(args) => task::run(args),
         Command::Loop(args) => run_loop::run(&args),
@@ -49,17 +48,17 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Runs what uses a store, with logs and threads.
-fn on_threads(
+/// For commands that open a store: logging and a runtime with several threads.
+fn run_with_logs(
     format: LogFormat,
     level: LogLevel,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    // Dropped last: whichever way out is taken, the lines that tell of it are written.
-    let _logs = logging::start(format, level)?;
+    // Dropped last, so that every log line is written.
+    let _guard = logging::start(format, level)?;
     let runtime = runtime()?;
     let outcome = runtime.block_on(work);
-    runtime.shutdown_timeout(LAST_WORK);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
 }
 

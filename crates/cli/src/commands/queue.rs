@@ -5,12 +5,12 @@ use taskqueue_client::TaskSelection;
 use super::client_runtime;
 use crate::args::{DeleteQueueArgs, QueueArg, QueueArgs, QueueCommand};
 use crate::confirm::confirm;
-use crate::failure::{Failure, Stop};
-use crate::output::QueueRecord;
-use crate::session::{Patience, Session};
+use crate::failure::{CommandError, Failure};
+use crate::output::{self, QueueRecord};
+use crate::session::{Retrying, Session};
 
 pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
-    let session = Session::open(&args.connection, &QueueArg::default(), args.output, Patience::Brief)?;
+    let session = Session::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
     client_runtime::run(&session, None, async |session| match &args.command {
         QueueCommand::Create(args) => {
             let created = session.client.create_queue(&args.name).await?;
@@ -27,12 +27,12 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
     })
 }
 
-async fn delete(session: &Session, args: &DeleteQueueArgs) -> Result<(), Stop> {
+async fn delete(session: &Session, args: &DeleteQueueArgs) -> Result<(), CommandError> {
     if args.cascade {
         let tasks = session.client.count_tasks(&args.name, &TaskSelection::all()).await?;
         if tasks > 0 {
-            let plural = if tasks == 1 { "task" } else { "tasks" };
-            confirm(&format!("Delete queue {} with {tasks} {plural}?", args.name), args.consent)?;
+            let tasks = output::counted(tasks, "task");
+            confirm(&format!("Delete queue {} with {tasks}?", args.name), args.confirm)?;
         }
         session.client.delete_queue_with_tasks(&args.name).await?;
     } else {

@@ -1,4 +1,4 @@
-//! `taskqueue serve`: from arguments to a running server and back, in the order in which things can be refused.
+//! `taskqueue serve`: opens the socket and the store, and runs the server until a signal.
 
 use std::future::Future;
 use std::io;
@@ -14,10 +14,8 @@ use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::{file_limit, open_store, output, token};
 
-/// Serves until a signal says stop.
-///
-/// The address is bound before the database is touched: a start that fails for want of the address leaves no file
-/// behind, and clients that come while a large database is opened wait instead of being refused.
+/// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
+/// behind, and clients that connect while a large database is opened wait instead of being refused.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     file_limit::raise_limit();
     let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
@@ -28,7 +26,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         store.write(Command::CreateQueue(queue)).await.map_err(refused)?;
     }
     let base_url = listener.base_url();
-    let ready = || output::data(&base_url);
+    let ready = || output::text(&base_url);
     let config = Config { allowed_hosts: args.allowed_hosts, ..Config::new(token) };
     taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)
 }
@@ -44,12 +42,12 @@ async fn bind(address: &ListenAddress, has_token: bool) -> Result<Listener, Fail
     })
 }
 
-/// The database was opened but could not be written. The store has logged why.
+/// The store has logged the cause.
 fn refused(error: StoreError) -> Failure {
     Failure::Refused(format!("the database cannot be written: {error}; see the log lines above"))
 }
 
-/// Ends when the process is asked to stop. Signals that come before it is awaited are not lost.
+/// Ends on SIGTERM or SIGINT. Signals that arrive before it is awaited are not lost.
 fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

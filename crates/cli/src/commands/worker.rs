@@ -5,24 +5,24 @@ use taskqueue_client::{GroupQuery, WorkerDimension};
 use super::client_runtime;
 use super::task::{print_groups, print_walk};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::output::CountRecord;
-use crate::session::{Patience, Session};
+use crate::session::{Retrying, Session};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
-    let session = Session::open(&args.connection, &args.queue, args.output, Patience::Brief)?;
+    let session = Session::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
     client_runtime::run(&session, args.command.filter(), async |session| match &args.command {
         WorkerCommand::List(args) => list(session, args).await,
         WorkerCommand::Count(args) => count(session, args).await,
     })
 }
 
-async fn list(session: &Session, args: &ListWorkersArgs) -> Result<(), Stop> {
-    let walk = session.client.walk_workers(&session.queue, args.selection.query(args.extent));
-    print_walk(session, walk, args.extent, "workers").await
+async fn list(session: &Session, args: &ListWorkersArgs) -> Result<(), CommandError> {
+    let walk = session.client.walk_workers(&session.queue, args.selection.query(args.limit));
+    print_walk(session, walk, args.limit, "workers").await
 }
 
-async fn count(session: &Session, args: &CountWorkersArgs) -> Result<(), Stop> {
+async fn count(session: &Session, args: &CountWorkersArgs) -> Result<(), CommandError> {
     let selection = args.selection.selection();
     let Some(dimensions) = &args.group_by else {
         let count = session.client.count_workers(&session.queue, &selection).await?;

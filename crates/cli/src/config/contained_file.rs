@@ -1,5 +1,5 @@
-//! Opens a file that must lie inside a folder, links resolved. No way out of the folder is taken, also not by somebody who
-//! changes links while we look.
+//! Opens a file that must be inside a folder after links are resolved. A link that is changed during the check cannot lead
+//! outside either.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,12 +15,12 @@ pub(super) fn open(folder: &Path, path: &Path) -> io::Result<File> {
     }
     let folder = fs::canonicalize(folder)?;
     let resolved = fs::canonicalize(folder.join(path))?;
-    let below = resolved.strip_prefix(&folder).map_err(|_| outside())?;
-    // A missing writer of a pipe must not hold us up; a regular file does not mind.
+    let relative = resolved.strip_prefix(&folder).map_err(|_| outside())?;
+    // Opening a pipe without a writer must not block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::open(&folder)?;
-    // What was a link a moment ago is resolved; what became one since is refused.
-    for name in below {
+    // Links are resolved already; NOFOLLOW refuses a component that became a link since.
+    for name in relative {
         file = openat(&file, Path::new(name), flags, Mode::empty())?.into();
     }
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it must be a regular file")) }

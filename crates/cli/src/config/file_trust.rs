@@ -1,15 +1,14 @@
-//! Whose a project file is. One that somebody else may have written is as good as not there: it would choose the server
-//! that this user's tasks go to.
+//! Whether a project file can be trusted. One that another account may have written is ignored, because it would choose the
+//! server that gets this user's tasks.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 const ROOT: u32 = 0;
-/// Write for everybody.
 const WRITE_FOR_ALL: u32 = 0o002;
 
-/// Why a file counts as somebody else's, if it does. `me` is the account of this process.
-pub(super) fn why_foreign(metadata: &Metadata, me: u32) -> Option<&'static str> {
+/// Why a file is not trusted; none if it is. `me` is the account of this process.
+pub(super) fn distrust_reason(metadata: &Metadata, me: u32) -> Option<&'static str> {
     let links_have_no_mode = metadata.is_symlink();
     reason(metadata.uid(), if links_have_no_mode { 0 } else { metadata.mode() }, me)
 }
@@ -18,7 +17,7 @@ fn reason(owner: u32, mode: u32, me: u32) -> Option<&'static str> {
     if owner != me && owner != ROOT {
         Some("it belongs to another account; if you trust it, copy it")
     } else if mode & WRITE_FOR_ALL != 0 {
-        // The group may write: many systems give each account a group of its own, and shared projects want it.
+        // Group write is allowed: many systems give each account its own group, and shared projects need it.
         Some("everybody may write to it; if it is yours, run: chmod o-w on it")
     } else {
         None

@@ -1,5 +1,5 @@
-//! The sources below the flags: the environment, the project's file and the user's. What each of them has; which of it
-//! counts is decided in `config.rs`.
+//! The configuration sources below the flags: the environment, the project's file and the user's file. `config.rs` combines
+//! them with the flags.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_worker::command::URL_FILE_VARIABLE;
 
 use super::file::{self, ConfigFile};
-use super::secret::{Secret, TokenPlace};
+use super::secret::{Secret, TokenLocation};
 use super::source::{Source, Sourced};
 use crate::args::queue_name;
 use crate::failure::Failure;
@@ -17,27 +17,24 @@ use crate::token;
 const URL: &str = "TASKQUEUE_URL";
 const QUEUE: &str = "TASKQUEUE_QUEUE";
 
-/// What can be known without the flags.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub(crate) struct Layers {
     pub(super) url: Option<String>,
-    /// The project file that the URL of the environment was read from: a worker hands both on to its commands, and that
-    /// does not make the URL the user's own word.
+    /// The project file from which the URL in the environment was read. A worker passes both to its commands, so that such
+    /// a URL is not treated as one that the user has set.
     pub(super) url_file: Option<PathBuf>,
     pub(super) queue: Option<String>,
     pub(super) token: Option<Secret>,
     pub(super) project: Option<ConfigFile>,
     pub(super) user: Option<ConfigFile>,
-    /// What was found and does not count.
     pub(super) warnings: Vec<String>,
 }
 
-impl Sources {
-    /// The environment of this process and the files that it finds.
-    pub(crate) fn of_process() -> Result<Self, Failure> {
+impl Layers {
+    pub(crate) fn load() -> Result<Self, Failure> {
         let mut warnings = Vec::new();
         let project = match file::current_directory() {
-            Some(path) => ConfigFile::above(&path, &mut warnings)?,
+            Some(path) => ConfigFile::find_upwards(&path, &mut warnings)?,
             None => None,
         };
         let user = file::user_file(path_in("XDG_CONFIG_HOME"), path_in("HOME"));
@@ -66,34 +63,34 @@ impl Sources {
         let in_environment = self.queue.clone().map(|value| Sourced { value, source: Source::Environment(QUEUE) });
         let found = in_environment.or_else(|| self.in_files(|file| file.queue().map(str::to_owned)));
         let Some(Sourced { value, source }) = found else { return Ok(None) };
-        Ok(Some(Sourced { value: queue_of(&value, &source)?, source }))
+        Ok(Some(Sourced { value: parse_queue(&value, &source)?, source }))
     }
 
-    /// Every token that is there, the first to be considered first.
-    pub(super) fn tokens(&self) -> Vec<Sourced<TokenPlace>> {
+    /// All tokens, sorted by precedence.
+    pub(super) fn tokens(&self) -> Vec<Sourced<TokenLocation>> {
         let in_environment = self
             .token
             .clone()
-            .map(|secret| Sourced { value: TokenPlace::Text(secret), source: Source::Environment(token::VARIABLE) });
+            .map(|secret| Sourced { value: TokenLocation::Text(secret), source: Source::Environment(token::VARIABLE) });
         let project = self.project.as_ref().and_then(|file| {
-            let value = file.token_text().or_else(|| file.token_inside())?;
+            let value = file.token_text().or_else(|| file.token_file_in_folder())?;
             Some(Sourced { value, source: Source::ProjectFile(file.path.clone()) })
         });
         let user = self.user.as_ref().and_then(|file| {
-            let value = file.token_text().or_else(|| file.token_anywhere())?;
+            let value = file.token_text().or_else(|| file.token_file())?;
             Some(Sourced { value, source: Source::UserFile(file.path.clone()) })
         });
         in_environment.into_iter().chain(project).chain(user).collect()
     }
 
-    /// The user's own file only: somebody else's folder does not decide how openly a token travels.
+    /// Only the user's own file may allow this, not a project file that others may have written.
     pub(super) fn allow_insecure_token(&self) -> Option<Sourced<bool>> {
         let file = self.user.as_ref()?;
         let value = file.allow_insecure_token()?;
         Some(Sourced { value, source: Source::UserFile(file.path.clone()) })
     }
 
-    /// The project's file before the user's.
+    /// The value of the project's file, or else of the user's.
     fn in_files<T>(&self, value: impl Fn(&ConfigFile) -> Option<T>) -> Option<Sourced<T>> {
         let of = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| {
             let file = file.as_ref()?;
@@ -102,7 +99,6 @@ impl Sources {
         of(&self.project, Source::ProjectFile).or_else(|| of(&self.user, Source::UserFile))
     }
 
-    /// What a user should know about the files that were found.
     pub(super) fn warnings(&self) -> Vec<String> {
         let ignored = self.project.as_ref().filter(|file| file.allow_insecure_token().is_some()).map(|file| {
             format!(
@@ -114,12 +110,11 @@ impl Sources {
     }
 }
 
-/// The queue name in a value of the configuration.
-pub(super) fn queue_of(text: &str, source: &Source) -> Result<QueueName, Failure> {
+pub(super) fn parse_queue(text: &str, source: &Source) -> Result<QueueName, Failure> {
     queue_name(text).map_err(|rule| Failure::Usage(format!("the queue from {source} cannot be used: {rule}")))
 }
 
-/// A variable that is set and not empty: many scripts set variables to nothing to take them away.
+/// The value of a variable. An empty one counts as not set, because many scripts clear variables that way.
 fn variable(name: &str) -> Result<Option<String>, Failure> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty());
     let text = value.map(OsString::into_string).transpose();

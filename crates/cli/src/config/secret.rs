@@ -1,4 +1,4 @@
-//! The token of the client commands. It is read here, handed to the client, and never shown.
+//! The token of the client commands, which no message shows.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,6 @@ use super::contained_file;
 use crate::failure::Failure;
 use crate::token;
 
-/// A token that no message shows.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
@@ -16,7 +15,6 @@ impl Secret {
         Self(text)
     }
 
-    /// The token itself, for the one who sends it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -28,13 +26,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a token is. What is not sent is not read either.
+/// Where a token is stored. It is read only if it is sent.
 #[derive(Clone, Debug)]
-pub(super) enum TokenPlace {
+pub(super) enum TokenLocation {
     Text(Secret),
-    /// The user says which file.
+    /// A file that the user has named.
     File(PathBuf),
-    /// A project file says which file, and may name those of its own folder only.
+    /// A file that a project file names. It must be inside the folder of the project file.
     FileInside {
         folder: PathBuf,
         path: PathBuf,
@@ -42,16 +40,16 @@ pub(super) enum TokenPlace {
     },
 }
 
-impl TokenPlace {
+impl TokenLocation {
     pub(super) fn read(self) -> Result<Secret, Failure> {
         match self {
             Self::Text(secret) => Ok(secret),
-            Self::File(path) => token::file_text(&path).map(Secret),
+            Self::File(path) => token::read_file(&path).map(Secret),
             Self::FileInside { folder, path, named_by } => {
                 let named = format!("the token_file {} of {}", path.display(), named_by.display());
                 let file = contained_file::open(&folder, &path);
                 let file = file.map_err(|error| Failure::Refused(format!("{named} cannot be used: {error}")))?;
-                token::text_of(file, &named).map(Secret)
+                token::read_open_file(file, &named).map(Secret)
             }
         }
     }

@@ -1,12 +1,11 @@
-//! The configuration as people see it: each value, where it comes from, and what becomes of each token. The tokens
-//! themselves are not among the values.
+//! The rows of `taskqueue config show`: each value, its source, and for each token whether it is sent. The tokens
+//! themselves are never shown.
 
 use taskqueue_client::Config;
 
 use super::source::Sourced;
 use super::{ClientConfig, Secret};
 
-/// One value as it is shown to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
@@ -15,7 +14,6 @@ pub(crate) struct Setting {
 }
 
 impl ClientConfig {
-    /// Every value for people.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![
             setting("url", &self.url.value, &self.url.source.to_string()),
@@ -27,17 +25,18 @@ impl ClientConfig {
         settings
     }
 
-    /// What becomes of each token, the one that is sent first.
+    /// One row per token, the one that is sent first.
     fn tokens(&self) -> Vec<Setting> {
-        let sent = self.token.iter().map(|token| setting("token", &self.fate(token), &token.source.to_string()));
+        let sent =
+            self.token.iter().map(|token| setting("token", &self.token_status(token), &token.source.to_string()));
         let withheld = "withheld: a project file names the URL";
         let withheld = self.withheld.iter().map(|source| setting("token", withheld, &source.to_string()));
         let tokens: Vec<Setting> = sent.chain(withheld).collect();
         if tokens.is_empty() { vec![setting("token", "not set", "-")] } else { tokens }
     }
 
-    /// What becomes of the token that may go to the URL: the client has the last word.
-    fn fate(&self, token: &Sourced<Secret>) -> String {
+    /// Whether the chosen token is sent. The client library can still refuse it.
+    fn token_status(&self, token: &Sourced<Secret>) -> String {
         let Ok(client) = Config::new(&self.url.value) else { return "not sent: the URL cannot be used".to_owned() };
         let Ok(mut client) = client.token(token.value.expose()) else {
             return "not sent: it must be visible ASCII characters without blanks".to_owned();
@@ -46,7 +45,7 @@ impl ClientConfig {
             client = client.allow_insecure_token();
         }
         match client.refuses_insecure_token() {
-            true => "not sent: everybody on the way could read it".to_owned(),
+            true => "not sent: the connection is not encrypted".to_owned(),
             false => format!("sent to {}", self.url.value),
         }
     }

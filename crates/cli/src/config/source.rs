@@ -1,17 +1,16 @@
-//! Where a value of the configuration comes from, and the rule which token may go to which URL (docs/decisions/0023). Nothing
-//! is read here.
+//! Where a configuration value comes from, and the rule which token may be sent to which URL (docs/decisions/0023). No file
+//! or variable is read here.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     BuiltIn,
     Flag(&'static str),
     Environment(&'static str),
     UserFile(PathBuf),
-    /// A `taskqueue.toml`: it comes with a folder, and whoever wrote the folder wrote it.
+    /// A `taskqueue.toml`. It can come with a cloned or downloaded folder, so others may have written it.
     ProjectFile(PathBuf),
 }
 
@@ -26,31 +25,29 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sourced<T> {
     pub(crate) value: T,
     pub(crate) source: Source,
 }
 
-/// What becomes of the tokens that there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice<T> {
-    /// The one that goes to the URL.
+pub(super) struct TokenChoice<T> {
+    /// The token that is sent to the URL.
     pub(super) sent: Option<Sourced<T>>,
-    /// Those that must not go there, whatever else is sent.
+    /// The sources of tokens that must not be sent to the URL.
     pub(super) withheld: Vec<Source>,
 }
 
-/// Which of `tokens`, those of the first source first, goes to a URL that comes from `url`.
-pub(super) fn choose<T>(url: &Source, tokens: Vec<Sourced<T>>) -> Choice<T> {
-    let (allowed, withheld): (Vec<_>, Vec<_>) = tokens.into_iter().partition(|token| may_go(&token.source, url));
-    Choice { sent: allowed.into_iter().next(), withheld: withheld.into_iter().map(|token| token.source).collect() }
+/// Which of `tokens`, sorted by precedence, is sent to a URL that comes from the source `url`.
+pub(super) fn choose_token<T>(url: &Source, tokens: Vec<Sourced<T>>) -> TokenChoice<T> {
+    let (allowed, withheld): (Vec<_>, Vec<_>) = tokens.into_iter().partition(|token| may_be_sent(&token.source, url));
+    TokenChoice { sent: allowed.into_iter().next(), withheld: withheld.into_iter().map(|token| token.source).collect() }
 }
 
-/// Flags, the environment and the user's file are the user's own word, and what is built in is nobody's: any token may go
-/// to a URL from there. A URL that a project file names gets the token of that same file and no other.
-fn may_go(token: &Source, url: &Source) -> bool {
+/// The user controls flags, the environment and the user's file, and the default is local: any token may be sent to a URL
+/// from there. A URL from a project file gets only the token of that same file.
+fn may_be_sent(token: &Source, url: &Source) -> bool {
     match url {
         Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => true,
         Source::ProjectFile(_) => token == url,
@@ -72,8 +69,8 @@ mod tests {
         }
     }
 
-    /// Every source of the URL with every set of sources that have a token: the letter of the one that is sent, and behind
-    /// a bar those that are withheld.
+    /// Every source of the URL with every set of sources that have a token. Expected: the letter of the token that is
+    /// sent, a bar, the letters of those that are withheld.
     #[test]
     fn a_token_goes_to_its_users_urls_or_to_that_of_its_own_project_file() {
         let sets = ["", "u", "p", "pu", "e", "eu", "ep", "epu", "f", "fu", "fp", "fpu", "fe", "feu", "fep", "fepu"];
@@ -90,7 +87,7 @@ mod tests {
         for (url, expected) in table {
             for (set, expected) in sets.iter().zip(expected) {
                 let tokens = set.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
-                let choice = choose(&source(url), tokens);
+                let choice = choose_token(&source(url), tokens);
                 let letter = |wanted: &Source| set.chars().find(|letter| source(*letter) == *wanted).unwrap();
                 let sent: String = choice.sent.iter().map(|sent| sent.value).collect();
                 let withheld: String = choice.withheld.iter().map(letter).collect();

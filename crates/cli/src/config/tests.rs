@@ -16,9 +16,9 @@ fn write(path: &Path, text: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn resolve(flags: &ConnectionArgs, queue: Option<&str>, sources: &Sources) -> Vec<String> {
+fn resolve(flags: &ConnectionArgs, queue: Option<&str>, layers: &Layers) -> Vec<String> {
     let queue = QueueArg { queue: queue.and_then(QueueName::parse) };
-    shown(&ClientConfig::resolve(flags, &queue, sources).unwrap())
+    shown(&ClientConfig::resolve(flags, &queue, layers).unwrap())
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn each_source_hides_those_below_it() {
     write(&project, "url = 'http://project:1'\nqueue = 'project'", 0o644);
     let read = |path: &Path| ConfigFile::read(path).unwrap().unwrap();
     let none = ConnectionArgs::default();
-    let mut sources = Sources::default();
+    let mut layers = Layers::default();
     assert_eq!(
-        resolve(&none, None, &sources),
+        resolve(&none, None, &layers),
         [
             "url=http://127.0.0.1:8000 default",
             "queue=default default",
@@ -39,10 +39,10 @@ fn each_source_hides_those_below_it() {
             "allow_insecure_token=false default"
         ]
     );
-    sources.user = Some(read(&user));
+    layers.user = Some(read(&user));
     let of_user = format!("file {}", user.display());
     assert_eq!(
-        resolve(&none, None, &sources),
+        resolve(&none, None, &layers),
         [
             format!("url=http://user:1 {of_user}"),
             format!("queue=user {of_user}"),
@@ -50,27 +50,27 @@ fn each_source_hides_those_below_it() {
             format!("allow_insecure_token=true {of_user}"),
         ]
     );
-    sources.project = Some(read(&project));
+    layers.project = Some(read(&project));
     let of_project = format!("file {}", project.display());
     let expected = [format!("url=http://project:1 {of_project}"), format!("queue=project {of_project}")];
-    assert_eq!(resolve(&none, None, &sources)[..2], expected);
-    let told = &resolve(&none, None, &sources)[2];
-    assert_eq!(*told, format!("token=withheld: a project file names the URL {of_user}"));
-    sources.url = Some("http://env:1".to_owned());
-    sources.queue = Some("env".to_owned());
-    sources.token = Some(Secret::new("et".to_owned()));
+    assert_eq!(resolve(&none, None, &layers)[..2], expected);
+    let token = &resolve(&none, None, &layers)[2];
+    assert_eq!(*token, format!("token=withheld: a project file names the URL {of_user}"));
+    layers.url = Some("http://env:1".to_owned());
+    layers.queue = Some("env".to_owned());
+    layers.token = Some(Secret::new("et".to_owned()));
     let expected = [
         "url=http://env:1 environment TASKQUEUE_URL",
         "queue=env environment TASKQUEUE_QUEUE",
         "token=sent to http://env:1 environment TASKQUEUE_TOKEN",
     ];
-    assert_eq!(resolve(&none, None, &sources)[..3], expected);
+    assert_eq!(resolve(&none, None, &layers)[..3], expected);
     let token = folder.path().join("token");
     write(&token, "ft\n", 0o600);
     let flags =
         ConnectionArgs { url: Some("http://flag:1".to_owned()), token_file: Some(token), allow_insecure_token: true };
     assert_eq!(
-        resolve(&flags, Some("flag"), &sources),
+        resolve(&flags, Some("flag"), &layers),
         [
             "url=http://flag:1 flag --url",
             "queue=flag flag --queue",
@@ -104,14 +104,14 @@ fn the_nearest_file_above_is_found_and_token_files_are_relative_to_it() {
     let deep = folder.path().join("a/b/c");
     fs::create_dir_all(&deep).unwrap();
     write(&folder.path().join("taskqueue.toml"), "queue = 'far'", 0o644);
-    assert_eq!(ConfigFile::above(&deep, &mut warnings).unwrap().unwrap().queue(), Some("far"));
+    assert_eq!(ConfigFile::find_upwards(&deep, &mut warnings).unwrap().unwrap().queue(), Some("far"));
     write(&folder.path().join("a/taskqueue.toml"), "queue = 'near'\ntoken_file = 'secret/token'", 0o644);
     fs::create_dir(folder.path().join("a/secret")).unwrap();
     write(&folder.path().join("a/secret/token"), "near", 0o600);
-    let file = ConfigFile::above(&deep, &mut warnings).unwrap().unwrap();
+    let file = ConfigFile::find_upwards(&deep, &mut warnings).unwrap().unwrap();
     assert_eq!(file.queue(), Some("near"));
-    for place in [file.token_inside(), file.token_anywhere()] {
-        assert_eq!(place.unwrap().read().unwrap().expose(), "near");
+    for location in [file.token_file_in_folder(), file.token_file()] {
+        assert_eq!(location.unwrap().read().unwrap().expose(), "near");
     }
     assert_eq!(warnings, Vec::<String>::new());
 }

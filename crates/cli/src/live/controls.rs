@@ -1,59 +1,52 @@
-//! What every view lets people set: its interval, a pause, the help. Pure; the loop is in `event_loop.rs`.
+//! The settings that keys change in every view: interval, pause, help. Pure; the loop is in `event_loop.rs`.
 
 use std::time::Duration;
 
 use super::keys::Key;
 
-/// The intervals that keys lead to; the command line may choose any between the first and an hour.
+/// The intervals that keys select. The command line allows others, too.
 const STEPS_MILLIS: [u64; 8] = [500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000];
 
-/// What people have set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Controls {
-    /// The time from one round of requests to the next.
+    /// From one refresh to the next.
     pub(crate) interval: Duration,
-    /// Whether nothing is asked for now.
     pub(crate) paused: bool,
-    /// Whether the help is shown.
-    pub(crate) help: bool,
+    pub(crate) shows_help: bool,
 }
 
-/// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pressed {
-    /// It ends the view.
+pub(super) enum KeyResult {
     Leave,
-    /// It asks for fresh data.
     Refresh,
-    /// It did what it does.
-    Done,
-    /// It is for the view.
-    Other,
+    Handled,
+    /// The key is for the view.
+    Unhandled,
 }
 
 impl Controls {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { interval, paused: false, help: false }
+        Self { interval, paused: false, shows_help: false }
     }
 
-    pub(super) fn press(&mut self, key: Key) -> Pressed {
+    pub(super) fn handle_key(&mut self, key: Key) -> KeyResult {
         if key == Key::Interrupt {
-            return Pressed::Leave;
+            return KeyResult::Leave;
         }
-        // Whatever is pressed, the help has been read.
-        if std::mem::take(&mut self.help) {
-            return Pressed::Done;
+        // Any key closes the help.
+        if std::mem::take(&mut self.shows_help) {
+            return KeyResult::Handled;
         }
         match key {
-            Key::Leave => return Pressed::Leave,
-            Key::Refresh => return Pressed::Refresh,
-            Key::Help => self.help = true,
+            Key::Leave => return KeyResult::Leave,
+            Key::Refresh => return KeyResult::Refresh,
+            Key::Help => self.shows_help = true,
             Key::Pause => self.paused = !self.paused,
             Key::Faster => self.interval = steps().rev().find(|step| *step < self.interval).unwrap_or(self.interval),
             Key::Slower => self.interval = steps().find(|step| *step > self.interval).unwrap_or(self.interval),
-            _ => return Pressed::Other,
+            _ => return KeyResult::Unhandled,
         }
-        Pressed::Done
+        KeyResult::Handled
     }
 }
 
@@ -68,7 +61,7 @@ mod tests {
     fn after(keys: &[Key]) -> Controls {
         let mut controls = Controls::new(Duration::from_secs(2));
         for key in keys {
-            controls.press(*key);
+            controls.handle_key(*key);
         }
         controls
     }
@@ -81,7 +74,7 @@ mod tests {
         assert_eq!(millis(&[Key::Slower]), 5000);
         assert_eq!(millis(&[Key::Slower; 99]), 300_000);
         let mut odd = Controls::new(Duration::from_secs(3));
-        odd.press(Key::Faster);
+        odd.handle_key(Key::Faster);
         assert_eq!(odd.interval.as_secs(), 2);
     }
 
@@ -95,11 +88,11 @@ mod tests {
     fn the_help_is_closed_by_any_key_and_only_an_interrupt_leaves_from_it() {
         for key in [Key::Leave, Key::Help, Key::Up, Key::Pause] {
             let mut controls = after(&[Key::Help]);
-            assert_eq!(controls.press(key), Pressed::Done);
+            assert_eq!(controls.handle_key(key), KeyResult::Handled);
             assert_eq!(controls, Controls::new(Duration::from_secs(2)), "{key:?}");
         }
-        assert_eq!(after(&[Key::Help]).press(Key::Interrupt), Pressed::Leave);
-        assert_eq!(after(&[]).press(Key::Leave), Pressed::Leave);
-        assert_eq!(after(&[]).press(Key::Next), Pressed::Other);
+        assert_eq!(after(&[Key::Help]).handle_key(Key::Interrupt), KeyResult::Leave);
+        assert_eq!(after(&[]).handle_key(Key::Leave), KeyResult::Leave);
+        assert_eq!(after(&[]).handle_key(Key::NextPane), KeyResult::Unhandled);
     }
 }

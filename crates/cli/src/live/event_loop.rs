@@ -1,5 +1,5 @@
-//! The loop of a view: keys, answers and the passing of time in, screens out. A round of requests runs in a task of its
-//! own and the screen is drawn from the latest data, so that a slow server makes nothing else slow.
+//! The event loop of a live view: handles keys, answers and timers, and draws. Requests run in a separate async task and the
+//! screen shows the latest data, so that a slow server does not slow down the keys.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -12,49 +12,48 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{interval, sleep_until};
 
-use super::connection_state::{Contact, Trouble};
-use super::controls::{Controls, Pressed};
+use super::connection_state::{ConnectionState, FetchError};
+use super::controls::{Controls, KeyResult};
 use super::keys::{self, Input, Key};
-use super::schedule::Rounds;
+use super::schedule::RefreshSchedule;
 use super::screen::Screen;
 use super::theme::Theme;
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::output;
 
-/// How often a screen is drawn although nothing came: the ages on it are told in seconds.
+/// How often the screen is drawn without an event: it shows ages in seconds.
 const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// What a screen shows besides the state of the view.
+/// What `View::draw` needs besides the state of the view.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct DrawContext<'a> {
     pub(crate) now: Instant,
-    /// The same by the clock on the wall.
+    /// The same moment as a timestamp.
     pub(crate) clock: Timestamp,
-    pub(crate) contact: &'a Contact,
+    pub(crate) connection: &'a ConnectionState,
     pub(crate) controls: &'a Controls,
     pub(crate) theme: Theme,
 }
 
-/// A view: what it wants to know, what it makes of answers and keys, and how it looks.
 pub(crate) trait View {
-    /// What is asked for in a round. When it changes, a round begins at once.
+    /// What a refresh requests. When it changes, a refresh starts at once.
     type Query: Clone + PartialEq;
-    /// What a round gives.
+    /// The result of a refresh.
     type Snapshot: Send + 'static;
 
     fn query(&self) -> Self::Query;
 
-    fn take(&mut self, snapshot: Self::Snapshot, at: Instant);
+    fn update(&mut self, snapshot: Self::Snapshot, at: Instant);
 
-    /// A key that is not about the interval, the pause, the help or leaving.
-    fn press(&mut self, key: Key);
+    /// Handles a key that `Controls` does not handle.
+    fn handle_key(&mut self, key: Key);
 
-    fn draw(&self, frame: &mut Frame<'_>, moment: &Moment<'_>);
+    fn draw(&self, frame: &mut Frame<'_>, context: &DrawContext<'_>);
 }
 
-/// Shows the view until somebody leaves it or the process is asked to stop. A server that refuses the first round ends
-/// it, too: the command line is wrong then. Nothing else that a server does or does not do ends it.
-pub(crate) async fn run<V, F>(view: V, every: Duration, fetch: impl Fn(V::Query) -> F) -> Result<(), Stop>
+/// Shows the view until the user leaves it or a signal stops the process. If the server refuses the first refresh, the
+/// command line is wrong and the view ends with that error. Later errors are shown and retried.
+pub(crate) async fn run<V, F>(view: V, every: Duration, fetch: impl Fn(V::Query) -> F) -> Result<(), CommandError>
 where
     V: View,
     F: Future<Output = Result<V::Snapshot, Error>> + Send + 'static,
@@ -63,114 +62,115 @@ where
     let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
     let mut screen = Screen::open()?;
-    let mut typed = keys::listen().map_err(unusable)?;
-    let mut second = interval(REDRAW_EVERY);
-    let mut flight = JoinSet::new();
-    let mut live = Live::new(view, every);
+    let mut inputs = keys::listen().map_err(unusable)?;
+    let mut redraw = interval(REDRAW_EVERY);
+    let mut refreshes = JoinSet::new();
+    let mut live = LiveView::new(view, every);
     loop {
         screen.draw(|frame| live.draw(frame))?;
         select! {
-            input = typed.recv() => match input {
-                Some(Ok(Input::Key(key))) if live.press(key) == Pressed::Leave => return Ok(()),
+            input = inputs.recv() => match input {
+                Some(Ok(Input::Key(key))) if live.handle_key(key) == KeyResult::Leave => return Ok(()),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(unusable(error).into()),
                 None => return Ok(()),
             },
-            Some(landed) = flight.join_next() => live.land(landed)?,
-            () = at(live.contact.next_at) => drop(flight.spawn(fetch(live.begin()))),
-            _ = second.tick() => {}
-            () = either(&mut terminate, &mut interrupt) => return Ok(()),
+            Some(joined) = refreshes.join_next() => live.finish_refresh(joined)?,
+            () = sleep_until_optional(live.connection.next_at) => drop(refreshes.spawn(fetch(live.start_refresh()))),
+            _ = redraw.tick() => {}
+            () = any_signal(&mut terminate, &mut interrupt) => return Ok(()),
         }
     }
 }
 
-/// Ends at this time, or never.
-async fn at(time: Option<Instant>) {
+/// Without a time it never ends.
+async fn sleep_until_optional(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time.into()).await,
         None => std::future::pending().await,
     }
 }
 
-async fn either(one: &mut Signal, other: &mut Signal) {
+async fn any_signal(one: &mut Signal, other: &mut Signal) {
     select! {
         _ = one.recv() => {}
         _ = other.recv() => {}
     }
 }
 
-/// A view with what surrounds it.
-struct Live<V: View> {
+/// A view with its controls, schedule and connection state.
+struct LiveView<V: View> {
     view: V,
     controls: Controls,
-    rounds: Rounds,
-    contact: Contact,
-    asked: Option<V::Query>,
+    schedule: RefreshSchedule,
+    connection: ConnectionState,
+    last_query: Option<V::Query>,
     theme: Theme,
 }
 
-impl<V: View> Live<V> {
+impl<V: View> LiveView<V> {
     fn new(view: V, interval: Duration) -> Self {
-        let (controls, rounds) = (Controls::new(interval), Rounds::new(Instant::now()));
+        let (controls, schedule) = (Controls::new(interval), RefreshSchedule::new(Instant::now()));
         let theme = Theme::of_stdout();
-        let mut live = Self { view, controls, rounds, contact: Contact::default(), asked: None, theme };
-        live.plan();
+        let mut live =
+            Self { view, controls, schedule, connection: ConnectionState::default(), last_query: None, theme };
+        live.reschedule();
         live
     }
 
-    /// Decides when the next round begins, after anything has happened.
-    fn plan(&mut self) {
-        if self.asked.as_ref().is_some_and(|asked| *asked != self.view.query()) {
-            self.rounds.hurry();
+    /// Called after every event.
+    fn reschedule(&mut self) {
+        if self.last_query.as_ref().is_some_and(|last| *last != self.view.query()) {
+            self.schedule.request_now();
         }
-        self.contact.next_at = self.rounds.due(&self.controls);
+        self.connection.next_at = self.schedule.due(&self.controls);
     }
 
-    fn press(&mut self, key: Key) -> Pressed {
-        let pressed = self.controls.press(key);
+    fn handle_key(&mut self, key: Key) -> KeyResult {
+        let pressed = self.controls.handle_key(key);
         match pressed {
-            Pressed::Refresh => self.rounds.hurry(),
-            Pressed::Other => self.view.press(key),
-            Pressed::Leave | Pressed::Done => {}
+            KeyResult::Refresh => self.schedule.request_now(),
+            KeyResult::Unhandled => self.view.handle_key(key),
+            KeyResult::Leave | KeyResult::Handled => {}
         }
-        self.plan();
+        self.reschedule();
         pressed
     }
 
-    fn begin(&mut self) -> V::Query {
+    fn start_refresh(&mut self) -> V::Query {
         let query = self.view.query();
-        self.asked = Some(query.clone());
-        self.rounds.begin(Instant::now());
-        self.plan();
+        self.last_query = Some(query.clone());
+        self.schedule.begin(Instant::now());
+        self.reschedule();
         query
     }
 
-    fn land(&mut self, landed: Result<Result<V::Snapshot, Error>, JoinError>) -> Result<(), Stop> {
+    fn finish_refresh(&mut self, joined: Result<Result<V::Snapshot, Error>, JoinError>) -> Result<(), CommandError> {
         let outcome =
-            landed.map_err(|error| Failure::Refused(format!("a round was given up: {error}; this is a bug")))?;
+            joined.map_err(|error| Failure::Refused(format!("a refresh was aborted: {error}; this is a bug")))?;
         let now = Instant::now();
-        self.rounds.end(outcome.is_ok(), now);
+        self.schedule.end(outcome.is_ok(), now);
         match outcome {
             Ok(snapshot) => {
-                self.view.take(snapshot, now);
-                self.contact.answered_at = Some(now);
-                self.contact.trouble = None;
+                self.view.update(snapshot, now);
+                self.connection.answered_at = Some(now);
+                self.connection.error = None;
             }
-            Err(error) if self.contact.answered_at.is_none() && is_refusal(&error) => return Err(error.into()),
-            Err(error) => self.contact.trouble = Some(Trouble::of(&error)),
+            Err(error) if self.connection.answered_at.is_none() && is_refusal(&error) => return Err(error.into()),
+            Err(error) => self.connection.error = Some(FetchError::of(&error)),
         }
-        self.plan();
+        self.reschedule();
         Ok(())
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
-        let Self { controls, contact, theme, .. } = self;
-        let moment = Moment { now: Instant::now(), clock: output::now(), contact, controls, theme: *theme };
-        self.view.draw(frame, &moment);
+        let Self { controls, connection, theme, .. } = self;
+        let context = DrawContext { now: Instant::now(), clock: output::now(), connection, controls, theme: *theme };
+        self.view.draw(frame, &context);
     }
 }
 
-/// Whether asking again will not help: somebody else answers, or what is asked for is wrong.
+/// Whether a retry cannot help: it is not a taskqueue server, or the request is wrong.
 pub(crate) fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Api { status, .. } | Error::Protocol { status, .. } => *status < 500,

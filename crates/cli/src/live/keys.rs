@@ -1,5 +1,4 @@
-//! Keys: what each means, and the thread that waits for them. The library reads keys by blocking, which would stop
-//! everything else.
+//! The meaning of keys, and the thread that reads them. The library's read blocks, so it needs a thread of its own.
 
 use std::io;
 use std::thread;
@@ -7,31 +6,27 @@ use std::thread;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc::{self, Receiver};
 
-/// Keys that wait to be looked at; whoever types faster than a screen is drawn waits.
-const TYPED_AHEAD: usize = 16;
+/// Keys that are typed while the screen is drawn.
+const KEYS_BUFFERED: usize = 16;
 
-/// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Ctrl-C: leave at once.
+    /// Ctrl-C: leaves at once.
     Interrupt,
-    /// Leave, or close what lies above the view.
+    /// Leaves the view, or closes the help.
     Leave,
     Up,
     Down,
-    /// The next pane.
-    Next,
-    /// The pane before.
-    Previous,
+    NextPane,
+    PreviousPane,
     Pause,
-    /// A shorter interval.
+    /// Shorter interval.
     Faster,
-    /// A longer interval.
+    /// Longer interval.
     Slower,
-    /// Ask the server now.
     Refresh,
     Help,
-    /// None of these; closes the help all the same.
+    /// Any other key; it closes the help.
     Other,
 }
 
@@ -47,10 +42,10 @@ impl Key {
             KeyCode::Char('q') | KeyCode::Esc => Self::Leave,
             KeyCode::Up | KeyCode::Char('k') => Self::Up,
             KeyCode::Down | KeyCode::Char('j') => Self::Down,
-            KeyCode::Tab | KeyCode::Right => Self::Next,
-            KeyCode::BackTab | KeyCode::Left => Self::Previous,
+            KeyCode::Tab | KeyCode::Right => Self::NextPane,
+            KeyCode::BackTab | KeyCode::Left => Self::PreviousPane,
             KeyCode::Char(' ') => Self::Pause,
-            // On many keyboards the plus needs a second key, and the equals sign is on the same one.
+            // On many keyboards plus is shift and the equals key.
             KeyCode::Char('+' | '=') => Self::Faster,
             KeyCode::Char('-') => Self::Slower,
             KeyCode::Char('r') => Self::Refresh,
@@ -60,11 +55,9 @@ impl Key {
     }
 }
 
-/// What comes from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Key(Key),
-    /// The terminal has another size.
     Resized,
 }
 
@@ -78,15 +71,15 @@ impl Input {
     }
 }
 
-/// Waits for input in a thread of its own, which ends with the program. Nothing comes any more behind an error.
+/// Reads input on a thread that ends with the program. After an error nothing more is received.
 pub(super) fn listen() -> io::Result<Receiver<io::Result<Input>>> {
-    let (sender, receiver) = mpsc::channel(TYPED_AHEAD);
+    let (sender, receiver) = mpsc::channel(KEYS_BUFFERED);
     let read = move || {
         loop {
             let input = event::read().map(|event| Input::of(&event)).transpose();
             let is_last = matches!(input, Some(Err(_)));
-            let unheard = input.is_some_and(|input| sender.blocking_send(input).is_err());
-            if is_last || unheard {
+            let is_closed = input.is_some_and(|input| sender.blocking_send(input).is_err());
+            if is_last || is_closed {
                 return;
             }
         }
@@ -100,14 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_have_the_meanings_that_the_help_tells() {
+    fn keys_have_the_meanings_that_the_help_states() {
         let plain = |code| Key::of(KeyEvent::new(code, KeyModifiers::NONE));
         let letter = |letter| plain(KeyCode::Char(letter));
         assert_eq!((letter('q'), plain(KeyCode::Esc)), (Some(Key::Leave), Some(Key::Leave)));
         assert_eq!((letter('j'), letter('k')), (Some(Key::Down), Some(Key::Up)));
         assert_eq!((letter('+'), letter('='), letter('-')), (Some(Key::Faster), Some(Key::Faster), Some(Key::Slower)));
         assert_eq!((letter(' '), letter('?'), letter('x')), (Some(Key::Pause), Some(Key::Help), Some(Key::Other)));
-        assert_eq!((plain(KeyCode::Tab), plain(KeyCode::BackTab)), (Some(Key::Next), Some(Key::Previous)));
+        assert_eq!((plain(KeyCode::Tab), plain(KeyCode::BackTab)), (Some(Key::NextPane), Some(Key::PreviousPane)));
     }
 
     #[test]

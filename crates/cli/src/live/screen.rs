@@ -1,4 +1,4 @@
-//! The terminal as a screen: taken when a view opens, and given back as it was, whichever way the view ends.
+//! Full-screen mode of the terminal: entered when a view opens and left however the view ends.
 
 use std::io::{self, IsTerminal};
 
@@ -6,23 +6,22 @@ use ratatui::{DefaultTerminal, Frame};
 
 use crate::failure::Failure;
 
-/// Refuses to show a view where nobody can look at it. `instead` is a command that works there.
+/// Refuses if standard output is not a terminal. `instead` is a command that works there.
 pub(crate) fn require_terminal(what: &str, instead: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() {
         return Ok(());
     }
-    Err(Failure::Usage(format!("{what} needs a terminal, and standard output is none; for programs use {instead}")))
+    Err(Failure::Usage(format!("{what} needs a terminal, but standard output is not one; for programs use {instead}")))
 }
 
-/// The screen of a view.
 #[derive(Debug)]
 pub(super) struct Screen(DefaultTerminal);
 
 impl Screen {
-    /// Takes the terminal. From here on also a panic gives it back, before its message is printed.
+    /// Enters full-screen mode. A panic leaves it before its message is printed.
     pub(super) fn open() -> Result<Self, Failure> {
         ratatui::try_init().map(Self).map_err(|error| {
-            // It may have gone half the way.
+            // It may have failed half-way.
             drop(ratatui::try_restore());
             Failure::Refused(format!("the terminal cannot be used: {error}"))
         })

@@ -1,5 +1,5 @@
-//! Printed tables on a screen: the same columns, cells and widths. Where even short cells do not fit, whole columns are
-//! left out, those first that say least.
+//! The tables of list commands in a live view: the same columns, cells and widths. Where shortened cells do not fit either,
+//! the least important columns are left out.
 
 use ratatui::text::{Line, Span};
 use taskqueue_core::time::Timestamp;
@@ -7,7 +7,6 @@ use taskqueue_core::time::Timestamp;
 use super::theme::Theme;
 use crate::output::{Cell, Column, Layout, Record, Terminal};
 
-/// A table that is to be shown.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -24,8 +23,8 @@ impl Table {
         Self::new(R::COLUMNS, records.into_iter().map(|record| record.cells(now)).collect())
     }
 
-    /// The head and the rows as lines of at most `width`. The columns with the heads in `leave_out` go, in this order,
-    /// until the others have room.
+    /// The head and the rows as lines of at most `width`. Columns are left out in the order of `leave_out` until the others
+    /// fit.
     pub(crate) fn lines(mut self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
         let terminal = Terminal { colour: false, width: Some(width.into()) };
         let mut layout = Layout::fitting(&self.columns, &self.rows, terminal);
@@ -50,8 +49,8 @@ impl Table {
     }
 }
 
-/// The first of `height` rows to show, so that the one at `marked` is among them and as few as possible are missing.
-pub(crate) fn window(marked: usize, rows: usize, height: usize) -> usize {
+/// The index of the first row to show, so that row `marked` is visible and the window is as full as possible.
+pub(crate) fn first_visible_row(marked: usize, rows: usize, height: usize) -> usize {
     let last_start = rows.saturating_sub(height);
     marked.saturating_sub(height / 2).min(last_start)
 }
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_say_least_go_first_and_only_where_there_is_no_room() {
+    fn the_least_important_columns_go_first_and_only_where_there_is_no_room() {
         let columns = [Column::text("ID"), Column::number("RUNNING"), Column::number("CANCELLED")];
         let shown = |width| {
             let table = Table::new(&columns, vec![vec![Cell::new("t_1"), Cell::number(7), Cell::number(8)]]);
@@ -78,7 +77,7 @@ mod tests {
         let cases =
             [(0, 10, 4, 0), (1, 10, 4, 0), (5, 10, 4, 3), (9, 10, 4, 6), (3, 4, 9, 0), (0, 0, 3, 0), (2, 5, 1, 2)];
         for (marked, rows, height, expected) in cases {
-            assert_eq!(window(marked, rows, height), expected, "{marked} {rows} {height}");
+            assert_eq!(first_visible_row(marked, rows, height), expected, "{marked} {rows} {height}");
         }
     }
 }

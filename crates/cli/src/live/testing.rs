@@ -1,4 +1,4 @@
-//! Screens as text, for tests of how views look.
+//! Renders views as text, for tests.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use ratatui::{Frame, Terminal};
 use taskqueue_client::{Definition, JsonObject, QueueName, Status, Task, TaskId};
 use taskqueue_core::time::Timestamp;
 
-use super::{Contact, Controls, Moment, Theme};
+use super::{ConnectionState, Controls, DrawContext, Theme};
 
-/// What is drawn on a screen of this size, without the blanks at the ends of lines.
+/// The lines of a screen of this size, without trailing blanks.
 pub(crate) fn screen(width: u16, height: u16, draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(draw).unwrap();
@@ -19,20 +19,20 @@ pub(crate) fn screen(width: u16, height: u16, draw: impl FnOnce(&mut Frame<'_>))
     (0..height).map(line).collect()
 }
 
-/// A moment at `now`, 08:00 by the clock, with an interval of two seconds and data of this moment.
-pub(crate) fn at_eight<T>(now: Instant, test: impl FnOnce(&Moment<'_>) -> T) -> T {
+/// A context at `now`, which is 08:00 UTC, with an interval of two seconds and data of that moment.
+pub(crate) fn at_test_time<T>(now: Instant, test: impl FnOnce(&DrawContext<'_>) -> T) -> T {
     let controls = Controls::new(Duration::from_secs(2));
-    let contact = Contact { answered_at: Some(now), ..Contact::default() };
-    test(&Moment { now, clock: EIGHT, contact: &contact, controls: &controls, theme: Theme::PLAIN })
+    let connection = ConnectionState { answered_at: Some(now), ..ConnectionState::default() };
+    test(&DrawContext { now, clock: TEST_TIME, connection: &connection, controls: &controls, theme: Theme::PLAIN })
 }
 
-/// Eight o'clock.
-pub(crate) const EIGHT: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+/// 08:00 UTC.
+pub(crate) const TEST_TIME: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 
-/// A task that nothing happened to, with this number as its id, created a minute before eight.
+/// A pending task with this number as its id, created a minute before `TEST_TIME`.
 pub(crate) fn task(number: u64) -> Task {
     let Definition { name, args, metadata, priority, max_attempts, routes } = Definition::default();
-    let at = EIGHT.plus_seconds(-60);
+    let at = TEST_TIME.plus_seconds(-60);
     Task {
         id: TaskId::parse(&format!("t_{number:012}")).unwrap(),
         queue: QueueName::parse("default").unwrap(),

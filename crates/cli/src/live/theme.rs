@@ -1,18 +1,16 @@
-//! How a view looks: colours where they are welcome, and otherwise only what every terminal can show.
+//! The styles of live views, with colours or without.
 
 use anstyle::{AnsiColor, Effects};
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::output::Terminal;
 
-/// The looks of a view.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     colour: bool,
 }
 
 impl Theme {
-    /// What standard output welcomes.
     pub(crate) fn of_stdout() -> Self {
         Self { colour: Terminal::of_stdout().colour }
     }
@@ -27,22 +25,18 @@ impl Theme {
         if self.colour { Style::new().fg(colour) } else { Style::new().add_modifier(otherwise) }
     }
 
-    /// What must not be overlooked.
-    pub(crate) fn alarm(self) -> Style {
+    pub(crate) fn error(self) -> Style {
         self.tinted(Color::Red, Modifier::REVERSED).add_modifier(Modifier::BOLD)
     }
 
-    /// What is as it should be.
-    pub(crate) fn well(self) -> Style {
+    pub(crate) fn ok(self) -> Style {
         self.tinted(Color::Green, Modifier::empty())
     }
 
-    /// What somebody has set and may have forgotten.
-    pub(crate) fn notice(self) -> Style {
+    pub(crate) fn warning(self) -> Style {
         self.tinted(Color::Yellow, Modifier::BOLD)
     }
 
-    /// Bars of a rate.
     pub(crate) fn bars(self) -> Style {
         self.tinted(Color::Cyan, Modifier::empty())
     }
@@ -51,32 +45,32 @@ impl Theme {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    pub(crate) fn quiet(self) -> Style {
+    pub(crate) fn dimmed(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// What is selected or has just changed: readable on light and dark terminals, with and without colours.
+    /// For what is selected or has changed: readable on light and dark terminals, with and without colours.
     pub(crate) fn marked(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// The look of a cell, which is that of printed tables.
+    /// The style of a cell in printed tables.
     pub(super) fn cell(self, style: anstyle::Style) -> Style {
-        let mut look = Style::new();
+        let mut converted = Style::new();
         if style.get_effects().contains(Effects::BOLD) {
-            look = look.add_modifier(Modifier::BOLD);
+            converted = converted.add_modifier(Modifier::BOLD);
         }
         if style.get_effects().contains(Effects::DIMMED) {
-            look = look.add_modifier(Modifier::DIM);
+            converted = converted.add_modifier(Modifier::DIM);
         }
         match style.get_fg_color() {
-            Some(anstyle::Color::Ansi(colour)) if self.colour => look.fg(ansi(colour)),
-            _ => look,
+            Some(anstyle::Color::Ansi(colour)) if self.colour => converted.fg(ansi(colour)),
+            _ => converted,
         }
     }
 }
 
-/// The same colour in the words of the other library; these are all that our tables use.
+/// Converts the colours that our tables use.
 fn ansi(colour: AnsiColor) -> Color {
     match colour {
         AnsiColor::Red => Color::Red,
@@ -96,12 +90,12 @@ mod tests {
     use crate::output::Cell;
 
     #[test]
-    fn without_colours_nothing_is_coloured_and_alarms_still_stand_out() {
-        let styles = [Theme::PLAIN.alarm(), Theme::PLAIN.notice(), Theme::PLAIN.bars(), Theme::PLAIN.well()];
+    fn without_colours_nothing_is_coloured_and_errors_still_stand_out() {
+        let styles = [Theme::PLAIN.error(), Theme::PLAIN.warning(), Theme::PLAIN.bars(), Theme::PLAIN.ok()];
         assert!(styles.iter().all(|style| style.fg.is_none() && style.bg.is_none()));
-        assert!(Theme::PLAIN.alarm().add_modifier.contains(Modifier::REVERSED));
+        assert!(Theme::PLAIN.error().add_modifier.contains(Modifier::REVERSED));
         assert_eq!(Theme::PLAIN.cell(Cell::status(Status::Failed).style()).fg, None);
-        assert_eq!(Theme::COLOURED.alarm().fg, Some(Color::Red));
+        assert_eq!(Theme::COLOURED.error().fg, Some(Color::Red));
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! The way of log lines from the threads that serve requests to one thread that writes them. Nobody ever waits for
-//! standard error: lines that find no room are counted and lost. How lines look is not decided here, except for the one
-//! about lost lines.
+//! A bounded queue of log lines and the thread that writes them, so that no request waits for standard error. Lines that do
+//! not fit are dropped and counted; a later line tells how many.
 
 use std::io::{self, Write};
 use std::mem;
@@ -13,70 +12,66 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use crate::args::LogFormat;
 
-/// Room for lines that are not yet written: some thousand.
-const WAITING_BYTES: usize = 1_048_576;
+/// Some thousand lines.
+const UNWRITTEN_BYTES_MAX: usize = 1_048_576;
 
-/// Rest between two writes. One write then takes all lines of that time, which under load are hundreds; a single line
-/// is written at once.
-const REST: Duration = Duration::from_millis(2);
+/// The least time between two writes. Under load one write then takes hundreds of lines; a single line is written at once.
+const WRITE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Takes lines; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Lines(Arc<Shared>);
+pub(super) struct LogWriter(Arc<LineQueue>);
 
-struct Shared {
-    waiting: Mutex<Waiting>,
-    /// There is something to do for the thread.
+struct LineQueue {
+    unwritten: Mutex<Unwritten>,
+    /// The thread has something to do.
     wake: Condvar,
     /// Everything is written.
     idle: Condvar,
 }
 
-/// Lines on their way.
 #[derive(Default)]
-struct Waiting {
+struct Unwritten {
     bytes: Vec<u8>,
     count: u64,
-    /// Lines that found no room or could not be written, and of which nobody was told.
+    /// Lines that did not fit or could not be written, and are not reported yet.
     lost: u64,
-    /// The thread waits for lines and has to be woken.
-    asleep: bool,
-    /// The thread is writing.
-    writing: bool,
-    /// Somebody waits for the end: no rests any more.
-    hurry: bool,
+    /// The thread waits on `wake`.
+    is_idle: bool,
+    is_writing: bool,
+    /// A flush is waiting: no pauses between writes any more.
+    is_flushing: bool,
 }
 
-impl Lines {
-    /// Starts the thread that writes lines to `sink`, for as long as the process lives.
+impl LogWriter {
+    /// Starts the thread that writes lines to `sink`. It runs until the process ends.
     pub(super) fn start(sink: impl Write + Send + 'static, format: LogFormat) -> io::Result<Self> {
-        let shared = Arc::new(Shared { waiting: Mutex::default(), wake: Condvar::new(), idle: Condvar::new() });
-        let lines = Self(Arc::clone(&shared));
-        thread::Builder::new().name("tq-log".into()).spawn(move || shared.write_lines(sink, format))?;
-        Ok(lines)
+        let queue = Arc::new(LineQueue { unwritten: Mutex::default(), wake: Condvar::new(), idle: Condvar::new() });
+        let writer = Self(Arc::clone(&queue));
+        thread::Builder::new().name("tq-log".into()).spawn(move || queue.write_lines(sink, format))?;
+        Ok(writer)
     }
 
-    /// Waits until everything is written, but no longer than `patience`.
-    pub(super) fn flush(&self, patience: Duration) {
-        let mut waiting = self.0.lock();
-        waiting.hurry = true;
+    /// Waits until everything is written, at most `timeout`.
+    pub(super) fn flush(&self, timeout: Duration) {
+        let mut unwritten = self.0.lock();
+        unwritten.is_flushing = true;
         self.0.wake.notify_one();
-        let unfinished = |waiting: &mut Waiting| waiting.writing || !waiting.bytes.is_empty();
-        drop(self.0.idle.wait_timeout_while(waiting, patience, unfinished));
+        let unfinished = |unwritten: &mut Unwritten| unwritten.is_writing || !unwritten.bytes.is_empty();
+        drop(self.0.idle.wait_timeout_while(unwritten, timeout, unfinished));
     }
 }
 
-impl Write for Lines {
-    /// Takes one line, or loses it: the caller gets no error that it would have to care about.
+impl Write for LogWriter {
+    /// Queues one line, or drops it. Never fails, because callers could do nothing about it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut waiting = self.0.lock();
-        if waiting.bytes.len() + line.len() > WAITING_BYTES {
-            waiting.lost += 1;
+        let mut unwritten = self.0.lock();
+        if unwritten.bytes.len() + line.len() > UNWRITTEN_BYTES_MAX {
+            unwritten.lost += 1;
             return Ok(line.len());
         }
-        waiting.bytes.extend_from_slice(line);
-        waiting.count += 1;
-        if mem::take(&mut waiting.asleep) {
+        unwritten.bytes.extend_from_slice(line);
+        unwritten.count += 1;
+        if mem::take(&mut unwritten.is_idle) {
             self.0.wake.notify_one();
         }
         Ok(line.len())
@@ -87,55 +82,54 @@ impl Write for Lines {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+impl LineQueue {
+    fn lock(&self) -> MutexGuard<'_, Unwritten> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_lines(&self, mut sink: impl Write, format: LogFormat) {
         let mut batch = Vec::new();
         loop {
-            let mut waiting = self.next();
+            let mut unwritten = self.next();
             batch.clear();
-            mem::swap(&mut batch, &mut waiting.bytes);
-            let (count, lost) = (mem::take(&mut waiting.count), mem::take(&mut waiting.lost));
-            waiting.writing = true;
-            drop(waiting);
+            mem::swap(&mut batch, &mut unwritten.bytes);
+            let (count, lost) = (mem::take(&mut unwritten.count), mem::take(&mut unwritten.lost));
+            unwritten.is_writing = true;
+            drop(unwritten);
 
             if lost > 0 {
-                batch.extend_from_slice(notice(lost, format).as_bytes());
+                batch.extend_from_slice(lost_lines_warning(lost, format).as_bytes());
             }
             let written = sink.write_all(&batch).and_then(|()| sink.flush());
 
-            let mut waiting = self.lock();
-            waiting.writing = false;
+            let mut unwritten = self.lock();
+            unwritten.is_writing = false;
             if written.is_err() {
-                waiting.lost += count + lost;
+                unwritten.lost += count + lost;
             }
-            self.rest(waiting);
+            self.pause(unwritten);
         }
     }
 
-    /// Waits for lines. That some were lost because writing failed is told with the next one, not by trying on.
-    fn next(&self) -> MutexGuard<'_, Waiting> {
-        let mut waiting = self.lock();
-        while waiting.bytes.is_empty() {
+    /// Waits for lines. After a failed write the lost lines are reported with the next line, not by writing again.
+    fn next(&self) -> MutexGuard<'_, Unwritten> {
+        let mut unwritten = self.lock();
+        while unwritten.bytes.is_empty() {
             self.idle.notify_all();
-            waiting.asleep = true;
-            waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            unwritten.is_idle = true;
+            unwritten = self.wake.wait(unwritten).unwrap_or_else(PoisonError::into_inner);
         }
-        waiting.asleep = false;
-        waiting
+        unwritten.is_idle = false;
+        unwritten
     }
 
-    /// Lets lines collect.
-    fn rest(&self, waiting: MutexGuard<'_, Waiting>) {
-        drop(self.wake.wait_timeout_while(waiting, REST, |waiting| !waiting.hurry));
+    /// Lets lines accumulate.
+    fn pause(&self, unwritten: MutexGuard<'_, Unwritten>) {
+        drop(self.wake.wait_timeout_while(unwritten, WRITE_INTERVAL, |unwritten| !unwritten.is_flushing));
     }
 }
 
-/// The line that tells of lost ones.
-fn notice(lost: u64, format: LogFormat) -> String {
+fn lost_lines_warning(lost: u64, format: LogFormat) -> String {
     let mut time = String::new();
     // Writing to memory does not fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
@@ -153,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     /// Sends on what is written, and takes the outcome of each write from the test.
     struct Sink {
@@ -171,9 +165,9 @@ mod tests {
         }
     }
 
-    fn start(format: LogFormat) -> (Lines, Receiver<String>, Sender<io::Result<()>>) {
+    fn start(format: LogFormat) -> (LogWriter, Receiver<String>, Sender<io::Result<()>>) {
         let ((written, writes), (outcome, outcomes)) = (mpsc::channel(), mpsc::channel());
-        (Lines::start(Sink { written, outcomes }, format).unwrap(), writes, outcome)
+        (LogWriter::start(Sink { written, outcomes }, format).unwrap(), writes, outcome)
     }
 
     #[test]
@@ -193,36 +187,36 @@ mod tests {
         let (mut lines, writes, outcome) = start(LogFormat::Text);
         lines.write_all(b"first\n").unwrap();
         writes.recv().unwrap();
-        let line = vec![b'x'; WAITING_BYTES / 4];
+        let line = vec![b'x'; UNWRITTEN_BYTES_MAX / 4];
         for _ in 0..7 {
             lines.write_all(&line).unwrap();
         }
         outcome.send(Ok(())).unwrap();
         let second = writes.recv().unwrap();
-        assert!(second.len() < WAITING_BYTES + 100 && second.ends_with("  WARN 3 log lines were lost\n"));
+        assert!(second.len() < UNWRITTEN_BYTES_MAX + 100 && second.ends_with("  WARN 3 log lines were lost\n"));
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_told_of_later() {
+    fn lines_that_cannot_be_written_are_reported_later() {
         let (mut lines, writes, outcome) = start(LogFormat::Json);
         lines.write_all(b"first\n").unwrap();
         writes.recv().unwrap();
         outcome.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
         lines.write_all(b"second\n").unwrap();
         let second = writes.recv().unwrap();
-        let told: serde_json::Value = serde_json::from_str(second.strip_prefix("second\n").unwrap()).unwrap();
-        assert_eq!((&told["level"], &told["message"]), (&"WARN".into(), &"1 log lines were lost".into()));
+        let warning: serde_json::Value = serde_json::from_str(second.strip_prefix("second\n").unwrap()).unwrap();
+        assert_eq!((&warning["level"], &warning["message"]), (&"WARN".into(), &"1 log lines were lost".into()));
     }
 
     #[test]
     fn the_end_waits_for_lines_but_not_for_ever() {
         let (mut lines, writes, outcome) = start(LogFormat::Text);
         lines.write_all(b"first\n").unwrap();
-        Lines::flush(&lines, Duration::ZERO);
+        LogWriter::flush(&lines, Duration::ZERO);
         (0..2).for_each(|_| outcome.send(Ok(())).unwrap());
         lines.write_all(b"second\n").unwrap();
-        Lines::flush(&lines, PATIENCE);
+        LogWriter::flush(&lines, TIMEOUT);
         assert_eq!(writes.try_iter().collect::<String>(), "first\nsecond\n");
-        Lines::flush(&lines, PATIENCE);
+        LogWriter::flush(&lines, TIMEOUT);
     }
 }

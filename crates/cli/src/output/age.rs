@@ -1,16 +1,15 @@
-//! Times as people think of them: how long ago, or how long to go.
+//! Times relative to now: `5m ago`, `in 3h`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use taskqueue_core::time::Timestamp;
 
-/// The present time of this machine, which may differ a little from the server's.
+/// The time of this machine, which may differ a little from the server's.
 pub(crate) fn now() -> Timestamp {
     let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
     Timestamp::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
 }
 
-/// How long before or after `now` something is: `12s ago`, `5m ago`, `in 3h`.
 pub(crate) fn age(at: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_micros().saturating_sub(at.as_micros())) / 1_000_000;
     match seconds {
@@ -21,7 +20,7 @@ pub(crate) fn age(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// A span in the largest unit that is at least two of it, or one second.
+/// In the largest unit of which there are at least two, or else in seconds: `119s`, `2m`.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "m")];
     let unit = UNITS.into_iter().find(|(unit_seconds, _)| seconds >= 2 * unit_seconds);

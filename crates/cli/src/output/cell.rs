@@ -1,4 +1,4 @@
-//! One field of a table: its text, made harmless, and how it looks on a terminal.
+//! A cell of a table: its escaped text and its style; and the columns.
 
 use anstyle::{AnsiColor, Style};
 use taskqueue_core::task::Status;
@@ -6,36 +6,32 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::escape::escape;
 
-/// What stands where nothing is.
-const NOTHING: &str = "-";
+/// Shown for a missing value.
+const EMPTY: &str = "-";
 const ELLIPSIS: char = '…';
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    /// Its head.
     pub(crate) head: &'static str,
-    /// Whether numbers stand in it, which end at the same place.
-    pub(crate) right: bool,
-    /// Whether its cells may be cut where the terminal is too narrow.
+    pub(crate) right_aligned: bool,
+    /// Whether cells are cut where the terminal is too narrow.
     pub(crate) shrinks: bool,
 }
 
 impl Column {
     pub(crate) const fn text(head: &'static str) -> Self {
-        Self { head, right: false, shrinks: false }
+        Self { head, right_aligned: false, shrinks: false }
     }
 
     pub(crate) const fn number(head: &'static str) -> Self {
-        Self { head, right: true, shrinks: false }
+        Self { head, right_aligned: true, shrinks: false }
     }
 
     pub(crate) const fn shrinking(head: &'static str) -> Self {
-        Self { head, right: false, shrinks: true }
+        Self { head, right_aligned: false, shrinks: true }
     }
 }
 
-/// One field of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     text: String,
@@ -47,16 +43,14 @@ impl Cell {
         Self { text: escape(text.as_ref()).into_owned(), style: Style::new() }
     }
 
-    /// The text, or a sign that there is none.
     pub(crate) fn optional(text: Option<impl AsRef<str>>) -> Self {
-        text.map_or_else(|| Self::new(NOTHING).dimmed(), Self::new)
+        text.map_or_else(|| Self::new(EMPTY).dimmed(), Self::new)
     }
 
     pub(crate) fn number(number: impl ToString) -> Self {
         Self::new(number.to_string())
     }
 
-    /// A status in its colour.
     pub(crate) fn status(status: Status) -> Self {
         let colour = match status {
             Status::Pending => AnsiColor::Yellow,
@@ -68,8 +62,8 @@ impl Cell {
         Self::new(status.as_str()).coloured(colour)
     }
 
-    /// The same text in the look of another cell.
-    pub(crate) fn like(self, other: &Self) -> Self {
+    /// The same text in the style of another cell.
+    pub(crate) fn with_style_of(self, other: &Self) -> Self {
         Self { style: other.style, ..self }
     }
 
@@ -89,16 +83,16 @@ impl Cell {
         self.style
     }
 
-    /// How many columns of a terminal it takes.
+    /// In columns of a terminal.
     pub(crate) fn width(&self) -> usize {
         self.text.width()
     }
 
-    /// Appends the cell, cut or filled up to `width`.
-    pub(super) fn write(&self, out: &mut String, width: usize, right: bool, colour: bool) {
+    /// Appends the cell, cut or padded to `width`.
+    pub(super) fn write(&self, out: &mut String, width: usize, right_aligned: bool, colour: bool) {
         let text = cut(&self.text, width);
         let blanks = " ".repeat(width.saturating_sub(text.width()));
-        if right {
+        if right_aligned {
             out.push_str(&blanks);
         }
         if colour && self.style != Style::new() {
@@ -106,13 +100,13 @@ impl Cell {
         } else {
             out.push_str(&text);
         }
-        if !right {
+        if !right_aligned {
             out.push_str(&blanks);
         }
     }
 }
 
-/// The beginning of the text that fits, with a sign where something is missing.
+/// The text, or as much of it as fits with an ellipsis.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -120,7 +114,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     let (mut kept, mut used) = (String::new(), 0);
     for character in text.chars() {
         used += character.width().unwrap_or(0);
-        // One column is left for the sign.
+        // One column is for the ellipsis.
         if used + 1 > width {
             break;
         }
@@ -149,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_appear_only_where_they_are_welcome() {
+    fn colours_appear_only_where_they_are_allowed() {
         let shown = |colour| {
             let mut out = String::new();
             Cell::status(Status::Failed).write(&mut out, 8, false, colour);

@@ -1,27 +1,27 @@
-//! Text of others, made harmless: characters that would command a terminal or reorder a line are shown as escapes.
+//! Escapes characters that would control a terminal or reorder a line in text from others.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a character commands a terminal (C0, DEL, C1), ends a line, or changes the direction of what follows.
+/// Control characters (C0, DEL, C1), line separators, and marks that change the direction of text.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
         || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text for people: `\n`, `\t`, `\u{1b}` stand for themselves.
+/// For people: `\n`, `\t`, `\u{1b}`.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     replaced(text, |out, character| {
         out.extend(character.escape_default());
     })
 }
 
-/// JSON text in which harmful characters are written as `\uXXXX`: the same value, harmless to look at. They occur inside
-/// strings only, because JSON has no place for them elsewhere but line ends and tabs, which we do not write.
+/// JSON with harmful characters as `\uXXXX`, which is the same value. They occur inside strings only: outside, JSON allows
+/// just line ends and tabs, which we do not write.
 pub(super) fn escape_json(text: &str) -> Cow<'_, str> {
     replaced(text, |out, character| {
-        // None of these lies beyond the first plane; writing to memory does not fail.
+        // All of them have at most four digits. Writing to memory does not fail.
         let _ = write!(out, "\\u{:04x}", u32::from(character));
     })
 }

@@ -1,4 +1,4 @@
-//! Prints records in the format that was asked for. Lists are streamed: memory does not grow with their length.
+//! Prints records in the chosen format. Lists are streamed: memory does not grow with their length.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -13,10 +13,10 @@ use super::terminal::Terminal;
 use crate::args::Format;
 use crate::failure::Failure;
 
-/// How many rows decide the widths of the columns; those behind them are printed as they come.
+/// How many rows decide the widths of the columns; later rows are printed as they come.
 const ROWS_MEASURED: usize = 1000;
 
-/// The way to standard output.
+/// Prints to standard output.
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
@@ -25,17 +25,15 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// A printer to standard output.
     pub(crate) fn new(format: Format) -> Self {
         Self { format, terminal: Terminal::of_stdout(), now: now() }
     }
 
-    /// How results look.
     pub(crate) fn format(&self) -> Format {
         self.format
     }
 
-    /// Prints one record with everything that is known about it.
+    /// Prints one record with all its fields.
     pub(crate) fn one<R: Record>(&self, record: &R) -> Result<(), Failure> {
         let text = match self.format {
             Format::Table => details(&record.details(self.now), self.terminal),
@@ -45,46 +43,44 @@ impl Printer {
         self.text(&text)
     }
 
-    /// Prints what a command did: a sentence for people, the record for programs.
+    /// Prints the result of a change: a sentence for people, the record for programs.
     pub(crate) fn done<R: Record>(&self, record: &R, sentence: &str) -> Result<(), Failure> {
         if self.format == Format::Table { self.text(&escape(sentence)) } else { self.one(record) }
     }
 
-    /// Prints text that is already as it shall be, with a line end.
+    /// Prints text as it is, with a line end.
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let written = writeln!(stdout, "{}", text.trim_end_matches('\n')).and_then(|()| stdout.flush());
         written.map_err(|error| Failure::from_output(&error))
     }
 
-    /// Prints a list of which all records are there.
     pub(crate) fn list<R: Record>(&self, records: &[R]) -> Result<(), Failure> {
         let mut listing = self.listing::<R>();
         records.iter().try_for_each(|record| listing.push(record))?;
         listing.finish()
     }
 
-    /// Begins a list whose records come one by one.
+    /// Starts a list whose records come one by one.
     pub(crate) fn listing<R: Record>(&self) -> Listing<'_> {
         let out = BufWriter::new(io::stdout().lock());
         Listing { printer: self, out, columns: R::COLUMNS, measured: Vec::new(), layout: None, count: 0 }
     }
 }
 
-/// A list that is being printed.
 #[derive(Debug)]
 pub(crate) struct Listing<'p> {
     printer: &'p Printer,
     out: BufWriter<StdoutLock<'static>>,
     columns: &'static [Column],
-    /// Rows that wait for the layout.
+    /// Rows that are held back until the layout is known.
     measured: Vec<Vec<Cell>>,
     layout: Option<Layout>,
     count: u64,
 }
 
 impl Listing<'_> {
-    /// Adds a record. All records of a list are of the type it was begun for.
+    /// All records of a list have the type that it was started for.
     pub(crate) fn push<R: Record>(&mut self, record: &R) -> Result<(), Failure> {
         self.write(record).map_err(|error| Failure::from_output(&error))?;
         self.count += 1;
@@ -110,7 +106,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Prints the head and the rows that decided the layout.
+    /// Prints the head and the rows that decide the layout.
     fn write_measured(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.measured);
         let layout = Layout::fitting(self.columns, &rows, self.printer.terminal);
@@ -120,7 +116,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Ends the list. A table without rows has no head either.
+    /// A table without rows has no head either.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let ended = match self.printer.format {
             Format::Table if self.layout.is_none() && !self.measured.is_empty() => self.write_measured(),
@@ -132,7 +128,7 @@ impl Listing<'_> {
     }
 }
 
-/// One field per line, the names aligned. Where there is a terminal, nothing is cut here: this is all there is.
+/// One field per line, the names aligned. Nothing is cut, also on a terminal.
 fn details(fields: &[(&'static str, Cell)], terminal: Terminal) -> String {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = String::new();

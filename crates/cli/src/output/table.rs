@@ -1,16 +1,15 @@
-//! Aligned columns. Where the terminal is too narrow the columns that may shrink do so, widest first.
+//! The layout of tables. Where the terminal is too narrow, the widest columns that may shrink are cut.
 
 use anstyle::Style;
 
 use super::cell::{Cell, Column};
 use super::terminal::Terminal;
 
-/// Between two columns.
 const GAP: &str = "  ";
-/// A column does not shrink below this: fewer characters say nothing.
-const LEAST: usize = 6;
+/// A column does not shrink below this.
+const SHRUNK_WIDTH_MIN: usize = 6;
 
-/// The layout of a table whose rows are still to come: decided by the first of them, kept for all.
+/// The widths of the columns, decided by the first rows and used for all.
 #[derive(Debug)]
 pub(crate) struct Layout {
     columns: Vec<Column>,
@@ -19,7 +18,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout that fits the head and these rows.
+    /// Fits the head and these rows.
     pub(crate) fn fitting(columns: &[Column], rows: &[Vec<Cell>], terminal: Terminal) -> Self {
         let widest = |index: usize, head: &str| {
             rows.iter().filter_map(|row| row.get(index)).map(Cell::width).max().unwrap_or(0).max(head.len())
@@ -32,27 +31,24 @@ impl Layout {
         Self { columns: columns.to_vec(), widths, colour: terminal.colour }
     }
 
-    /// How many columns of a terminal a line takes; more than there are where nothing is left to cut.
+    /// The width of a line; wider than the terminal if nothing more can be cut.
     pub(crate) fn width(&self) -> usize {
         self.widths.iter().sum::<usize>() + GAP.len() * self.widths.len().saturating_sub(1)
     }
 
-    /// The line of heads.
     pub(crate) fn head(&self) -> String {
         self.line(&self.heads(), true)
     }
 
-    /// The heads as cells.
     pub(crate) fn heads(&self) -> Vec<Cell> {
         self.columns.iter().map(|column| Cell::new(column.head).bold()).collect()
     }
 
-    /// One line of cells.
     pub(crate) fn row(&self, cells: &[Cell]) -> String {
         self.line(cells, false)
     }
 
-    /// One line in pieces with their styles, for those who show styles in another way.
+    /// One line as texts with styles, for live views.
     pub(crate) fn pieces(&self, cells: &[Cell]) -> Vec<(String, Style)> {
         let mut pieces = Vec::new();
         for (index, cell) in cells.iter().enumerate() {
@@ -81,11 +77,11 @@ impl Layout {
     fn write(&self, out: &mut String, index: usize, cell: &Cell, colour: bool) {
         let Some(column) = self.columns.get(index) else { return };
         let is_last = index + 1 == self.columns.len();
-        let width = self.cell_width(index, cell, column, is_last && !column.right);
-        cell.write(out, width, column.right, colour);
+        let width = self.cell_width(index, cell, column, is_last && !column.right_aligned);
+        cell.write(out, width, column.right_aligned, colour);
     }
 
-    /// A cell of a later row may be wider than all that decided the layout. Nothing but a terminal's width cuts it.
+    /// A cell of a later row may be wider than those that decided the layout. Only shrinking columns cut it.
     fn cell_width(&self, index: usize, cell: &Cell, column: &Column, is_last: bool) -> usize {
         let width = self.widths[index];
         match (column.shrinks, is_last) {
@@ -96,13 +92,15 @@ impl Layout {
     }
 }
 
-/// Takes from the widest of the shrinking columns until the line fits or nothing is left to take.
+/// Narrows the widest of the shrinking columns until the line fits or all are at their minimum.
 fn shrink(widths: &mut [usize], columns: &[Column], available: usize) {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(available);
     while excess > 0 {
         let shrinking = (0..widths.len()).filter(|index| columns[*index].shrinks);
-        let Some(widest) = shrinking.max_by_key(|index| widths[*index]).filter(|index| widths[*index] > LEAST) else {
+        let Some(widest) =
+            shrinking.max_by_key(|index| widths[*index]).filter(|index| widths[*index] > SHRUNK_WIDTH_MIN)
+        else {
             return;
         };
         widths[widest] -= 1;

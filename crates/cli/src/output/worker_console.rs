@@ -1,5 +1,5 @@
-//! Standard output and standard error of a worker: relays what children say, shows lines between, and keeps a status line
-//! where there is room for it. One thread writes, so that a stuck terminal holds up nothing else.
+//! Standard output and standard error of a worker: the output of child processes, the worker's own lines, and a status line
+//! on a terminal. One thread writes, so that a blocked terminal blocks nothing else.
 
 use std::io::{self, IsTerminal, Write};
 use std::thread::JoinHandle;
@@ -11,129 +11,126 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use super::cell::cut;
 use super::terminal;
 
-/// Pieces of output under way: a child that says more waits for the terminal.
-const CHUNKS: usize = 64;
-/// Lines under way. Beyond that they are dropped: the worker never waits for whoever reads them.
-const LINES: usize = 4096;
-/// How long the last lines may take to be written.
-const LAST_LINES: Duration = Duration::from_secs(2);
+/// Buffered output. A child that writes more waits for the terminal.
+const CHUNKS_BUFFERED: usize = 64;
+/// Buffered lines. Further ones are dropped: the worker never waits for the terminal.
+const MESSAGES_BUFFERED: usize = 4096;
+/// How long the end of the worker waits for unwritten lines.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Something to show.
 #[derive(Debug)]
-enum Paper {
-    /// A line of its own, and whether the output that is under way comes before it.
+enum ConsoleMessage {
+    /// The flag says whether output that is already buffered comes first.
     Line(String, bool),
-    /// What the status line says from now on; nothing takes it away.
+    /// The new text of the status line; an empty one removes it.
     Status(String),
     Close,
 }
 
-/// The way to the thread that writes.
-pub(crate) struct Screen {
+/// The channels to the thread that writes.
+pub(crate) struct WorkerConsole {
     chunks: Sender<Chunk>,
-    papers: Sender<Paper>,
+    messages: Sender<ConsoleMessage>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Screen {
+impl WorkerConsole {
     pub(crate) fn start(slots: usize) -> Self {
-        let (chunks, chunks_in) = mpsc::channel(CHUNKS);
-        let (papers, papers_in) = mpsc::channel(LINES);
+        let (chunks, chunks_in) = mpsc::channel(CHUNKS_BUFFERED);
+        let (messages, messages_in) = mpsc::channel(MESSAGES_BUFFERED);
         let has_status = Self::has_status();
         let writer = Writer {
-            is_shared: slots > 1,
+            has_slots: slots > 1,
             has_status,
-            is_one_terminal: has_status && io::stdout().is_terminal(),
+            stdout_is_terminal: has_status && io::stdout().is_terminal(),
             status: String::new(),
             at_line_start: true,
             has_title: false,
         };
         let thread = std::thread::Builder::new().name("tq-screen".to_owned());
-        // Without a thread nothing is shown; the tasks are run all the same.
-        let thread = thread.spawn(move || writer.write(chunks_in, papers_in)).ok();
-        Self { chunks, papers, thread }
+        // Without the thread nothing is shown, but tasks still run.
+        let thread = thread.spawn(move || writer.write(chunks_in, messages_in)).ok();
+        Self { chunks, messages, thread }
     }
 
-    /// Whether there is a status line: somebody looks.
+    /// There is a status line only on a terminal.
     pub(crate) fn has_status() -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Where children's output goes.
-    pub(crate) fn relay(&self) -> Sender<Chunk> {
+    /// For the output of child processes.
+    pub(crate) fn output_sender(&self) -> Sender<Chunk> {
         self.chunks.clone()
     }
 
-    /// A way to put lines and the status on the screen.
-    pub(crate) fn board(&self) -> Board {
-        Board(self.papers.clone())
+    pub(crate) fn handle(&self) -> ConsoleHandle {
+        ConsoleHandle(self.messages.clone())
     }
 
-    /// Writes what is left, as long as somebody takes it.
+    /// Writes what is left, unless the terminal is blocked.
     pub(crate) async fn close(self) {
         let Some(thread) = self.thread else { return };
         let closing = async {
-            // There is no room for this either while nobody takes the lines before it.
-            let closed = self.papers.send(Paper::Close).await;
-            drop((self.chunks, self.papers));
+            // This waits, too, while the channel is full.
+            let closed = self.messages.send(ConsoleMessage::Close).await;
+            drop((self.chunks, self.messages));
             if closed.is_ok() {
                 drop(tokio::task::spawn_blocking(move || thread.join()).await);
             }
         };
-        drop(tokio::time::timeout(LAST_LINES, closing).await);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, closing).await);
     }
 }
 
-/// Puts lines and the status on the screen. It never waits: what cannot be taken is dropped.
+/// Sends lines and the status without waiting. What does not fit is dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct Board(Sender<Paper>);
+pub(crate) struct ConsoleHandle(Sender<ConsoleMessage>);
 
-impl Board {
-    /// A line; `after_output` if it tells of something whose output comes first.
+impl ConsoleHandle {
+    /// With `after_output` the line comes after output that is already buffered.
     pub(crate) fn line(&self, text: String, after_output: bool) {
-        drop(self.0.try_send(Paper::Line(text, after_output)));
+        drop(self.0.try_send(ConsoleMessage::Line(text, after_output)));
     }
 
-    /// What the status line says from now on.
     pub(crate) fn status(&self, text: String) {
-        drop(self.0.try_send(Paper::Status(text)));
+        drop(self.0.try_send(ConsoleMessage::Status(text)));
     }
 }
 
-/// The thread that writes.
+/// The state of the thread that writes.
 struct Writer {
-    /// Whether several children talk, so that each line says whose it is.
-    is_shared: bool,
+    /// Whether several children run at a time, so that each line begins with its slot.
+    has_slots: bool,
     has_status: bool,
-    /// Whether standard output, too, is seen where our lines and the status are.
-    is_one_terminal: bool,
+    /// Whether standard output and standard error are the same terminal.
+    stdout_is_terminal: bool,
     status: String,
-    /// Whether the next character begins a line; otherwise there is no room for the status.
+    /// Whether the cursor is at the start of a line. Otherwise the status line cannot be drawn.
     at_line_start: bool,
-    /// Whether the title of the window is ours.
+    /// Whether the status is in the title of the window.
     has_title: bool,
 }
 
 impl Writer {
-    fn write(mut self, mut chunks: Receiver<Chunk>, mut papers: Receiver<Paper>) {
+    fn write(mut self, mut chunks: Receiver<Chunk>, mut messages: Receiver<ConsoleMessage>) {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
         runtime.block_on(async {
             loop {
                 tokio::select! {
                     biased;
-                    paper = papers.recv() => match paper {
-                        Some(Paper::Line(text, after_output)) => {
+                    message = messages.recv() => match message {
+                        Some(ConsoleMessage::Line(text, after_output)) => {
                             if after_output {
                                 self.drain(&mut chunks);
                             }
                             self.line(&text);
                         }
-                        Some(Paper::Status(text)) => {
+                        Some(ConsoleMessage::Status(text)) => {
                             self.status = text;
                             self.erase();
                             self.draw();
                         }
-                        Some(Paper::Close) | None => {
+                        Some(ConsoleMessage::Close) | None => {
                             self.drain(&mut chunks);
                             return;
                         }
@@ -144,8 +141,8 @@ impl Writer {
         });
     }
 
-    /// Writes the output that is under way now. What comes meanwhile has to wait: a child that never pauses would keep all
-    /// lines back.
+    /// Writes the output that is buffered now, but not what arrives meanwhile: a child that never pauses would delay all
+    /// lines.
     fn drain(&mut self, chunks: &mut Receiver<Chunk>) {
         for _ in 0..chunks.len() {
             let Ok(chunk) = chunks.try_recv() else { return };
@@ -156,9 +153,9 @@ impl Writer {
     fn line(&mut self, text: &str) {
         self.erase();
         let open = if self.at_line_start { "" } else { "\r\n" };
-        // Only a terminal has a carriage to return.
+        // Only a terminal needs the carriage return.
         let open = if self.has_status { open } else { open.trim_start_matches('\r') };
-        // If nobody reads this any more, the work is still done.
+        // A failure to write does not stop the work.
         drop(writeln!(io::stderr(), "{open}{text}"));
         self.at_line_start = true;
         self.draw();
@@ -167,18 +164,18 @@ impl Writer {
     fn chunk(&mut self, chunk: &Chunk) {
         self.erase();
         let written = match chunk.stream {
-            Stream::Stdout => put(io::stdout().lock(), chunk, self.is_shared),
-            Stream::Stderr => put(io::stderr().lock(), chunk, self.is_shared),
+            Stream::Stdout => write_chunk(io::stdout().lock(), chunk, self.has_slots),
+            Stream::Stderr => write_chunk(io::stderr().lock(), chunk, self.has_slots),
         };
         drop(written);
-        if chunk.stream == Stream::Stderr || self.is_one_terminal {
+        if chunk.stream == Stream::Stderr || self.stdout_is_terminal {
             let last = chunk.bytes.last();
-            self.at_line_start = last == Some(&b'\n') || (self.is_shared && last != Some(&b'\r'));
+            self.at_line_start = last == Some(&b'\n') || (self.has_slots && last != Some(&b'\r'));
         }
         self.draw();
     }
 
-    /// Takes the status away, so that something else can be written in its place.
+    /// Removes the status line, so that something else can be written in its place.
     fn erase(&self) {
         if self.has_status && self.at_line_start {
             drop(write!(io::stderr(), "\r\x1b[K"));
@@ -187,7 +184,7 @@ impl Writer {
 
     fn draw(&mut self) {
         if self.has_title && self.at_line_start {
-            // It would go on to tell of a moment that is long over.
+            // The title would show an old status.
             self.has_title = false;
             drop(write!(io::stderr(), "\x1b]2;\x07"));
         }
@@ -196,7 +193,7 @@ impl Writer {
         }
         let columns = terminal::columns(&io::stderr()).unwrap_or(80);
         let text = cut(&self.status, columns.saturating_sub(1));
-        // Where a child is in the middle of a line (a progress bar, a prompt) only the title of the window is ours.
+        // While a child is in the middle of a line (a progress bar, a prompt), the status goes into the title of the window.
         self.has_title = !self.at_line_start;
         drop(if self.at_line_start {
             write!(io::stderr(), "{text}")
@@ -206,10 +203,10 @@ impl Writer {
     }
 }
 
-/// Writes a piece of output. With several children at work each line begins with the number of its slot, and one that has no
-/// end gets one: what comes next may be somebody else's.
-fn put(mut out: impl Write, chunk: &Chunk, is_shared: bool) -> io::Result<()> {
-    if is_shared {
+/// With several children each line begins with the number of its slot and gets a line end, because the next output may be
+/// that of another child.
+fn write_chunk(mut out: impl Write, chunk: &Chunk, has_slots: bool) -> io::Result<()> {
+    if has_slots {
         for line in chunk.bytes.split_inclusive(|byte| *byte == b'\n') {
             write!(out, "{} | ", chunk.slot)?;
             out.write_all(line)?;
@@ -227,16 +224,15 @@ fn put(mut out: impl Write, chunk: &Chunk, is_shared: bool) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A terminal that was stopped while there was much to tell.
     #[tokio::test]
-    async fn a_screen_that_takes_nothing_any_more_does_not_hold_up_the_end() {
+    async fn a_blocked_terminal_does_not_delay_the_end() {
         let (chunks, _chunks_in) = mpsc::channel(1);
-        let (papers, _papers_in) = mpsc::channel(1);
+        let (messages, _papers_in) = mpsc::channel(1);
         let (_never, stuck) = std::sync::mpsc::channel::<()>();
         let thread = Some(std::thread::spawn(move || _ = stuck.recv()));
-        let screen = Screen { chunks, papers, thread };
-        screen.board().line("the last that fits".to_owned(), false);
-        let closed = tokio::time::timeout(2 * LAST_LINES, screen.close()).await;
-        assert!(closed.is_ok(), "the end waits for the screen");
+        let console = WorkerConsole { chunks, messages, thread };
+        console.handle().line("the last line that fits".to_owned(), false);
+        let closed = tokio::time::timeout(2 * CLOSE_TIMEOUT, console.close()).await;
+        assert!(closed.is_ok(), "the end waits for the terminal");
     }
 }

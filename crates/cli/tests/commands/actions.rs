@@ -49,7 +49,7 @@ fn selected_tasks_are_changed_after_consent_and_what_is_skipped_is_counted() {
     let server = one_of_each();
     let cancel = ["task", "cancel", "--filter", "max_attempts == 1"];
     let told = server.run_with(&cancel).fails(2);
-    assert!(told.contains("Cancel 5 tasks of queue q: say --yes"), "{told}");
+    assert!(told.contains("Cancel 5 tasks of queue q: add --yes"), "{told}");
     assert_eq!(server.count("status == \"cancelled\""), 1, "nothing was changed");
     let ran = server.run_with(&[&cancel[..], &["--yes"]].concat());
     assert!(ran.stderr.contains("2 task_state_conflict"), "{ran:?}");

@@ -226,7 +226,7 @@ fn a_project_file_cannot_allow_a_readable_token() {
     place.project_file("allow_insecure_token = true");
     place.user_file("token = 'hush'");
     let told = finish(place.list().args(["--url", url])).fails(1);
-    assert!(told.contains("would travel readably"), "{told}");
+    assert!(told.contains("would be sent unencrypted"), "{told}");
     let shown = |place: &Place| finish(place.command().args(["config", "show", "-o", "quiet"])).ok();
     assert!(shown(&place).ends_with("allow_insecure_token=false\n"));
     // The user's own file counts, and no project file takes it back.
@@ -311,7 +311,7 @@ fn config_show_tells_what_would_be_sent_where() {
     place.project_file(&format!("url = '{url}'\ntoken = 'hush'"));
     let (tokens, told) = show(&hush, &[]);
     assert_eq!((tokens, told.as_str()), (vec![sent, withheld.to_owned(), withheld.to_owned()], ""));
-    let readable = "not sent: everybody on the way could read it";
+    let readable = "not sent: the connection is not encrypted";
     assert_eq!(show(&hush, &["--url", "http://192.0.2.1:1"]).0, [readable]);
     assert_eq!(show(&hush, &["--url", "nonsense"]).0, ["not sent: the URL cannot be used"]);
     assert_eq!(show(&[], &["--token-file", "missing"]).0, [&format!("sent to {url}"), withheld, withheld]);

@@ -46,7 +46,7 @@ fn matching_tasks_are_changed_together_after_consent() {
     server.claim("default", 1);
     let update = ["task", "update", "--filter", "priority > 0", "--priority", "2"];
     let told = server.run_with(&update).fails(2);
-    assert!(told.contains("Update 2 tasks of queue q (1 running left out): say --yes"), "{told}");
+    assert!(told.contains("Update 2 tasks of queue q (1 running left out): add --yes"), "{told}");
     let ran = server.run_with(&[&update[..], &["--yes"]].concat()).ok();
     assert_eq!(ran, "1 updated, 1 unchanged, 1 running left out\n");
     let again = server.run_with(&[&update[..], &["--yes", "-o", "json"]].concat()).json();

@@ -52,5 +52,5 @@ fn the_time_can_be_over() {
     let expected =
         json!({"succeeded": 0, "failed": 0, "cancelled": 0, "missing": 0, "unfinished": 1, "timed_out": true});
     assert_eq!(summary, expected);
-    assert!(ran.fails(1).contains("the time is over"));
+    assert!(ran.fails(1).contains("timed out"));
 }

@@ -8,23 +8,23 @@ use taskqueue_worker::{Counts, End, Event, Listener, Stop};
 use super::event_text;
 use super::status::Status;
 use crate::args::LoopArgs;
-use crate::output::{Board, Screen, colours_welcome};
+use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed};
 use crate::session::Session;
 
-/// Hears the worker and tells it on the screen.
+/// Hears the worker and tells it on the console.
 pub(super) struct ConsoleReporter {
-    board: Board,
+    console: ConsoleHandle,
     status: Mutex<Status>,
     colour: bool,
     has_status: bool,
 }
 
 impl ConsoleReporter {
-    pub(super) fn new(screen: &Screen, session: &Session, args: &LoopArgs) -> Self {
+    pub(super) fn new(console: &WorkerConsole, session: &Session, args: &LoopArgs) -> Self {
         let what = format!("{}/{}", session.queue, args.route);
-        let has_status = Screen::has_status();
-        let colour = has_status && colours_welcome();
-        Self { board: screen.board(), status: Mutex::new(Status::new(what)), colour, has_status }
+        let has_status = WorkerConsole::has_status();
+        let colour = has_status && colours_allowed();
+        Self { console: console.handle(), status: Mutex::new(Status::new(what)), colour, has_status }
     }
 
     /// Brings the status line up to date every second, if there is one.
@@ -36,21 +36,21 @@ impl ConsoleReporter {
         loop {
             ticks.tick().await;
             let text = self.status().text();
-            self.board.status(text);
+            self.console.status(text);
         }
     }
 
     /// The worker was asked to stop.
     pub(super) fn stopping(&self, stop: Stop) {
         if let Some(text) = event_text::stopping(stop, self.status().running()) {
-            self.board.line(text, false);
+            self.console.line(text, false);
         }
     }
 
     /// The worker has ended.
     pub(super) fn ended(&self, end: &End, counts: Counts) {
-        self.board.status(String::new());
-        self.board.line(event_text::ended(end, counts), true);
+        self.console.status(String::new());
+        self.console.line(event_text::ended(end, counts), true);
     }
 
     fn status(&self) -> MutexGuard<'_, Status> {
@@ -62,7 +62,7 @@ impl Listener for ConsoleReporter {
     fn hear(&self, event: &Event<'_>) {
         self.status().note(event);
         if let Some(line) = event_text::of(event, self.colour) {
-            self.board.line(line.text, line.after_output);
+            self.console.line(line.text, line.after_output);
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::args::{Format, LoopArgs, OutputArgs};
 use crate::config::Source;
 use crate::explain_error::explain;
 use crate::failure::Failure;
-use crate::output::Screen;
-use crate::session::{Patience, Session};
+use crate::output::WorkerConsole;
+use crate::session::{Retrying, Session};
 
 /// One thread waits for children and servers while another is held up by a slow disk.
 const THREADS: usize = 2;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
     let kept = keeper::keep().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
     match kept {
         Kept::Keeper(0) => Ok(()),
-        Kept::Keeper(code) => Err(Failure::Told(code)),
+        Kept::Keeper(code) => Err(Failure::ChildExit(code)),
         Kept::Worker(requests) => start(args, requests),
     }
 }
@@ -46,7 +46,7 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
     }
     let template = Template::parse(&args.command).map_err(|error| Failure::Usage(error.to_string()))?;
     let output = OutputArgs { output: Format::Table };
-    let session = Session::open(&args.connection, &args.queue, output, Patience::None)?;
+    let session = Session::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;
     let outcome = runtime.block_on(work(args, template, &session, requests));
@@ -56,12 +56,12 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
 }
 
 async fn work(args: &LoopArgs, template: Template, session: &Session, requests: StopRequests) -> Result<(), Failure> {
-    let screen = Screen::start(args.slots.into());
-    let reporter = Arc::new(ConsoleReporter::new(&screen, session, args));
+    let console = WorkerConsole::start(args.slots.into());
+    let reporter = Arc::new(ConsoleReporter::new(&console, session, args));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
     let processes = Processes::new();
     let processes = processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
-    let command = command(args, template, session, &run_dir, &screen);
+    let command = command(args, template, session, &run_dir, &console);
     let command = Command::new(command, processes, Arc::<ConsoleReporter>::clone(&reporter));
     let settings = settings(args, session, &run_dir);
     let worker =
@@ -73,9 +73,9 @@ async fn work(args: &LoopArgs, template: Template, session: &Session, requests: 
     // Whatever the runs have not taken along with them.
     keeper::kill_everything();
     reporter.ended(&end, counts);
-    session.warn();
+    session.print_server_warnings();
     drop(reporter);
-    screen.close().await;
+    console.close().await;
     outcome(session, end, counts).await
 }
 
@@ -103,7 +103,7 @@ fn command(
     template: Template,
     session: &Session,
     run_dir: &RunDir,
-    screen: &Screen,
+    console: &WorkerConsole,
 ) -> CommandSettings {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
     // What the server may not see, commands that talk to it may not see either.
@@ -119,7 +119,7 @@ fn command(
         token: token.map(|token| token.expose().to_owned()),
         grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
-        relay: screen.relay(),
+        relay: console.output_sender(),
         by_line: args.slots > 1,
         terminal: if is_terminal && args.slots == 1 { terminal_size::watch() } else { None },
     }

@@ -1,4 +1,4 @@
-//! The status line: what runs, for how long, and how many were done. Text only; `screen` puts it on the terminal.
+//! The status line: what runs, for how long, and how many were done. Text only; `console` puts it on the terminal.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,22 +1,21 @@
-//! `task cancel`, `task requeue` and `task delete`: one action on named or selected tasks.
+//! `task cancel`, `task requeue` and `task delete`: one action on tasks that are named by id or selected.
 
 use std::collections::BTreeMap;
 
 use taskqueue_client::{Client, Error, OrderField, QueueName, TaskId, TaskQuery};
 
-use super::concurrent_calls::{Fate, Flight};
+use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use crate::args::ActionArgs;
 use crate::confirm::confirm;
 use crate::explain_error;
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Tasks asked for at once: the largest page.
+/// The largest page.
 const PAGE_LIMIT: u16 = 1000;
 
-/// What to do with each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Cancel,
@@ -33,7 +32,7 @@ impl Action {
         }
     }
 
-    fn question(self) -> &'static str {
+    fn imperative(self) -> &'static str {
         match self {
             Self::Cancel => "Cancel",
             Self::Requeue => "Requeue",
@@ -41,7 +40,7 @@ impl Action {
         }
     }
 
-    fn done(self) -> &'static str {
+    fn participle(self) -> &'static str {
         match self {
             Self::Cancel => "cancelled",
             Self::Requeue => "requeued",
@@ -49,7 +48,7 @@ impl Action {
         }
     }
 
-    fn doing(self) -> &'static str {
+    fn gerund(self) -> &'static str {
         match self {
             Self::Cancel => "cancelling",
             Self::Requeue => "requeueing",
@@ -58,119 +57,118 @@ impl Action {
     }
 }
 
-pub(super) async fn run(session: &Session, action: Action, args: &ActionArgs) -> Result<(), Stop> {
+pub(super) async fn run(session: &Session, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
     match args.target.ids.as_slice() {
-        [] => selected(session, action, args).await,
-        // One task that was named: its refusal is the whole answer.
+        [] => act_on_selection(session, action, args).await,
+        // A refusal of a single task is the error of the command.
         [id] => {
             action.perform(&session.client, &session.queue, *id).await?;
-            let summary = Tally { done: 1, ..Tally::new(action.done()) }.summary();
-            Ok(session.printer.done(&summary, &format!("{id} {}", action.done()))?)
+            let summary = Tally { done: 1, ..Tally::new(action.participle()) }.summary();
+            Ok(session.printer.done(&summary, &format!("{id} {}", action.participle()))?)
         }
-        ids => named(session, action, ids).await,
+        ids => act_on_ids(session, action, ids).await,
     }
 }
 
-/// Whoever names tasks wants all of them done: what is skipped is told one by one and makes the command fail.
-async fn named(session: &Session, action: Action, ids: &[TaskId]) -> Result<(), Stop> {
-    let mut run = Run::new(session, action, ids.len() as u64);
+/// Every named task has to succeed: each skipped one is printed and makes the command fail.
+async fn act_on_ids(session: &Session, action: Action, ids: &[TaskId]) -> Result<(), CommandError> {
+    let mut progress = ActionProgress::new(session, action, ids.len() as u64);
     let mut ids = ids.to_vec();
     ids.sort();
     ids.dedup();
     for id in ids {
-        run.add(id).await?;
+        progress.add(id).await?;
     }
-    let tally = run.finish().await?;
+    let tally = progress.finish().await?;
     tally.print(session)?;
     if tally.skipped.is_empty() && tally.refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
 
-/// Whoever selects tasks means those whose state allows it: what is skipped is counted.
-async fn selected(session: &Session, action: Action, args: &ActionArgs) -> Result<(), Stop> {
+/// Tasks whose state does not allow the action are only counted.
+async fn act_on_selection(session: &Session, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
     let selection = args.target.selection.selection();
     let count = session.client.count_tasks(&session.queue, &selection).await?;
     if count > 0 {
-        let plural = if count == 1 { "task" } else { "tasks" };
-        confirm(&format!("{} {count} {plural} of queue {}?", action.question(), session.queue), args.consent)?;
+        let tasks = output::counted(count, "task");
+        confirm(&format!("{} {tasks} of queue {}?", action.imperative(), session.queue), args.confirm)?;
     } else {
         output::note(&format!("no task of queue {} matches", session.queue));
     }
-    let mut run = Run { tells_skipped: false, ..Run::new(session, action, count) };
-    // Newest first by a time that no action changes: tasks neither come twice nor join while this is under way.
+    let mut progress = ActionProgress { warns_skipped: false, ..ActionProgress::new(session, action, count) };
+    // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
     let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
     let mut walk = session.client.walk_tasks(&session.queue, query);
     while let Some(task) = walk.next().await? {
-        run.add(task.id).await?;
+        progress.add(task.id).await?;
     }
-    let tally = run.finish().await?;
+    let tally = progress.finish().await?;
     tally.print(session)?;
     if tally.refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
 
-/// An action on many tasks.
-struct Run<'s> {
+/// An action on many tasks that is being performed.
+struct ActionProgress<'s> {
     session: &'s Session,
     action: Action,
-    flight: Flight<(TaskId, Fate)>,
-    progress: Progress,
+    calls: ConcurrentCalls<(TaskId, TaskOutcome)>,
+    bar: Progress,
     tally: Tally,
-    tells_skipped: bool,
+    warns_skipped: bool,
 }
 
-impl<'s> Run<'s> {
+impl<'s> ActionProgress<'s> {
     fn new(session: &'s Session, action: Action, count: u64) -> Self {
-        let progress = Progress::of_tasks(action.doing(), count);
-        let tally = Tally::new(action.done());
-        Self { session, action, flight: Flight::new(), progress, tally, tells_skipped: true }
+        let bar = Progress::of_tasks(action.gerund(), count);
+        let tally = Tally::new(action.participle());
+        Self { session, action, calls: ConcurrentCalls::new(), bar, tally, warns_skipped: true }
     }
 
-    async fn add(&mut self, id: TaskId) -> Result<(), Stop> {
+    async fn add(&mut self, id: TaskId) -> Result<(), CommandError> {
         let (client, queue, action) = (self.session.client.clone(), self.session.queue.clone(), self.action);
-        let call = async move { (id, Fate::of(action.perform(&client, &queue, id).await)) };
-        match self.flight.launch(call).await? {
-            Some((id, fate)) => self.note(id, fate),
+        let call = async move { (id, TaskOutcome::of(action.perform(&client, &queue, id).await)) };
+        match self.calls.start(call).await? {
+            Some((id, outcome)) => self.record(id, outcome),
             None => Ok(()),
         }
     }
 
-    fn note(&mut self, id: TaskId, fate: Fate) -> Result<(), Stop> {
-        match fate {
-            Fate::Done => self.tally.done += 1,
-            Fate::Skipped(code) => {
+    fn record(&mut self, id: TaskId, outcome: TaskOutcome) -> Result<(), CommandError> {
+        match outcome {
+            TaskOutcome::Done => self.tally.done += 1,
+            TaskOutcome::Skipped(code) => {
                 *self.tally.skipped.entry(code.as_str()).or_default() += 1;
-                if self.tells_skipped {
-                    self.progress.suspended(|| output::warning(&format!("{id} skipped ({code})")));
+                if self.warns_skipped {
+                    self.bar.suspend(|| output::warning(&format!("{id} skipped ({code})")));
                 }
             }
-            Fate::Refused(error) => {
+            TaskOutcome::Refused(error) => {
                 self.tally.refused += 1;
-                let failure = explain_error::plain(&self.session.url, &error);
+                let failure = explain_error::to_failure(&self.session.url, &error);
                 let message = failure.message().unwrap_or_default();
-                self.progress.suspended(|| output::warning(&format!("{id}: {message}")));
+                self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
             }
-            Fate::Hopeless(error) => {
-                let told = self.tally.summary().sentence();
-                self.progress.suspended(|| output::note(&format!("{told} so far")));
+            TaskOutcome::Fatal(error) => {
+                let done = self.tally.summary().sentence();
+                self.bar.suspend(|| output::note(&format!("{done} so far")));
                 return Err(error.into());
             }
         }
-        self.progress.set(self.tally.total());
+        self.bar.set_position(self.tally.total());
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<Tally, Stop> {
-        while let Some((id, fate)) = self.flight.land().await? {
-            self.note(id, fate)?;
+    async fn finish(mut self) -> Result<Tally, CommandError> {
+        while let Some((id, outcome)) = self.calls.next().await? {
+            self.record(id, outcome)?;
         }
         Ok(self.tally)
     }
 }
 
-/// What became of the tasks.
 #[derive(Debug)]
 struct Tally {
-    /// What was done, as a participle.
-    word: &'static str,
+    /// The action as a participle: `cancelled`.
+    participle: &'static str,
     done: u64,
     /// By the code of the refusal.
     skipped: BTreeMap<&'static str, u64>,
@@ -178,8 +176,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(word: &'static str) -> Self {
-        Self { word, done: 0, skipped: BTreeMap::new(), refused: 0 }
+    fn new(participle: &'static str) -> Self {
+        Self { participle, done: 0, skipped: BTreeMap::new(), refused: 0 }
     }
 
     fn total(&self) -> u64 {
@@ -188,7 +186,7 @@ impl Tally {
 
     fn summary(&self) -> Summary {
         let skipped = self.skipped.values().sum();
-        Summary { counts: vec![(self.word, self.done), ("skipped", skipped), ("refused", self.refused)] }
+        Summary { counts: vec![(self.participle, self.done), ("skipped", skipped), ("refused", self.refused)] }
     }
 
     fn print(&self, session: &Session) -> Result<(), Failure> {

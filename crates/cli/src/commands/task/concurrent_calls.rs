@@ -1,4 +1,5 @@
-//! Many calls at once, but never more than so many: the server stays answerable and memory bounded.
+//! Concurrent calls with an upper limit, so that the server stays responsive and memory bounded; and what their results mean
+//! for one task among many.
 
 use std::future::Future;
 
@@ -7,49 +8,45 @@ use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 
-/// Calls under way at once: enough that the server can write many with one sync of its disk.
-pub(super) const IN_FLIGHT: usize = 64;
+/// Enough that the server can commit many with one sync of its disk.
+const CALLS_MAX: usize = 64;
 
-/// Calls under way. `T` is what becomes of one.
+/// Running calls. `T` is the result of one.
 #[derive(Debug)]
-pub(super) struct Flight<T>(JoinSet<T>);
+pub(super) struct ConcurrentCalls<T>(JoinSet<T>);
 
-impl<T: Send + 'static> Flight<T> {
+impl<T: Send + 'static> ConcurrentCalls<T> {
     pub(super) fn new() -> Self {
         Self(JoinSet::new())
     }
 
-    /// Starts a call. If the sky is full, one that ended makes room and is given back.
-    pub(super) async fn launch(
-        &mut self,
-        call: impl Future<Output = T> + Send + 'static,
-    ) -> Result<Option<T>, Failure> {
-        let ended = if self.0.len() >= IN_FLIGHT { self.land().await? } else { None };
+    /// Starts a call. At the limit it first waits for another call to end and returns its result.
+    pub(super) async fn start(&mut self, call: impl Future<Output = T> + Send + 'static) -> Result<Option<T>, Failure> {
+        let ended = if self.0.len() >= CALLS_MAX { self.next().await? } else { None };
         self.0.spawn(call);
         Ok(ended)
     }
 
-    /// Waits for one call; nothing when none is under way.
-    pub(super) async fn land(&mut self) -> Result<Option<T>, Failure> {
-        let landed = self.0.join_next().await.transpose();
-        landed.map_err(|error| Failure::Refused(format!("a call was given up: {error}; this is a bug")))
+    /// Waits until one call has ended; none if no call is running.
+    pub(super) async fn next(&mut self) -> Result<Option<T>, Failure> {
+        let ended = self.0.join_next().await.transpose();
+        ended.map_err(|error| Failure::Refused(format!("a call was aborted: {error}; this is a bug")))
     }
 }
 
-/// What becomes of one task among many.
+/// The result of a call for one task among many.
 #[derive(Debug)]
-pub(super) enum Fate {
-    /// It was changed.
+pub(super) enum TaskOutcome {
     Done,
-    /// Its state does not allow the change, which is ordinary among many.
+    /// The state of the task does not allow the change, which is normal among many tasks.
     Skipped(ErrorCode),
-    /// It was refused for another reason.
+    /// Refused for another reason.
     Refused(Error),
-    /// Nothing else will go better: the server is gone, or the queue, or the token is wrong.
-    Hopeless(Error),
+    /// Every other call would fail, too: the server or the queue is not there, or the token is wrong.
+    Fatal(Error),
 }
 
-impl Fate {
+impl TaskOutcome {
     pub(super) fn of<T>(outcome: Result<T, Error>) -> Self {
         let error = match outcome {
             Ok(_) => return Self::Done,
@@ -61,7 +58,7 @@ impl Fate {
                 Some(code @ (ErrorCode::TaskStateConflict | ErrorCode::TaskRunning | ErrorCode::TaskNotFound)),
             ) => Self::Skipped(code),
             (Error::Api { status: 409 | 413 | 422, .. }, _) => Self::Refused(error),
-            _ => Self::Hopeless(error),
+            _ => Self::Fatal(error),
         }
     }
 }

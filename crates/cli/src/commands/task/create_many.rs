@@ -1,111 +1,106 @@
-//! Creates many tasks, many at a time. Which tasks is decided by the file (`jsonl.rs`) or the sweep.
+//! Creates many tasks with concurrent calls. The tasks come from a file (`jsonl.rs`) or a sweep.
 
 use taskqueue_client::{Definition, Error, TaskId};
 
-use super::concurrent_calls::{Fate, Flight};
+use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use crate::explain_error;
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// Refusals that are told one by one; more would bury the first.
-const REFUSALS_TOLD: u64 = 20;
+/// Further refusals are only counted.
+const REFUSALS_SHOWN: u64 = 20;
 
-/// A task that is to be created.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedTask {
     pub(super) id: TaskId,
     pub(super) definition: Definition,
-    /// Where it comes from, for messages: `line 7`.
-    pub(super) place: String,
+    /// Where the task comes from, for messages: `line 7`.
+    pub(super) origin: String,
 }
 
-/// A creation that was answered.
-type Answered = (String, Result<bool, Error>);
+/// The origin of a task, and whether it was created or existed already.
+type CreateResult = (String, Result<bool, Error>);
 
-/// Tasks that are being created.
 #[derive(Debug)]
-pub(super) struct Creation<'s> {
+pub(super) struct TaskCreator<'s> {
     session: &'s Session,
-    flight: Flight<Answered>,
+    calls: ConcurrentCalls<CreateResult>,
     progress: Progress,
     created: u64,
     existing: u64,
     refused: u64,
 }
 
-impl<'s> Creation<'s> {
+impl<'s> TaskCreator<'s> {
     pub(super) fn new(session: &'s Session, progress: Progress) -> Self {
-        Self { session, flight: Flight::new(), progress, created: 0, existing: 0, refused: 0 }
+        Self { session, calls: ConcurrentCalls::new(), progress, created: 0, existing: 0, refused: 0 }
     }
 
-    /// Creates the task as soon as there is room.
-    pub(super) async fn add(&mut self, planned: Planned) -> Result<(), Stop> {
+    /// Waits first while too many calls are running.
+    pub(super) async fn add(&mut self, planned: PlannedTask) -> Result<(), CommandError> {
         let (client, queue) = (self.session.client.clone(), self.session.queue.clone());
-        let Planned { id, definition, place } = planned;
+        let PlannedTask { id, definition, origin } = planned;
         let call = async move {
             let outcome = client.create_task(&queue, id, &definition).await;
-            (place, outcome.map(|answer| answer.created))
+            (origin, outcome.map(|answer| answer.created))
         };
-        match self.flight.launch(call).await? {
-            Some(answered) => self.note(answered),
+        match self.calls.start(call).await? {
+            Some(result) => self.record(result),
             None => Ok(()),
         }
     }
 
-    /// Counts a task that cannot even be asked for.
-    pub(super) fn refuse(&mut self, place: &str, why: &str) {
+    /// Counts a refused task; also one for which no request was sent.
+    pub(super) fn refuse(&mut self, origin: &str, reason: &str) {
         self.refused += 1;
-        if self.refused <= REFUSALS_TOLD {
-            self.progress.suspended(|| output::warning(&format!("{place}: {why}")));
+        if self.refused <= REFUSALS_SHOWN {
+            self.progress.suspend(|| output::warning(&format!("{origin}: {reason}")));
         }
     }
 
-    /// How far the source of the tasks is read.
     pub(super) fn advance(&self, position: u64) {
-        self.progress.set(position);
+        self.progress.set_position(position);
     }
 
-    fn note(&mut self, (place, outcome): Answered) -> Result<(), Stop> {
+    fn record(&mut self, (origin, outcome): CreateResult) -> Result<(), CommandError> {
         match outcome {
             Ok(true) => self.created += 1,
             Ok(false) => self.existing += 1,
-            Err(error) => match Fate::of::<()>(Err(error)) {
-                Fate::Hopeless(error) => return Err(self.stop(error)),
-                Fate::Refused(error) => {
-                    let failure = explain_error::plain(&self.session.url, &error);
-                    self.refuse(&place, failure.message().unwrap_or_default());
+            Err(error) => match TaskOutcome::of::<()>(Err(error)) {
+                TaskOutcome::Fatal(error) => return Err(self.abort(error)),
+                TaskOutcome::Refused(error) => {
+                    let failure = explain_error::to_failure(&self.session.url, &error);
+                    self.refuse(&origin, failure.message().unwrap_or_default());
                 }
-                Fate::Skipped(code) => self.refuse(&place, code.as_str()),
-                Fate::Done => {}
+                TaskOutcome::Skipped(code) => self.refuse(&origin, code.as_str()),
+                TaskOutcome::Done => {}
             },
         }
-        if self.progress.is_visible() {
-            self.progress.say(self.summary().sentence());
-        }
+        self.progress.set_message(|| self.summary().sentence());
         Ok(())
     }
 
-    /// Says how far it came. What is created stays, and a repetition goes on from there.
-    fn stop(&self, error: Error) -> Stop {
+    /// Prints what was done so far. The same command can continue from there.
+    fn abort(&self, error: Error) -> CommandError {
         if self.created + self.existing > 0 {
-            let told = self.summary().sentence();
-            self.progress.suspended(|| output::note(&format!("{told} so far; run the same command again to go on")));
+            let done = self.summary().sentence();
+            self.progress.suspend(|| output::note(&format!("{done} so far; run the same command again to go on")));
         }
         error.into()
     }
 
-    /// Waits for the last answers and tells what happened.
-    pub(super) async fn finish(mut self) -> Result<(), Stop> {
-        while let Some(answered) = self.flight.land().await? {
-            self.note(answered)?;
+    /// Waits for the last results and prints the summary.
+    pub(super) async fn finish(mut self) -> Result<(), CommandError> {
+        while let Some(result) = self.calls.next().await? {
+            self.record(result)?;
         }
         let (summary, refused) = (self.summary(), self.refused);
         let printer = &self.session.printer;
         drop(self.progress);
-        if refused > REFUSALS_TOLD {
-            output::warning(&format!("{} more were refused", refused - REFUSALS_TOLD));
+        if refused > REFUSALS_SHOWN {
+            output::warning(&format!("{} more were refused", refused - REFUSALS_SHOWN));
         }
         printer.done(&summary, &summary.sentence())?;
         if refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }

@@ -1,5 +1,5 @@
-//! Reads tasks from JSON Lines, on a thread of its own: reading and parsing go on while requests are under way, and no
-//! more lines are held than fit into the channel.
+//! Reads tasks from a JSON Lines file on a separate thread, so that reading and parsing go on while requests run. A bounded
+//! channel limits the lines in memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,46 +15,42 @@ use crate::failure::Failure;
 use crate::json_args::STANDARD_INPUT;
 use crate::task_ids::DerivedIds;
 
-/// Lines that wait to be sent.
-const LINES_WAITING: usize = 256;
-/// No line of this length is a task: the server takes 1 MiB, of which escapes may make six times as much.
-const LINE_BYTES: u64 = 8 * 1_048_576;
+const LINES_BUFFERED: usize = 256;
+/// The server takes tasks of 1 MiB, which escapes can make six times as long.
+const LINE_BYTES_MAX: u64 = 8 * 1_048_576;
 
-/// A line that was read.
 #[derive(Debug)]
 pub(super) struct Line {
     /// Counted from 1.
     pub(super) number: u64,
-    /// Bytes of the file up to its end.
+    /// The offset of its end in the file.
     pub(super) end: u64,
-    /// The task, or what is wrong with the line.
+    /// The task, or an error message.
     pub(super) task: Result<(TaskId, Definition), String>,
 }
 
-/// A file that is being read.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) receiver: Receiver<Result<Line, Failure>>,
-    /// The length of the file, if it has one.
+    /// The length of the file; none for a pipe.
     pub(super) bytes: Option<u64>,
 }
 
-/// Begins to read a file, or standard input.
+/// Starts to read a file, or standard input.
 pub(super) fn read(path: &Path) -> Result<Lines, Failure> {
     let name = path.display().to_string();
     let (source, bytes): (Box<dyn Read + Send>, _) = if path.as_os_str() == STANDARD_INPUT {
         (Box::new(io::stdin()), None)
     } else {
-        let file = File::open(path).map_err(|error| Failure::Refused(format!("cannot read {name}: {error}")))?;
+        let file = File::open(path).map_err(|error| Failure::cannot_read(&name, error))?;
         let bytes = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
         (Box::new(file), bytes)
     };
-    let (sender, receiver) = mpsc::channel(LINES_WAITING);
+    let (sender, receiver) = mpsc::channel(LINES_BUFFERED);
     let reading = thread::Builder::new().name("tq-lines".into()).spawn(move || {
-        let failed = |error| Failure::Refused(format!("cannot read {name}: {error}"));
         if let Err(error) = send_lines(BufReader::new(source), &sender) {
-            // Nobody listens any more when the command has failed already.
-            drop(sender.blocking_send(Err(failed(error))));
+            // The receiver is closed if the command has failed already.
+            drop(sender.blocking_send(Err(Failure::cannot_read(name, error))));
         }
     });
     reading.map_err(|error| Failure::Refused(format!("cannot start a thread: {error}")))?;
@@ -66,27 +62,27 @@ fn send_lines(mut source: impl BufRead, sender: &Sender<Result<Line, Failure>>) 
     let (mut number, mut end, mut text) = (0, 0, Vec::new());
     loop {
         text.clear();
-        let read = source.by_ref().take(LINE_BYTES).read_until(b'\n', &mut text)? as u64;
+        let read = source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text)? as u64;
         if read == 0 {
             return Ok(());
         }
         number += 1;
         end += read;
-        if read == LINE_BYTES && !text.ends_with(b"\n") {
-            return Err(io::Error::other(format!("line {number} is longer than {LINE_BYTES} bytes")));
+        if read == LINE_BYTES_MAX && !text.ends_with(b"\n") {
+            return Err(io::Error::other(format!("line {number} is longer than {LINE_BYTES_MAX} bytes")));
         }
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let line = Line { number, end, task: task_in(&text, &mut ids) };
+        let line = Line { number, end, task: parse_task(&text, &mut ids) };
         if sender.blocking_send(Ok(line)).is_err() {
             return Ok(());
         }
     }
 }
 
-/// The task in a line: a creation body that may have an `id`, too.
-fn task_in(text: &[u8], ids: &mut DerivedIds) -> Result<(TaskId, Definition), String> {
+/// Parses a line: a creation body that may also have an `id`.
+fn parse_task(text: &[u8], ids: &mut DerivedIds) -> Result<(TaskId, Definition), String> {
     let mut value = json::parse(text).map_err(|error| describe(&bodies::unreadable(error)))?;
     let given = take_id(&mut value)?;
     let definition: Definition = bodies::read(&value).map_err(|invalid| describe(&invalid))?;
@@ -107,7 +103,7 @@ fn take_id(value: &mut Value<'_>) -> Result<Option<TaskId>, String> {
     id.map(Some).ok_or_else(|| "id: a task id is t_ and 12 of A-Z a-z 0-9 _ -".to_owned())
 }
 
-/// Everything that is wrong, each with its place.
+/// All errors, each with the path of its field.
 fn describe(invalid: &Invalid) -> String {
     if invalid.errors.is_empty() {
         return format!("{} ({})", invalid.message(), invalid.code);
@@ -116,9 +112,9 @@ fn describe(invalid: &Invalid) -> String {
         .errors
         .iter()
         .map(|error| {
-            // The first step says that it is about the body, which a line is.
-            let place: Vec<String> = error.location.iter().skip(1).map(step).collect();
-            if place.is_empty() { error.message.to_string() } else { format!("{}: {}", place.join("."), error.message) }
+            // The first step is always the body.
+            let path: Vec<String> = error.location.iter().skip(1).map(step).collect();
+            if path.is_empty() { error.message.to_string() } else { format!("{}: {}", path.join("."), error.message) }
         })
         .collect();
     format!("{} ({})", errors.join("; "), invalid.code)
@@ -136,7 +132,7 @@ mod tests {
     use super::*;
 
     fn task(line: &str) -> Result<(String, i64), String> {
-        let task = task_in(line.as_bytes(), &mut DerivedIds::default());
+        let task = parse_task(line.as_bytes(), &mut DerivedIds::default());
         task.map(|(id, definition)| (id.to_string(), definition.priority))
     }
 
@@ -149,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_the_field() {
         let cases = [
             ("{", "JSON"),
             ("[]", "object"),

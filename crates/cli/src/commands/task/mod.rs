@@ -1,4 +1,4 @@
-//! `taskqueue task ...`: one file per kind of command.
+//! `taskqueue task ...`
 
 mod actions;
 mod concurrent_calls;
@@ -14,12 +14,12 @@ mod watch;
 use super::client_runtime;
 use crate::args::{TaskArgs, TaskCommand};
 use crate::failure::Failure;
-use crate::session::{Patience, Session};
+use crate::session::{Retrying, Session};
 
 pub(crate) use self::show::{print_groups, print_walk};
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
-    let session = Session::open(&args.connection, &args.queue, args.output, patience(&args.command))?;
+    let session = Session::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
     client_runtime::run(&session, args.command.filter(), async |session| match &args.command {
         TaskCommand::Submit(args) => submit::run(session, args).await,
         TaskCommand::Sweep(args) => sweep::run(session, args).await,
@@ -35,12 +35,12 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     })
 }
 
-/// A submission or a wait outlives a restart of the server; elsewhere somebody waits for the answer.
-fn patience(command: &TaskCommand) -> Patience {
+/// Bulk submissions and waits survive a restart of the server; other commands fail soon.
+fn retrying(command: &TaskCommand) -> Retrying {
     match command {
-        TaskCommand::Submit(args) if args.from.is_some() => Patience::Long,
-        TaskCommand::Sweep(_) | TaskCommand::Wait(_) => Patience::Long,
-        TaskCommand::List(args) if args.watch.watch.is_some() => Patience::None,
-        _ => Patience::Brief,
+        TaskCommand::Submit(args) if args.from.is_some() => Retrying::LongRunning,
+        TaskCommand::Sweep(_) | TaskCommand::Wait(_) => Retrying::LongRunning,
+        TaskCommand::List(args) if args.watch.watch.is_some() => Retrying::Never,
+        _ => Retrying::Interactive,
     }
 }

@@ -1,23 +1,23 @@
-//! `task get`, `task list` and `task count`, and how lists of any kind are walked and printed.
+//! `task get`, `task list` and `task count`, and printing of paged lists.
 
 use taskqueue_client::{Group, GroupQuery, PageQuery, TaskDimension, TaskId, Walk};
 
-use crate::args::{CountArgs, ExtentArgs, Format, ListArgs};
-use crate::failure::Stop;
+use crate::args::{CountArgs, Format, LimitArgs, ListArgs};
+use crate::failure::CommandError;
 use crate::output::{self, CountRecord, GroupRecord, Record};
 use crate::session::Session;
 
-pub(super) async fn get(session: &Session, id: TaskId) -> Result<(), Stop> {
+pub(super) async fn get(session: &Session, id: TaskId) -> Result<(), CommandError> {
     let task = session.client.task(&session.queue, id).await?;
     Ok(session.printer.one(&task)?)
 }
 
-pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<(), Stop> {
+pub(super) async fn list(session: &Session, args: &ListArgs) -> Result<(), CommandError> {
     let walk = session.client.walk_tasks(&session.queue, args.query());
-    print_walk(session, walk, args.extent, "tasks").await
+    print_walk(session, walk, args.limit, "tasks").await
 }
 
-pub(super) async fn count(session: &Session, args: &CountArgs) -> Result<(), Stop> {
+pub(super) async fn count(session: &Session, args: &CountArgs) -> Result<(), CommandError> {
     let selection = args.selection.selection();
     let Some(dimensions) = &args.group_by else {
         let count = session.client.count_tasks(&session.queue, &selection).await?;
@@ -28,24 +28,24 @@ pub(super) async fn count(session: &Session, args: &CountArgs) -> Result<(), Sto
     print_groups(session, session.client.walk_task_groups(&session.queue, query), &words).await
 }
 
-/// Prints the items of a walk, as many as wanted, and says if there are more.
+/// Prints as many items as the limit allows, and a note if there are more.
 pub(crate) async fn print_walk<Q>(
     session: &Session,
     mut walk: Walk<Q>,
-    extent: ExtentArgs,
+    limit: LimitArgs,
     noun: &str,
-) -> Result<(), Stop>
+) -> Result<(), CommandError>
 where
     Q: PageQuery<Item: Record>,
 {
     let mut listing = session.printer.listing::<Q::Item>();
-    let mut wanted = extent.wanted();
-    while wanted != Some(0) {
+    let mut remaining = limit.max_items();
+    while remaining != Some(0) {
         let Some(item) = walk.next().await? else {
             return Ok(listing.finish()?);
         };
         listing.push(&item)?;
-        wanted = wanted.map(|wanted| wanted - 1);
+        remaining = remaining.map(|count| count - 1);
     }
     listing.finish()?;
     if session.printer.format() == Format::Table && walk.next().await?.is_some() {
@@ -54,12 +54,11 @@ where
     Ok(())
 }
 
-/// Prints groups with their counts.
 pub(crate) async fn print_groups<Q>(
     session: &Session,
     mut walk: Walk<Q>,
     dimensions: &[&'static str],
-) -> Result<(), Stop>
+) -> Result<(), CommandError>
 where
     Q: PageQuery<Item = Group>,
 {

@@ -1,33 +1,37 @@
-//! `task update`: new values for named tasks, one by one, or for all that match a filter at once.
+//! `task update`: changes tasks that are named by id, one by one, or all that match a filter, in one request.
 
 use taskqueue_client::{BulkUpdate, Status, TaskId, TaskSelection, Update};
 
-use crate::args::{ConsentArgs, UpdateArgs};
+use crate::args::{ConfirmArgs, UpdateArgs};
 use crate::confirm::confirm;
 use crate::explain_error::explain;
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::json_args;
 use crate::output::{self, Summary};
 use crate::session::Session;
 
-pub(super) async fn run(session: &Session, args: &UpdateArgs) -> Result<(), Stop> {
+pub(super) async fn run(session: &Session, args: &UpdateArgs) -> Result<(), CommandError> {
     let update = json_args::update(&args.change)?;
     match &args.filter {
-        Some(filter) => matching(session, filter, update, args.consent).await,
-        None => named(session, &args.ids, &update).await,
+        Some(filter) => update_matching(session, filter, update, args.confirm).await,
+        None => update_ids(session, &args.ids, &update).await,
     }
 }
 
-/// All tasks that match, or none of them: the server does it in one step.
-async fn matching(session: &Session, filter: &str, changes: Update, consent: ConsentArgs) -> Result<(), Stop> {
+/// Atomic: all matching tasks that are not running are changed, or none.
+async fn update_matching(
+    session: &Session,
+    filter: &str,
+    changes: Update,
+    args: ConfirmArgs,
+) -> Result<(), CommandError> {
     let selection = TaskSelection::all().filter(filter);
     let count = session.client.count_tasks(&session.queue, &selection).await?;
     let running = session.client.count_tasks(&session.queue, &selection.status(Status::Running)).await?;
     let others = count.saturating_sub(running);
     if others > 0 {
-        let plural = if others == 1 { "task" } else { "tasks" };
         let left_out = if running > 0 { format!(" ({running} running left out)") } else { String::new() };
-        confirm(&format!("Update {others} {plural} of queue {}{left_out}?", session.queue), consent)?;
+        confirm(&format!("Update {} of queue {}{left_out}?", output::counted(others, "task"), session.queue), args)?;
     }
     let updated = session.client.update_tasks(&session.queue, &BulkUpdate { filter: filter.into(), changes }).await?;
     let counts = vec![
@@ -39,7 +43,7 @@ async fn matching(session: &Session, filter: &str, changes: Update, consent: Con
     Ok(session.printer.done(&summary, &summary.sentence())?)
 }
 
-async fn named(session: &Session, ids: &[TaskId], update: &Update) -> Result<(), Stop> {
+async fn update_ids(session: &Session, ids: &[TaskId], update: &Update) -> Result<(), CommandError> {
     if let [id] = ids {
         let task = session.client.update_task(&session.queue, *id, update).await?;
         return Ok(session.printer.done(&task, &format!("{id} updated"))?);

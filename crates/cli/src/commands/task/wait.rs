@@ -1,37 +1,35 @@
-//! `task wait`: looks again and again until all tasks have ended, and tells how.
+//! `task wait`: polls until all tasks have ended, and prints how they ended.
 
 use std::time::Duration;
 
 use taskqueue_client::{Error, ErrorCode, Status, Task, TaskId, TaskQuery};
 use tokio::time::{Instant, sleep_until};
 
-use super::concurrent_calls::Flight;
+use super::concurrent_calls::ConcurrentCalls;
 use crate::args::{TargetArgs, WaitArgs};
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary, WaitSummary};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// The shortest time between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Looking takes at most one part in so many of the time, however many tasks there are.
-const REST_FACTOR: u32 = 10;
-/// The longest time between two looks.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
-/// Tasks that did not succeed and are told one by one.
-const FAILURES_TOLD: u64 = 20;
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(200);
+/// The pause after a poll is this many times its duration, so that polling never takes more than a tenth of the time.
+const PAUSE_FACTOR: u32 = 10;
+const POLL_INTERVAL_MAX: Duration = Duration::from_secs(10);
+/// Further tasks that did not succeed are only counted.
+const FAILURES_SHOWN: u64 = 20;
 const PAGE_LIMIT: u16 = 1000;
 
-pub(super) async fn run(session: &Session, args: &WaitArgs) -> Result<(), Stop> {
+pub(super) async fn run(session: &Session, args: &WaitArgs) -> Result<(), CommandError> {
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let ids = targets(session, &args.target).await?;
     let mut wait = Wait::new(session, ids);
-    let timed_out = wait.until(deadline).await?;
+    let timed_out = wait.poll_until(deadline).await?;
     wait.finish(timed_out)
 }
 
 /// The tasks to wait for: those named, or those that match now.
-async fn targets(session: &Session, target: &TargetArgs) -> Result<Vec<TaskId>, Stop> {
+async fn targets(session: &Session, target: &TargetArgs) -> Result<Vec<TaskId>, CommandError> {
     let mut ids = target.ids.clone();
     if !target.selection.is_empty() {
         let query = TaskQuery::of(target.selection.selection()).limit(PAGE_LIMIT);
@@ -63,16 +61,16 @@ impl<'s> Wait<'s> {
         Self { session, open, total, succeeded: 0, failed: 0, cancelled: 0, missing: 0, progress }
     }
 
-    /// Looks until nothing is open. Gives whether the time was over before.
-    async fn until(&mut self, deadline: Option<Instant>) -> Result<bool, Stop> {
+    /// Polls until no task is open. Returns whether the deadline came first.
+    async fn poll_until(&mut self, deadline: Option<Instant>) -> Result<bool, CommandError> {
         loop {
             let began = Instant::now();
-            self.look().await?;
+            self.poll().await?;
             if self.open.is_empty() {
                 return Ok(false);
             }
-            let rest = (began.elapsed() * REST_FACTOR).clamp(LOOK_EVERY, LOOK_AT_LEAST_EVERY);
-            let next = Instant::now() + rest;
+            let pause = (began.elapsed() * PAUSE_FACTOR).clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX);
+            let next = Instant::now() + pause;
             match deadline {
                 Some(deadline) if Instant::now() >= deadline => return Ok(true),
                 Some(deadline) => sleep_until(next.min(deadline)).await,
@@ -81,28 +79,28 @@ impl<'s> Wait<'s> {
         }
     }
 
-    /// Looks at every open task once.
-    async fn look(&mut self) -> Result<(), Stop> {
-        let mut flight = Flight::new();
+    /// Requests every open task once.
+    async fn poll(&mut self) -> Result<(), CommandError> {
+        let mut calls = ConcurrentCalls::new();
         for id in std::mem::take(&mut self.open) {
             let (client, queue) = (self.session.client.clone(), self.session.queue.clone());
             let call = async move { (id, client.task(&queue, id).await) };
-            if let Some((id, outcome)) = flight.launch(call).await? {
-                self.note(id, outcome)?;
+            if let Some((id, outcome)) = calls.start(call).await? {
+                self.record(id, outcome)?;
             }
         }
-        while let Some((id, outcome)) = flight.land().await? {
-            self.note(id, outcome)?;
+        while let Some((id, outcome)) = calls.next().await? {
+            self.record(id, outcome)?;
         }
         Ok(())
     }
 
-    fn note(&mut self, id: TaskId, outcome: Result<Task, Error>) -> Result<(), Stop> {
+    fn record(&mut self, id: TaskId, outcome: Result<Task, Error>) -> Result<(), CommandError> {
         let task = match outcome {
             Ok(task) => task,
             Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => {
                 self.missing += 1;
-                self.tell(&format!("{id} does not exist (task_not_found)"));
+                self.warn(&format!("{id} does not exist (task_not_found)"));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -113,24 +111,22 @@ impl<'s> Wait<'s> {
             Status::Failed => {
                 self.failed += 1;
                 let failure = task.last_error.map(|error| error.failure);
-                let why = failure.map(|failure| format!(": {}: {}", failure.kind, failure.message));
-                self.tell(&format!("{id} failed{}", why.unwrap_or_default()));
+                let reason = failure.map(|failure| format!(": {}: {}", failure.kind, failure.message));
+                self.warn(&format!("{id} failed{}", reason.unwrap_or_default()));
             }
             Status::Cancelled => {
                 self.cancelled += 1;
-                self.tell(&format!("{id} was cancelled"));
+                self.warn(&format!("{id} was cancelled"));
             }
         }
-        self.progress.set(self.total - self.unfinished());
-        if self.progress.is_visible() {
-            self.progress.say(self.summary().sentence());
-        }
+        self.progress.set_position(self.total - self.unfinished());
+        self.progress.set_message(|| self.summary().sentence());
         Ok(())
     }
 
-    fn tell(&self, message: &str) {
-        if self.failed + self.cancelled + self.missing <= FAILURES_TOLD {
-            self.progress.suspended(|| output::warning(message));
+    fn warn(&self, message: &str) {
+        if self.failed + self.cancelled + self.missing <= FAILURES_SHOWN {
+            self.progress.suspend(|| output::warning(message));
         }
     }
 
@@ -149,7 +145,7 @@ impl<'s> Wait<'s> {
         Summary { counts }
     }
 
-    fn finish(self, timed_out: bool) -> Result<(), Stop> {
+    fn finish(self, timed_out: bool) -> Result<(), CommandError> {
         let (unfinished, all_succeeded) = (self.unfinished(), self.succeeded == self.total);
         let record = WaitSummary { summary: self.summary(), timed_out };
         let printer = &self.session.printer;
@@ -157,7 +153,7 @@ impl<'s> Wait<'s> {
         printer.done(&record, &record.summary.sentence())?;
         if timed_out {
             let tasks = if unfinished == 1 { "task has" } else { "tasks have" };
-            return Err(Failure::Refused(format!("the time is over and {unfinished} {tasks} not ended")).into());
+            return Err(Failure::Refused(format!("timed out: {unfinished} {tasks} not ended")).into());
         }
         if all_succeeded { Ok(()) } else { Err(Failure::Unfinished.into()) }
     }

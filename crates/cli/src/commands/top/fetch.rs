@@ -1,5 +1,5 @@
-//! One round of requests: the health, the queues, one count for each of them, and one question about the selected one.
-//! What nobody looks at is not asked for.
+//! The requests of one refresh: the health, the queues, one count for each of them, and the rows of the open pane. What is
+//! not on the screen is not requested.
 
 use taskqueue_client::{Client, Error, ErrorCode, Group, GroupQuery, OrderField, QueueName, Status};
 use taskqueue_client::{TaskDimension, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
@@ -7,24 +7,24 @@ use tokio::task::JoinSet;
 
 use super::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
 
-/// Queues that are counted in a round, each with a request. Whoever has more names those to look at.
+/// Queues that are counted in a refresh, each with a request. With more queues, --queue selects some.
 const QUEUES_MAX: usize = 50;
-/// Requests under way at once: a view must not be what keeps a server busy.
-const AT_ONCE: usize = 4;
-/// Rows of a pane: more than screens are high.
+/// Concurrent requests. A view must not keep a server busy.
+const CONCURRENT_REQUESTS: usize = 4;
+/// Rows of a pane: more than a screen shows.
 const ROWS_MAX: u16 = 100;
-/// Groups by route and status in one answer: 200 routes with tasks of every status.
+/// Enough for 200 routes with tasks of every status.
 const GROUPS_MAX: u16 = 1000;
 
-/// What a round asks for besides all queues.
+/// The selected queue and the open pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) queue: Option<QueueName>,
     pub(super) pane: Pane,
 }
 
-/// Asks everything once. `only` are the queues to look at; none means all.
-pub(super) async fn round(client: Client, only: Vec<QueueName>, query: Query) -> Result<Snapshot, Error> {
+/// `only` are the queues to show; empty means all.
+pub(super) async fn snapshot(client: Client, only: Vec<QueueName>, query: Query) -> Result<Snapshot, Error> {
     let health = client.health().await?;
     let mut names = if only.is_empty() {
         client.queues().await?.into_iter().map(|queue| queue.name).collect()
@@ -36,7 +36,7 @@ pub(super) async fn round(client: Client, only: Vec<QueueName>, query: Query) ->
     let queues_left_out = names.len().saturating_sub(QUEUES_MAX);
     names.truncate(QUEUES_MAX);
     let mut queues = Vec::with_capacity(names.len());
-    for names in names.chunks(AT_ONCE) {
+    for names in names.chunks(CONCURRENT_REQUESTS) {
         queues.extend(count(&client, names, only.is_empty()).await?);
     }
     let selected = query.queue.filter(|queue| queues.iter().any(|counted| counted.name == *queue));
@@ -47,9 +47,9 @@ pub(super) async fn round(client: Client, only: Vec<QueueName>, query: Query) ->
     Ok(Snapshot { health, version: client.server_version(), queues, queues_left_out, detail })
 }
 
-/// The counts of a few queues, in their order. Those that were deleted meanwhile are left out if `tolerant`.
-async fn count(client: &Client, names: &[QueueName], tolerant: bool) -> Result<Vec<QueueCounts>, Error> {
-    let mut calls = JoinSet::new();
+/// The counts of a few queues, sorted by name. Queues that were deleted meanwhile are left out if `skip_deleted`.
+async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Result<Vec<QueueCounts>, Error> {
+    let mut calls = JoinSet::<Result<QueueCounts, Error>>::new();
     for name in names.iter().cloned() {
         let client = client.clone();
         calls.spawn(async move {
@@ -62,16 +62,12 @@ async fn count(client: &Client, names: &[QueueName], tolerant: bool) -> Result<V
     for outcome in calls.join_all().await {
         match outcome {
             Ok(counts) => counted.push(counts),
-            Err(error) if tolerant && is_gone(&error) => {}
+            Err(error) if skip_deleted && error.code() == Some(ErrorCode::QueueNotFound) => {}
             Err(error) => return Err(error),
         }
     }
     counted.sort_by(|a: &QueueCounts, b| a.name.cmp(&b.name));
     Ok(counted)
-}
-
-fn is_gone(error: &Error) -> bool {
-    error.code() == Some(ErrorCode::QueueNotFound)
 }
 
 async fn detail(client: &Client, queue: QueueName, pane: Pane) -> Result<Detail, Error> {
@@ -81,7 +77,7 @@ async fn detail(client: &Client, queue: QueueName, pane: Pane) -> Result<Detail,
             let by = [TaskDimension::Routes, TaskDimension::Status];
             let query = GroupQuery::by(by, TaskSelection::all()).limit(GROUPS_MAX);
             let groups = client.group_tasks(&queue, &query).await?.items;
-            // Groups come sorted by route, so those of one route stand together.
+            // Groups are sorted by route, so those of one route are adjacent.
             let of_route = groups.chunk_by(|a, b| a.key.first() == b.key.first());
             Rows::Routes(of_route.map(|groups| (route(groups), Counts::of(groups))).collect())
         }
@@ -101,7 +97,7 @@ async fn detail(client: &Client, queue: QueueName, pane: Pane) -> Result<Detail,
     Ok(Detail { queue, rows })
 }
 
-/// The route that groups by route and status are about.
+/// The route of groups by route and status.
 fn route(groups: &[Group]) -> String {
     groups.first().and_then(|group| group.key.first()).cloned().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Rates of a queue, told from the counts of round after round. Between two rounds the counts are taken to change evenly,
-//! so that neither the interval nor a pause shows in the rates. Pure: time is an argument.
+//! Rates of a queue, computed from the counts of consecutive refreshes. Between two refreshes the counts are taken to change
+//! linearly, so that neither the interval nor a pause changes the rates. Pure: time is an argument.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,22 +8,21 @@ use taskqueue_client::Status;
 
 use super::snapshot::Counts;
 
-/// The time over which rates are told: long enough to be calm, short enough to follow.
+/// The time over which rates are averaged: long enough to be steady, short enough to follow changes.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Over shorter times a single task would be a storm.
-const WINDOW_LEAST: Duration = Duration::from_secs(1);
-/// The time that the bars show.
+/// Over shorter times a single task would look like a high rate.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+/// The time that the bar chart covers.
 const BARS: Duration = Duration::from_secs(300);
 
-/// What a queue did lately.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     samples: VecDeque<Sample>,
     latest: Counts,
 }
 
-/// Tasks that were created and that ended since the history began, as far as counts tell: those that are deleted or
-/// requeued between two rounds make the sums smaller, which is not taken for work.
+/// Tasks that were created and that ended since the history began. Deletions and requeues between two refreshes make the
+/// counts smaller; that is not counted as work.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,
@@ -39,7 +38,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// The seconds until everything pending has ended, if it goes on like this.
+    /// The seconds until the pending tasks have ended at this rate.
     pub(super) fn seconds_left(&self, counts: &Counts) -> Option<f64> {
         let pending = counts.get(Status::Pending);
         (pending > 0 && self.finished > 0.0).then(|| pending as f64 / self.finished)
@@ -47,7 +46,7 @@ impl Rates {
 }
 
 impl History {
-    pub(super) fn note(&mut self, counts: Counts, at: Instant) {
+    pub(super) fn record(&mut self, counts: Counts, at: Instant) {
         let sample = match self.samples.back() {
             None => Sample { at, created: 0, finished: 0 },
             Some(last) => Sample {
@@ -58,39 +57,39 @@ impl History {
         };
         self.latest = counts;
         self.samples.push_back(sample);
-        // The one before the first bar is needed to know how that begins.
+        // The sample before the first bar is the start of that bar.
         while self.samples.get(1).is_some_and(|second| at.saturating_duration_since(second.at) >= BARS) {
             self.samples.pop_front();
         }
     }
 
-    /// The rates up to the latest round; nothing before there is enough to tell them from.
+    /// The rates up to the latest refresh; none until there are enough samples.
     pub(super) fn rates(&self) -> Option<Rates> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let window = last.at.duration_since(first.at).min(WINDOW);
-        if window < WINDOW_LEAST {
+        if window < WINDOW_MIN {
             return None;
         }
         let since = last.at.checked_sub(window)?;
         let per_second =
-            |count: fn(&Sample) -> u64| (count(last) as f64 - self.level(since, count)) / window.as_secs_f64();
+            |count: fn(&Sample) -> u64| (count(last) as f64 - self.interpolate(since, count)) / window.as_secs_f64();
         Some(Rates { created: per_second(|sample| sample.created), finished: per_second(|sample| sample.finished) })
     }
 
-    /// Tasks that ended in each of so many equal parts of the last minutes, oldest first, in thousandths: the bars of slow
-    /// queues would be flat otherwise.
+    /// Tasks that ended in each of `count` equal parts of the last minutes, oldest first, in thousandths so that the bars
+    /// of slow queues are not flat.
     pub(super) fn bars(&self, count: usize) -> Vec<u64> {
         let Some(last) = self.samples.back() else { return Vec::new() };
         let part = BARS / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         let level = |parts_ago: usize| {
             let ago = part.saturating_mul(u32::try_from(parts_ago).unwrap_or(u32::MAX));
-            last.at.checked_sub(ago).map_or(0.0, |at| self.level(at, |sample| sample.finished))
+            last.at.checked_sub(ago).map_or(0.0, |at| self.interpolate(at, |sample| sample.finished))
         };
         (0..count).rev().map(|ago| ((level(ago) - level(ago + 1)) * 1000.0).max(0.0).round() as u64).collect()
     }
 
-    /// A count at this time, between two samples on the straight line from one to the other.
-    fn level(&self, at: Instant, count: fn(&Sample) -> u64) -> f64 {
+    /// A count at this time, interpolated linearly between two samples.
+    fn interpolate(&self, at: Instant, count: fn(&Sample) -> u64) -> f64 {
         let later = self.samples.partition_point(|sample| sample.at <= at);
         let (Some(before), after) =
             (later.checked_sub(1).and_then(|index| self.samples.get(index)), self.samples.get(later))

@@ -1,34 +1,31 @@
-//! What one round of requests tells of a server. Nothing here knows earlier rounds; see `rates.rs`.
+//! The result of one refresh. Rates, which need several refreshes, are in `rates.rs`.
 
 use taskqueue_client::{Group, Health, Observation, QueueName, Status, Task, Version};
 
-/// The state of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) health: Health,
-    /// The version that it names.
     pub(super) version: Option<Version>,
-    /// The queues that are shown, sorted by name.
+    /// Sorted by name.
     pub(super) queues: Vec<QueueCounts>,
-    /// How many more there are.
+    /// How many queues were not counted.
     pub(super) queues_left_out: usize,
-    /// What was asked for of one queue; nothing when no queue was chosen yet or it is gone.
+    /// The open pane of the selected queue; none if no queue is selected yet or it was deleted.
     pub(super) detail: Option<Detail>,
 }
 
-/// A queue and its tasks by status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueueCounts {
     pub(super) name: QueueName,
     pub(super) counts: Counts,
 }
 
-/// How many tasks there are of each status.
+/// The number of tasks of each status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts([u64; Status::ALL.len()]);
 
 impl Counts {
-    /// The counts in groups whose keys end with a status.
+    /// Sums groups whose keys end with a status.
     pub(super) fn of<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Self {
         let mut counts = Self::default();
         for group in groups {
@@ -54,7 +51,6 @@ impl Counts {
     }
 }
 
-/// What can be seen of the selected queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pane {
     #[default]
@@ -76,23 +72,21 @@ impl Pane {
         }
     }
 
-    /// The pane so many places further, round and round.
+    /// The pane `places` further, cyclically.
     pub(super) fn step(self, places: usize) -> Self {
         Self::ALL[(self as usize + places) % Self::ALL.len()]
     }
 }
 
-/// What a pane shows of a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Detail {
     pub(super) queue: QueueName,
     pub(super) rows: Rows,
 }
 
-/// The rows of a pane.
 #[derive(Clone, Debug)]
 pub(super) enum Rows {
-    /// Routes with the counts of the tasks that name them.
+    /// Each route with the counts of its tasks.
     Routes(Vec<(String, Counts)>),
     /// Running tasks, the longest running first.
     Running(Vec<Task>),
@@ -140,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn panes_follow_each_other_round_and_round() {
+    fn panes_follow_each_other_cyclically() {
         assert_eq!(Pane::Routes.step(1), Pane::Running);
         assert_eq!(Pane::Failed.step(1), Pane::Routes);
         assert_eq!(Pane::Routes.step(3), Pane::Failed);

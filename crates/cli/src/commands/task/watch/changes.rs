@@ -1,10 +1,10 @@
-//! What changed from one look at a list to the next.
+//! The differences between two refreshes of a list.
 
 use std::collections::{HashMap, HashSet};
 
 use taskqueue_client::{Task, TaskId};
 
-/// The tasks of `now` that were not in `before` or were different. Another order is no change.
+/// The tasks of `now` that are not in `before` or differ. Another order is no change.
 pub(super) fn changed(before: &[Task], now: &[Task]) -> HashSet<TaskId> {
     let before: HashMap<TaskId, &Task> = before.iter().map(|task| (task.id, task)).collect();
     now.iter().filter(|task| before.get(&task.id) != Some(task)).map(|task| task.id).collect()

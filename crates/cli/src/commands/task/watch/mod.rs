@@ -1,4 +1,4 @@
-//! `task list --watch`: the list until somebody leaves it, on a screen or, for programs, as lines of what changes.
+//! `task list --watch`: a live view of the list or, with `--output jsonl`, a line for each change.
 
 mod changes;
 mod print_changes;
@@ -10,16 +10,16 @@ use taskqueue_client::{Client, Error, Page, QueueName, Task, TaskQuery};
 
 use self::view::WatchView;
 use crate::args::{Format, ListArgs};
-use crate::failure::{Failure, Stop};
+use crate::failure::{CommandError, Failure};
 use crate::live;
 use crate::session::Session;
 
-/// The largest page: a round is one request.
+/// The largest page: a refresh is one request.
 const LIMIT_MAX: u64 = 1000;
 
-pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), Stop> {
+pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), CommandError> {
     let every = args.watch.watch.unwrap_or_default();
-    if args.extent.wanted().is_none_or(|wanted| wanted > LIMIT_MAX) {
+    if args.limit.max_items().is_none_or(|count| count > LIMIT_MAX) {
         return Err(Failure::Usage(format!("--watch shows at most {LIMIT_MAX} tasks; use a smaller --limit")).into());
     }
     match session.printer.format() {
@@ -32,12 +32,12 @@ pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), Stop> 
     }
 }
 
-async fn screen(session: &Session, query: TaskQuery, every: Duration) -> Result<(), Stop> {
+async fn screen(session: &Session, query: TaskQuery, every: Duration) -> Result<(), CommandError> {
     live::require_terminal("--watch", "--watch with --output jsonl")?;
     let view = WatchView::new(session.queue.clone());
-    live::run(view, every, |()| round(session.client.clone(), session.queue.clone(), query.clone())).await
+    live::run(view, every, |()| fetch(session.client.clone(), session.queue.clone(), query.clone())).await
 }
 
-async fn round(client: Client, queue: QueueName, query: TaskQuery) -> Result<Page<Task>, Error> {
+async fn fetch(client: Client, queue: QueueName, query: TaskQuery) -> Result<Page<Task>, Error> {
     client.tasks(&queue, &query).await
 }

@@ -1,5 +1,5 @@
-//! `task list --watch --output jsonl`: each task when it is first seen and whenever it has changed since. A server that
-//! goes away is waited for; one that refuses ends it, because scripts have to know.
+//! `task list --watch --output jsonl`: prints each task when it is new or has changed. While the server is unreachable this
+//! retries; a refusal ends it, because scripts have to notice.
 
 use std::time::{Duration, Instant};
 
@@ -7,33 +7,33 @@ use taskqueue_client::{Error, Task, TaskQuery};
 use tokio::time::sleep_until;
 
 use super::changes::changed;
-use crate::failure::{Failure, Stop};
-use crate::live::{Controls, Rounds, is_refusal};
+use crate::failure::{CommandError, Failure};
+use crate::live::{Controls, RefreshSchedule, is_refusal};
 use crate::output::{self, Printer};
 use crate::session::Session;
 
-pub(super) async fn run(session: &Session, query: TaskQuery, every: Duration) -> Result<(), Stop> {
+pub(super) async fn run(session: &Session, query: TaskQuery, every: Duration) -> Result<(), CommandError> {
     let controls = Controls::new(every);
-    let mut rounds = Rounds::new(Instant::now());
-    let (mut before, mut away) = (Vec::new(), false);
+    let mut schedule = RefreshSchedule::new(Instant::now());
+    let (mut before, mut is_warned) = (Vec::new(), false);
     loop {
-        if let Some(due) = rounds.due(&controls) {
+        if let Some(due) = schedule.due(&controls) {
             sleep_until(due.into()).await;
         }
-        rounds.begin(Instant::now());
+        schedule.begin(Instant::now());
         let outcome = session.client.tasks(&session.queue, &query).await;
-        rounds.end(outcome.is_ok(), Instant::now());
+        schedule.end(outcome.is_ok(), Instant::now());
         match outcome {
             Ok(page) => {
                 print_changed(&session.printer, &before, &page.items)?;
                 before = page.items;
             }
             Err(error) if is_refusal(&error) => return Err(error.into()),
-            // Once for each time that it is away.
-            Err(ref error) if !away => warn(&session.url, error),
+            // Once per outage.
+            Err(ref error) if !is_warned => warn(&session.url, error),
             Err(_) => {}
         }
-        away = rounds.is_failing();
+        is_warned = schedule.is_failing();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The screen of `task list --watch`: the same table as `task list`, with what changed since the last look marked.
+//! The live view of `task list --watch`: the table of `task list` with changed tasks highlighted.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -9,61 +9,60 @@ use ratatui::text::Line;
 use taskqueue_client::{Page, QueueName, Task, TaskId};
 
 use super::changes::changed;
-use crate::live::{self, Key, Moment, Table, View, clock};
+use crate::live::{self, DrawContext, Key, Table, View, clock};
 
-/// What is left out of the table where there is no room.
+/// Columns that are left out where there is no room.
 const LEAVE_OUT: &[&str] = &["PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED"];
 const KEYS: &[(&str, &str)] = &[("up down", "scroll (also k, j)")];
 const FEW_KEYS: &str = "q leave  ? keys  space pause";
 
-/// The list and what changed in it.
 #[derive(Debug)]
 pub(super) struct WatchView {
     queue: QueueName,
-    /// The latest page; nothing before the first.
+    /// The latest page.
     page: Option<Page<Task>>,
-    /// Tasks that were not there or different in the page before.
+    /// Tasks that are new or different since the page before.
     changed: HashSet<TaskId>,
-    /// How many tasks are scrolled away at the top.
-    scrolled: usize,
+    /// How many tasks are above the screen.
+    scroll: usize,
 }
 
 impl WatchView {
     pub(super) fn new(queue: QueueName) -> Self {
-        Self { queue, page: None, changed: HashSet::new(), scrolled: 0 }
+        Self { queue, page: None, changed: HashSet::new(), scroll: 0 }
     }
 
     fn tasks(&self) -> &[Task] {
         self.page.as_ref().map_or(&[], |page| &page.items)
     }
 
-    fn draw_tasks(&self, frame: &mut Frame<'_>, area: Rect, moment: &Moment<'_>) {
+    fn draw_tasks(&self, frame: &mut Frame<'_>, area: Rect, context: &DrawContext<'_>) {
         if self.tasks().is_empty() {
-            let told = if self.page.is_some() { "no tasks" } else { "connecting" };
-            return frame.render_widget(Line::styled(told, moment.theme.quiet()), area);
+            let text = if self.page.is_some() { "no tasks" } else { "connecting" };
+            return frame.render_widget(Line::styled(text, context.theme.dimmed()), area);
         }
-        let (head, lines) = Table::of(self.tasks(), moment.clock).lines(area.width, LEAVE_OUT, moment.theme);
+        let (head, lines) = Table::of(self.tasks(), context.clock).lines(area.width, LEAVE_OUT, context.theme);
         let marked = lines.into_iter().zip(self.tasks()).map(|(line, task)| {
-            if self.changed.contains(&task.id) { line.patch_style(moment.theme.marked()) } else { line }
+            if self.changed.contains(&task.id) { line.patch_style(context.theme.marked()) } else { line }
         });
-        // The last page of tasks stays full.
+        // Scrolling stops when the last task is visible.
         let height = usize::from(area.height.saturating_sub(1));
-        let start = self.scrolled.min(self.tasks().len().saturating_sub(height));
+        let start = self.scroll.min(self.tasks().len().saturating_sub(height));
         for (line, row) in std::iter::once(head).chain(marked.skip(start)).zip(area.rows()) {
             frame.render_widget(line, row);
         }
     }
 
-    /// How many tasks there were, of which queue, and when.
-    fn told(&self, moment: &Moment<'_>) -> Vec<String> {
+    /// The number of tasks, the queue, and the time of the data.
+    fn footer_notes(&self, context: &DrawContext<'_>) -> Vec<String> {
         let more = self.page.as_ref().is_some_and(|page| page.next_cursor.is_some());
         let count = match self.tasks().len() {
             1 if !more => "1 task".to_owned(),
             count => format!("{count}{} tasks", if more { "+" } else { "" }),
         };
-        let age = moment.contact.age(moment.now).unwrap_or_default();
-        let asked_at = moment.clock.plus_seconds(-i64::try_from(age.as_secs()).unwrap_or(0));
-        vec![format!("{count} in {}", self.queue), clock(asked_at)]
+        let age = context.connection.age(context.now).unwrap_or_default();
+        let fetched_at = context.clock.plus_seconds(-i64::try_from(age.as_secs()).unwrap_or(0));
+        vec![format!("{count} in {}", self.queue), clock(fetched_at)]
     }
 }
 
@@ -73,36 +72,39 @@ impl View for WatchView {
 
     fn query(&self) {}
 
-    fn take(&mut self, page: Page<Task>, _at: Instant) {
-        // Everything is new at first, which says nothing.
+    fn update(&mut self, page: Page<Task>, _at: Instant) {
+        // On the first page every task would be new.
         let changed = self.page.as_ref().map(|before| changed(&before.items, &page.items));
         self.changed = changed.unwrap_or_default();
-        self.scrolled = self.scrolled.min(page.items.len().saturating_sub(1));
+        self.scroll = self.scroll.min(page.items.len().saturating_sub(1));
         self.page = Some(page);
     }
 
-    fn press(&mut self, key: Key) {
+    fn handle_key(&mut self, key: Key) {
         match key {
-            Key::Up => self.scrolled = self.scrolled.saturating_sub(1),
-            Key::Down => self.scrolled = (self.scrolled + 1).min(self.tasks().len().saturating_sub(1)),
+            Key::Up => self.scroll = self.scroll.saturating_sub(1),
+            Key::Down => self.scroll = (self.scroll + 1).min(self.tasks().len().saturating_sub(1)),
             _ => {}
         }
     }
 
-    fn draw(&self, frame: &mut Frame<'_>, moment: &Moment<'_>) {
+    fn draw(&self, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
         let area = frame.area();
-        if moment.controls.help {
-            return live::help(frame, area, KEYS, moment.theme);
+        if context.controls.shows_help {
+            return live::help(frame, area, KEYS, context.theme);
         }
-        let trouble = live::trouble(moment.contact, moment.now, moment.theme);
-        let [alarm, tasks, footer] = area.layout(&Layout::vertical([
-            Constraint::Length(trouble.is_some().into()),
+        let error = live::error_line(context.connection, context.now, context.theme);
+        let [error_area, tasks, footer] = area.layout(&Layout::vertical([
+            Constraint::Length(error.is_some().into()),
             Constraint::Fill(1),
             Constraint::Length(1),
         ]));
-        frame.render_widget(trouble.unwrap_or_default(), alarm);
-        self.draw_tasks(frame, tasks, moment);
-        frame.render_widget(live::footer(moment.controls, moment.theme, &self.told(moment), FEW_KEYS), footer);
+        frame.render_widget(error.unwrap_or_default(), error_area);
+        self.draw_tasks(frame, tasks, context);
+        frame.render_widget(
+            live::footer(context.controls, context.theme, &self.footer_notes(context), FEW_KEYS),
+            footer,
+        );
     }
 }
 

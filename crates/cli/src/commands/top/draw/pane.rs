@@ -1,4 +1,4 @@
-//! The lower part: which pane is open, and the rows of the selected queue in it.
+//! The lower part: the tabs, and the rows of the open pane for the selected queue.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use taskqueue_core::time::Timestamp;
 
 use crate::commands::top::snapshot::{Counts, Pane, Rows};
 use crate::commands::top::view::TopView;
-use crate::live::{Moment, Table, Theme};
+use crate::live::{DrawContext, Table, Theme};
 use crate::output::{Cell, Column, age, span};
 
 const ROUTES: &[Column] = &[
@@ -33,27 +33,27 @@ const FAILED: &[Column] = &[
     Column::text("FINISHED"),
     Column::shrinking("ERROR"),
 ];
-/// On narrower screens the tabs have no room for how many workers are busy.
+/// Narrower screens do not show how many workers are busy.
 const BUSY_FROM_WIDTH: u16 = 60;
-/// What is left out where there is no room, of any of the panes.
+/// Columns of any pane that are left out where there is no room.
 const LEAVE_OUT: &[&str] =
     &["EXPIRES", "CANCELLED", "SUCCEEDED", "ATTEMPT", "FAILED", "ROUTE", "NAME", "TASK", "FINISHED"];
 
 pub(super) fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     let tab = |pane: Pane| {
-        let count = count(view, pane, area.width).map(|count| format!(" {count}")).unwrap_or_default();
+        let count = row_count(view, pane, area.width).map(|count| format!(" {count}")).unwrap_or_default();
         let title = format!("{}{count}", pane.title());
-        // Brackets are seen without colours, too.
+        // Brackets are visible without colours, too.
         match pane == view.pane {
             true => Span::styled(format!("[{title}]"), theme.heading()),
-            false => Span::styled(format!(" {title} "), theme.quiet()),
+            false => Span::styled(format!(" {title} "), theme.dimmed()),
         }
     };
     frame.render_widget(Line::from_iter(Pane::ALL.map(tab)), area);
 }
 
-/// How many there are of what a pane shows, where that is known.
-fn count(view: &TopView, pane: Pane, width: u16) -> Option<String> {
+/// The number of rows of a pane, where it is known.
+fn row_count(view: &TopView, pane: Pane, width: u16) -> Option<String> {
     let counts = view.selected_queue()?.counts;
     match pane {
         Pane::Running => Some(counts.get(Status::Running).to_string()),
@@ -70,25 +70,24 @@ fn count(view: &TopView, pane: Pane, width: u16) -> Option<String> {
     }
 }
 
-pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, moment: &Moment<'_>) {
+pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, context: &DrawContext<'_>) {
     let Some(detail) = view.detail() else { return };
     if detail.rows.len() == 0 {
-        return frame.render_widget(Line::styled(nothing(view.pane), moment.theme.quiet()), area);
+        return frame.render_widget(Line::styled(empty_text(view.pane), context.theme.dimmed()), area);
     }
     let table = match &detail.rows {
         Rows::Routes(routes) => Table::new(ROUTES, routes.iter().map(route).collect()),
-        Rows::Running(tasks) => Table::new(RUNNING, tasks.iter().map(|task| running(task, moment.clock)).collect()),
-        Rows::Workers(workers) => Table::of(busy_first(workers), moment.clock),
-        Rows::Failed(tasks) => Table::new(FAILED, tasks.iter().map(|task| failed(task, moment.clock)).collect()),
+        Rows::Running(tasks) => Table::new(RUNNING, tasks.iter().map(|task| running(task, context.clock)).collect()),
+        Rows::Workers(workers) => Table::of(busy_first(workers), context.clock),
+        Rows::Failed(tasks) => Table::new(FAILED, tasks.iter().map(|task| failed(task, context.clock)).collect()),
     };
-    let (head, lines) = table.lines(area.width, LEAVE_OUT, moment.theme);
+    let (head, lines) = table.lines(area.width, LEAVE_OUT, context.theme);
     for (line, row) in std::iter::once(head).chain(lines).zip(area.rows()) {
         frame.render_widget(line, row);
     }
 }
 
-/// What a pane says that has nothing to show.
-fn nothing(pane: Pane) -> &'static str {
+fn empty_text(pane: Pane) -> &'static str {
     match pane {
         Pane::Routes => "no tasks",
         Pane::Running => "nothing is running",
@@ -128,7 +127,7 @@ fn attempt(task: &Task) -> Cell {
     Cell::new(format!("{}/{}", task.attempt, task.max_attempts))
 }
 
-/// The server sorts by id, which says nothing to people.
+/// The server sorts by id, which means little to people.
 fn busy_first(workers: &[Observation]) -> Vec<&Observation> {
     let mut workers: Vec<&Observation> = workers.iter().collect();
     workers.sort_by_key(|worker| worker.report.status == WorkerStatus::Idle);

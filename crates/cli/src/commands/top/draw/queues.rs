@@ -1,4 +1,4 @@
-//! The table of queues: tasks by status, rates, and when everything pending will have ended.
+//! The table of queues: tasks by status, rates, and the expected end of the pending tasks.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use taskqueue_client::Status;
 use super::rates::{eta, rate};
 use crate::commands::top::snapshot::QueueCounts;
 use crate::commands::top::view::TopView;
-use crate::live::{Table, Theme, window};
+use crate::live::{Table, Theme, first_visible_row};
 use crate::output::{Cell, Column};
 
 const COLUMNS: &[Column] = &[
@@ -28,18 +28,18 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: The
     if view.queues().is_empty() {
         if view.snapshot.is_some() {
             let advice = "no queues; create one with: taskqueue queue create NAME";
-            frame.render_widget(Line::styled(advice, theme.quiet()), area);
+            frame.render_widget(Line::styled(advice, theme.dimmed()), area);
         }
         return;
     }
-    let selected = view.selected();
+    let selected = view.selected_index();
     let rows = view.queues().iter().enumerate().map(|(index, queue)| cells(view, queue, selected == Some(index)));
     let (head, mut lines) = Table::new(COLUMNS, rows.collect()).lines(area.width, LEAVE_OUT, theme);
     if let Some(line) = selected.and_then(|index| lines.get_mut(index)) {
         *line = std::mem::take(line).patch_style(theme.marked());
     }
     let height = usize::from(area.height.saturating_sub(1));
-    let start = window(selected.unwrap_or(0), lines.len(), height);
+    let start = first_visible_row(selected.unwrap_or(0), lines.len(), height);
     let shown = std::iter::once(head).chain(lines.into_iter().skip(start).take(height));
     for (line, row) in shown.zip(area.rows()) {
         frame.render_widget(line, row);
@@ -53,8 +53,8 @@ fn cells(view: &TopView, queue: &QueueCounts, is_selected: bool) -> Vec<Cell> {
         let cell = Cell::number(count);
         match status {
             _ if count == 0 => cell.dimmed(),
-            Status::Running => cell.like(&Cell::status(status)),
-            Status::Failed => cell.like(&Cell::status(status)),
+            Status::Running => cell.with_style_of(&Cell::status(status)),
+            Status::Failed => cell.with_style_of(&Cell::status(status)),
             _ => cell,
         }
     };

@@ -1,4 +1,4 @@
-//! The line of rates of the selected queue with the bars of the last minutes, and how rates are written.
+//! The line of rates of the selected queue with a bar chart of the last minutes, and the format of rates.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,7 +11,7 @@ use crate::commands::top::view::TopView;
 use crate::live::Theme;
 use crate::output::span;
 
-/// More bars would be shorter than a round.
+/// With more bars, each would cover less than a refresh interval.
 const BARS_MAX: u16 = 60;
 
 pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
@@ -32,7 +32,7 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: The
     frame.render_widget(Sparkline::default().data(history.bars(bars.width.into())).style(theme.bars()), bars);
 }
 
-/// Tasks per second with as many digits as say something.
+/// Tasks per second with as many digits as are meaningful.
 pub(super) fn rate(per_second: f64) -> String {
     match per_second {
         rate if rate <= 0.0 => "0".to_owned(),
@@ -43,9 +43,9 @@ pub(super) fn rate(per_second: f64) -> String {
     }
 }
 
-/// How long everything pending will take, if it goes on like this.
+/// The expected time until the pending tasks have ended.
 pub(super) fn eta(rates: &Rates, counts: &Counts) -> Option<String> {
-    // Too long a time for the type is no time that anybody waits.
+    // The cast saturates, which is good enough for centuries.
     rates.seconds_left(counts).map(|seconds| span((seconds.ceil() as u64).max(1)))
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_have_as_many_digits_as_say_something() {
+    fn rates_have_as_many_digits_as_are_meaningful() {
         let cases = [
             (0.0, "0"),
             (0.001, "<0.01"),

@@ -8,8 +8,8 @@ use taskqueue_client::{JsonObject, TaskId, Version, WorkerId, WorkerStatus};
 
 use super::*;
 use crate::commands::top::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
-use crate::live::testing::{EIGHT, at_eight, screen, task};
-use crate::live::{Contact, Key, Theme, Trouble, View};
+use crate::live::testing::{TEST_TIME, at_test_time, screen, task};
+use crate::live::{ConnectionState, FetchError, Key, Theme, View};
 
 fn name(text: &str) -> QueueName {
     QueueName::parse(text).unwrap()
@@ -34,14 +34,14 @@ fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
     }
 }
 
-/// A view of two queues, ten seconds after its first round, in which ten tasks succeeded; with these rows in its pane.
+/// A view of two queues, ten seconds after its first refresh, in which ten tasks succeeded; with these rows in its pane.
 fn view(now: Instant, rows: Rows) -> TopView {
     let mut view = TopView::new("http://127.0.0.1:8000".to_owned(), name("default"));
     view.pane = rows.pane();
     let before = now.checked_sub(Duration::from_secs(10)).unwrap();
-    view.take(snapshot(&[("default", [1210, 2, 70, 3, 0])], None), before);
+    view.update(snapshot(&[("default", [1210, 2, 70, 3, 0])], None), before);
     let queues = [("default", [1200, 2, 80, 3, 0]), ("gpu", [0, 0, 0, 0, 7])];
-    view.take(snapshot(&queues, Some(rows)), now);
+    view.update(snapshot(&queues, Some(rows)), now);
     view
 }
 
@@ -52,7 +52,7 @@ fn routes() -> Rows {
 fn shown(rows: Rows, width: u16, height: u16) -> Vec<String> {
     let now = Instant::now();
     let view = view(now, rows);
-    at_eight(now, |moment| screen(width, height, |frame| draw(&view, frame, moment)))
+    at_test_time(now, |context| screen(width, height, |frame| draw(&view, frame, context)))
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_wide_screen_shows_everything() {
 }
 
 #[test]
-fn a_usual_screen_leaves_out_what_says_least() {
+fn a_usual_screen_leaves_out_the_least_important_columns() {
     assert_eq!(
         shown(routes(), 80, 12)[..3],
         [
@@ -115,13 +115,13 @@ fn no_screen_is_too_small() {
 }
 
 #[test]
-fn running_tasks_tell_how_long_they_run() {
+fn running_tasks_show_how_long_they_run() {
     let running = |number, seconds: i64| Task {
         status: Status::Running,
         name: Some("warm\u{1b}[2Jup".into()),
         attempt: 2,
         last_route: Route::parse("gpu"),
-        started_at: Some(EIGHT.plus_seconds(-seconds)),
+        started_at: Some(TEST_TIME.plus_seconds(-seconds)),
         ..task(number)
     };
     let rows = Rows::Running(vec![running(1, 7300), running(2, -1)]);
@@ -147,8 +147,8 @@ fn busy_workers_come_first() {
             task_id: task_id.and_then(TaskId::parse),
             metadata: JsonObject::empty(),
         },
-        last_seen_at: EIGHT.plus_seconds(-50),
-        expires_at: EIGHT.plus_seconds(250),
+        last_seen_at: TEST_TIME.plus_seconds(-50),
+        expires_at: TEST_TIME.plus_seconds(250),
     };
     let busy = worker(2, WorkerStatus::Busy, Some("t_000000000001"));
     let rows = Rows::Workers(vec![worker(1, WorkerStatus::Idle, None), busy]);
@@ -164,14 +164,14 @@ fn busy_workers_come_first() {
 }
 
 #[test]
-fn failed_tasks_tell_why() {
+fn failed_tasks_show_why() {
     let failure = Failure { kind: "ValueError".into(), message: "no\nnumber".into(), traceback: None };
     let run_id = RunId::parse("r_000000000001").unwrap();
     let failed = Task {
         status: Status::Failed,
         attempt: 3,
-        finished_at: Some(EIGHT.plus_seconds(-300)),
-        last_error: Some(LastError { failure, occurred_at: EIGHT, attempt: 3, run_id }),
+        finished_at: Some(TEST_TIME.plus_seconds(-300)),
+        last_error: Some(LastError { failure, occurred_at: TEST_TIME, attempt: 3, run_id }),
         ..task(3)
     };
     assert_eq!(
@@ -194,17 +194,17 @@ fn empty_panes_say_so() {
 }
 
 #[test]
-fn a_server_that_is_away_is_told_in_red_and_the_data_stays() {
+fn an_unreachable_server_is_shown_in_red_and_the_data_stays() {
     let now = Instant::now();
     let view = view(now, routes());
     let later = now + Duration::from_secs(14);
-    let trouble = Trouble { headline: "NO ANSWER", message: "refused".to_owned() };
+    let error = FetchError { headline: "NO ANSWER", message: "refused".to_owned() };
     let next_at = Some(later + Duration::from_secs(4));
-    let contact = Contact { answered_at: Some(now), trouble: Some(trouble), next_at };
-    let lines = at_eight(later, |moment| {
-        let moment = Moment { contact: &contact, theme: Theme::COLOURED, ..*moment };
+    let connection = ConnectionState { answered_at: Some(now), error: Some(error), next_at };
+    let lines = at_test_time(later, |context| {
+        let context = DrawContext { connection: &connection, theme: Theme::COLOURED, ..*context };
         screen(80, 12, |frame| {
-            draw(&view, frame, &moment);
+            draw(&view, frame, &context);
             let cell = frame.buffer_mut().cell((0, 1)).unwrap().clone();
             assert_eq!((cell.fg, cell.modifier), (Color::Red, Modifier::BOLD));
         })
@@ -215,22 +215,23 @@ fn a_server_that_is_away_is_told_in_red_and_the_data_stays() {
 }
 
 #[test]
-fn data_that_gets_old_is_told_before_a_round_has_failed() {
+fn stale_data_is_shown_before_a_refresh_has_failed() {
     let now = Instant::now();
     let view = view(now, routes());
-    let contact = Contact { answered_at: Some(now), ..Contact::default() };
-    let lines = at_eight(now + Duration::from_secs(9), |moment| {
-        screen(80, 12, |frame| draw(&view, frame, &Moment { contact: &contact, ..*moment }))
+    let connection = ConnectionState { answered_at: Some(now), ..ConnectionState::default() };
+    let lines = at_test_time(now + Duration::from_secs(9), |context| {
+        screen(80, 12, |frame| draw(&view, frame, &DrawContext { connection: &connection, ..*context }))
     });
     assert!(lines[0].starts_with("taskqueue 0.1.0 at http://127.0.0.1:8000  data 9s old"), "{lines:#?}");
 }
 
 #[test]
-fn before_the_first_answer_and_without_queues_it_is_said_what_is_going_on() {
+fn before_the_first_answer_and_without_queues_a_text_says_so() {
     let mut view = TopView::new("unix:/run/\u{7}".to_owned(), name("default"));
-    let shown = |view: &TopView| at_eight(Instant::now(), |moment| screen(80, 12, |frame| draw(view, frame, moment)));
+    let shown =
+        |view: &TopView| at_test_time(Instant::now(), |context| screen(80, 12, |frame| draw(view, frame, context)));
     assert!(shown(&view)[0].starts_with(r"taskqueue at unix:/run/\u{7}  connecting"));
-    view.take(Snapshot { queues_left_out: 3, ..snapshot(&[], None) }, Instant::now());
+    view.update(Snapshot { queues_left_out: 3, ..snapshot(&[], None) }, Instant::now());
     let lines = shown(&view);
     assert_eq!(lines[1], "no queues; create one with: taskqueue queue create NAME");
     assert!(lines[11].contains("3 more queues"), "{lines:#?}");
@@ -241,9 +242,9 @@ fn the_selected_queue_stays_in_view_however_many_there_are() {
     let names: Vec<String> = (0..30).map(|number| format!("queue-{number:02}")).collect();
     let queues: Vec<(&str, [u64; 5])> = names.iter().map(|name| (name.as_str(), [0; 5])).collect();
     let mut view = TopView::new("http://x".to_owned(), name("queue-00"));
-    view.take(snapshot(&queues, None), Instant::now());
-    (0..17).for_each(|_| view.press(Key::Down));
-    let lines = at_eight(Instant::now(), |moment| screen(80, 12, |frame| draw(&view, frame, moment)));
+    view.update(snapshot(&queues, None), Instant::now());
+    (0..17).for_each(|_| view.handle_key(Key::Down));
+    let lines = at_test_time(Instant::now(), |context| screen(80, 12, |frame| draw(&view, frame, context)));
     let marked: Vec<&str> = lines.iter().filter(|line| line.starts_with('>')).map(|line| &line[..10]).collect();
     assert_eq!(marked, ["> queue-17"]);
 }
@@ -252,9 +253,9 @@ fn the_selected_queue_stays_in_view_however_many_there_are() {
 fn the_help_lists_every_key() {
     let now = Instant::now();
     let view = view(now, Rows::Routes(vec![]));
-    let lines = at_eight(now, |moment| {
-        let controls = live::Controls { help: true, ..*moment.controls };
-        screen(40, 10, |frame| draw(&view, frame, &Moment { controls: &controls, ..*moment }))
+    let lines = at_test_time(now, |context| {
+        let controls = live::Controls { shows_help: true, ..*context.controls };
+        screen(40, 10, |frame| draw(&view, frame, &DrawContext { controls: &controls, ..*context }))
     });
     assert_eq!(
         lines,

@@ -10,18 +10,18 @@ fn counts(pending: u64, succeeded: u64) -> Counts {
     Counts::of(&[group("pending", pending), group("succeeded", succeeded)])
 }
 
-/// A history of rounds: seconds since the first, pending, succeeded.
-fn history(rounds: &[(u64, u64, u64)]) -> History {
+/// A history of refreshes: seconds since the first, pending, succeeded.
+fn history(refreshes: &[(u64, u64, u64)]) -> History {
     let start = Instant::now();
     let mut history = History::default();
-    for (second, pending, succeeded) in rounds {
-        history.note(counts(*pending, *succeeded), start + Duration::from_secs(*second));
+    for (second, pending, succeeded) in refreshes {
+        history.record(counts(*pending, *succeeded), start + Duration::from_secs(*second));
     }
     history
 }
 
 #[test]
-fn one_round_tells_no_rate() {
+fn one_refresh_gives_no_rate() {
     assert_eq!(history(&[]).rates(), None);
     assert_eq!(history(&[(0, 5, 5)]).rates(), None);
     assert_eq!(history(&[(0, 5, 5), (0, 4, 6)]).rates(), None, "nor do two at once");
@@ -43,7 +43,7 @@ fn a_queue_that_stands_still_has_no_end_in_sight() {
 }
 
 #[test]
-fn only_the_last_minute_counts_also_where_rounds_are_rare() {
+fn only_the_last_minute_counts_also_where_refreshes_are_rare() {
     let busy_then_idle = history(&[(0, 0, 0), (10, 0, 1000), (70, 0, 1000)]);
     assert_eq!(busy_then_idle.rates().unwrap().finished, 0.0);
     let rare = history(&[(0, 0, 0), (120, 0, 1200)]);
@@ -65,8 +65,8 @@ fn bars_are_equal_parts_of_five_minutes_whatever_the_interval() {
 
 #[test]
 fn what_is_older_than_the_bars_is_forgotten() {
-    let rounds: Vec<(u64, u64, u64)> = (0..2000).map(|second| (second, 0, second)).collect();
-    let history = history(&rounds);
+    let refreshes: Vec<(u64, u64, u64)> = (0..2000).map(|second| (second, 0, second)).collect();
+    let history = history(&refreshes);
     assert_eq!(history.samples.len(), 301);
     assert_eq!(history.bars(5), [60_000; 5]);
 }

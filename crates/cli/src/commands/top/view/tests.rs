@@ -9,7 +9,7 @@ fn name(text: &str) -> QueueName {
     QueueName::parse(text).unwrap()
 }
 
-/// A snapshot of queues with so many pending tasks, and nothing known in detail.
+/// A snapshot of queues with these numbers of pending tasks, without detail.
 fn snapshot(queues: &[(&str, u64)]) -> Snapshot {
     let queue = |(queue, pending): &(&str, u64)| {
         let groups = [Group { key: vec!["pending".to_owned()], count: *pending }];
@@ -27,33 +27,33 @@ fn snapshot(queues: &[(&str, u64)]) -> Snapshot {
 fn view(queues: &[&str]) -> TopView {
     let mut view = TopView::new("http://x".to_owned(), name("default"));
     let queues: Vec<(&str, u64)> = queues.iter().map(|queue| (*queue, 1)).collect();
-    view.take(snapshot(&queues), Instant::now());
+    view.update(snapshot(&queues), Instant::now());
     view
 }
 
-fn asked(view: &TopView) -> Option<String> {
+fn queried(view: &TopView) -> Option<String> {
     view.query().queue.map(|queue| queue.to_string())
 }
 
 #[test]
 fn nothing_is_asked_of_a_queue_before_it_is_known_to_exist() {
     let view = TopView::new("http://x".to_owned(), name("default"));
-    assert_eq!(asked(&view), None);
+    assert_eq!(queried(&view), None);
 }
 
 #[test]
 fn the_view_begins_with_the_configured_queue_or_else_the_first() {
-    assert_eq!(asked(&view(&["a", "default", "z"])).as_deref(), Some("default"));
-    assert_eq!(asked(&view(&["a", "z"])).as_deref(), Some("a"));
-    assert_eq!(asked(&view(&[])), None);
+    assert_eq!(queried(&view(&["a", "default", "z"])).as_deref(), Some("default"));
+    assert_eq!(queried(&view(&["a", "z"])).as_deref(), Some("a"));
+    assert_eq!(queried(&view(&[])), None);
 }
 
 #[test]
 fn keys_select_queues_and_stop_at_the_ends() {
     let mut view = view(&["a", "b", "c"]);
     let mut after = |key| {
-        view.press(key);
-        asked(&view).unwrap()
+        view.handle_key(key);
+        queried(&view).unwrap()
     };
     assert_eq!([Key::Down, Key::Down, Key::Down, Key::Up].map(&mut after), ["b", "c", "c", "b"]);
     assert_eq!([Key::Up, Key::Up].map(&mut after), ["a", "a"]);
@@ -62,23 +62,23 @@ fn keys_select_queues_and_stop_at_the_ends() {
 #[test]
 fn a_selection_follows_its_queue_and_goes_to_the_neighbour_of_one_that_is_gone() {
     let mut view = view(&["a", "b", "c"]);
-    view.press(Key::Down);
-    view.take(snapshot(&[("a", 1), ("aa", 1), ("b", 1), ("c", 1)]), Instant::now());
-    assert_eq!(asked(&view).as_deref(), Some("b"));
-    view.take(snapshot(&[("a", 1), ("aa", 1), ("c", 1)]), Instant::now());
-    assert_eq!(asked(&view).as_deref(), Some("c"));
-    view.take(snapshot(&[]), Instant::now());
-    assert_eq!(asked(&view), None);
+    view.handle_key(Key::Down);
+    view.update(snapshot(&[("a", 1), ("aa", 1), ("b", 1), ("c", 1)]), Instant::now());
+    assert_eq!(queried(&view).as_deref(), Some("b"));
+    view.update(snapshot(&[("a", 1), ("aa", 1), ("c", 1)]), Instant::now());
+    assert_eq!(queried(&view).as_deref(), Some("c"));
+    view.update(snapshot(&[]), Instant::now());
+    assert_eq!(queried(&view), None);
     assert!(view.histories.is_empty());
 }
 
 #[test]
 fn tab_goes_through_the_panes_both_ways() {
     let mut view = view(&["a"]);
-    view.press(Key::Next);
+    view.handle_key(Key::NextPane);
     assert_eq!(view.query().pane, Pane::Running);
-    view.press(Key::Previous);
-    view.press(Key::Previous);
+    view.handle_key(Key::PreviousPane);
+    view.handle_key(Key::PreviousPane);
     assert_eq!(view.query().pane, Pane::Failed);
 }
 
@@ -86,11 +86,11 @@ fn tab_goes_through_the_panes_both_ways() {
 fn details_of_another_queue_or_pane_are_not_shown() {
     let mut view = view(&["a", "b"]);
     let detail = Detail { queue: name("a"), rows: Rows::Routes(vec![]) };
-    view.take(Snapshot { detail: Some(detail), ..snapshot(&[("a", 1), ("b", 1)]) }, Instant::now());
+    view.update(Snapshot { detail: Some(detail), ..snapshot(&[("a", 1), ("b", 1)]) }, Instant::now());
     assert!(view.detail().is_some());
-    view.press(Key::Next);
+    view.handle_key(Key::NextPane);
     assert!(view.detail().is_none());
-    view.press(Key::Previous);
-    view.press(Key::Down);
+    view.handle_key(Key::PreviousPane);
+    view.handle_key(Key::Down);
     assert!(view.detail().is_none());
 }

@@ -3,7 +3,7 @@
 use taskqueue_client::Status;
 
 use super::*;
-use crate::live::testing::{at_eight, screen, task};
+use crate::live::testing::{at_test_time, screen, task};
 
 fn page(items: Vec<Task>) -> Page<Task> {
     Page { items, next_cursor: None }
@@ -11,12 +11,12 @@ fn page(items: Vec<Task>) -> Page<Task> {
 
 fn view(pages: Vec<Page<Task>>) -> WatchView {
     let mut view = WatchView::new(QueueName::parse("default").unwrap());
-    pages.into_iter().for_each(|page| view.take(page, Instant::now()));
+    pages.into_iter().for_each(|page| view.update(page, Instant::now()));
     view
 }
 
 fn shown(view: &WatchView, width: u16, height: u16) -> Vec<String> {
-    at_eight(Instant::now(), |moment| screen(width, height, |frame| view.draw(frame, moment)))
+    at_test_time(Instant::now(), |context| screen(width, height, |frame| view.draw(frame, context)))
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_narrow_screen_shows_fewer_columns() {
 }
 
 #[test]
-fn what_changed_is_marked_for_one_round_and_the_first_round_marks_nothing() {
+fn what_changed_is_marked_for_one_refresh_and_the_first_refresh_marks_nothing() {
     let changed = Task { attempt: 1, ..task(2) };
     let first = page(vec![task(1), task(2)]);
     let second = page(vec![task(1), changed.clone(), task(3)]);
@@ -63,14 +63,14 @@ fn scrolling_ends_where_the_list_ends() {
     let mut view = view(vec![page((1..=9).map(task).collect())]);
     let first = |view: &WatchView| shown(view, 100, 5)[1].chars().take(14).collect::<String>();
     assert_eq!(first(&view), task(1).id.as_str());
-    view.press(Key::Down);
+    view.handle_key(Key::Down);
     assert_eq!(first(&view), task(2).id.as_str());
-    (0..20).for_each(|_| view.press(Key::Down));
+    (0..20).for_each(|_| view.handle_key(Key::Down));
     assert_eq!(first(&view), task(7).id.as_str());
-    view.take(page(vec![task(1)]), Instant::now());
+    view.update(page(vec![task(1)]), Instant::now());
     assert_eq!(first(&view), task(1).id.as_str());
-    view.press(Key::Up);
-    assert_eq!(view.scrolled, 0);
+    view.handle_key(Key::Up);
+    assert_eq!(view.scroll, 0);
 }
 
 #[test]
