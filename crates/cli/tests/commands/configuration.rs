@@ -25,7 +25,7 @@ fn config_show_tells_each_value_and_its_source() {
     fs::write(at.join("taskqueue.toml"), "queue = 'project'").unwrap();
     assert!(show(&[], &[]).starts_with("url=http://user:1\nqueue=project\n"));
     let environment = [("TASKQUEUE_QUEUE", "env"), ("TASKQUEUE_TOKEN", "hush")];
-    assert!(show(&[], &environment).starts_with("url=http://user:1\nqueue=env\ntoken=not sent: everybody "));
+    assert!(show(&[], &environment).starts_with("url=http://user:1\nqueue=env\ntoken=not sent: the connection "));
     assert!(show(&["-q", "flag"], &environment).contains("queue=flag\n"));
     let empty = [("TASKQUEUE_QUEUE", ""), ("TASKQUEUE_TOKEN", "")];
     assert!(show(&[], &empty).contains("queue=project\ntoken=not set\n"));
