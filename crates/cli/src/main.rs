@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Before anything else, so that a supervisor process stays as small as possible.
-    if let Some(code) = taskqueue_worker::supervise_if_started_for_it() {
+    if let Some(code) = taskqueue_worker::run_if_supervisor() {
         return code;
     }
     let outcome = args::parse(std::env::args_os()).and_then(|parsed| match parsed {

@@ -1,5 +1,5 @@
-//! Getting the next task. Slots ask at the same time while there is plenty; when there is nothing, one of them waits for all.
-//! A claim whose answer got lost is repeated with its run id, and what it gives is confirmed before anything runs.
+//! Claims the next task. Slots claim at the same time while tasks are pending; when none is, one slot waits for all of them.
+//! A claim whose answer was lost is repeated with its run id, and a task that it gives is confirmed before it runs.
 
 use std::time::Duration;
 
@@ -7,145 +7,143 @@ use taskqueue_client::{Claim, ClaimAnswer, ClaimRequest, Error, RunId};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::context::{End, WorkerContext};
+use crate::context::{EndReason, WorkerContext};
 use crate::error_class::ErrorClass;
 use crate::ids;
 use crate::intervals::Backoff;
-use crate::report::{Report, RunOf};
-use crate::stop::{Stop, reached};
+use crate::report::{FinalReport, RunKey};
+use crate::stop::{StopMode, stop_reached};
 
-/// How long a claim that was broken off is asked after. If the server does not answer by then, the lease ends by itself.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How long the calls may take that give back the task of an interrupted claim. After that, its lease expires.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A task of ours.
-pub(crate) struct Claimed {
+pub(crate) struct ClaimedTask {
     pub(crate) claim: Claim,
-    /// The moment before the claim was sent, from which the lease is counted.
-    pub(crate) since: Instant,
+    /// The moment before the claim was sent. The lease cannot have started earlier.
+    pub(crate) claim_sent: Instant,
 }
 
-/// One run id and what is known of it.
-struct Attempt {
+/// A run id and the state of its claim.
+struct ClaimAttempt {
     run_id: RunId,
-    /// Whether a claim failed, so that what the next one gives is to be confirmed.
+    /// A claim with this run id failed, so a task that the next one gives has to be confirmed.
     is_repeated: bool,
-    /// Whether an answer got lost, so that a task may be ours without our knowing.
+    /// An answer was lost, so this worker may own a task without knowing it.
     in_doubt: bool,
 }
 
-enum Asked {
-    Got(Box<Claimed>),
-    /// Nothing is pending, and whether the server waited to find that out.
-    Nothing {
+enum ClaimResult {
+    Claimed(Box<ClaimedTask>),
+    /// No task is pending. `waited`: the server has waited for one.
+    Empty {
         waited: bool,
     },
-    /// No usable answer; whether and how long the server wants to be left alone.
+    /// No usable answer. `retry_after` is zero unless the server asked for a pause.
     Failed {
-        asked_pause: Duration,
+        retry_after: Duration,
     },
-    /// The worker is to stop.
+    /// The worker is stopping.
     Stopped,
 }
 
 impl WorkerContext {
-    /// The next task, with which the slot is occupied; nothing when the worker is to claim no more.
-    pub(crate) async fn next_claim(&self) -> Option<Claimed> {
-        if self.is_stopping() || !self.may_begin() {
+    /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
+    pub(crate) async fn next_claim(&self) -> Option<ClaimedTask> {
+        if self.is_stopping() || !self.reserve_task() {
             return None;
         }
-        let mut attempt = self.fresh()?;
-        self.occupy();
-        if let Asked::Got(claimed) = self.ask(&mut attempt, None).await {
+        let mut attempt = self.new_attempt()?;
+        self.mark_busy();
+        if let ClaimResult::Claimed(claimed) = self.try_claim(&mut attempt, None).await {
             return Some(*claimed);
         }
-        self.vacate();
+        self.mark_idle();
         let claimed = self.wait_for_claim(&mut attempt).await;
         if claimed.is_none() && attempt.in_doubt {
-            self.settle(&attempt).await;
+            self.give_back_if_claimed(&attempt).await;
         }
         claimed
     }
 
-    /// Asks again and again, leaving the waiting to the server where it offers that. Only one slot at a time has its turn to
-    /// wait; one that may have a task without knowing does not let that lie until then.
-    async fn wait_for_claim(&self, attempt: &mut Attempt) -> Option<Claimed> {
-        let (mut backoff, mut stop) = (Backoff::new(self.settings.pace.pauses), self.stop.subscribe());
-        let mut turn = None;
+    /// Claims until there is a task. The server does the waiting where it supports that. Only the slot that holds the lock waits;
+    /// a slot whose claim is in doubt does not wait for the lock.
+    async fn wait_for_claim(&self, attempt: &mut ClaimAttempt) -> Option<ClaimedTask> {
+        let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
+        let mut lock = None;
         loop {
-            if turn.is_none() && !attempt.in_doubt {
-                turn = tokio::select! {
+            if lock.is_none() && !attempt.in_doubt {
+                lock = tokio::select! {
                     biased;
-                    _ = reached(&mut stop, Stop::Finish) => return None,
-                    turn = self.turn.lock() => Some(turn),
+                    _ = stop_reached(&mut stop, StopMode::Finish) => return None,
+                    lock = self.wait_lock.lock() => Some(lock),
                 };
             }
-            let left = self.idle_left();
-            if left == Some(Duration::ZERO) {
-                self.end(if self.contact.is_lost() { End::OutOfContact } else { End::Idle });
+            let idle_left = self.idle_left();
+            if idle_left == Some(Duration::ZERO) {
+                let is_lost = self.reachability.is_lost();
+                self.end(if is_lost { EndReason::ServerUnreachable } else { EndReason::Idle });
                 return None;
             }
-            let wait = left.unwrap_or(Duration::MAX).min(self.settings.pace.wait);
-            let least = match self.ask(attempt, turn.is_some().then_some(wait)).await {
-                Asked::Got(claimed) => {
-                    self.occupy();
+            let wait = idle_left.unwrap_or(Duration::MAX).min(self.settings.intervals.wait);
+            let retry_after = match self.try_claim(attempt, lock.is_some().then_some(wait)).await {
+                ClaimResult::Claimed(claimed) => {
+                    self.mark_busy();
                     return Some(*claimed);
                 }
-                Asked::Stopped => return None,
-                Asked::Nothing { waited: true } => {
+                ClaimResult::Stopped => return None,
+                ClaimResult::Empty { waited: true } => {
                     backoff.reset();
                     continue;
                 }
-                Asked::Nothing { .. } if turn.is_none() => continue,
-                Asked::Nothing { waited: false } => Duration::ZERO,
-                Asked::Failed { asked_pause } => asked_pause,
+                ClaimResult::Empty { .. } if lock.is_none() => continue,
+                ClaimResult::Empty { waited: false } => Duration::ZERO,
+                ClaimResult::Failed { retry_after } => retry_after,
             };
-            let pause = backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX));
+            let pause = backoff.next().max(retry_after).min(self.idle_left().unwrap_or(Duration::MAX));
             tokio::select! {
                 biased;
-                _ = reached(&mut stop, Stop::Finish) => return None,
+                _ = stop_reached(&mut stop, StopMode::Finish) => return None,
                 () = sleep(pause) => {}
             }
         }
     }
 
-    /// One claim, with its confirmation where that is needed. Afterwards the attempt is good for the next one.
-    async fn ask(&self, attempt: &mut Attempt, wait: Option<Duration>) -> Asked {
-        let since = Instant::now();
+    /// Sends one claim, and confirms its task where needed. Afterwards the attempt is ready for the next claim.
+    async fn try_claim(&self, attempt: &mut ClaimAttempt, wait: Option<Duration>) -> ClaimResult {
+        let claim_sent = Instant::now();
         let mut stop = self.stop.subscribe();
         let answer = tokio::select! {
             biased;
-            _ = reached(&mut stop, Stop::Finish) => {
+            _ = stop_reached(&mut stop, StopMode::Finish) => {
                 attempt.in_doubt = true;
-                return Asked::Stopped;
+                return ClaimResult::Stopped;
             }
-            answer = self.claim(attempt.run_id, wait) => answer,
+            answer = self.send_claim(attempt.run_id, wait) => answer,
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) => return self.failed(attempt, error),
+            Err(error) => return self.claim_failed(attempt, error),
         };
-        self.contact.made(&*self.listener);
+        self.reachability.call_succeeded();
         attempt.in_doubt = false;
         let Some(claim) = answer.claim else {
-            *attempt = match self.fresh() {
-                Some(fresh) => fresh,
-                None => return Asked::Stopped,
-            };
-            return Asked::Nothing { waited: has_waited(answer.wait_applied, wait, since.elapsed()) };
+            let Some(next) = self.new_attempt() else { return ClaimResult::Stopped };
+            *attempt = next;
+            return ClaimResult::Empty { waited: has_waited(answer.wait_applied, wait, claim_sent.elapsed()) };
         };
-        let claimed = Claimed { claim, since };
+        let claimed = ClaimedTask { claim, claim_sent };
         if self.is_stopping() {
             self.give_back(&claimed.claim).await;
-            return Asked::Stopped;
+            return ClaimResult::Stopped;
         }
         if attempt.is_repeated {
             self.confirm(attempt, claimed, &mut stop).await
         } else {
-            Asked::Got(Box::new(claimed))
+            ClaimResult::Claimed(Box::new(claimed))
         }
     }
 
-    async fn claim(&self, run_id: RunId, wait: Option<Duration>) -> Result<ClaimAnswer, Error> {
+    async fn send_claim(&self, run_id: RunId, wait: Option<Duration>) -> Result<ClaimAnswer, Error> {
         let request = ClaimRequest::new(self.settings.route.clone(), run_id);
         let request = match wait.map(whole_seconds).filter(|seconds| *seconds > 0) {
             Some(seconds) => request.waiting(seconds),
@@ -154,104 +152,109 @@ impl WorkerContext {
         self.client.claim(&self.settings.queue, &request).await
     }
 
-    fn failed(&self, attempt: &mut Attempt, error: Error) -> Asked {
+    fn claim_failed(&self, attempt: &mut ClaimAttempt, error: Error) -> ClaimResult {
         if ErrorClass::ends_claiming(&error) {
-            self.end(End::Refused(error));
-            return Asked::Stopped;
+            self.end(EndReason::Refused(error));
+            return ClaimResult::Stopped;
         }
-        if ErrorClass::of(&error) == ErrorClass::Revoked {
-            return self.with_another_run(attempt);
+        if ErrorClass::of(&error) == ErrorClass::RunOver {
+            return self.with_new_run_id(attempt);
         }
-        self.contact.lost(&*self.listener, &error);
+        self.reachability.call_failed(&error);
         attempt.is_repeated = true;
         attempt.in_doubt |= !matches!(error, Error::Transport { may_have_arrived: false, .. });
-        Asked::Failed { asked_pause: asked_pause(&error) }
+        ClaimResult::Failed { retry_after: retry_after(&error) }
     }
 
-    /// Somebody else has used this run id, or the run that it began is over: the next claim has another one.
-    fn with_another_run(&self, attempt: &mut Attempt) -> Asked {
-        let Some(fresh) = self.fresh() else { return Asked::Stopped };
-        *attempt = fresh;
-        Asked::Failed { asked_pause: Duration::ZERO }
+    /// The run id was used by another worker, or its run is over: the next claim gets a new one.
+    fn with_new_run_id(&self, attempt: &mut ClaimAttempt) -> ClaimResult {
+        let Some(next) = self.new_attempt() else { return ClaimResult::Stopped };
+        *attempt = next;
+        ClaimResult::Failed { retry_after: Duration::ZERO }
     }
 
-    /// Makes sure that a run which a repeated claim gave is still ours: its lease may have ended while we asked.
-    async fn confirm(&self, attempt: &mut Attempt, mut claimed: Claimed, stop: &mut watch::Receiver<Stop>) -> Asked {
-        let mut backoff = Backoff::new(self.settings.pace.pauses);
+    /// Checks with a heartbeat that a task which a repeated claim gave is still ours: its lease may have ended meanwhile.
+    async fn confirm(
+        &self,
+        attempt: &mut ClaimAttempt,
+        mut claimed: ClaimedTask,
+        stop: &mut watch::Receiver<StopMode>,
+    ) -> ClaimResult {
+        let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        let run = RunKey::new(&self.settings.queue, &claimed.claim);
         loop {
-            let asking = async {
-                let since = Instant::now();
-                match self.client.heartbeat(&self.settings.queue, claimed.claim.task.id, claimed.claim.run_id).await {
-                    Err(error) if ErrorClass::of(&error) != ErrorClass::Revoked => {
-                        self.contact.lost(&*self.listener, &error);
+            let heartbeat = async {
+                let sent = Instant::now();
+                match self.client.heartbeat(&run.queue, run.task_id, run.run_id).await {
+                    Err(error) if ErrorClass::of(&error) != ErrorClass::RunOver => {
+                        self.reachability.call_failed(&error);
                         sleep(backoff.next()).await;
                         None
                     }
-                    answer => Some(answer.map(|_| since)),
+                    answer => Some(answer.map(|_| sent)),
                 }
             };
             tokio::select! {
                 biased;
-                _ = reached(stop, Stop::Finish) => {
+                _ = stop_reached(stop, StopMode::Finish) => {
                     self.give_back(&claimed.claim).await;
-                    return Asked::Stopped;
+                    return ClaimResult::Stopped;
                 }
-                answer = asking => match answer {
+                answer = heartbeat => match answer {
                     None => {}
-                    Some(Ok(since)) => {
-                        claimed.since = since;
-                        return Asked::Got(Box::new(claimed));
+                    Some(Ok(sent)) => {
+                        claimed.claim_sent = sent;
+                        return ClaimResult::Claimed(Box::new(claimed));
                     }
-                    Some(Err(_)) => return self.with_another_run(attempt),
+                    Some(Err(_)) => return self.with_new_run_id(attempt),
                 },
             }
         }
     }
 
-    /// A claim was broken off at an unknown moment: if it took a task, that goes back now and not when its lease ends. If
-    /// nothing was taken and a task has become pending just now, that one is taken and given back, which does no harm.
-    async fn settle(&self, attempt: &Attempt) {
+    /// A claim was interrupted. If it took a task, the task is given back now and not when its lease ends. If it took none and a
+    /// task has become pending since, that task is claimed and given back, which does no harm.
+    async fn give_back_if_claimed(&self, attempt: &ClaimAttempt) {
         let mut stop = self.stop.subscribe();
-        let again = tokio::select! {
+        let repeated = tokio::select! {
             biased;
-            again = timeout(SETTLE, self.claim(attempt.run_id, None)) => again,
-            _ = reached(&mut stop, Stop::Kill) => return,
+            repeated = timeout(GIVE_BACK_TIMEOUT, self.send_claim(attempt.run_id, None)) => repeated,
+            _ = stop_reached(&mut stop, StopMode::Kill) => return,
         };
-        if let Ok(Ok(ClaimAnswer { claim: Some(claim), .. })) = again {
+        if let Ok(Ok(ClaimAnswer { claim: Some(claim), .. })) = repeated {
             self.give_back(&claim).await;
         }
     }
 
     async fn give_back(&self, claim: &Claim) {
-        let run = RunOf { queue: self.settings.queue.clone(), task_id: claim.task.id, run_id: claim.run_id };
-        let mut stop = self.stop.subscribe();
-        drop(timeout(SETTLE, self.reporter().deliver(&run, Report::Unclaim, &mut stop)).await);
+        let run = RunKey::new(&self.settings.queue, claim);
+        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, FinalReport::Unclaim)).await);
     }
 
-    fn fresh(&self) -> Option<Attempt> {
+    fn new_attempt(&self) -> Option<ClaimAttempt> {
         match ids::run_id() {
-            Ok(run_id) => Some(Attempt { run_id, is_repeated: false, in_doubt: false }),
+            Ok(run_id) => Some(ClaimAttempt { run_id, is_repeated: false, in_doubt: false }),
             Err(error) => {
-                self.end(End::Broken(error.to_string()));
+                self.end(EndReason::InternalError(error.to_string()));
                 None
             }
         }
     }
 }
 
-/// The seconds to ask for: at least as long as wanted, so that the last wait ends with the idle time.
+/// Rounded up, so that the last wait ends no earlier than the idle timeout.
 fn whole_seconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
-/// Whether the server has waited as it said. One that says so and answers at once is about to stop, or lies; asking it again
-/// at once would keep both busy.
+/// Whether the server has waited as its answer says. A server that is shutting down answers at once; claiming again at once
+/// would be a busy loop.
 fn has_waited(applied: Option<u32>, wanted: Option<Duration>, took: Duration) -> bool {
     let applied = applied.map(|seconds| Duration::from_secs(seconds.into()));
     applied.zip(wanted).is_some_and(|(applied, wanted)| took >= applied.min(wanted) / 2)
 }
 
-fn asked_pause(error: &Error) -> Duration {
+fn retry_after(error: &Error) -> Duration {
     if let Error::Api { retry_after, .. } = error { retry_after.unwrap_or_default() } else { Duration::ZERO }
 }
 

@@ -1,4 +1,4 @@
-//! What all slots of a worker share: the way to the server, the guard, the reasons to end, and whether anything runs.
+//! The state that all slots of a worker share: client, settings, spool, failure guard, end reason, number of busy slots.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,166 +8,154 @@ use taskqueue_client::{Client, Error};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::events::{Contact, Ending, Listener};
-use crate::guard::{Guard, Tried};
-use crate::report::Reporter;
+use crate::events::{EventSink, Reachability, RunOutcome};
+use crate::guard::FailureGuard;
 use crate::settings::Settings;
 use crate::spool::Spool;
-use crate::stop::Stop;
+use crate::stop::StopMode;
 
-/// How long a slot without work waits at least while another has some, which may bring it some.
-const BESIDE_A_RUN: Duration = Duration::from_secs(1);
+/// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
+const MIN_WAIT_WHILE_BUSY: Duration = Duration::from_secs(1);
 
 /// Why a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It was told to.
+pub enum EndReason {
+    /// It was asked to stop.
     Stopped,
-    /// Nothing was to be done for as long as it was to wait.
+    /// The idle timeout has passed.
     Idle,
-    /// The same, but because the server could not be asked.
-    OutOfContact,
-    /// It has run as many tasks as it was to.
+    /// The idle timeout has passed, and the server did not answer.
+    ServerUnreachable,
+    /// It has run as many tasks as it was allowed to.
     MaxTasks,
-    /// So many runs failed in a row.
-    Guard(u32),
-    /// The server refuses its claims.
+    /// This many runs failed in a row.
+    FailureGuard(u32),
+    /// The server refused a claim.
     Refused(Error),
-    /// It cannot go on by itself.
-    Broken(String),
+    /// No random numbers, or a panic in the worker itself.
+    InternalError(String),
 }
 
 /// How many runs ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The server has their results.
     pub succeeded: u64,
-    /// The server has their failures.
     pub failed: u64,
-    /// They were given back.
     pub released: u64,
-    /// The server had ended them.
     pub revoked: u64,
-    /// The server has not taken their ends.
     pub undelivered: u64,
 }
 
 pub(crate) struct WorkerContext {
     pub(crate) client: Client,
     pub(crate) settings: Settings,
-    pub(crate) listener: Arc<dyn Listener>,
-    pub(crate) contact: Contact,
+    pub(crate) events: Arc<dyn EventSink>,
+    pub(crate) reachability: Reachability,
     pub(crate) spool: Spool,
-    pub(crate) stop: watch::Sender<Stop>,
-    /// Held by the one slot that waits for work, so that an idle worker waits once, not once per slot.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) stop: watch::Sender<StopMode>,
+    /// Held by the one slot that waits for a task, so that an idle worker has one waiting claim, not one per slot.
+    pub(crate) wait_lock: tokio::sync::Mutex<()>,
     state: Mutex<State>,
-    begun: AtomicU64,
+    /// How many tasks were reserved, which may be more than `max_tasks`.
+    reserved: AtomicU64,
 }
 
 struct State {
-    guard: Guard,
-    end: Option<End>,
-    /// How many slots run something or are just asking whether there is something for them at once.
+    guard: FailureGuard,
+    end_reason: Option<EndReason>,
+    /// How many slots run a task or have a claim under way that does not wait.
     busy: usize,
-    /// When the last run ended.
-    changed: Instant,
+    last_run_ended: Instant,
     counts: Counts,
 }
 
 impl WorkerContext {
-    pub(crate) fn new(client: Client, settings: Settings, spool: Spool, listener: Arc<dyn Listener>) -> Self {
-        let guard = Guard::new(settings.max_consecutive_failures);
-        let state = State { guard, end: None, busy: 0, changed: Instant::now(), counts: Counts::default() };
+    pub(crate) fn new(client: Client, settings: Settings, spool: Spool, events: Arc<dyn EventSink>) -> Self {
+        let state = State {
+            guard: FailureGuard::new(settings.max_consecutive_failures),
+            end_reason: None,
+            busy: 0,
+            last_run_ended: Instant::now(),
+            counts: Counts::default(),
+        };
         Self {
             client,
             settings,
-            listener,
-            contact: Contact::default(),
+            reachability: Reachability::new(Arc::clone(&events)),
+            events,
             spool,
-            stop: watch::Sender::new(Stop::Go),
-            turn: tokio::sync::Mutex::new(()),
+            stop: watch::Sender::new(StopMode::Running),
+            wait_lock: tokio::sync::Mutex::new(()),
             state: Mutex::new(state),
-            begun: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn reporter(&self) -> Reporter<'_> {
-        Reporter {
-            client: &self.client,
-            spool: &self.spool,
-            contact: &self.contact,
-            listener: &*self.listener,
-            pauses: self.settings.pace.pauses,
-            farewell: self.settings.pace.farewell,
-        }
+    /// Stops claiming; running tasks may finish. Only the first reason is kept.
+    pub(crate) fn end(&self, reason: EndReason) {
+        self.state().end_reason.get_or_insert(reason);
+        self.stop_at_least(StopMode::Finish);
     }
 
-    /// Stops claiming for this reason; the first one counts. What runs may finish.
-    pub(crate) fn end(&self, why: End) {
-        self.state().end.get_or_insert(why);
-        self.stop_at_least(Stop::Finish);
-    }
-
-    /// Goes this far in stopping, if it has not gone further.
-    pub(crate) fn stop_at_least(&self, wanted: Stop) {
+    pub(crate) fn stop_at_least(&self, wanted: StopMode) {
         self.stop.send_if_modified(|stop| {
-            let further = wanted > *stop;
+            let is_stronger = wanted > *stop;
             *stop = wanted.max(*stop);
-            further
+            is_stronger
         });
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stop.borrow() > Stop::Go
+        *self.stop.borrow() > StopMode::Running
     }
 
-    /// Takes one of the tasks that may still be run; `false` when there are none left.
-    pub(crate) fn may_begin(&self) -> bool {
-        let begun = self.begun.fetch_add(1, Ordering::Relaxed);
-        self.settings.max_tasks.is_none_or(|most| begun < most)
+    /// Reserves one of `max_tasks`; `false` when none is left.
+    pub(crate) fn reserve_task(&self) -> bool {
+        let reserved = self.reserved.fetch_add(1, Ordering::Relaxed);
+        self.settings.max_tasks.is_none_or(|most| reserved < most)
     }
 
-    /// A slot runs something, or is about to know whether it will. Before it knows, the worker is not idle: another slot may
-    /// have found nothing only because this one was given the last task.
-    pub(crate) fn occupy(&self) {
+    /// A slot runs a task, or will know at once whether there is one. Until then the worker is not idle: another slot may have
+    /// found nothing only because this one claimed the last task.
+    pub(crate) fn mark_busy(&self) {
         self.state().busy += 1;
     }
 
-    /// There is nothing for the slot at the moment.
-    pub(crate) fn vacate(&self) {
+    pub(crate) fn mark_idle(&self) {
         self.state().busy -= 1;
     }
 
-    /// Books the end of a run.
-    pub(crate) fn ended(&self, ending: &Ending) {
+    /// Counts a run that has ended; its slot is idle again.
+    pub(crate) fn record(&self, outcome: &RunOutcome) {
         let tripped = {
             let mut state = self.state();
             state.busy -= 1;
-            state.changed = Instant::now();
-            state.counts.add(ending);
-            state.guard.count(tried(ending))
+            state.last_run_ended = Instant::now();
+            state.counts.add(outcome);
+            state.guard.count(outcome)
         };
         if let Some(failures) = tripped {
-            self.end(End::Guard(failures));
+            self.end(EndReason::FailureGuard(failures));
         }
     }
 
-    /// How long until the worker has been idle for too long; nothing when it may be idle for ever. While something runs the
-    /// time does not begin, so there is some left even where a worker may not be idle at all.
+    /// What is left of the idle timeout; `None` without one. It does not run while a slot is busy.
     pub(crate) fn idle_left(&self) -> Option<Duration> {
         let timeout = self.settings.idle_timeout?;
         let state = self.state();
-        Some(if state.busy > 0 { timeout.max(BESIDE_A_RUN) } else { timeout.saturating_sub(state.changed.elapsed()) })
+        Some(if state.busy > 0 {
+            timeout.max(MIN_WAIT_WHILE_BUSY)
+        } else {
+            timeout.saturating_sub(state.last_run_ended.elapsed())
+        })
     }
 
-    /// Why the worker ended and what it did.
-    pub(crate) fn summary(&self) -> (End, Counts) {
+    pub(crate) fn summary(&self) -> (EndReason, Counts) {
         let state = self.state();
-        let begun = self.begun.load(Ordering::Relaxed);
-        let exhausted = self.settings.max_tasks.is_some_and(|most| begun > most);
-        let otherwise = if exhausted && !self.is_stopping() { End::MaxTasks } else { End::Stopped };
-        (state.end.clone().unwrap_or(otherwise), state.counts)
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        let is_exhausted = self.settings.max_tasks.is_some_and(|most| reserved > most);
+        let default = if is_exhausted && !self.is_stopping() { EndReason::MaxTasks } else { EndReason::Stopped };
+        (state.end_reason.clone().unwrap_or(default), state.counts)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -176,22 +164,14 @@ impl WorkerContext {
 }
 
 impl Counts {
-    fn add(&mut self, ending: &Ending) {
-        let count = match ending {
-            Ending::Succeeded => &mut self.succeeded,
-            Ending::Failed { .. } => &mut self.failed,
-            Ending::Released | Ending::Unable(_) => &mut self.released,
-            Ending::Revoked(_) => &mut self.revoked,
-            Ending::Undelivered => &mut self.undelivered,
+    fn add(&mut self, outcome: &RunOutcome) {
+        let count = match outcome {
+            RunOutcome::Succeeded => &mut self.succeeded,
+            RunOutcome::Failed { .. } => &mut self.failed,
+            RunOutcome::Released | RunOutcome::CannotRun(_) => &mut self.released,
+            RunOutcome::Revoked(_) => &mut self.revoked,
+            RunOutcome::Undelivered => &mut self.undelivered,
         };
         *count += 1;
-    }
-}
-
-fn tried(ending: &Ending) -> Tried {
-    match ending {
-        Ending::Succeeded => Tried::Succeeded,
-        Ending::Failed { .. } | Ending::Unable(_) => Tried::Failed,
-        Ending::Released | Ending::Revoked(_) | Ending::Undelivered => Tried::Undecided,
     }
 }

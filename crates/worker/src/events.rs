@@ -1,4 +1,4 @@
-//! What a worker tells of itself while it runs. It never prints: whoever starts it listens.
+//! The events of a worker. The worker never prints: the program that starts it passes an [`EventSink`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,107 +8,92 @@ use taskqueue_client::{Claim, Error, RunId, TaskId};
 
 /// How a run ended for its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The server has its result.
+pub enum RunOutcome {
+    /// The server has the result.
     Succeeded,
-    /// The server has its failure: its type and message.
-    Failed {
-        /// The type of the error.
-        kind: Arc<str>,
-        /// Its message.
-        message: Arc<str>,
-    },
-    /// It was given back.
+    /// The server has the failure.
+    Failed { kind: Arc<str>, message: Arc<str> },
+    /// The task was given back.
     Released,
-    /// This worker could not run it, for this reason, and gave it back.
-    Unable(String),
-    /// The server had ended the run (cancelled, expired, or somebody else has it), for this reason.
+    /// This worker could not run the task, for this reason, and gave it back.
+    CannotRun(String),
+    /// The server had ended the run (cancelled, expired, or owned by another worker), for this reason.
     Revoked(String),
-    /// The worker left before the server took its end. It is kept where there is a run directory.
+    /// The worker stopped before the server accepted the report. It is stored if there is a run directory.
     Undelivered,
 }
 
-/// Something worth telling.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A run begins.
     Started {
-        /// The slot that runs it.
         slot: usize,
-        /// The task and its run.
         claim: &'a Claim,
     },
-    /// A run ended and, where that was possible, its end was reported.
+    /// A run ended and, where that was possible, was reported.
     Ended {
-        /// The slot that ran it.
         slot: usize,
-        /// The task.
         task_id: TaskId,
-        /// The run.
         run_id: RunId,
-        ending: &'a Ending,
-        /// From its beginning to the answer to its report.
+        outcome: &'a RunOutcome,
+        /// From the start of the run to the answer to its report.
         took: Duration,
     },
-    /// Calls began to fail. They are repeated; nothing that runs is stopped.
-    OutOfContact(&'a Error),
+    /// Calls began to fail. They are repeated; no run is stopped.
+    ServerUnreachable(&'a Error),
     /// Calls succeed again.
-    InContact,
-    /// No heartbeat got through for as long as the lease lasts. The run goes on; the server decides about it.
+    ServerReachable,
+    /// No heartbeat succeeded for the duration of a lease. The run continues; the server decides about it.
     LeaseInDoubt {
-        /// The slot that runs it.
         slot: usize,
-        /// The task.
         task_id: TaskId,
     },
-    /// A report that an earlier worker left was delivered, or refused for the reason given.
-    LeftOver {
-        /// The task.
+    /// A report of an earlier worker was delivered, or refused for the reason given.
+    EarlierReport {
         task_id: TaskId,
-        /// Why it was refused.
         refused: Option<&'a str>,
     },
-    /// Something about a run, or about the worker's own files, that is good to know.
+    /// A remark about a run or about the worker's own files.
     Note {
-        /// The task, if it is about one.
         task_id: Option<TaskId>,
-        /// What it is.
         text: &'a str,
     },
 }
 
-/// Hears what a worker tells. Called from the worker's tasks, so it must not take long.
-pub trait Listener: Send + Sync + 'static {
-    /// Hears one thing.
-    fn hear(&self, event: &Event<'_>);
+/// Receives the events. It is called from the worker's tasks, so it must return quickly.
+pub trait EventSink: Send + Sync + 'static {
+    fn on_event(&self, event: &Event<'_>);
 }
 
-/// Hears nothing.
-impl Listener for () {
-    fn hear(&self, _: &Event<'_>) {}
+/// Ignores all events.
+impl EventSink for () {
+    fn on_event(&self, _: &Event<'_>) {}
 }
 
-/// Whether calls get through, told once per change however many runs notice it.
-#[derive(Default)]
-pub(crate) struct Contact {
+/// Whether calls to the server succeed. Sends one event per change, however many runs notice it.
+pub(crate) struct Reachability {
     is_lost: AtomicBool,
+    events: Arc<dyn EventSink>,
 }
 
-impl Contact {
+impl Reachability {
+    pub(crate) fn new(events: Arc<dyn EventSink>) -> Self {
+        Self { is_lost: AtomicBool::new(false), events }
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn lost(&self, listener: &dyn Listener, error: &Error) {
+    pub(crate) fn call_failed(&self, error: &Error) {
         if !self.is_lost.swap(true, Ordering::Relaxed) {
-            listener.hear(&Event::OutOfContact(error));
+            self.events.on_event(&Event::ServerUnreachable(error));
         }
     }
 
-    pub(crate) fn made(&self, listener: &dyn Listener) {
-        if self.is_lost.load(Ordering::Relaxed) && self.is_lost.swap(false, Ordering::Relaxed) {
-            listener.hear(&Event::InContact);
+    pub(crate) fn call_succeeded(&self) {
+        if self.is_lost() && self.is_lost.swap(false, Ordering::Relaxed) {
+            self.events.on_event(&Event::ServerReachable);
         }
     }
 }

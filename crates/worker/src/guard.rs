@@ -1,36 +1,27 @@
-//! The failure guard: a counter of failures in a row. A worker whose every run fails is broken itself (a missing driver, a
-//! full disk) and would only use up the attempts of all tasks.
+//! The failure guard: counts failures in a row. A worker whose every run fails is broken itself (a missing driver, a full
+//! disk) and would use up the attempts of all tasks.
 
-/// How a run ended, as far as the guard is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tried {
-    /// The run did what it should.
-    Succeeded,
-    /// It did not, or could not even begin.
-    Failed,
-    /// It was revoked or given back, which says nothing about this worker.
-    Undecided,
-}
+use crate::events::RunOutcome;
 
-/// Counts failures in a row.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct FailureGuard {
     limit: Option<u32>,
     in_a_row: u32,
 }
 
-impl Guard {
-    /// A guard that speaks up at `limit` failures in a row; nothing means never.
+impl FailureGuard {
+    /// Without a limit the guard never trips.
     pub(crate) fn new(limit: Option<u32>) -> Self {
         Self { limit, in_a_row: 0 }
     }
 
-    /// Counts one run; gives the number of failures in a row when that is too many.
-    pub(crate) fn count(&mut self, tried: Tried) -> Option<u32> {
-        match tried {
-            Tried::Succeeded => self.in_a_row = 0,
-            Tried::Failed => self.in_a_row = self.in_a_row.saturating_add(1),
-            Tried::Undecided => return None,
+    /// Counts one run; returns the number of failures in a row when the limit is reached.
+    pub(crate) fn count(&mut self, outcome: &RunOutcome) -> Option<u32> {
+        match outcome {
+            RunOutcome::Succeeded => self.in_a_row = 0,
+            RunOutcome::Failed { .. } | RunOutcome::CannotRun(_) => self.in_a_row = self.in_a_row.saturating_add(1),
+            // Says nothing about this worker.
+            RunOutcome::Released | RunOutcome::Revoked(_) | RunOutcome::Undelivered => return None,
         }
         self.limit.is_some_and(|limit| self.in_a_row >= limit).then_some(self.in_a_row)
     }
@@ -38,32 +29,38 @@ impl Guard {
 
 #[cfg(test)]
 mod tests {
-    use super::Tried::{Failed, Succeeded, Undecided};
+    use super::RunOutcome::{Released, Succeeded};
     use super::*;
 
-    fn count(limit: Option<u32>, runs: &[Tried]) -> Vec<Option<u32>> {
-        let mut guard = Guard::new(limit);
-        runs.iter().map(|tried| guard.count(*tried)).collect()
+    fn failed() -> RunOutcome {
+        RunOutcome::Failed { kind: "ExitCode".into(), message: "exit code 1".into() }
+    }
+
+    fn count(limit: Option<u32>, runs: &[RunOutcome]) -> Vec<Option<u32>> {
+        let mut guard = FailureGuard::new(limit);
+        runs.iter().map(|outcome| guard.count(outcome)).collect()
     }
 
     #[test]
     fn only_failures_in_a_row_count() {
-        assert_eq!(count(Some(2), &[Failed, Succeeded, Failed, Failed]), [None, None, None, Some(2)]);
+        assert_eq!(count(Some(2), &[failed(), Succeeded, failed(), failed()]), [None, None, None, Some(2)]);
     }
 
     #[test]
     fn revoked_and_released_runs_neither_count_nor_reset() {
-        assert_eq!(count(Some(2), &[Failed, Undecided, Failed]), [None, None, Some(2)]);
-        assert_eq!(count(Some(1), &[Undecided]), [None]);
+        for undecided in [Released, RunOutcome::Revoked("cancelled".to_owned()), RunOutcome::Undelivered] {
+            assert_eq!(count(Some(2), &[failed(), undecided.clone(), failed()]), [None, None, Some(2)]);
+            assert_eq!(count(Some(1), &[undecided]), [None]);
+        }
     }
 
     #[test]
-    fn runs_that_were_under_way_when_it_spoke_up_do_not_silence_it() {
-        assert_eq!(count(Some(1), &[Failed, Failed]), [Some(1), Some(2)]);
+    fn runs_that_end_after_it_has_tripped_do_not_reset_it() {
+        assert_eq!(count(Some(1), &[failed(), RunOutcome::CannotRun("full".to_owned())]), [Some(1), Some(2)]);
     }
 
     #[test]
-    fn without_a_limit_it_never_speaks_up() {
-        assert_eq!(count(None, &[Failed; 3]), [None; 3]);
+    fn without_a_limit_it_never_trips() {
+        assert_eq!(count(None, &[failed(), failed(), failed()]), [None; 3]);
     }
 }

@@ -1,52 +1,50 @@
-//! What a worker does with a task is a [`Handler`]'s business: a command with child processes (`command/`), or a function in
-//! this process. When to claim, how to keep the lease and how to report is not.
+//! A [`Handler`] decides what is done with a task: start a command (`command/`), or call a function in this process. Claims,
+//! leases and reports are not its business.
 
 use async_trait::async_trait;
 use taskqueue_client::{Claim, Failure, JsonObject, WorkerId};
 use tokio::sync::watch;
 
-use crate::stop::Order;
+use crate::stop::RunControl;
 
-/// A task that is to be run, once.
+/// One run of a task.
 #[derive(Debug)]
-pub struct Run {
+pub struct TaskRun {
     /// Which of the worker's slots runs it, from 0.
     pub slot: usize,
-    /// What that slot calls itself in its observations.
+    /// The id of that slot in its observations.
     pub worker_id: WorkerId,
-    /// The task and the run that owns it.
     pub claim: Claim,
-    /// What the worker wants of the run. A handler that does not look is dropped some time after the worker's
-    /// grace.
-    pub orders: watch::Receiver<Order>,
+    /// What the worker wants of this run. A handler that ignores it is dropped some time after the worker's grace time.
+    pub control: watch::Receiver<RunControl>,
 }
 
-impl Run {
-    /// Waits until the run is to end.
-    pub async fn told_to_end(&mut self) {
-        // A worker that is gone wants nothing to go on.
-        drop(self.orders.wait_for(|order| *order > Order::Run).await);
+impl TaskRun {
+    /// Waits until the run is asked to end.
+    pub async fn stop_requested(&mut self) {
+        // An error means that the worker was dropped, which also ends the run.
+        drop(self.control.wait_for(|control| *control > RunControl::Continue).await);
     }
 }
 
-/// How a run ended.
+/// What a handler made of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It succeeded, with this result.
+pub enum HandlerResult {
+    /// The run succeeded.
     Complete(JsonObject),
-    /// It failed, which is charged.
+    /// The run failed; the attempt is charged.
     Fail(Failure),
-    /// It asks to be given back, uncharged: another worker, or this one later, will do better.
+    /// The run asks to be given back uncharged, to be tried again later or elsewhere.
     Release,
-    /// It ended because it was told to.
+    /// The run ended because it was asked to.
     Stopped,
-    /// This worker could not run it, through no fault of the task: given back uncharged, but the guard counts it.
-    Unable(String),
+    /// This worker could not run the task, for a reason that is not the task's. It is given back uncharged, but the failure
+    /// guard counts it.
+    CannotRun(String),
 }
 
-/// Runs tasks.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
-    /// Runs a task to its end. Nothing of it may go on afterwards.
-    async fn run(&self, run: Run) -> Outcome;
+    /// Runs a task to its end. Nothing of the run may continue afterwards.
+    async fn run(&self, run: TaskRun) -> HandlerResult;
 }

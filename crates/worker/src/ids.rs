@@ -1,23 +1,21 @@
-//! New ids, which nobody else has.
+//! New random ids.
 
 use taskqueue_core::ids::{ID_BYTES, RunId, WorkerId};
 
-/// The system gave no random numbers, without which no run can be owned.
+/// The system gave no random numbers, which run ids need.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no random numbers to be had: {0}")]
+#[error("the system gives no random numbers: {0}")]
 pub struct NoRandomness(String);
 
-/// A run id that was never used.
 pub(crate) fn run_id() -> Result<RunId, NoRandomness> {
-    random().map(RunId::from_bytes)
+    random_bytes().map(RunId::from_bytes)
 }
 
-/// The id of a worker loop that never was.
 pub(crate) fn worker_id() -> Result<WorkerId, NoRandomness> {
-    random().map(WorkerId::from_bytes)
+    random_bytes().map(WorkerId::from_bytes)
 }
 
-fn random() -> Result<[u8; ID_BYTES], NoRandomness> {
+fn random_bytes() -> Result<[u8; ID_BYTES], NoRandomness> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| NoRandomness(error.to_string()))?;
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! Every interval of the worker, in one place, so that tests can shorten them; and the pauses between tries.
+//! All intervals of the worker in one place, so that tests can shorten them; and the backoff between tries.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -7,23 +7,22 @@ const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// How often and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intervals {
-    /// From one heartbeat to the next: a fifth of the lease, so that four may get lost.
+    /// Between two heartbeats: a fifth of the lease, so that four may get lost.
     pub heartbeat: Duration,
-    /// From a heartbeat that failed to the next.
+    /// Between a failed heartbeat and the next one.
     pub heartbeat_retry: Duration,
-    /// How long the server is asked to wait for a task; cut to what it offers.
+    /// How long the server is asked to wait for a task. The server may shorten it.
     pub wait: Duration,
-    /// Between claims of an idle worker whose server does not wait, and between tries of anything that failed.
-    pub pauses: Pauses,
-    /// From one observation to the next while nothing changes.
+    /// Between claims of an idle worker whose server does not wait, and between tries of any call that failed.
+    pub backoff: BackoffLimits,
+    /// Between two observations while nothing changes.
     pub observation: Duration,
-    /// The least time between two observations, however often something changes.
+    /// The minimum time between two observations.
     pub observation_gap: Duration,
-    /// How long the end of the worker is held up by its observations.
-    pub farewell: Duration,
+    /// How long the worker's last calls (observations, reports of an earlier worker) may delay its end.
+    pub shutdown_timeout: Duration,
 }
 
 impl Default for Intervals {
@@ -31,61 +30,57 @@ impl Default for Intervals {
         Self {
             heartbeat: seconds(60),
             heartbeat_retry: seconds(5),
-            // Below the 60 seconds after which proxies like to cut a silent connection.
+            // Many proxies cut a silent connection after 60 seconds.
             wait: seconds(50),
-            pauses: Pauses { first: seconds(1), longest: seconds(10) },
+            backoff: BackoffLimits { first: seconds(1), longest: seconds(10) },
             observation: seconds(60),
             observation_gap: seconds(1),
-            farewell: seconds(1),
+            shutdown_timeout: seconds(1),
         }
     }
 }
 
-/// Pauses that double from one try to the next: 1, 2, 4, 8, 10, 10 seconds unless said otherwise.
+/// Pauses that double from one try to the next; by default 1, 2, 4, 8, 10, 10 seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pauses {
-    /// The first pause.
+pub struct BackoffLimits {
     pub first: Duration,
-    /// The longest.
     pub longest: Duration,
 }
 
-impl Pauses {
-    /// The pause after `tries` tries without success, the first one being 1; not jittered.
+impl BackoffLimits {
+    /// The pause after this many failed tries (at least 1), without jitter.
     fn after(&self, tries: u32) -> Duration {
         let doublings = tries.saturating_sub(1).min(16);
         self.first.saturating_mul(1 << doublings).min(self.longest)
     }
 }
 
-/// A row of tries, and how long to wait before each.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    pauses: Pauses,
+    limits: BackoffLimits,
     tries: u32,
 }
 
 impl Backoff {
-    pub(crate) fn new(pauses: Pauses) -> Self {
-        Self { pauses, tries: 0 }
+    pub(crate) fn new(limits: BackoffLimits) -> Self {
+        Self { limits, tries: 0 }
     }
 
-    /// The pause after another try without success.
+    /// Counts a failed try and returns the pause after it.
     pub(crate) fn next(&mut self) -> Duration {
         self.tries = self.tries.saturating_add(1);
-        jittered(self.pauses.after(self.tries))
+        jittered(self.limits.after(self.tries))
     }
 
-    /// Begins again.
     pub(crate) fn reset(&mut self) {
         self.tries = 0;
     }
 }
 
-/// A tenth more or less, so that workers that were started together do not keep asking together.
+/// Up to a tenth more or less, so that workers that were started together do not send their calls together.
 pub(crate) fn jittered(interval: Duration) -> Duration {
-    let chance = RandomState::new().hash_one(()) as u16;
-    interval.mul_f64(0.9 + 0.2 * f64::from(chance) / f64::from(u16::MAX))
+    let random = RandomState::new().hash_one(()) as u16;
+    interval.mul_f64(0.9 + 0.2 * f64::from(random) / f64::from(u16::MAX))
 }
 
 #[cfg(test)]
@@ -94,15 +89,15 @@ mod tests {
 
     #[test]
     fn pauses_are_1_2_4_8_and_then_10_seconds() {
-        let pauses = Intervals::default().pauses;
-        let waited: Vec<u64> = (1..=6).map(|tries| pauses.after(tries).as_secs()).collect();
+        let limits = Intervals::default().backoff;
+        let waited: Vec<u64> = (1..=6).map(|tries| limits.after(tries).as_secs()).collect();
         assert_eq!(waited, [1, 2, 4, 8, 10, 10]);
-        assert_eq!(pauses.after(u32::MAX), seconds(10));
+        assert_eq!(limits.after(u32::MAX), seconds(10));
     }
 
     #[test]
-    fn a_success_begins_the_row_again() {
-        let mut backoff = Backoff::new(Intervals::default().pauses);
+    fn a_success_resets_the_backoff() {
+        let mut backoff = Backoff::new(Intervals::default().backoff);
         let first = [backoff.next(), backoff.next()];
         assert!(first[0] < seconds(2) && first[1] > seconds(1), "{first:?}");
         backoff.reset();

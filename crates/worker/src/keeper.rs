@@ -1,6 +1,6 @@
-//! The keeper: a tiny process above the worker. When the worker is gone, whatever way it went, the keeper kills what it has
-//! left behind; when the keeper is gone, the worker hears of it and does the same. So no kill -9 of one of them leaves
-//! anything running. What the worker does when it is asked to stop is not decided here.
+//! The keeper: a small parent process of the worker. When the worker ends in any way, the keeper kills the processes that it has
+//! left. When the keeper ends, the worker notices and does the same. So a kill -9 of either leaves nothing running. What the
+//! worker does when it is asked to stop is not decided here.
 
 mod stop_requests;
 
@@ -22,42 +22,45 @@ use crate::process::proc::kill_children;
 use crate::process::supervisor_pool;
 pub use stop_requests::StopRequests;
 
-/// The variable that tells the worker that it has a keeper. It reaches no child of the worker.
-pub const KEPT_VARIABLE: &str = "TASKQUEUE_KEPT";
+/// Set in the environment of a worker that has a keeper. The children of the worker do not inherit it.
+pub const HAS_KEEPER_VARIABLE: &str = "TASKQUEUE_KEPT";
 
-/// Longer than anything takes to die that can die. What hangs inside the kernel is left to the kernel.
-pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(10);
+/// Long enough for every process that can be killed. One that hangs inside the kernel cannot.
+pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who this process is.
+/// What this process is.
 #[derive(Debug)]
-pub enum Kept {
-    /// It was the keeper, and all is over. The process is to end with this code.
+pub enum Role {
+    /// The keeper, after the worker has ended. The process should exit with this code.
     Keeper(u8),
-    /// It is the worker.
     Worker(StopRequests),
 }
 
-/// Starts this program a second time as the worker and waits for its end; in that second process it returns at once.
+/// Makes this process the keeper: starts the program a second time as the worker and waits for its end. In that second process it
+/// returns at once.
 ///
-/// This is to be called before anything else, in particular before any thread is started. Standard input is not passed on:
-/// the worker and its children have none.
+/// Call this first, before any thread is started. The worker and its children have no standard input.
 ///
 /// # Errors
 ///
-/// When the worker cannot be started or cannot listen.
-pub fn keep() -> io::Result<Kept> {
+/// When the worker cannot be started or cannot register its signals.
+pub fn start() -> io::Result<Role> {
     set_child_subreaper(Some(getpid()))?;
-    if std::env::var_os(KEPT_VARIABLE).is_some() { worker().map(Kept::Worker) } else { keeper().map(Kept::Keeper) }
+    if std::env::var_os(HAS_KEEPER_VARIABLE).is_some() {
+        prepare_worker().map(Role::Worker)
+    } else {
+        run_keeper().map(Role::Keeper)
+    }
 }
 
-/// Kills everything below this process and lets nothing new be started: what a worker does when its keeper is gone, right
-/// before it ends itself. Blocks. Says whether nothing is left.
+/// Kills all descendants of this process and prevents new ones. A worker does this right before it ends. Blocks. Returns whether
+/// nothing is left.
 pub fn kill_everything() -> bool {
     supervisor_pool::close();
-    kill_children(KILL_PATIENCE)
+    kill_children(KILL_TIMEOUT)
 }
 
-/// Whether a signal was ignored when we were started: `nohup` means that.
+/// Whether a signal was ignored when this process was started, as `nohup` does.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -65,54 +68,54 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     ignored & (1 << (signal - 1)) != 0
 }
 
-/// The signals that ask for an end. Those that were ignored when we were started stay so.
+/// The signals that ask the worker to stop, without those that were ignored when this process was started.
 fn stop_signals() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal == SIGTERM || !is_ignored(*signal))
 }
 
-/// From now on each request to stop is a byte in this stream. Writing it is all that a signal does.
-fn forward_requests(stream: &UnixStream) -> io::Result<()> {
+/// From now on each stop signal writes a byte to this stream, and has no other effect.
+fn forward_signals(stream: &UnixStream) -> io::Result<()> {
     for signal in stop_signals() {
         signal_hook::low_level::pipe::register(signal, stream.try_clone()?)?;
     }
     Ok(())
 }
 
-fn keeper() -> io::Result<u8> {
-    // Another name than the worker's, so that killing by name does not kill both.
+fn run_keeper() -> io::Result<u8> {
+    // Not the worker's name, so that killing by name does not kill both.
     set_name(c"tq-keeper")?;
-    let (requests, workers_end) = UnixStream::pair()?;
-    forward_requests(&requests)?;
-    // A signal to the whole group ends the worker. We have to stay, and to clean up after it.
+    let (requests, worker_stream) = UnixStream::pair()?;
+    forward_signals(&requests)?;
+    // A signal to the whole group ends the worker. The keeper has to survive it and kill what is left.
     for signal in [SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    let mut worker = start_worker(workers_end)?;
+    let mut worker = start_worker(worker_stream)?;
     let status = worker.wait()?;
-    kill_children(KILL_PATIENCE);
+    kill_children(KILL_TIMEOUT);
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
-fn start_worker(workers_end: UnixStream) -> io::Result<std::process::Child> {
+fn start_worker(worker_stream: UnixStream) -> io::Result<std::process::Child> {
     let mut arguments = std::env::args_os();
-    // This very program, even if another version has been installed over it meanwhile.
+    // The running program, even if its file was replaced by another version.
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = arguments.next() {
         command.arg0(name);
     }
-    command.args(arguments).env(KEPT_VARIABLE, "1").stdin(Stdio::from(std::os::fd::OwnedFd::from(workers_end)));
+    command.args(arguments).env(HAS_KEEPER_VARIABLE, "1").stdin(Stdio::from(std::os::fd::OwnedFd::from(worker_stream)));
     command.spawn()
 }
 
-fn worker() -> io::Result<StopRequests> {
-    // We were started as /proc/self/exe and would be listed as `exe`.
+fn prepare_worker() -> io::Result<StopRequests> {
+    // Otherwise `ps` would show `exe`, because the worker is started as /proc/self/exe.
     set_name(c"taskqueue")?;
-    // What the keeper has to say comes by standard input, the one descriptor that can be passed without unsafe code. It is
-    // moved to one that no child inherits.
-    let keepers = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // The keeper's stream is standard input, the one descriptor that can be passed without unsafe code. It is moved to a
+    // descriptor that no child inherits.
+    let from_keeper = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    let (own, signals) = UnixStream::pair()?;
-    forward_requests(&signals)?;
-    StopRequests::new(keepers, own)
+    let (from_signals, signals) = UnixStream::pair()?;
+    forward_signals(&signals)?;
+    StopRequests::new(from_keeper, from_signals)
 }

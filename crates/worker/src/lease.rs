@@ -1,54 +1,42 @@
-//! Keeps the lease of one run alive. Only the server's word about the run ends it: a server that is gone, slow or broken
-//! never does, however long that lasts.
+//! Renews the lease of a run. Only an answer of the server about this run ends it: an unreachable, slow or broken server never
+//! does, however long that lasts.
 
 use std::time::Duration;
 
-use taskqueue_client::{Client, Error};
+use taskqueue_client::Error;
 use taskqueue_core::limits::LEASE_SECONDS;
 use tokio::time::{Instant, sleep};
 
+use crate::context::WorkerContext;
 use crate::error_class::ErrorClass;
-use crate::events::{Contact, Event, Listener};
-use crate::intervals::{Intervals, jittered};
-use crate::report::RunOf;
+use crate::events::Event;
+use crate::intervals::jittered;
+use crate::report::RunKey;
 
-/// What keeping a lease needs.
-pub(crate) struct Lease<'a> {
-    pub(crate) client: &'a Client,
-    pub(crate) contact: &'a Contact,
-    pub(crate) listener: &'a dyn Listener,
-    pub(crate) pace: &'a Intervals,
-    pub(crate) run: &'a RunOf,
-    pub(crate) slot: usize,
-}
-
-impl Lease<'_> {
-    /// Sends heartbeats until the server says that the run is not ours any more; gives what it said. `since` is the moment
-    /// before the claim was sent: a lease is counted from there, because nobody knows when the server began to count.
-    pub(crate) async fn keep(&self, since: Instant) -> Error {
-        let (mut renewed, mut pause, mut told) = (since, self.pace.heartbeat, false);
+impl WorkerContext {
+    /// Sends heartbeats until the server says that the run is over, and returns that answer. `claim_sent` is the earliest moment
+    /// at which the server can have started the lease.
+    pub(crate) async fn renew_lease(&self, run: &RunKey, slot: usize, claim_sent: Instant) -> Error {
+        let intervals = &self.settings.intervals;
+        let (mut renewed, mut pause, mut is_in_doubt) = (claim_sent, intervals.heartbeat, false);
         loop {
             sleep(jittered(pause)).await;
             let sent = Instant::now();
-            match self.beat().await {
-                Ok(()) => (renewed, pause, told) = (sent, self.pace.heartbeat, false),
-                Err(error) if ErrorClass::of(&error) == ErrorClass::Revoked => return error,
+            match self.client.heartbeat(&run.queue, run.task_id, run.run_id).await {
+                Ok(_) => {
+                    self.reachability.call_succeeded();
+                    (renewed, pause, is_in_doubt) = (sent, intervals.heartbeat, false);
+                }
+                Err(error) if ErrorClass::of(&error) == ErrorClass::RunOver => return error,
                 Err(error) => {
-                    self.contact.lost(self.listener, &error);
-                    pause = self.pace.heartbeat_retry;
+                    self.reachability.call_failed(&error);
+                    pause = intervals.heartbeat_retry;
                 }
             }
-            if !told && renewed.elapsed() > Duration::from_secs(LEASE_SECONDS.unsigned_abs()) {
-                told = true;
-                self.listener.hear(&Event::LeaseInDoubt { slot: self.slot, task_id: self.run.task_id });
+            if !is_in_doubt && renewed.elapsed() > Duration::from_secs(LEASE_SECONDS.unsigned_abs()) {
+                is_in_doubt = true;
+                self.events.on_event(&Event::LeaseInDoubt { slot, task_id: run.task_id });
             }
         }
-    }
-
-    async fn beat(&self) -> Result<(), Error> {
-        let RunOf { queue, task_id, run_id } = self.run;
-        self.client.heartbeat(queue, *task_id, *run_id).await?;
-        self.contact.made(self.listener);
-        Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! The worker: claims tasks of one queue and route, runs each of them once, keeps its lease, reports how it ended.
+//! The worker: claims tasks of one queue and route, runs each of them, renews its lease, reports the result.
 //!
-//! [`Worker`] does the protocol; a [`Handler`] does the work: [`command::Command`] starts one child process per run, and a
-//! function of a program of your own is a handler too. The worker never prints; a [`Listener`] hears what it does.
+//! [`Worker`] implements the protocol; a [`Handler`] does the work. [`command::CommandHandler`] starts one child process per
+//! run; a function in your own program can be a handler too. The worker never prints: it sends events to an [`EventSink`].
 
 pub mod command;
 pub mod keeper;
@@ -27,14 +27,14 @@ mod supervisor;
 mod template;
 mod worker;
 
-pub use context::{Counts, End};
-pub use events::{Ending, Event, Listener};
-pub use handler::{Handler, Outcome, Run};
+pub use context::{Counts, EndReason};
+pub use events::{Event, EventSink, RunOutcome};
+pub use handler::{Handler, HandlerResult, TaskRun};
 pub use ids::NoRandomness;
-pub use intervals::{Intervals, Pauses};
+pub use intervals::{BackoffLimits, Intervals};
 pub use run_dir::{RunDir, RunDirError};
 pub use settings::{Settings, SpoolSettings};
-pub use stop::{Order, Stop};
-pub use supervisor::supervise_if_started_for_it;
+pub use stop::{RunControl, StopMode};
+pub use supervisor::run_if_supervisor;
 pub use template::{FillError, Template, TemplateError};
 pub use worker::Worker;

@@ -1,4 +1,4 @@
-//! Says what a slot does: an observation on every change and every minute. Whatever becomes of it never touches the slot.
+//! Sends the observations of a slot: on every change and every minute. Their failure never affects the slot.
 
 use std::sync::Arc;
 
@@ -10,65 +10,62 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::context::WorkerContext;
 use crate::intervals::jittered;
 
-/// Reports one slot until it is closed.
 pub(crate) struct Observer {
     task_id: watch::Sender<Option<TaskId>>,
-    reports: JoinHandle<()>,
+    sender: JoinHandle<()>,
 }
 
 impl Observer {
-    /// Begins with an idle slot.
-    pub(crate) fn start(shared: Arc<WorkerContext>, id: WorkerId) -> Self {
+    pub(crate) fn start(context: Arc<WorkerContext>, id: WorkerId) -> Self {
         let (task_id, changes) = watch::channel(None);
-        Self { task_id, reports: tokio::spawn(report(shared, id, changes)) }
+        Self { task_id, sender: tokio::spawn(send_observations(context, id, changes)) }
     }
 
-    /// The slot works on this, or on nothing.
-    pub(crate) fn now(&self, task_id: Option<TaskId>) {
+    /// Sets what the slot works on; `None` means idle.
+    pub(crate) fn set_task(&self, task_id: Option<TaskId>) {
         self.task_id.send_replace(task_id);
     }
 
-    /// Withdraws, as far as that can be done in the time there is.
-    pub(crate) async fn close(self, shared: &WorkerContext) {
+    /// Withdraws the observation, unless that takes too long.
+    pub(crate) async fn close(self, context: &WorkerContext) {
         drop(self.task_id);
-        let mut reports = self.reports;
-        if timeout(shared.settings.pace.farewell, &mut reports).await.is_err() {
-            reports.abort();
+        let mut sender = self.sender;
+        if timeout(context.settings.intervals.shutdown_timeout, &mut sender).await.is_err() {
+            sender.abort();
         }
     }
 }
 
-async fn report(shared: Arc<WorkerContext>, id: WorkerId, mut changes: watch::Receiver<Option<TaskId>>) {
-    let pace = shared.settings.pace;
+async fn send_observations(context: Arc<WorkerContext>, id: WorkerId, mut changes: watch::Receiver<Option<TaskId>>) {
+    let intervals = context.settings.intervals;
     let mut is_open = true;
     while is_open {
         let task_id = *changes.borrow_and_update();
         let status = if task_id.is_some() { WorkerStatus::Busy } else { WorkerStatus::Idle };
-        let route = shared.settings.route.clone();
+        let route = context.settings.route.clone();
         let report = Report { route, status, task_id, metadata: JsonObject::empty() };
-        let next = Instant::now() + jittered(pace.observation);
-        let gap = Instant::now() + pace.observation_gap;
-        // An observation that fails is replaced by the next one.
+        let latest = Instant::now() + jittered(intervals.observation);
+        let earliest = Instant::now() + intervals.observation_gap;
+        // A failed observation is replaced by the next one.
         is_open = tokio::select! {
             biased;
-            _ = shared.client.report_worker(&shared.settings.queue, id, &report) => true,
-            closed = closed(&changes) => !closed,
+            _ = context.client.report_worker(&context.settings.queue, id, &report) => true,
+            () = closed(&changes) => false,
         };
-        is_open = is_open && changes_until(&mut changes, gap, next).await;
+        is_open = is_open && wait_for_next(&mut changes, earliest, latest).await;
     }
-    // Best effort; what stays expires by itself.
-    drop(shared.client.withdraw_worker(&shared.settings.queue, id).await);
+    // Best effort: an observation expires by itself.
+    drop(context.client.withdraw_worker(&context.settings.queue, id).await);
 }
 
-/// Comes back when the slot is closed, so that a server that does not answer cannot hold up the withdrawal.
-async fn closed(changes: &watch::Receiver<Option<TaskId>>) -> bool {
+/// Returns when the observer is closed, so that a server that does not answer cannot delay the withdrawal.
+async fn closed(changes: &watch::Receiver<Option<TaskId>>) {
     let mut changes = changes.clone();
     while changes.changed().await.is_ok() {}
-    true
 }
 
-/// Waits for the next moment to report: a change, but not before `gap`, or `next`. `false` when the slot is closed.
-async fn changes_until(changes: &mut watch::Receiver<Option<TaskId>>, gap: Instant, next: Instant) -> bool {
+/// Waits for a change, but at least until `earliest`, and at most until `latest`. Returns `false` when the observer is closed.
+async fn wait_for_next(changes: &mut watch::Receiver<Option<TaskId>>, earliest: Instant, latest: Instant) -> bool {
     tokio::select! {
         biased;
         change = changes.changed() => {
@@ -76,11 +73,11 @@ async fn changes_until(changes: &mut watch::Receiver<Option<TaskId>>, gap: Insta
                 return false;
             }
         }
-        () = sleep_until(next) => return true,
+        () = sleep_until(latest) => return true,
     }
     tokio::select! {
         biased;
-        closed = closed(changes) => !closed,
-        () = sleep_until(gap) => true,
+        () = closed(changes) => false,
+        () = sleep_until(earliest) => true,
     }
 }

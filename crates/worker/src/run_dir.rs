@@ -1,5 +1,5 @@
-//! The run directory, and which folders and files in it are believed: those of the user whom the worker runs as, which nobody
-//! else can write to or put something else in the place of. What is kept there is decided elsewhere.
+//! The run directory, and the check that it is private: it belongs to the user whom the worker runs as, and no other user can write
+//! to it or replace it. What is stored there is decided elsewhere.
 
 mod ownership;
 mod path;
@@ -11,31 +11,24 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use self::ownership::{Facts, Trusted};
+use self::ownership::{OwnerAndMode, TrustedUsers};
 
-/// What a worker makes is its user's business only.
 pub(crate) const FOLDER_MODE: u32 = 0o700;
 pub(crate) const FILE_MODE: u32 = 0o600;
 
-/// A run directory that is believed.
+/// A run directory that was checked.
 #[derive(Clone, Debug)]
 pub struct RunDir(PathBuf);
 
 /// Why a run directory, or something in it, is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// Somebody else could have put there what is there, or could replace it. The text says what to do, unless it is to name
-    /// another.
+    /// Another user could have written or could replace it. The text says why and, where possible, how to correct it.
     #[error("{0}")]
-    NotOurs(String),
-    /// It cannot be made or opened.
+    Insecure(String),
+    /// It cannot be created or opened.
     #[error("{}: {error}", path.display())]
-    Unusable {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
+    Unusable { path: PathBuf, error: io::Error },
 }
 
 impl RunDirError {
@@ -51,42 +44,37 @@ impl From<RunDirError> for io::Error {
 }
 
 impl RunDir {
-    /// Makes the directory if there is none. One that exists has to be ours, and so that nobody else can write to it or replace
-    /// it. If only our own group can write to it, that permission is taken away: with a umask of 002, folders are made so.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be made, or is not to be believed.
+    /// Creates the directory if it is missing. An existing one has to belong to this user, and no other user may be able to write
+    /// to it or replace it. If only the user's own group can write to it, that permission is removed: a umask of 002 gives it.
     pub fn open(path: &Path) -> Result<Self, RunDirError> {
         let path = std::path::absolute(path).map_err(|error| RunDirError::unusable(path, error))?;
-        believe(&path::walk(&path, &Trusted::current())?, &path)?;
+        ensure_private(&path::open_checked(&path, &TrustedUsers::current())?, &path)?;
         Ok(Self(path))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A folder in it, made if there is none.
+    /// A folder in the run directory, created if it is missing.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, RunDirError> {
         let folder = self.0.join(name);
-        let make = || DirBuilder::new().mode(FOLDER_MODE).create(&folder);
-        let made = make().or_else(|error| match error.kind() {
-            // Somebody tidied up.
-            io::ErrorKind::NotFound => Self::open(&self.0).map_err(io::Error::from).and_then(|_| make()),
+        let create = || DirBuilder::new().mode(FOLDER_MODE).create(&folder);
+        let created = create().or_else(|error| match error.kind() {
+            // Somebody removed the run directory.
+            io::ErrorKind::NotFound => Self::open(&self.0).map_err(io::Error::from).and_then(|_| create()),
             _ => Err(error),
         });
-        match made {
+        match created {
             Ok(()) => Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                believe(&open_folder(&folder)?, &folder).map(|()| folder)
+                ensure_private(&open_folder(&folder)?, &folder).map(|()| folder)
             }
             Err(error) => Err(RunDirError::unusable(&folder, error)),
         }
     }
 
-    /// A folder in a folder in it, which must not be there yet.
+    /// Creates the folder `name/inner`, which must not exist yet.
     pub(crate) fn new_folder(&self, name: &str, inner: &str) -> Result<PathBuf, RunDirError> {
         let folder = self.folder(name)?.join(inner);
         DirBuilder::new().mode(FOLDER_MODE).create(&folder).map_err(|error| RunDirError::unusable(&folder, error))?;
@@ -94,7 +82,7 @@ impl RunDir {
     }
 }
 
-/// Options that do not follow a link in the place of a file, and do not wait for somebody at the other end of a pipe.
+/// Options that neither follow a symbolic link nor wait for the other end of a pipe.
 pub(crate) fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -102,21 +90,21 @@ pub(crate) fn open_options() -> OpenOptions {
     options
 }
 
-/// Opens a file for reading, if it is one and nobody else can have written to it.
-pub(crate) fn open_believed(path: &Path) -> Result<File, RunDirError> {
+/// Opens a regular file that no other user can have written.
+pub(crate) fn open_private(path: &Path) -> Result<File, RunDirError> {
     let file = open_options().read(true).open(path).map_err(|error| link_or_unusable(path, error))?;
     let metadata = file.metadata().map_err(|error| RunDirError::unusable(path, error))?;
     if !metadata.is_file() {
-        return Err(RunDirError::NotOurs(format!("{} is no file", path.display())));
+        return Err(RunDirError::Insecure(format!("{} is not a regular file", path.display())));
     }
-    match Trusted::current().own(Facts::of(&metadata)) {
+    match TrustedUsers::current().check_own(OwnerAndMode::of(&metadata)) {
         Ok(false) => Ok(file),
-        Ok(true) => Err(RunDirError::NotOurs(format!("{} may be written by the group", path.display()))),
-        Err(flaw) => Err(RunDirError::NotOurs(flaw.own(path))),
+        Ok(true) => Err(RunDirError::Insecure(format!("{} is writable by the group", path.display()))),
+        Err(problem) => Err(problem.error_of_own(path)),
     }
 }
 
-/// Opens a folder itself, not what a link in its place leads to.
+/// Opens a folder without following a symbolic link.
 fn open_folder(path: &Path) -> Result<File, RunDirError> {
     let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
     let mut options = OpenOptions::new();
@@ -124,21 +112,21 @@ fn open_folder(path: &Path) -> Result<File, RunDirError> {
     options.open(path).map_err(|error| link_or_unusable(path, error))
 }
 
-/// Why something could not be opened that must not be a link.
+/// Explains why a path that must not be a link could not be opened.
 fn link_or_unusable(path: &Path, error: io::Error) -> RunDirError {
     match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_symlink() => RunDirError::NotOurs(format!("{} is a link", path.display())),
+        Ok(metadata) if metadata.is_symlink() => RunDirError::Insecure(format!("{} is a link", path.display())),
         _ => RunDirError::unusable(path, error),
     }
 }
 
-/// Makes sure that a folder is ours. It is looked at after it was opened, so that it cannot be exchanged in between.
-fn believe(folder: &File, path: &Path) -> Result<(), RunDirError> {
+/// Checks the owner and mode of a folder after it was opened, so that it cannot be replaced in between.
+fn ensure_private(folder: &File, path: &Path) -> Result<(), RunDirError> {
     let unusable = |error: io::Error| RunDirError::unusable(path, error);
-    let facts = Facts::of(&folder.metadata().map_err(unusable)?);
-    let is_open_to_group = Trusted::current().own(facts).map_err(|flaw| RunDirError::NotOurs(flaw.own(path)))?;
+    let found = OwnerAndMode::of(&folder.metadata().map_err(unusable)?);
+    let is_open_to_group = TrustedUsers::current().check_own(found).map_err(|problem| problem.error_of_own(path))?;
     if is_open_to_group {
-        folder.set_permissions(Permissions::from_mode(facts.mode & !0o020)).map_err(unusable)?;
+        folder.set_permissions(Permissions::from_mode(found.mode & !0o020)).map_err(unusable)?;
     }
     Ok(())
 }

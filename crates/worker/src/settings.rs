@@ -1,4 +1,4 @@
-//! What a worker is told before it starts.
+//! The settings of a worker.
 
 use std::time::Duration;
 
@@ -7,35 +7,29 @@ use taskqueue_client::{QueueName, Route};
 use crate::intervals::Intervals;
 use crate::run_dir::RunDir;
 
-/// How a worker works.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The queue whose tasks it claims.
     pub queue: QueueName,
-    /// The route it claims for.
     pub route: Route,
-    /// How many tasks it runs at the same time.
+    /// How many tasks run at the same time.
     pub slots: usize,
-    /// How long nothing may run and nothing be claimed until it ends; nothing means for ever.
+    /// The worker ends after being idle for this long; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// How many failures in a row end it; nothing means that none do.
+    /// The worker ends after this many failures in a row; `None` means never.
     pub max_consecutive_failures: Option<u32>,
-    /// How many tasks it runs in all.
+    /// The worker ends after this many tasks.
     pub max_tasks: Option<u64>,
-    /// How long a run that is told to end may take for it.
+    /// How long a run may take to end after it was asked to.
     pub grace: Duration,
-    /// Where reports are kept until the server has taken them.
+    /// Where reports are stored until the server has accepted or refused them.
     pub spool: Option<SpoolSettings>,
-    /// How often and how long.
-    pub pace: Intervals,
+    pub intervals: Intervals,
 }
 
-/// Where reports are kept.
 #[derive(Clone, Debug)]
 pub struct SpoolSettings {
-    /// The run directory.
     pub run_dir: RunDir,
-    /// The server, as the next worker will call it.
+    /// The URL of the server. The next worker delivers the stored reports only to the same URL.
     pub url: String,
 }
 
@@ -51,7 +45,7 @@ impl Settings {
             max_tasks: None,
             grace: Duration::from_secs(10),
             spool: None,
-            pace: Intervals::default(),
+            intervals: Intervals::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! One slot: claim, run, report, again. While something runs or is being reported its lease is kept.
+//! One slot: claims a task, runs it, reports it, and starts again. The lease is renewed while the task runs and is reported.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,151 +9,145 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::claims::Claimed;
+use crate::claims::ClaimedTask;
 use crate::context::WorkerContext;
-use crate::events::{Ending, Event};
-use crate::handler::{Handler, Outcome, Run};
+use crate::events::{Event, RunOutcome};
+use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::intervals::Backoff;
-use crate::lease::Lease;
 use crate::observer::Observer;
-use crate::report::{Delivery, Report, RunOf};
-use crate::stop::{Order, Stop, reached};
+use crate::report::{Delivery, FinalReport, RunKey};
+use crate::stop::{RunControl, StopMode, stop_reached};
 
-/// How long a handler may take beyond the grace that it was given, until it is dropped: time to kill and to bury.
-const BEYOND_GRACE: Duration = Duration::from_secs(30);
+/// How long a handler may take beyond the grace time to kill and reap its processes; then it is dropped.
+const HANDLER_EXTRA_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Slot {
     pub(crate) number: usize,
     pub(crate) worker_id: WorkerId,
-    pub(crate) shared: Arc<WorkerContext>,
+    pub(crate) context: Arc<WorkerContext>,
     pub(crate) handler: Arc<dyn Handler>,
 }
 
 impl Slot {
-    /// Works until there is nothing more to claim.
+    /// Works until the worker claims no more.
     pub(crate) async fn work(self) {
-        let observer = Observer::start(Arc::clone(&self.shared), self.worker_id);
-        let mut given_back = Backoff::new(self.shared.settings.pace.pauses);
-        while let Some(claimed) = self.shared.next_claim().await {
-            observer.now(Some(claimed.claim.task.id));
-            let ending = self.run(claimed).await;
-            observer.now(None);
-            if matches!(ending, Ending::Released | Ending::Unable(_)) {
-                // It is pending again, and would be claimed again at once.
-                self.pause(given_back.next()).await;
+        let observer = Observer::start(Arc::clone(&self.context), self.worker_id);
+        let mut backoff = Backoff::new(self.context.settings.intervals.backoff);
+        while let Some(claimed) = self.context.next_claim().await {
+            observer.set_task(Some(claimed.claim.task.id));
+            let outcome = self.run(claimed).await;
+            observer.set_task(None);
+            if matches!(outcome, RunOutcome::Released | RunOutcome::CannotRun(_)) {
+                // The task is pending again and would be claimed again at once.
+                self.pause(backoff.next()).await;
             } else {
-                given_back.reset();
+                backoff.reset();
             }
         }
-        observer.close(&self.shared).await;
+        observer.close(&self.context).await;
     }
 
     async fn pause(&self, pause: Duration) {
-        let mut stop = self.shared.stop.subscribe();
+        let mut stop = self.context.stop.subscribe();
         tokio::select! {
             biased;
-            _ = reached(&mut stop, Stop::Finish) => {}
+            _ = stop_reached(&mut stop, StopMode::Finish) => {}
             () = sleep(pause) => {}
         }
     }
 
     /// One run, from its claim to the answer to its report.
-    async fn run(&self, claimed: Claimed) -> Ending {
-        let Claimed { claim, since } = claimed;
-        let WorkerContext { client, contact, listener, settings, .. } = &*self.shared;
-        let run = RunOf { queue: settings.queue.clone(), task_id: claim.task.id, run_id: claim.run_id };
-        // Not since the claim was sent, which may have waited for its task for most of a minute.
-        let begun = Instant::now();
-        listener.hear(&Event::Started { slot: self.number, claim: &claim });
-        let (orders, told) = watch::channel(Order::Run);
+    async fn run(&self, claimed: ClaimedTask) -> RunOutcome {
+        let ClaimedTask { claim, claim_sent } = claimed;
+        let WorkerContext { events, settings, .. } = &*self.context;
+        let run = RunKey::new(&settings.queue, &claim);
+        // Not `claim_sent`: the claim may have waited for its task for most of a minute.
+        let started = Instant::now();
+        events.on_event(&Event::Started { slot: self.number, claim: &claim });
+        let (control, receiver) = watch::channel(RunControl::Continue);
         let (handler, slot, worker_id) = (Arc::clone(&self.handler), self.number, self.worker_id);
-        let work = tokio::spawn(async move { handler.run(Run { slot, worker_id, claim, orders: told }).await });
-        let lease = Lease { client, contact, listener: &**listener, pace: &settings.pace, run: &run, slot };
-        let mut lease = std::pin::pin!(lease.keep(since));
-        let ending = match self.attend(work, &orders, lease.as_mut()).await {
-            Attended::Revoked(error) => Ending::Revoked(error.to_string()),
-            Attended::Ended(outcome) => tokio::select! {
+        let work =
+            tokio::spawn(async move { handler.run(TaskRun { slot, worker_id, claim, control: receiver }).await });
+        let mut lease = pin!(self.context.renew_lease(&run, slot, claim_sent));
+        let outcome = match self.wait_for_handler(work, &control, lease.as_mut()).await {
+            Err(revoked) => RunOutcome::Revoked(revoked.to_string()),
+            Ok(result) => tokio::select! {
                 biased;
-                ending = self.report(&run, outcome) => ending,
-                // What the server says to a heartbeat now it will also say to the report.
-                _ = async { lease.await; std::future::pending::<()>().await } => Ending::Undelivered,
+                outcome = self.report(&run, result) => outcome,
+                // If a heartbeat is refused now, the report will be refused as well.
+                _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
         };
-        self.shared.ended(&ending);
-        let (task_id, run_id, took) = (run.task_id, run.run_id, begun.elapsed());
-        listener.hear(&Event::Ended { slot, task_id, run_id, ending: &ending, took });
-        ending
+        self.context.record(&outcome);
+        let (task_id, run_id, took) = (run.task_id, run.run_id, started.elapsed());
+        events.on_event(&Event::Ended { slot, task_id, run_id, outcome: &outcome, took });
+        outcome
     }
 
-    /// Waits for the end of a run, and passes on to it what the server and the worker want.
-    async fn attend(
+    /// Waits for the end of the handler, and passes on to it what the server and the worker want.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended the run; nothing is to be reported.
+    async fn wait_for_handler(
         &self,
-        mut work: JoinHandle<Outcome>,
-        orders: &watch::Sender<Order>,
-        mut lease: std::pin::Pin<&mut impl Future<Output = Error>>,
-    ) -> Attended {
-        let mut stop = self.shared.stop.subscribe();
-        let (mut revoked, mut ordered) = (None, Order::Run);
-        let mut last_moment = None;
-        let outcome = loop {
-            let further = if ordered == Order::Run { Stop::Release } else { Stop::Kill };
+        mut work: JoinHandle<HandlerResult>,
+        control: &watch::Sender<RunControl>,
+        mut lease: Pin<&mut impl Future<Output = Error>>,
+    ) -> Result<HandlerResult, Error> {
+        let mut stop = self.context.stop.subscribe();
+        let (mut revoked, mut wanted) = (None, RunControl::Continue);
+        let mut deadline = None;
+        let result = loop {
+            let next_step = if wanted == RunControl::Continue { StopMode::Release } else { StopMode::Kill };
             tokio::select! {
                 biased;
-                ended = &mut work => break ended.unwrap_or_else(|error| broken(&error.to_string())),
+                ended = &mut work => break ended.unwrap_or_else(|error| panicked(&error.to_string())),
                 error = &mut lease, if revoked.is_none() => {
                     revoked = Some(error);
-                    ordered = ordered.max(Order::Stop);
+                    wanted = wanted.max(RunControl::Stop);
                 }
-                wanted = reached(&mut stop, further), if ordered < Order::Kill => {
-                    ordered = if wanted == Stop::Kill { Order::Kill } else { Order::Stop };
+                mode = stop_reached(&mut stop, next_step), if wanted < RunControl::Kill => {
+                    wanted = if mode == StopMode::Kill { RunControl::Kill } else { RunControl::Stop };
                 }
-                () = until(last_moment) => {
+                () = until(deadline) => {
                     work.abort();
-                    break Outcome::Stopped;
+                    break HandlerResult::Stopped;
                 }
             }
-            orders.send_replace(ordered);
-            last_moment.get_or_insert_with(|| Instant::now() + self.shared.settings.grace + BEYOND_GRACE);
+            control.send_replace(wanted);
+            deadline.get_or_insert_with(|| Instant::now() + self.context.settings.grace + HANDLER_EXTRA_TIME);
         };
-        match revoked {
-            Some(error) => Attended::Revoked(error),
-            None => Attended::Ended(outcome),
-        }
+        revoked.map_or(Ok(result), Err)
     }
 
-    async fn report(&self, run: &RunOf, outcome: Outcome) -> Ending {
-        let (report, unable) = match outcome {
-            Outcome::Complete(result) => (Report::Complete(result), None),
-            Outcome::Fail(failure) => (Report::Fail(failure), None),
-            Outcome::Release | Outcome::Stopped => (Report::Unclaim, None),
-            Outcome::Unable(why) => (Report::Unclaim, Some(why)),
+    async fn report(&self, run: &RunKey, result: HandlerResult) -> RunOutcome {
+        let (report, cannot_run) = match result {
+            HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
+            HandlerResult::Fail(failure) => (FinalReport::Fail(failure), None),
+            HandlerResult::Release | HandlerResult::Stopped => (FinalReport::Unclaim, None),
+            HandlerResult::CannotRun(why) => (FinalReport::Unclaim, Some(why)),
         };
-        let mut stop = self.shared.stop.subscribe();
-        match self.shared.reporter().deliver(run, report, &mut stop).await {
-            Delivery::Taken(Report::Complete(_)) => Ending::Succeeded,
-            Delivery::Taken(Report::Fail(Failure { kind, message, .. })) => Ending::Failed { kind, message },
-            Delivery::Taken(Report::Unclaim) => unable.map_or(Ending::Released, Ending::Unable),
-            Delivery::Refused(error) => Ending::Revoked(error.to_string()),
-            Delivery::Left => Ending::Undelivered,
+        match self.context.deliver(run, report).await {
+            Delivery::Accepted(FinalReport::Complete(_)) => RunOutcome::Succeeded,
+            Delivery::Accepted(FinalReport::Fail(Failure { kind, message, .. })) => {
+                RunOutcome::Failed { kind, message }
+            }
+            Delivery::Accepted(FinalReport::Unclaim) => cannot_run.map_or(RunOutcome::Released, RunOutcome::CannotRun),
+            Delivery::Refused(error) => RunOutcome::Revoked(error.to_string()),
+            Delivery::Abandoned => RunOutcome::Undelivered,
         }
     }
 }
 
-enum Attended {
-    /// The run is over as far as the server is concerned; nothing of it is reported.
-    Revoked(Error),
-    /// It ended here.
-    Ended(Outcome),
+/// A panic of the handler fails its run.
+fn panicked(message: &str) -> HandlerResult {
+    HandlerResult::Fail(Failure { kind: "HandlerPanicked".into(), message: message.into(), traceback: None })
 }
 
-/// A handler that panicked, which is a failure of the run like any other.
-fn broken(message: &str) -> Outcome {
-    Outcome::Fail(Failure { kind: "HandlerPanicked".into(), message: message.into(), traceback: None })
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

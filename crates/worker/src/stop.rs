@@ -1,38 +1,37 @@
-//! How far a worker has been asked to stop, and what a run is told about it.
+//! How a worker stops, and what that means for each run.
 
 use tokio::sync::watch;
 
-/// What a worker has been asked to do. Each step includes the ones before it.
+/// What the worker was asked to do. Each step includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// Nothing: claim and run.
+pub enum StopMode {
+    /// Not stopping: claim and run.
     #[default]
-    Go,
-    /// Claim nothing more; what runs may finish.
+    Running,
+    /// Claim nothing more; running tasks may finish.
     Finish,
-    /// Stop what runs and give it back.
+    /// Stop running tasks and give them back.
     Release,
-    /// Kill what runs and leave at once; whatever could not be reported stays for the next worker.
+    /// Kill running tasks and exit at once. Reports that could not be delivered stay in the spool.
     Kill,
 }
 
-/// What a run is told. Each step includes the ones before it.
+/// What the worker wants of one run. Each step includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Order {
-    /// Go on.
+pub enum RunControl {
     #[default]
-    Run,
-    /// End in good order, soon.
+    Continue,
+    /// End in an orderly way, soon.
     Stop,
     /// End now.
     Kill,
 }
 
-/// Comes back when the worker was asked to go at least this far; gives how far that is.
-pub(crate) async fn reached(stop: &mut watch::Receiver<Stop>, least: Stop) -> Stop {
+/// Waits until the worker was asked for at least this mode; returns the current one.
+pub(crate) async fn stop_reached(stop: &mut watch::Receiver<StopMode>, least: StopMode) -> StopMode {
     match stop.wait_for(|stop| *stop >= least).await {
         Ok(stop) => *stop,
-        // The worker is gone, and nobody will be asked anything any more.
-        Err(_) => Stop::Kill,
+        // The worker was dropped.
+        Err(_) => StopMode::Kill,
     }
 }

@@ -1,6 +1,6 @@
-//! The supervisor: a small process between the worker and the command of a run. Whatever a run starts, however it hides, is a
-//! descendant of its supervisor, and the run is over when the supervisor has no child left. A supervisor has one run at a time
-//! and many in its life. Which run it gets is decided in `process/`, not here.
+//! The supervisor: a small process between the worker and the command of a run. All processes of a run are descendants of its
+//! supervisor, and the run is over when the supervisor has no child left. A supervisor has one run at a time and is reused for others.
+//! Which run it gets is decided in `process/`.
 
 pub(crate) mod channel;
 pub(crate) mod messages;
@@ -22,18 +22,18 @@ use signal_hook::consts::signal::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIG
 use self::channel::Channel;
 use self::messages::Request;
 use self::process_tree::ProcessTree;
-use crate::keeper::{KILL_PATIENCE, is_ignored};
+use crate::keeper::{KILL_TIMEOUT, is_ignored};
 use crate::process::proc::kill_children;
 
-/// What a supervisor is started as, and what `ps` shows. Its command line says nothing else, so that killing by the name of the
-/// program does not kill the supervisors with it.
+/// The name of a supervisor in `ps`, and its whole command line. It does not contain the name of the program, so that killing the
+/// worker by name does not kill the supervisors.
 pub(crate) const NAME: &str = "tq-supervisor";
 
-/// Supervises runs if this process was started for that, and gives how it is to end; nothing in any other process.
+/// If this process was started as a supervisor, does its work and returns its exit code; otherwise returns `None` at once.
 ///
-/// A program that runs commands ([`Processes`](crate::process::Processes)) calls this first in its `main`.
+/// A program that uses [`CommandRunner`](crate::process::CommandRunner) calls this first in its `main`.
 #[must_use]
-pub fn supervise_if_started_for_it() -> Option<ExitCode> {
+pub fn run_if_supervisor() -> Option<ExitCode> {
     let is_supervisor = std::env::args_os().next().is_some_and(|name| name == NAME);
     is_supervisor.then(|| match supervise() {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,26 +41,26 @@ pub fn supervise_if_started_for_it() -> Option<ExitCode> {
     })
 }
 
-/// Supervises one run after the other until the worker is gone, whose end of a socket is standard input.
+/// Supervises one run after the other until the worker closes the socket, which is standard input.
 pub(crate) fn supervise() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
-    // It was started as /proc/self/exe and would be listed as `exe`.
+    // Otherwise `ps` would show `exe`, because it is started as /proc/self/exe.
     set_name(c"tq-supervisor")?;
-    survive_signals()?;
+    catch_signals()?;
     // Moved to a descriptor that no child inherits.
     let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    let (woken, wakes) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGCHLD, wakes)?;
-    let served = serve(&mut Channel::new(worker, woken)?);
-    // Without a worker nobody wants anything to go on.
-    kill_children(KILL_PATIENCE);
+    let (child_ended, sigchld) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGCHLD, sigchld)?;
+    let served = serve(&mut Channel::new(worker, child_ended)?);
+    // Without a worker the run must not continue.
+    kill_children(KILL_TIMEOUT);
     served
 }
 
-/// A signal that is sent to every process of a service or of a user is for the command, which gets it too. A signal that is
-/// caught here is as it was for the command; one that was ignored stays ignored.
-fn survive_signals() -> io::Result<()> {
+/// The supervisor has to survive signals that are sent to every process of a service or of a user. The command inherits the default
+/// action of a signal that is caught here; a signal that was ignored stays ignored.
+fn catch_signals() -> io::Result<()> {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM] {
         if !is_ignored(signal) {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
@@ -74,7 +74,7 @@ fn serve(channel: &mut Channel) -> io::Result<()> {
         match channel.next()? {
             None => return Ok(()),
             Some(Request::Start(start)) => ProcessTree::supervise(channel, &start)?,
-            // It has crossed with the end of the run that it is about.
+            // The run has ended before the request arrived.
             Some(Request::Stop | Request::Kill) => {}
         }
     }

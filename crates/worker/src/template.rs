@@ -2,14 +2,13 @@
 //! slot, `%{{` for the two characters `%{`. There is no shell: an element stays one argument, whatever a value contains.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 
 use taskqueue_core::json::{Found, JsonObject, lookup};
 
-/// The name that reads the slot number instead of an argument.
+/// This name stands for the slot number, not for an argument.
 const SLOT: &str = "slot";
 
-/// A command with holes, known to be well formed.
+/// A command with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<Vec<Piece>>);
 
@@ -20,24 +19,15 @@ enum Piece {
     Slot,
 }
 
-/// What is wrong with a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("element {element} of the command, column {column}: {advice}")]
 pub struct TemplateError {
     /// Which element of the command, the program being 1.
     pub element: usize,
     /// The character within the element, from 1.
     pub column: usize,
-    /// What to do.
     pub advice: &'static str,
 }
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "element {} of the command, column {}: {}", self.element, self.column, self.advice)
-    }
-}
-
-impl std::error::Error for TemplateError {}
 
 /// Why a task's args do not fill a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +39,7 @@ pub enum FillError {
 }
 
 impl Template {
-    /// Reads a command, the program first. Elements that are not UTF-8 are taken as they are, without holes.
+    /// Parses a command, the program first. Elements that are not UTF-8 have no placeholders.
     pub fn parse<S: AsRef<OsStr>>(command: &[S]) -> Result<Self, TemplateError> {
         if command.is_empty() {
             return Err(TemplateError { element: 1, column: 1, advice: "name the command to run after --" });
@@ -83,7 +73,7 @@ impl Template {
     }
 }
 
-/// The pieces of one element; an error with the byte where it is.
+/// Parses one element. Errors carry their byte position.
 fn pieces(text: &str) -> Result<Vec<Piece>, (usize, &'static str)> {
     let (mut pieces, mut literal, mut at) = (Vec::new(), String::new(), 0);
     while let Some(found) = text[at..].find("%{") {
@@ -100,7 +90,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, (usize, &'static str)> {
         if !literal.is_empty() {
             pieces.push(Piece::Text(std::mem::take(&mut literal).into()));
         }
-        pieces.push(hole(&text[inside..inside + length]).map_err(|(offset, advice)| (inside + offset, advice))?);
+        pieces.push(placeholder(&text[inside..inside + length]).map_err(|(offset, advice)| (inside + offset, advice))?);
         at = inside + length + 1;
     }
     literal.push_str(&text[at..]);
@@ -110,8 +100,8 @@ fn pieces(text: &str) -> Result<Vec<Piece>, (usize, &'static str)> {
     Ok(pieces)
 }
 
-/// What stands between the braces.
-fn hole(path: &str) -> Result<Piece, (usize, &'static str)> {
+/// Parses the text between the braces.
+fn placeholder(path: &str) -> Result<Piece, (usize, &'static str)> {
     if path == SLOT {
         return Ok(Piece::Slot);
     }

@@ -1,4 +1,4 @@
-//! The worker as a whole: its slots side by side, what an earlier worker left to be delivered, and the way to its end.
+//! The worker: its slots, the reports that an earlier worker left, and its end.
 
 use std::io;
 use std::sync::Arc;
@@ -8,107 +8,107 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::context::{Counts, End, WorkerContext};
-use crate::events::{Event, Listener};
+use crate::context::{Counts, EndReason, WorkerContext};
+use crate::events::{Event, EventSink};
 use crate::handler::Handler;
 use crate::ids;
 use crate::intervals::Backoff;
-use crate::report::{self, Next, Report, RunOf};
+use crate::report::{self, AfterError, FinalReport, RunKey};
 use crate::settings::Settings;
 use crate::slot::Slot;
 use crate::spool::Spool;
-use crate::stop::Stop;
+use crate::stop::StopMode;
 
 /// Claims and runs tasks until there is a reason to end.
 pub struct Worker {
-    shared: Arc<WorkerContext>,
+    context: Arc<WorkerContext>,
     handler: Arc<dyn Handler>,
 }
 
 impl Worker {
-    /// A worker that has not begun. `client` should repeat nothing by itself ([`taskqueue_client::Retries::NONE`]): the
-    /// worker knows better what to repeat when.
+    /// `client` should not repeat calls itself ([`taskqueue_client::Retries::NONE`]): the worker decides what to repeat and when.
     pub fn new(
         client: Client,
         settings: Settings,
         handler: Arc<dyn Handler>,
-        listener: Arc<dyn Listener>,
+        events: Arc<dyn EventSink>,
     ) -> io::Result<Self> {
         let spool = match &settings.spool {
-            Some(place) => Spool::open(&place.run_dir, &place.url)?,
-            None => Spool::none(),
+            Some(spool) => Spool::open(&spool.run_dir, &spool.url)?,
+            None => Spool::disabled(),
         };
-        Ok(Self { shared: Arc::new(WorkerContext::new(client, settings, spool, listener)), handler })
+        Ok(Self { context: Arc::new(WorkerContext::new(client, settings, spool, events)), handler })
     }
 
-    /// Works to the end; `stops` tells it how to stop. Gives why it ended, and what it did.
-    pub async fn run(self, mut stops: watch::Receiver<Stop>) -> (End, Counts) {
+    /// Works until the end, or until `stop` asks for it.
+    pub async fn run(self, mut stop: watch::Receiver<StopMode>) -> (EndReason, Counts) {
+        let context = &self.context;
         let mut slots = JoinSet::new();
-        // Looked up before any slot can leave something there.
-        let left_over = self.shared.spool.left_over(&*self.shared.listener);
-        let mut left_over = tokio::spawn(deliver(Arc::clone(&self.shared), left_over));
-        for number in 0..self.shared.settings.slots {
+        // Loaded before a slot can store a report of its own.
+        let earlier = context.spool.load(&*context.events);
+        let mut earlier = tokio::spawn(deliver_earlier(Arc::clone(context), earlier));
+        for number in 0..context.settings.slots {
             match ids::worker_id() {
                 Ok(worker_id) => {
-                    let (shared, handler) = (Arc::clone(&self.shared), Arc::clone(&self.handler));
-                    slots.spawn(Slot { number, worker_id, shared, handler }.work());
+                    let (context, handler) = (Arc::clone(context), Arc::clone(&self.handler));
+                    slots.spawn(Slot { number, worker_id, context, handler }.work());
                 }
-                Err(error) => self.shared.end(End::Broken(error.to_string())),
+                Err(error) => context.end(EndReason::InternalError(error.to_string())),
             }
         }
-        let mut is_told = true;
+        let mut is_stop_open = true;
         while !slots.is_empty() {
             tokio::select! {
                 biased;
-                told = stops.changed(), if is_told => match told {
+                changed = stop.changed(), if is_stop_open => match changed {
                     Ok(()) => {
-                        let wanted = *stops.borrow_and_update();
-                        self.shared.stop_at_least(wanted);
+                        let wanted = *stop.borrow_and_update();
+                        context.stop_at_least(wanted);
                     }
-                    // Nobody can tell it any more; it ends by itself or never.
-                    Err(_) => is_told = false,
+                    // The sender was dropped; the worker continues.
+                    Err(_) => is_stop_open = false,
                 },
                 ended = slots.join_next() => {
                     if let Some(Err(error)) = ended {
-                        self.shared.end(End::Broken(error.to_string()));
+                        context.end(EndReason::InternalError(error.to_string()));
                     }
                 }
             }
         }
-        // A worker that had nothing else to do should not leave before it has done this, if the server answers.
-        if timeout(self.shared.settings.pace.farewell, &mut left_over).await.is_err() {
-            left_over.abort();
+        // Even a worker without tasks delivers the earlier reports before it ends, if the server answers.
+        if timeout(context.settings.intervals.shutdown_timeout, &mut earlier).await.is_err() {
+            earlier.abort();
         }
-        self.shared.summary()
+        context.summary()
     }
 }
 
-/// Delivers what an earlier worker could not, until nothing is left of it.
-async fn deliver(shared: Arc<WorkerContext>, mut waiting: Vec<(RunOf, Report)>) {
-    let mut backoff = Backoff::new(shared.settings.pace.pauses);
-    while !waiting.is_empty() {
-        let mut still = Vec::new();
-        for (run, kept) in waiting {
-            let Err(error) = report::send(&shared.client, &run, &kept).await else {
-                shared.spool.forget(&run).await;
-                shared.listener.hear(&Event::LeftOver { task_id: run.task_id, refused: None });
-                continue;
+/// Delivers the reports that an earlier worker left in the spool, until none is left.
+async fn deliver_earlier(context: Arc<WorkerContext>, mut reports: Vec<(RunKey, FinalReport)>) {
+    let mut backoff = Backoff::new(context.settings.intervals.backoff);
+    while !reports.is_empty() {
+        let mut remaining = Vec::new();
+        for (run, report) in reports {
+            let refused = match report::send(&context.client, &run, &report).await {
+                Ok(()) => None,
+                Err(error) => match report::after_error(report, error) {
+                    AfterError::Retry(report, error) => {
+                        context.reachability.call_failed(&error);
+                        remaining.push((run, report));
+                        continue;
+                    }
+                    AfterError::ReportInstead(other) => {
+                        remaining.push((run, other));
+                        continue;
+                    }
+                    AfterError::GiveUp(error) => Some(error.to_string()),
+                },
             };
-            match report::instead(kept, error) {
-                Next::Again(kept, error) => {
-                    shared.contact.lost(&*shared.listener, &error);
-                    still.push((run, kept));
-                }
-                Next::Other(other) => still.push((run, other)),
-                Next::Over(error) => {
-                    shared.spool.forget(&run).await;
-                    let refused = error.to_string();
-                    shared.listener.hear(&Event::LeftOver { task_id: run.task_id, refused: Some(&refused) });
-                }
-            }
+            context.spool.remove(&run).await;
+            context.events.on_event(&Event::EarlierReport { task_id: run.task_id, refused: refused.as_deref() });
         }
-        waiting = still;
-        if !waiting.is_empty() {
+        reports = remaining;
+        if !reports.is_empty() {
             sleep(backoff.next()).await;
         }
     }

@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, set_child_subreaper};
-use taskqueue_worker::keeper::{KEPT_VARIABLE, Kept, StopRequests, keep, kill_everything};
+use taskqueue_worker::keeper::{HAS_KEEPER_VARIABLE, Role, StopRequests, kill_everything, start};
 
 /// The first argument of a process that is to be kept.
 const SUBJECT: &str = "--subject";
@@ -57,13 +57,13 @@ fn main() -> ExitCode {
 /// A worker that starts two children, one of them a daemon, counts requests, and ends with their number at the third.
 #[expect(clippy::zombie_processes, reason = "what is left of them is the subject of these tests")]
 fn subject(folder: &Path) -> ExitCode {
-    let requests = match keep().unwrap() {
-        Kept::Keeper(code) => return ExitCode::from(code),
-        Kept::Worker(requests) => requests,
+    let requests = match start().unwrap() {
+        Role::Keeper(code) => return ExitCode::from(code),
+        Role::Worker(requests) => requests,
     };
     for script in ["echo $$ >child; exec sleep 1000", "setsid sh -c 'echo $$ >daemon; exec sleep 1000' & sleep 1000"] {
         let mut command = Command::new("sh");
-        command.args(["-c", script]).current_dir(folder).process_group(0).env_remove(KEPT_VARIABLE);
+        command.args(["-c", script]).current_dir(folder).process_group(0).env_remove(HAS_KEEPER_VARIABLE);
         command.stdin(Stdio::null()).spawn().unwrap();
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -256,7 +256,7 @@ fn children_inherit_nothing_of_the_keeping() {
     let sockets = descriptors.filter(|target| target.as_ref().unwrap().starts_with("socket:"));
     assert_eq!(sockets.count(), 0);
     let environment = fs::read(format!("/proc/{child}/environ")).unwrap();
-    assert!(!String::from_utf8_lossy(&environment).contains(KEPT_VARIABLE));
+    assert!(!String::from_utf8_lossy(&environment).contains(HAS_KEEPER_VARIABLE));
     let caught = fs::read_to_string(format!("/proc/{child}/status")).unwrap();
     let ignored = caught.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim().to_owned();
     assert_eq!(u64::from_str_radix(&ignored, 16).unwrap() & 0x4003, 0, "HUP, INT and TERM are as they were");

@@ -1,4 +1,4 @@
-//! `taskqueue loop`: what to claim, what to run, and when to end.
+//! The arguments of `taskqueue loop`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,38 +27,36 @@ TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object tha
 becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, kept, with its output.log).
 
 Exit code 0 completes the task, 75 gives it back uncharged, any other and any signal fails it.
-Whatever the command leaves running is stopped. The first Ctrl-C or SIGTERM stops claiming and
+Processes that the command leaves running are stopped. The first Ctrl-C or SIGTERM stops claiming and
 lets tasks finish, the second gives them back, the third kills.
 
 Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
-2 wrong arguments, 3 ended with reports that the server has not taken, or idle because it did not
-answer.";
+2 wrong arguments, 3 ended with undelivered reports, or idle because the server did not answer.";
 
-/// How to work.
 #[derive(Debug, Args)]
 pub(crate) struct LoopArgs {
     /// Claim tasks that list this route
     #[arg(short, long, value_name = "ROUTE", default_value = ROUTE_DEFAULT, value_parser = route)]
     pub(crate) route: Route,
 
-    /// Run so many tasks at the same time, each in a slot with a number from 0
+    /// How many tasks to run at the same time, each in a slot with a number from 0
     #[arg(short = 'j', long = "jobs", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) slots: u16,
 
-    /// End when there was nothing to do for so long (30, 30s, 5m, 2h), or never
+    /// End after being idle for this long (30, 30s, 5m, 2h), or never
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
     pub(crate) idle_timeout: Limit<Duration>,
 
-    /// End when so many runs have failed in a row, because then it is probably this machine; or never
+    /// End after this many failures in a row, which probably have their cause on this machine; or never
     #[arg(long, value_name = "N|never", default_value = "5", value_parser = number_limit)]
     pub(crate) max_consecutive_failures: Limit<u32>,
 
-    /// End after so many tasks
+    /// End after this many tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tasks: Option<u64>,
 
-    /// How long a command that is told to end may take until it is killed
+    /// How long a command may take to end after SIGTERM until it is killed
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = duration)]
     pub(crate) grace: Duration,
 
@@ -66,11 +64,11 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnStop::Finish)]
     pub(crate) on_stop: OnStop,
 
-    /// Where each run gets a folder, and reports wait for a server that is gone [default: the user's state directory]
+    /// Where the folders of runs and undelivered reports are stored [default: the user's state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
 
-    /// Let the command have the token, in TASKQUEUE_TOKEN
+    /// Pass the token to the command in TASKQUEUE_TOKEN
     #[arg(long)]
     pub(crate) pass_token: bool,
 
@@ -78,7 +76,7 @@ pub(crate) struct LoopArgs {
     #[arg(long)]
     pub(crate) nested: bool,
 
-    /// From one heartbeat to the next; for tests
+    /// The interval between heartbeats; for tests
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = interval, hide = true)]
     pub(crate) heartbeat: Duration,
 
@@ -93,7 +91,6 @@ pub(crate) struct LoopArgs {
     pub(crate) queue: QueueArg,
 }
 
-/// What becomes of running tasks when a worker is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnStop {
     /// They may finish

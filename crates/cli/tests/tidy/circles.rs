@@ -27,9 +27,10 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
 
 fn reaches(imports: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {
     imports.get(from).is_some_and(|named| {
-        named.iter().filter(|next| *next != from).any(|next| {
-            next == to || (seen.insert(next.clone()) && reaches(imports, next, to, seen))
-        })
+        named
+            .iter()
+            .filter(|next| *next != from)
+            .any(|next| next == to || (seen.insert(next.clone()) && reaches(imports, next, to, seen)))
     })
 }
 

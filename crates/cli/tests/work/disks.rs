@@ -1,15 +1,15 @@
-//! A disk that does not answer, played by a pipe that nobody reads in the place of a file: it holds up its own run only.
+//! A disk that hangs: a named pipe without a reader replaces a file. It delays its own run only.
 
 use serde_json::json;
 
 use crate::server::Server;
 use crate::support::Setup;
 
-/// From now on the report of this run cannot be written, and trying it takes for ever.
+/// From now on writing the report of this run blocks for ever.
 const HANGS: &str = "mkfifo $TASKQUEUE_RUN_DIR/../../undelivered/$TASKQUEUE_RUN_ID.new; echo >> hanging";
 
 #[test]
-fn reports_that_cannot_be_kept_hold_up_neither_heartbeats_nor_themselves() {
+fn reports_that_cannot_be_stored_delay_neither_heartbeats_nor_themselves() {
     let server = Server::start();
     server.create_once(1, json!({"hangs": false}));
     let worker = Setup::new(&server)
@@ -22,7 +22,7 @@ fn reports_that_cannot_be_kept_hold_up_neither_heartbeats_nor_themselves() {
     server.cancel(1);
     let mut worker = worker;
     worker.wait_for_line("revoked t_000000000001");
-    let said = worker.finish_well();
-    assert!(said.contains("cannot be kept") && said.contains("3 succeeded"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("cannot be stored") && stderr.contains("3 succeeded"), "{stderr}");
     assert_eq!(server.count("succeeded"), 3);
 }

@@ -135,7 +135,7 @@ fn a_worker_that_waits_for_the_confirmation_of_a_claim_stops_at_once() {
     let mut server = Server::start();
     server.kill();
     let mut worker = Setup::new(&server).sh("touch ran", &[]);
-    worker.wait_for_line("the server cannot be asked");
+    worker.wait_for_line("the server cannot be reached");
     let impostor = Impostor::at(&server.address, silent_after_a_claim);
     until("the confirmation of a claim that was repeated", || impostor.count("/heartbeat") == 1);
     let told = Instant::now();

@@ -47,8 +47,8 @@ fn a_thousand_runs_leave_no_zombie_and_no_orphan() {
     let files = fs::read_dir(format!("/proc/{}/fd", ours[1])).unwrap().count();
     assert!(files < 60, "{files} open files");
     worker.signal(Signal::TERM);
-    let said = worker.finish_well();
-    assert!(said.contains("900 succeeded, 100 failed"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("900 succeeded, 100 failed"), "{stderr}");
     assert_eq!(worker.undelivered(), 0);
 }
 
@@ -91,8 +91,8 @@ fn slots_have_numbers_from_0_and_work_side_by_side() {
 fn a_worker_ends_after_as_many_tasks_as_it_was_told() {
     let server = Server::start();
     create_many(&server, 10);
-    let said = Setup::new(&server).flags("--jobs 3 --max-tasks 5").sh("true", &[]).finish_well();
-    assert!(said.contains("ended (enough tasks): 5 succeeded, 0 failed"), "{said}");
+    let stderr = Setup::new(&server).flags("--jobs 3 --max-tasks 5").sh("true", &[]).finish_well();
+    assert!(stderr.contains("ended (enough tasks): 5 succeeded, 0 failed"), "{stderr}");
     assert_eq!((server.count("succeeded"), server.count("pending")), (5, 5));
 }
 
@@ -104,8 +104,8 @@ fn several_slots_stopped_at_once_give_everything_back() {
     let mut worker = Setup::new(&server).flags("--jobs 4 --on-stop release").sh(script, &[]);
     until("four runs", || worker.read("begun").len() == 4);
     worker.signal(Signal::TERM);
-    let said = worker.finish_well();
-    assert!(said.contains("0 succeeded, 0 failed, 4 released"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("0 succeeded, 0 failed, 4 released"), "{stderr}");
     assert_eq!((server.count("pending"), server.count("running")), (6, 0));
     let attempts: Vec<Value> = (1..=6).map(|n| server.task(n)["attempt"].clone()).collect();
     assert_eq!(attempts, [0; 6].map(Value::from));

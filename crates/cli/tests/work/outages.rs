@@ -38,7 +38,7 @@ fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
     let mut server = Server::start();
     let mut worker = running(&server, "--max-tasks 1");
     server.kill();
-    worker.wait_for_line("the server cannot be asked");
+    worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.wait_for_line("the server answers again");
     worker.write("go");
@@ -54,7 +54,7 @@ fn a_result_waits_for_a_server_that_was_killed() {
     worker.write("go");
     worker.wait_for_file("done");
     until("the report on disk", || worker.undelivered() == 1);
-    worker.wait_for_line("the server cannot be asked");
+    worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.finish_well();
     assert_done_once(&server.task(1));
@@ -96,7 +96,7 @@ fn an_idle_worker_outlives_its_server_and_takes_what_comes_then() {
     let mut worker = Setup::new(&server).flags("--jobs 2").sh("true", &[]);
     until("its observations", || server.workers().len() == 2);
     server.kill();
-    worker.wait_for_line("the server cannot be asked");
+    worker.wait_for_line("the server cannot be reached");
     server.start_again();
     server.create_once(1, json!({}));
     server.wait_for(1, "succeeded");
@@ -110,7 +110,7 @@ fn a_worker_waits_for_a_server_that_is_not_there_yet() {
     server.create_once(1, json!({}));
     server.kill();
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("true", &[]);
-    worker.wait_for_line("the server cannot be asked");
+    worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.finish_well();
     assert_eq!(server.task(1)["status"], "succeeded");
@@ -128,8 +128,8 @@ fn what_a_killed_worker_could_not_report_the_next_one_does() {
     assert_done_once(&server.wait_for(1, "succeeded"));
     until("nothing is left to deliver", || next.undelivered() == 0);
     next.signal(Signal::TERM);
-    let said = next.finish_well();
-    assert!(said.contains("reported t_000000000001, which an earlier worker had run"), "{said}");
+    let stderr = next.finish_well();
+    assert!(stderr.contains("reported t_000000000001, which an earlier worker had run"), "{stderr}");
 }
 
 #[test]

@@ -69,12 +69,12 @@ fn exit_code_75_gives_the_task_back_uncharged() {
     server.create_once(1, json!({}));
     let script = "echo $TASKQUEUE_ATTEMPT >> attempts; [ -e later ] || { touch later; exit 75; }";
     let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
-    let said = worker.finish_well();
+    let stderr = worker.finish_well();
     let task = server.task(1);
     assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
     assert_eq!(task["last_error"], Value::Null);
     assert_eq!(worker.read("attempts"), "1\n1\n");
-    assert!(said.contains("1 succeeded, 0 failed, 1 released"), "{said}");
+    assert!(stderr.contains("1 succeeded, 0 failed, 1 released"), "{stderr}");
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn the_guard_counts_failures_in_a_row_only() {
     let server = Server::start();
     create_each(&server, &["1", "1", "0", "1", "1", "0"]);
     let mut worker = Setup::new(&server).flags("--max-consecutive-failures 3 --max-tasks 6").sh("exit $1", &["%{x}"]);
-    let said = worker.finish_well();
-    assert!(said.contains("ended (enough tasks): 2 succeeded, 4 failed"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (enough tasks): 2 succeeded, 4 failed"), "{stderr}");
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn the_time_of_a_run_does_not_count_the_wait_for_its_task() {
     let idle = Instant::now();
     until("a while without a task", || idle.elapsed() > Duration::from_secs(3));
     server.create_once(1, json!({}));
-    let said = worker.finish_well();
-    let told = said.split("succeeded t_000000000001 after ").nth(1).and_then(|rest| rest.split(' ').next());
-    assert!(told.unwrap().parse::<f64>().unwrap() < 3.0, "{said}");
+    let stderr = worker.finish_well();
+    let told = stderr.split("succeeded t_000000000001 after ").nth(1).and_then(|rest| rest.split(' ').next());
+    assert!(told.unwrap().parse::<f64>().unwrap() < 3.0, "{stderr}");
 }
 
 #[test]

@@ -32,10 +32,10 @@ fn the_end_of_a_run_is_told_after_its_output() {
     let server = Server::start();
     server.create_once(1, json!({}));
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("printf 'last words' >&2; exit 3", &[]);
-    let said = worker.finish_well();
-    assert!(said.contains("\nfailed t_"), "each of our lines is a line: {said}");
-    let (started, ended) = (said.find("started t_"), said.find("failed t_"));
-    assert!(started < said.find("last words") && said.find("last words") < ended && ended.is_some(), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("\nfailed t_"), "each of our lines is a line: {stderr}");
+    let (started, ended) = (stderr.find("started t_"), stderr.find("failed t_"));
+    assert!(started < stderr.find("last words") && stderr.find("last words") < ended && ended.is_some(), "{stderr}");
 }
 
 #[test]
@@ -59,14 +59,14 @@ fn a_gigabyte_of_output_costs_neither_memory_nor_disk() {
     let script = "head -c 1000000000 /dev/zero; echo the end; grep VmHWM /proc/$PPID/status > memory";
     let setup = Setup::new(&server).flags("--max-tasks 1");
     let mut worker = setup.start_to(Stdio::null(), &["sh", "-c", script]);
-    let said = worker.finish_well();
+    let stderr = worker.finish_well();
     let memory = worker.read("memory");
     let kib: u64 = memory.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(kib < MOST_KIB, "{memory}");
     let log = worker.runs(1)[0].join("output.log");
     assert!(log.metadata().unwrap().len() < 120_000_000, "{log:?}");
     assert!(std::fs::read(log).unwrap().ends_with(b"the end\n"));
-    assert!(said.contains("keeps the first 104857600 and the last 16384 bytes"), "{said}");
+    assert!(stderr.contains("keeps the first 104857600 and the last 16384 bytes"), "{stderr}");
     assert_eq!(server.task(1)["status"], "succeeded");
 }
 
@@ -77,9 +77,9 @@ fn a_full_disk_costs_the_log_and_not_the_result() {
     let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; echo warned >&2; \
                   echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
-    let said = worker.finish_well();
+    let stderr = worker.finish_well();
     assert_eq!((&server.task(1)["status"], &server.task(1)["result"]), (&json!("succeeded"), &json!({"a": 1})));
-    assert!(said.contains("output.log could not be written: No space left on device"), "{said}");
+    assert!(stderr.contains("output.log could not be written: No space left on device"), "{stderr}");
     assert_eq!(worker.stdout(), "said\n");
 }
 

@@ -32,9 +32,9 @@ fn a_worker_inside_a_run_is_refused_unless_that_is_meant() {
          echo $? > nested"
     );
     let mut worker = Setup::new(&server).flags("--max-tasks 1 --route outer").sh(&script, &[]);
-    let said = worker.finish_well();
-    assert_eq!((worker.read("refused").as_str(), worker.read("nested").as_str()), ("1\n", "0\n"), "{said}");
-    assert!(said.contains("add --nested"), "{said}");
+    let stderr = worker.finish_well();
+    assert_eq!((worker.read("refused").as_str(), worker.read("nested").as_str()), ("1\n", "0\n"), "{stderr}");
+    assert!(stderr.contains("add --nested"), "{stderr}");
     assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("succeeded")));
 }
 
@@ -92,8 +92,8 @@ fn a_worker_with_nothing_to_do_ends_after_its_idle_time() {
     until("more than the idle time", || began.elapsed() > Duration::from_millis(1500));
     server.create_once(2, json!({}));
     worker.write("go");
-    let said = worker.finish_well();
-    assert!(said.contains("ended (nothing to do): 2 succeeded"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (nothing to do): 2 succeeded"), "{stderr}");
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn without_idle_time_a_worker_still_waits_for_what_runs() {
     worker.wait_for_file("begun");
     until("both observations", || server.workers().len() == 2);
     worker.write("go");
-    let said = worker.finish_well();
-    assert!(said.contains("ended (nothing to do): 1 succeeded, 1 failed"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (nothing to do): 1 succeeded, 1 failed"), "{stderr}");
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn ignored_hangups_stay_ignored() {
         worker.signal(Signal::HUP);
     }
     worker.write("go");
-    let said = worker.finish_well();
-    assert!(!said.contains("stopping"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(!stderr.contains("stopping"), "{stderr}");
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn a_cancelled_run_is_stopped_with_everything_that_it_has_started() {
     for pid in &pids {
         assert!(!is_alive(pid), "{pid} of {pids:?}");
     }
-    let said = worker.finish_well();
-    assert!(said.contains("run_finalized") && said.contains("0 succeeded, 0 failed, 1 revoked"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("run_finalized") && stderr.contains("0 succeeded, 0 failed, 1 revoked"), "{stderr}");
     assert_eq!(server.task(1), cancelled, "a revoked run changes nothing");
 }
 
@@ -75,11 +75,11 @@ fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
     until("the first run", || worker.path("go").exists());
     server.cancel(1);
     server.requeue(1);
-    let said = worker.finish_well();
+    let stderr = worker.finish_well();
     let task = server.task(1);
     assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
     assert_eq!(worker.read("runs.txt").lines().count(), 2);
-    assert!(said.contains("1 succeeded, 0 failed, 1 revoked"), "{said}");
+    assert!(stderr.contains("1 succeeded, 0 failed, 1 revoked"), "{stderr}");
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn a_task_that_is_deleted_while_it_runs_is_stopped() {
     let pids = family(&worker);
     server.cancel(1);
     server.delete(1);
-    let said = worker.finish_well();
+    let stderr = worker.finish_well();
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    assert!(said.contains("revoked t_000000000001"), "{said}");
+    assert!(stderr.contains("revoked t_000000000001"), "{stderr}");
     assert_eq!(server.call("GET", "/tasks/t_000000000001", &Value::Null).0, 404);
 }
 
@@ -139,6 +139,6 @@ fn revoked_runs_do_not_count_for_the_guard() {
     }
     worker.write("go");
     server.create_once(3, json!({}));
-    let said = worker.finish_well();
-    assert!(said.contains("1 succeeded, 0 failed, 2 revoked"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("1 succeeded, 0 failed, 2 revoked"), "{stderr}");
 }

@@ -52,33 +52,33 @@ fn refused(prepare: impl FnOnce(&Path)) -> String {
 
 #[test]
 fn a_run_directory_of_another_user_is_refused() {
-    let said = refused(|folder| plant_folder(&folder.join("runs")));
-    assert!(said.contains("belongs to another user"), "{said}");
+    let stderr = refused(|folder| plant_folder(&folder.join("runs")));
+    assert!(stderr.contains("belongs to another user"), "{stderr}");
 }
 
 #[test]
 fn a_run_directory_that_everybody_can_write_to_is_refused() {
     for open in [0o777, 0o1777, 0o703] {
-        let said = refused(|folder| {
+        let stderr = refused(|folder| {
             fs::create_dir(folder.join("runs")).unwrap();
             permit(&folder.join("runs"), open);
         });
-        assert!(said.contains("may be written by everybody; take that away with chmod go-w"), "{said}");
+        assert!(stderr.contains("is writable by everybody; forbid that with chmod go-w"), "{stderr}");
     }
 }
 
 #[test]
-fn a_run_directory_that_others_can_exchange_is_refused() {
-    let said = refused(|folder| {
+fn a_run_directory_that_others_can_replace_is_refused() {
+    let stderr = refused(|folder| {
         fs::create_dir(folder.join("shared")).unwrap();
         permit(&folder.join("shared"), 0o777);
         symlink("shared/inner", folder.join("runs")).unwrap();
     });
     assert!(
-        said.contains("shared, on the way there, may be written by everybody") && said.contains("chmod +t"),
-        "{said}"
+        stderr.contains("shared, a part of the path, is writable by everybody") && stderr.contains("chmod +t"),
+        "{stderr}"
     );
-    let said = refused(|folder| {
+    let stderr = refused(|folder| {
         plant_folder(&folder.join("theirs"));
         // Without root, /usr is root's, which is fine as a folder above; nothing can be made in it, so this is refused too.
         symlink("theirs/inner", folder.join("runs")).unwrap();
@@ -86,7 +86,7 @@ fn a_run_directory_that_others_can_exchange_is_refused() {
             permit(folder, 0o777);
         }
     });
-    assert!(said.contains("on the way there"), "{said}");
+    assert!(stderr.contains("a part of the path"), "{stderr}");
 }
 
 #[test]
@@ -118,21 +118,21 @@ fn a_run_directory_that_our_own_group_can_write_to_is_closed_to_it() {
 
 #[test]
 fn a_folder_for_reports_that_was_planted_is_refused() {
-    let said = refused(|folder| {
+    let stderr = refused(|folder| {
         fs::create_dir(folder.join("runs")).unwrap();
         plant_folder(&folder.join("runs/undelivered"));
     });
-    assert!(said.contains("runs/undelivered"), "{said}");
-    let said = refused(|folder| {
+    assert!(stderr.contains("runs/undelivered"), "{stderr}");
+    let stderr = refused(|folder| {
         fs::create_dir_all(folder.join("elsewhere")).unwrap();
         fs::create_dir(folder.join("runs")).unwrap();
         symlink("../elsewhere", folder.join("runs/undelivered")).unwrap();
     });
-    assert!(said.contains("runs/undelivered is a link"), "{said}");
+    assert!(stderr.contains("runs/undelivered is a link"), "{stderr}");
 }
 
 #[test]
-fn a_report_that_others_can_have_written_is_told_and_not_delivered() {
+fn a_report_that_others_can_have_written_is_noted_and_not_delivered() {
     let server = Server::start();
     let setup = Setup::new(&server).flags("--route other");
     let reports = setup.folder().join("runs/undelivered");
@@ -159,14 +159,13 @@ fn a_report_that_others_can_have_written_is_told_and_not_delivered() {
         expose(&file);
     }
     let mut worker = setup.sh("true", &[]);
-    for (n, why) in [(1, "may be written by everybody"), (2, "may be written by the group"), (3, "is a link"), (4, "")]
-    {
+    for (n, why) in [(1, "is writable by everybody"), (2, "is writable by the group"), (3, "is a link"), (4, "")] {
         worker.wait_for_line(format!("r_00000000000{n}.json {why}").trim_end());
     }
     worker.signal(Signal::TERM);
-    let said = worker.finish_well();
-    assert!(said.contains("a report is not delivered"), "{said}");
-    assert_eq!((server.count("running"), server.count("succeeded")), (4, 0), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("a report is not delivered"), "{stderr}");
+    assert_eq!((server.count("running"), server.count("succeeded")), (4, 0), "{stderr}");
     assert!(reports_in(&worker).contains(&"r_000000000001.json".to_owned()), "nothing of others is removed");
 }
 

@@ -36,8 +36,8 @@ fn the_first_signal_lets_runs_finish_and_claims_nothing_more() {
         worker.signal(signal);
         worker.wait_for_line("stopping: 1 running may finish");
         worker.write("go");
-        let said = worker.finish_well();
-        assert!(said.contains("ended (stopped): 1 succeeded, 0 failed"), "{said}");
+        let stderr = worker.finish_well();
+        assert!(stderr.contains("ended (stopped): 1 succeeded, 0 failed"), "{stderr}");
         assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("pending")));
         assert!(worker.path("done").exists() && !worker.path("asked").exists(), "{signal:?}");
     }
@@ -50,8 +50,8 @@ fn the_second_signal_gives_runs_back_uncharged() {
     worker.signal(Signal::TERM);
     worker.wait_for_line("may finish");
     worker.signal(Signal::INT);
-    let said = worker.finish_well();
-    assert!(said.contains("given back") && said.contains("1 released"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("given back") && stderr.contains("1 released"), "{stderr}");
     assert_eq!(worker.read("asked"), "asked\n");
     assert_given_back(&server);
 }
@@ -93,8 +93,8 @@ fn an_idle_worker_stops_at_once() {
     let mut worker = Setup::new(&server).flags("--jobs 3").sh("true", &[]);
     until("its observations", || server.workers().len() == 3);
     worker.signal(Signal::TERM);
-    let said = worker.finish_well();
-    assert!(said.contains("ended (stopped): 0 succeeded, 0 failed"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (stopped): 0 succeeded, 0 failed"), "{stderr}");
     assert!(server.workers().is_empty());
 }
 
@@ -111,8 +111,8 @@ fn a_signal_to_the_whole_group_is_one_request() {
     let mut worker = worker;
     worker.wait_for_line("may finish");
     worker.write("go");
-    let said = worker.finish_well();
-    assert!(!said.contains("given back"), "{said}");
+    let stderr = worker.finish_well();
+    assert!(!stderr.contains("given back"), "{stderr}");
     assert_eq!(server.task(1)["status"], "succeeded");
 }
 

@@ -1,5 +1,5 @@
-//! The harness: workers in folders of their own, what they leave behind, and waiting for what is to happen. Whatever a
-//! worker has started is known by the home that it was started with, and dies with the value that owns the worker.
+//! The harness: workers with their own folders. All processes of a worker are recognised by their `HOME`, and are killed when the
+//! `Worker` is dropped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::processes::{self, Process};
 use crate::server::{Server, task_id};
 
-/// Whoever runs the tests may ignore signals (a script in the background does), and ignoring is inherited.
+/// The tests may run with ignored signals (in a background script), and ignored signals are inherited.
 const DEFAULT_SIGNALS: &str = "--default-signal=HUP,INT,QUIT,TERM";
 
 /// Longer than anything here takes, unless it hangs.
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < deadline, "it never came: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for: {what}");
         thread::park_timeout(LOOK);
     }
 }
@@ -115,7 +115,6 @@ impl Setup {
     }
 }
 
-/// A worker at work.
 pub(crate) struct Worker {
     child: Child,
     folder: Arc<TempDir>,
@@ -138,7 +137,7 @@ impl Worker {
         Ended { code: status.unwrap().code(), stderr: self.stderr() }
     }
 
-    /// Waits for an end as it should be, with nothing left behind; gives what the worker said.
+    /// Waits for exit code 0 with no process left; returns standard error.
     #[track_caller]
     pub(crate) fn finish_well(&mut self) -> String {
         let ended = self.finish();
@@ -199,10 +198,10 @@ impl Worker {
         self.read(name)
     }
 
-    /// Waits until the worker has said this.
+    /// Waits until the worker has printed this.
     #[track_caller]
     pub(crate) fn wait_for_line(&self, text: &str) {
-        until(&format!("the words {text:?} of the worker, who says:\n{}", self.stderr()), || {
+        until(&format!("{text:?} on the standard error of the worker:\n{}", self.stderr()), || {
             self.stderr().contains(text)
         });
     }
@@ -226,7 +225,7 @@ impl Worker {
     #[track_caller]
     pub(crate) fn assert_nothing_is_left(&self) {
         let left = self.alive();
-        assert!(left.is_empty(), "{left:?} is left; the worker said:\n{}", self.stderr());
+        assert!(left.is_empty(), "{left:?} is left; its standard error:\n{}", self.stderr());
     }
 }
 
@@ -234,7 +233,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
-        // What escaped, if the worker could not see to it.
+        // Processes that the worker has not ended.
         let hidden = processes::in_folder(&self.folder.path().canonicalize().unwrap());
         for process in self.alive().into_iter().chain(hidden) {
             let _ = kill_process(Pid::from_raw(process.pid).unwrap(), Signal::KILL);

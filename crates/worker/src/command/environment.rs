@@ -1,22 +1,20 @@
-//! What a child finds in its environment, apart from what the worker itself was started with and the
-//! run id, by which `process` knows its children.
+//! The environment variables of a command, in addition to those of the worker. `process/` adds the run id.
 
 use std::ffi::OsString;
 
 use super::CommandSettings;
 use super::run_folder::RunFolder;
-use crate::handler::Run;
+use crate::handler::TaskRun;
 
 const TOKEN: &str = "TASKQUEUE_TOKEN";
 
-/// The variable with the project file that names the URL of the server.
+/// The variable with the path of the project file that names the URL.
 pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 
-/// What no child inherits. It comes back where children shall have it.
+/// Commands do not inherit these from the worker.
 pub(super) const REMOVED: [&str; 2] = [TOKEN, URL_FILE_VARIABLE];
 
-/// The variables of a run.
-pub(super) fn of(settings: &CommandSettings, run: &Run, folder: &RunFolder) -> Vec<(OsString, OsString)> {
+pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("TASKQUEUE_URL".into(), settings.url.as_str().into()),

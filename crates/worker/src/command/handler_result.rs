@@ -1,40 +1,38 @@
-//! From the end of a child to the outcome of its run: exit 0 with its result, exit 75 back to the queue, everything else a
-//! failure whose type says what happened.
+//! The result of a run, from the end of its command: exit code 0 completes with the result file, exit code 75 releases, everything else
+//! fails.
 
 use std::ffi::OsStr;
 
 use taskqueue_client::Failure;
 
 use super::run_folder::RunFolder;
-use crate::handler::Outcome;
-use crate::process::{Ended, Exit, StartError};
+use crate::handler::HandlerResult;
+use crate::process::{CommandEnd, Exit, StartError};
 use crate::template::FillError;
 
-/// EX_TEMPFAIL of sysexits: not now, and not the task's fault.
-const TRY_AGAIN_LATER: i32 = 75;
+/// From sysexits.h: a temporary failure.
+const EX_TEMPFAIL: i32 = 75;
 
-/// The outcome of a child that ran.
-pub(super) fn of(ended: &Ended, folder: &RunFolder) -> Outcome {
-    if ended.stopped {
-        return Outcome::Stopped;
+pub(super) fn of_end(end: &CommandEnd, folder: &RunFolder) -> HandlerResult {
+    if end.was_stopped {
+        return HandlerResult::Stopped;
     }
-    let (kind, message) = match ended.status {
+    let (kind, message) = match end.status {
         Exit::Code(0) => {
             return match folder.read_result() {
-                Ok(result) => Outcome::Complete(result),
-                Err(failure) => Outcome::Fail(failure),
+                Ok(result) => HandlerResult::Complete(result),
+                Err(failure) => HandlerResult::Fail(failure),
             };
         }
-        Exit::Code(TRY_AGAIN_LATER) => return Outcome::Release,
+        Exit::Code(EX_TEMPFAIL) => return HandlerResult::Release,
         Exit::Code(code) => ("ExitCode", format!("the command ended with exit code {code}")),
         Exit::Signal(signal) => ("Signal", format!("the command was ended by {}", signal_name(signal))),
     };
-    let traceback = (!ended.tail.is_empty()).then(|| ended.tail.as_str().into());
-    Outcome::Fail(Failure { kind: kind.into(), message: message.into(), traceback })
+    let traceback = (!end.tail.is_empty()).then(|| end.tail.as_str().into());
+    HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback })
 }
 
-/// The outcome of a command that could not be started.
-pub(super) fn not_started(program: &OsStr, error: &StartError) -> Outcome {
+pub(super) fn of_start_error(program: &OsStr, error: &StartError) -> HandlerResult {
     let program = program.to_string_lossy();
     let (kind, message) = match error {
         StartError::NotFound(_) => ("CommandNotFound", format!("{program} was not found on the worker's machine")),
@@ -44,14 +42,15 @@ pub(super) fn not_started(program: &OsStr, error: &StartError) -> Outcome {
         StartError::TooLong => {
             ("CommandTooLong", "the arguments are too long for a command; read TASKQUEUE_ARGS_FILE instead".to_owned())
         }
-        // Too many processes, no memory: another machine, or this one later, will do better.
-        StartError::Other(error) => return Outcome::Unable(format!("{program} could not be started: {error}")),
+        // Too many processes or no memory: the task can run elsewhere or later.
+        StartError::Other(error) => {
+            return HandlerResult::CannotRun(format!("{program} could not be started: {error}"));
+        }
     };
     fail(kind, message)
 }
 
-/// The outcome for a task whose args do not fill the template.
-pub(super) fn unfilled(error: &FillError) -> Outcome {
+pub(super) fn of_fill_error(error: &FillError) -> HandlerResult {
     match error {
         FillError::Missing(path) => fail("MissingArgument", format!("the command needs the argument {path}")),
         FillError::Nul(path) => {
@@ -60,8 +59,8 @@ pub(super) fn unfilled(error: &FillError) -> Outcome {
     }
 }
 
-fn fail(kind: &str, message: String) -> Outcome {
-    Outcome::Fail(Failure { kind: kind.into(), message: message.into(), traceback: None })
+fn fail(kind: &str, message: String) -> HandlerResult {
+    HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback: None })
 }
 
 fn signal_name(number: i32) -> String {

@@ -1,5 +1,5 @@
-//! The handler that runs a command: one child process per run, in a folder of its own, told by its environment what it works
-//! on. How children are started, heard and stopped is in `process/`.
+//! The handler that runs a command: one child process per run, with its own folder, and with the task in its environment. How commands
+//! are started and stopped is in `process/`.
 
 mod environment;
 mod handler_result;
@@ -18,65 +18,57 @@ use tokio::time::sleep;
 
 pub use self::environment::URL_FILE_VARIABLE;
 use self::run_folder::RunFolder;
-use crate::events::{Event, Listener};
-use crate::handler::{Handler, Outcome, Run};
-use crate::process::{Chunk, Launch, Output, Processes, WindowSize};
+use crate::events::{Event, EventSink};
+use crate::handler::{Handler, HandlerResult, TaskRun};
+use crate::process::{Chunk, CommandRunner, CommandSpec, Output, WindowSize};
 use crate::run_dir::{RunDir, RunDirError};
-use crate::spool::DISK_PATIENCE;
+use crate::spool::DISK_TIMEOUT;
 use crate::template::Template;
 
-/// How much of a child's output is kept unless said otherwise: enough for days of progress bars.
+/// The default size limit of a log: enough for days of progress bars.
 pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
 
-/// What every run of a command is told.
 #[derive(Debug)]
 pub struct CommandSettings {
-    /// The command, with holes for the args of tasks.
     pub template: Template,
-    /// Where each run gets a folder.
     pub run_dir: RunDir,
-    /// The server, for children that talk to it.
+    /// The URL of the server, for commands that call it.
     pub url: String,
-    /// The project file that names the server, if one does. Children are told, so that they send no other token there.
+    /// The project file that names the URL, if one does. `taskqueue` commands inside the run then send no other token there.
     pub url_file: Option<PathBuf>,
-    /// The queue.
     pub queue: QueueName,
-    /// The route.
     pub route: Route,
-    /// The token, if children shall have it.
+    /// The token, if commands may have it.
     pub token: Option<String>,
-    /// How long a child may take to end when it is told to.
+    /// How long a command may take to end after SIGTERM.
     pub grace: Duration,
-    /// How much of a child's output is kept.
     pub log_cap_bytes: u64,
-    /// Where output goes while it is made.
+    /// Receives the output.
     pub relay: mpsc::Sender<Chunk>,
-    /// Whether output is relayed in whole lines, because several children talk at once.
+    /// Whether output is relayed in whole lines, because several commands run at once.
     pub by_line: bool,
-    /// The size of the terminal that children get, as it changes; nothing means pipes.
+    /// The size of the commands' terminals, as it changes; `None` means pipes.
     pub terminal: Option<watch::Receiver<WindowSize>>,
 }
 
-/// Runs one child process per task.
-pub struct Command {
+pub struct CommandHandler {
     settings: CommandSettings,
-    processes: Processes,
-    listener: Arc<dyn Listener>,
+    runner: CommandRunner,
+    events: Arc<dyn EventSink>,
 }
 
-impl Command {
-    /// A handler whose children are `processes`' business.
-    pub fn new(settings: CommandSettings, processes: Processes, listener: Arc<dyn Listener>) -> Self {
-        Self { settings, processes, listener }
+impl CommandHandler {
+    pub fn new(settings: CommandSettings, runner: CommandRunner, events: Arc<dyn EventSink>) -> Self {
+        Self { settings, runner, events }
     }
 
-    fn launch(&self, run: &Run, folder: &RunFolder) -> Result<Launch, Outcome> {
+    fn spec(&self, run: &TaskRun, folder: &RunFolder) -> Result<CommandSpec, HandlerResult> {
         let task = &run.claim.task;
         let argv =
-            self.settings.template.fill(&task.args, run.slot).map_err(|error| handler_result::unfilled(&error))?;
-        Ok(Launch {
+            self.settings.template.fill(&task.args, run.slot).map_err(|error| handler_result::of_fill_error(&error))?;
+        Ok(CommandSpec {
             argv,
-            environment: environment::of(&self.settings, run, folder),
+            environment: environment::variables(&self.settings, run, folder),
             remove: environment::REMOVED.map(Into::into).to_vec(),
             run_id: run.claim.run_id,
             output: Output {
@@ -92,47 +84,47 @@ impl Command {
 }
 
 #[async_trait]
-impl Handler for Command {
-    async fn run(&self, mut run: Run) -> Outcome {
+impl Handler for CommandHandler {
+    async fn run(&self, mut run: TaskRun) -> HandlerResult {
         let (run_dir, task, run_id) = (self.settings.run_dir.clone(), run.claim.task.clone(), run.claim.run_id);
-        let making = move || RunFolder::create(&run_dir, task.id, run_id, &task.args);
-        let folder = match unless_told_to_end(&mut run, making).await {
-            None => return Outcome::Stopped,
+        let create = move || RunFolder::create(&run_dir, task.id, run_id, &task.args);
+        let folder = match unless_stopped(&mut run, create).await {
+            None => return HandlerResult::Stopped,
             Some(Ok(folder)) => folder,
-            Some(Err(error)) => return Outcome::Unable(no_folder(&error)),
+            Some(Err(error)) => return HandlerResult::CannotRun(folder_error(&error)),
         };
-        let launch = match self.launch(&run, &folder) {
-            Ok(launch) => launch,
-            Err(outcome) => return outcome,
+        let spec = match self.spec(&run, &folder) {
+            Ok(spec) => spec,
+            Err(result) => return result,
         };
-        let program = launch.argv.first().cloned().unwrap_or_default();
-        match self.processes.run(launch, run.orders.clone(), self.settings.grace).await {
-            Err(error) => handler_result::not_started(&program, &error),
-            Ok(ended) => {
-                for text in [&ended.log_note, &ended.process_note].into_iter().flatten() {
-                    self.listener.hear(&Event::Note { task_id: Some(run.claim.task.id), text });
+        let program = spec.argv.first().cloned().unwrap_or_default();
+        match self.runner.run(spec, run.control.clone(), self.settings.grace).await {
+            Err(error) => handler_result::of_start_error(&program, &error),
+            Ok(end) => {
+                for text in [&end.log_note, &end.process_note].into_iter().flatten() {
+                    self.events.on_event(&Event::Note { task_id: Some(run.claim.task.id), text });
                 }
-                unless_told_to_end(&mut run, move || handler_result::of(&ended, &folder))
+                unless_stopped(&mut run, move || handler_result::of_end(&end, &folder))
                     .await
-                    .unwrap_or(Outcome::Stopped)
+                    .unwrap_or(HandlerResult::Stopped)
             }
         }
     }
 }
 
-fn no_folder(error: &io::Error) -> String {
+fn folder_error(error: &io::Error) -> String {
     match error.get_ref().and_then(|error| error.downcast_ref()) {
-        Some(RunDirError::NotOurs(why)) => format!("the run directory is not safe from other users: {why}"),
+        Some(RunDirError::Insecure(why)) => format!("the run directory is not safe from other users: {why}"),
         _ => format!("the run directory cannot be written: {error}"),
     }
 }
 
-/// Does something with the disk off the threads that keep the leases of all slots. Nothing when the run is to end and the disk
-/// does not answer.
-async fn unless_told_to_end<T: Send + 'static>(run: &mut Run, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Runs a disk operation on a blocking thread, because the async threads renew leases. Returns `None` when the run was asked to end
+/// and the disk hangs.
+async fn unless_stopped<T: Send + 'static>(run: &mut TaskRun, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::select! {
         biased;
         done = spawn_blocking(work) => done.ok(),
-        () = async { run.told_to_end().await; sleep(DISK_PATIENCE).await } => None,
+        () = async { run.stop_requested().await; sleep(DISK_TIMEOUT).await } => None,
     }
 }

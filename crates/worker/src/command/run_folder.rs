@@ -1,4 +1,4 @@
-//! The folder of one run, `RUN_DIR/<task>/<run>/`: the args that it gets, the result that it leaves, the output that it made.
+//! The folder of one run, `RUN_DIR/<task>/<run>/`: args, result and output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,15 +10,14 @@ use taskqueue_core::limits::TASK_DATA_BYTES;
 
 use crate::run_dir::{RunDir, open_options};
 
-/// A result file is read up to here: blanks and escapes may make it larger than what is kept of it.
+/// The longest result file that is read. Blanks and escapes make it larger than the stored result.
 const RESULT_FILE_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
 
-/// The folder of one run.
 #[derive(Debug)]
 pub(crate) struct RunFolder(PathBuf);
 
 impl RunFolder {
-    /// Makes the folder, with the args in it. Nobody else may look: args and results can be confidential.
+    /// Creates the folder and the file with the args. Other users cannot read them: args and results can be confidential.
     pub(crate) fn create(run_dir: &RunDir, task_id: TaskId, run_id: RunId, args: &JsonObject) -> io::Result<Self> {
         let folder = Self(run_dir.new_folder(task_id.as_str(), run_id.as_str())?);
         let mut file = open_options().write(true).create_new(true).open(folder.args())?;
@@ -30,22 +29,19 @@ impl RunFolder {
         &self.0
     }
 
-    /// The args of the task, as JSON.
     pub(crate) fn args(&self) -> PathBuf {
         self.0.join("args.json")
     }
 
-    /// Where the child may leave its result.
     pub(crate) fn result(&self) -> PathBuf {
         self.0.join("result.json")
     }
 
-    /// What the child says.
     pub(crate) fn log(&self) -> PathBuf {
         self.0.join("output.log")
     }
 
-    /// The result that the child left: `{}` when it left none. One that cannot be a result is a failure that says so.
+    /// The result: `{}` without a result file. An invalid file is a failure that says why.
     pub(crate) fn read_result(&self) -> Result<JsonObject, Failure> {
         let Some(text) = self.result_text()? else { return Ok(JsonObject::empty()) };
         let value = parse(&text).map_err(|error| match error {
@@ -65,7 +61,7 @@ impl RunFolder {
     }
 
     fn result_text(&self) -> Result<Option<Vec<u8>>, Failure> {
-        // A pipe in the place of the file must not keep us waiting for somebody who writes to it.
+        // Does not block if the file is a pipe.
         let mut options = OpenOptions::new();
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         std::os::unix::fs::OpenOptionsExt::custom_flags(options.read(true), flags);
@@ -82,7 +78,7 @@ impl RunFolder {
     }
 }
 
-/// The whole file; nothing when it is too large to be a result.
+/// The whole file; `None` when it is too large for a result.
 fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     file.take(RESULT_FILE_BYTES + 1).read_to_end(&mut text)?;
@@ -98,7 +94,7 @@ fn too_large() -> Failure {
     failure("ResultTooLarge", format!("the command succeeded, but its result is larger than {most} bytes"))
 }
 
-/// The file itself stays where it is, so nothing is lost; the message does not say where, because that is another machine.
+/// The message does not contain the path, because its reader is on another machine.
 fn failure(kind: &str, message: String) -> Failure {
     let message = format!("{message}; it is kept in the run directory of the worker");
     Failure { kind: kind.into(), message: message.into(), traceback: None }
@@ -111,19 +107,19 @@ mod tests {
     use super::*;
 
     fn folder() -> (tempfile::TempDir, RunFolder) {
-        let place = tempfile::tempdir().unwrap();
+        let top = tempfile::tempdir().unwrap();
         let task = TaskId::parse("t_000000000001").unwrap();
         let run = RunId::parse("r_000000000001").unwrap();
-        let run_dir = RunDir::open(place.path()).unwrap();
+        let run_dir = RunDir::open(top.path()).unwrap();
         let folder = RunFolder::create(&run_dir, task, run, &JsonObject::from_canonical("{\"a\":1}")).unwrap();
-        (place, folder)
+        (top, folder)
     }
 
     #[test]
-    fn args_are_there_and_nobody_else_can_look() {
+    fn args_are_written_and_no_other_user_can_read_them() {
         use std::os::unix::fs::PermissionsExt;
-        let (place, folder) = folder();
-        assert_eq!(folder.path(), place.path().join("t_000000000001/r_000000000001"));
+        let (top, folder) = folder();
+        assert_eq!(folder.path(), top.path().join("t_000000000001/r_000000000001"));
         assert_eq!(fs::read_to_string(folder.args()).unwrap(), "{\"a\":1}");
         for (path, mode) in [(folder.path().parent().unwrap(), 0o700), (folder.path(), 0o700), (&folder.args(), 0o600)]
         {
@@ -132,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_there_already_is_not_the_folder_of_a_run() {
-        let (place, folder) = folder();
-        let run_dir = RunDir::open(place.path()).unwrap();
+    fn an_existing_folder_is_not_used_for_a_run() {
+        let (top, folder) = folder();
+        let run_dir = RunDir::open(top.path()).unwrap();
         let (task, run) = (TaskId::parse("t_000000000001").unwrap(), RunId::parse("r_000000000001").unwrap());
         let refused = RunFolder::create(&run_dir, task, run, &JsonObject::empty()).unwrap_err().to_string();
         assert!(refused.contains("r_000000000001: File exists"), "{refused}");
@@ -142,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_a_run_is_made_even_if_somebody_has_tidied_up() {
-        let place = tempfile::tempdir().unwrap();
-        let run_dir = RunDir::open(&place.path().join("runs")).unwrap();
+    fn the_folder_of_a_run_is_created_even_if_the_run_directory_was_removed() {
+        let top = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::open(&top.path().join("runs")).unwrap();
         fs::remove_dir(run_dir.path()).unwrap();
         let (task, run) = (TaskId::parse("t_000000000001").unwrap(), RunId::parse("r_000000000001").unwrap());
         assert!(RunFolder::create(&run_dir, task, run, &JsonObject::empty()).is_ok());
@@ -157,14 +153,14 @@ mod tests {
 
     #[test]
     fn a_json_object_is_the_result() {
-        let (_place, folder) = folder();
+        let (_top, folder) = folder();
         fs::write(folder.result(), " {\"loss\": 0.50, \"n\": 3}\n").unwrap();
         assert_eq!(folder.read_result().unwrap().as_str(), "{\"loss\":0.5,\"n\":3}");
     }
 
     #[test]
     fn what_cannot_be_a_result_is_a_failure_that_says_so() {
-        let (_place, folder) = folder();
+        let (_top, folder) = folder();
         let blank = " ".repeat(usize::try_from(RESULT_FILE_BYTES).unwrap());
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(64), "]".repeat(64));
         for (text, kind) in [
@@ -183,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_pipe_or_a_folder_in_the_place_of_the_result_does_not_hang() {
-        let (_place, folder) = folder();
+        let (_top, folder) = folder();
         fs::create_dir(folder.result()).unwrap();
         assert_eq!(&*folder.read_result().unwrap_err().kind, "InvalidResult");
         fs::remove_dir(folder.result()).unwrap();

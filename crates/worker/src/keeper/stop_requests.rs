@@ -1,59 +1,58 @@
-//! Requests to stop, as the worker hears them: from its keeper and from signals of its own. A signal to both, as Ctrl-C in a
-//! terminal or a supervisor of services sends it, is one request.
+//! The stop requests that a worker receives: from its keeper, and from its own signals. A signal that is sent to both processes
+//! (Ctrl-C in a terminal, a service supervisor) is one request.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Within this time the signals that one event sends to keeper and worker have reached both.
+/// Within this time the signals of one event have reached both keeper and worker.
 const SAME_EVENT: Duration = Duration::from_millis(500);
 
-/// Nobody asks twice as fast as this, but `timeout` sends its signal to the command and then to the whole group.
+/// Signals that follow this fast are one request: `timeout` sends its signal to the command and then to the whole group.
 const BURST: Duration = Duration::from_millis(50);
 
-/// The requests to stop.
 #[derive(Debug)]
 pub struct StopRequests {
     streams: Streams,
-    pairing: Pairing,
+    duplicates: DuplicateFilter,
 }
 
 #[derive(Debug)]
 enum Streams {
-    /// Until somebody waits for the first request, for before that there need not be a runtime.
-    Inherited(Option<(UnixStream, UnixStream)>),
-    Heard(tokio::net::UnixStream, tokio::net::UnixStream),
+    /// Until the first call of `next`; before that there may be no runtime.
+    Blocking(Option<(UnixStream, UnixStream)>),
+    Async(tokio::net::UnixStream, tokio::net::UnixStream),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Keeper,
-    Own,
+    Signal,
 }
 
 impl StopRequests {
-    pub(super) fn new(keepers: UnixStream, own: UnixStream) -> io::Result<Self> {
-        keepers.set_nonblocking(true)?;
-        own.set_nonblocking(true)?;
-        Ok(Self { streams: Streams::Inherited(Some((keepers, own))), pairing: Pairing::default() })
+    pub(super) fn new(keeper: UnixStream, signals: UnixStream) -> io::Result<Self> {
+        keeper.set_nonblocking(true)?;
+        signals.set_nonblocking(true)?;
+        Ok(Self { streams: Streams::Blocking(Some((keeper, signals))), duplicates: DuplicateFilter::default() })
     }
 
-    /// Waits for the next request. Nothing means that the keeper is gone: then everything is to be killed
-    /// ([`kill_everything`](super::kill_everything)) and the process is to end. No request is lost when this is dropped.
+    /// Waits for the next request. `None` means that the keeper has ended: the worker has to call
+    /// [`kill_everything`](super::kill_everything) and exit. No request is lost when this future is dropped.
     pub async fn next(&mut self) -> Option<()> {
         loop {
             match &mut self.streams {
-                Streams::Inherited(streams) => {
-                    let (keepers, own) = streams.take()?;
-                    let listen = tokio::net::UnixStream::from_std;
-                    self.streams = Streams::Heard(listen(keepers).ok()?, listen(own).ok()?);
+                Streams::Blocking(streams) => {
+                    let (keeper, signals) = streams.take()?;
+                    let register = tokio::net::UnixStream::from_std;
+                    self.streams = Streams::Async(register(keeper).ok()?, register(signals).ok()?);
                 }
-                Streams::Heard(keepers, own) => {
+                Streams::Async(keeper, signals) => {
                     let source = tokio::select! {
-                        heard = hear(keepers) => heard.map(|()| Source::Keeper),
-                        heard = hear(own) => heard.map(|()| Source::Own),
+                        read = read_byte(keeper) => read.map(|()| Source::Keeper),
+                        read = read_byte(signals) => read.map(|()| Source::Signal),
                     };
-                    if self.pairing.is_new(source?, Instant::now()) {
+                    if self.duplicates.is_new(source?, Instant::now()) {
                         return Some(());
                     }
                 }
@@ -62,8 +61,8 @@ impl StopRequests {
     }
 }
 
-/// Waits for one byte; nothing when the other end is gone.
-async fn hear(stream: &tokio::net::UnixStream) -> Option<()> {
+/// Waits for one byte; `None` when the other end is closed.
+async fn read_byte(stream: &tokio::net::UnixStream) -> Option<()> {
     loop {
         stream.readable().await.ok()?;
         match stream.try_read(&mut [0]) {
@@ -74,18 +73,18 @@ async fn hear(stream: &tokio::net::UnixStream) -> Option<()> {
     }
 }
 
-/// Tells requests of both sources that come from one event from those that do not.
+/// Recognises requests that come from the same event as an earlier one.
 #[derive(Debug, Default)]
-struct Pairing {
-    /// The source and the times of requests whose other half has not been heard yet.
-    alone: Option<(Source, Vec<Instant>)>,
+struct DuplicateFilter {
+    /// One source and the times of its requests that have not arrived from the other source yet.
+    unpaired: Option<(Source, Vec<Instant>)>,
     /// The time of the last request that counted.
     counted: Option<Instant>,
 }
 
-impl Pairing {
+impl DuplicateFilter {
     fn is_new(&mut self, source: Source, now: Instant) -> bool {
-        let (owner, times) = self.alone.get_or_insert_with(|| (source, Vec::new()));
+        let (owner, times) = self.unpaired.get_or_insert_with(|| (source, Vec::new()));
         times.retain(|time| now.saturating_duration_since(*time) <= SAME_EVENT);
         if *owner != source && !times.is_empty() {
             times.remove(0);
@@ -107,42 +106,42 @@ mod tests {
 
     /// Which of the requests count, each given as its source and its time in milliseconds.
     fn counted(requests: &[(Source, u64)]) -> Vec<bool> {
-        let (mut pairing, start) = (Pairing::default(), Instant::now());
+        let (mut duplicates, start) = (DuplicateFilter::default(), Instant::now());
         requests
             .iter()
-            .map(|(source, millis)| pairing.is_new(*source, start + Duration::from_millis(*millis)))
+            .map(|(source, millis)| duplicates.is_new(*source, start + Duration::from_millis(*millis)))
             .collect()
     }
 
     #[test]
     fn one_event_that_reaches_both_is_one_request() {
-        use Source::{Keeper, Own};
-        assert_eq!(counted(&[(Keeper, 0), (Own, 1)]), [true, false]);
-        assert_eq!(counted(&[(Own, 0), (Keeper, 1), (Own, 102), (Keeper, 103)]), [true, false, true, false]);
-        assert_eq!(counted(&[(Own, 0), (Own, 100), (Keeper, 101), (Keeper, 102)]), [true, true, false, false]);
+        use Source::{Keeper, Signal};
+        assert_eq!(counted(&[(Keeper, 0), (Signal, 1)]), [true, false]);
+        assert_eq!(counted(&[(Signal, 0), (Keeper, 1), (Signal, 102), (Keeper, 103)]), [true, false, true, false]);
+        assert_eq!(counted(&[(Signal, 0), (Signal, 100), (Keeper, 101), (Keeper, 102)]), [true, true, false, false]);
     }
 
     #[test]
     fn one_event_that_reaches_one_of_them_twice_is_one_request() {
-        use Source::{Keeper, Own};
-        assert_eq!(counted(&[(Keeper, 0), (Keeper, 0), (Own, 1)]), [true, false, false]);
-        assert_eq!(counted(&[(Keeper, 0), (Own, 0), (Keeper, 1)]), [true, false, false]);
-        assert_eq!(counted(&[(Own, 0), (Keeper, 1), (Keeper, 2), (Own, 300), (Keeper, 301)])[3..], [true, false]);
+        use Source::{Keeper, Signal};
+        assert_eq!(counted(&[(Keeper, 0), (Keeper, 0), (Signal, 1)]), [true, false, false]);
+        assert_eq!(counted(&[(Keeper, 0), (Signal, 0), (Keeper, 1)]), [true, false, false]);
+        assert_eq!(counted(&[(Signal, 0), (Keeper, 1), (Keeper, 2), (Signal, 300), (Keeper, 301)])[3..], [true, false]);
     }
 
     #[test]
     fn requests_by_one_way_or_far_apart_all_count() {
-        use Source::{Keeper, Own};
+        use Source::{Keeper, Signal};
         assert_eq!(counted(&[(Keeper, 0), (Keeper, 100), (Keeper, 200)]), [true, true, true]);
-        assert_eq!(counted(&[(Own, 0), (Keeper, 501), (Own, 1200)]), [true, true, true]);
+        assert_eq!(counted(&[(Signal, 0), (Keeper, 501), (Signal, 1200)]), [true, true, true]);
     }
 
     #[tokio::test]
     async fn bytes_are_requests_and_the_end_of_the_keeper_is_the_end() {
         use std::io::Write;
-        let (keepers, mut keeper) = UnixStream::pair().unwrap();
-        let (own, _signals) = UnixStream::pair().unwrap();
-        let mut requests = StopRequests::new(keepers, own).unwrap();
+        let (from_keeper, mut keeper) = UnixStream::pair().unwrap();
+        let (from_signals, _signals) = UnixStream::pair().unwrap();
+        let mut requests = StopRequests::new(from_keeper, from_signals).unwrap();
         keeper.write_all(b"X").unwrap();
         assert_eq!(requests.next().await, Some(()));
         drop(keeper);

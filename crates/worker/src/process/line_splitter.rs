@@ -1,34 +1,34 @@
-//! Cuts a stream at the ends of lines, so that the output of several children does not tear lines apart.
+//! Splits a stream at the ends of lines, so that the output of several commands is not mixed within a line.
 
-/// Longer lines are cut.
+/// Longer lines are split.
 const LINE_BYTES: usize = 64 * 1024;
 
-/// The line that has not ended yet.
 #[derive(Debug, Default)]
 pub(crate) struct LineSplitter {
-    open: Vec<u8>,
+    /// The line that has not ended yet.
+    partial: Vec<u8>,
 }
 
 impl LineSplitter {
-    /// Takes what came and gives what is whole, which may be nothing. Of a progress bar, which only ever returns the
-    /// carriage, each state counts as whole: it would be seen minutes late otherwise.
-    pub(crate) fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.open.extend_from_slice(bytes);
-        let line_end = self.open.iter().rposition(|byte| *byte == b'\n');
-        // A return at the very end may be the first half of the end of a line.
-        let within = &self.open[..self.open.len().saturating_sub(1)];
+    /// Adds bytes and returns the complete lines, possibly none. A progress bar writes only carriage returns; each of its states
+    /// counts as a line, because it would be shown minutes late otherwise.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.partial.extend_from_slice(bytes);
+        let line_end = self.partial.iter().rposition(|byte| *byte == b'\n');
+        // A carriage return at the end may be the first half of CR LF.
+        let within = &self.partial[..self.partial.len().saturating_sub(1)];
         let end = line_end.or_else(|| within.iter().rposition(|byte| *byte == b'\r')).map_or(0, |end| end + 1);
-        let rest = self.open.split_off(end);
-        let mut whole = std::mem::replace(&mut self.open, rest);
-        if self.open.len() >= LINE_BYTES {
-            whole.append(&mut self.open);
+        let rest = self.partial.split_off(end);
+        let mut complete = std::mem::replace(&mut self.partial, rest);
+        if self.partial.len() >= LINE_BYTES {
+            complete.append(&mut self.partial);
         }
-        whole
+        complete
     }
 
-    /// What is left when the stream has ended.
+    /// The last line, when the stream has ended without a line end.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.open)
+        std::mem::take(&mut self.partial)
     }
 }
 
@@ -39,10 +39,10 @@ mod tests {
     #[test]
     fn only_whole_lines_are_given() {
         let mut lines = LineSplitter::default();
-        assert_eq!(lines.whole(b"one\ntwo\nth"), b"one\ntwo\n");
-        assert_eq!(lines.whole(b"re"), b"");
-        assert_eq!(lines.whole(b"e\n"), b"three\n");
-        assert_eq!(lines.whole(b"four"), b"");
+        assert_eq!(lines.push(b"one\ntwo\nth"), b"one\ntwo\n");
+        assert_eq!(lines.push(b"re"), b"");
+        assert_eq!(lines.push(b"e\n"), b"three\n");
+        assert_eq!(lines.push(b"four"), b"");
         assert_eq!(lines.rest(), b"four");
         assert_eq!(lines.rest(), b"");
     }
@@ -50,16 +50,16 @@ mod tests {
     #[test]
     fn a_line_that_does_not_end_is_cut() {
         let mut lines = LineSplitter::default();
-        assert_eq!(lines.whole(&vec![b'x'; LINE_BYTES - 1]), b"");
-        assert_eq!(lines.whole(b"xy").len(), LINE_BYTES + 1);
+        assert_eq!(lines.push(&vec![b'x'; LINE_BYTES - 1]), b"");
+        assert_eq!(lines.push(b"xy").len(), LINE_BYTES + 1);
         assert_eq!(lines.rest(), b"");
     }
 
     #[test]
     fn progress_bars_move() {
         let mut lines = LineSplitter::default();
-        assert_eq!(lines.whole(b"\r10%"), b"\r");
-        assert_eq!(lines.whole(b"\r20%\r"), b"10%\r");
-        assert_eq!(lines.whole(b"\n"), b"20%\r\n");
+        assert_eq!(lines.push(b"\r10%"), b"\r");
+        assert_eq!(lines.push(b"\r20%\r"), b"10%\r");
+        assert_eq!(lines.push(b"\n"), b"20%\r\n");
     }
 }

@@ -1,5 +1,5 @@
-//! The file that keeps what a child says: its beginning up to a limit, and its very end. A failure needs the end, and how
-//! things were set up stands at the beginning. Everything here blocks.
+//! The log file of a command: the first bytes of its output up to a limit, and the last ones. The beginning shows how the command was
+//! set up, the end shows why it failed. Everything here blocks.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use super::tail::{TAIL_BYTES, Tail};
 use crate::run_dir::{FILE_MODE, FOLDER_MODE};
 
-/// A log that is created with its first byte: a run that says nothing has none.
+/// The file is created with the first byte: a run without output has none.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
     cap_bytes: u64,
     file: Option<File>,
     written_bytes: u64,
-    /// What came after the limit was reached.
+    /// The output after the limit was reached.
     beyond: Tail,
     beyond_bytes: u64,
 }
@@ -30,18 +30,18 @@ impl Log {
         &self.path
     }
 
-    /// Whether the limit is reached, after which nothing is written before the end.
+    /// After the limit is reached, nothing is written until `finish`.
     pub(crate) fn is_full(&self) -> bool {
         self.beyond_bytes > 0
     }
 
-    /// Takes what does not fit any more.
-    pub(crate) fn remember(&mut self, bytes: &[u8]) {
+    /// Adds output beyond the limit.
+    pub(crate) fn push_beyond(&mut self, bytes: &[u8]) {
         self.beyond.push(bytes);
         self.beyond_bytes += bytes.len() as u64;
     }
 
-    /// Writes up to the limit, and says so in the file when it is reached.
+    /// Writes up to the limit. A line in the file says when it is reached.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = usize::try_from(self.cap_bytes - self.written_bytes).unwrap_or(usize::MAX);
         let (fitting, beyond) = bytes.split_at(room.min(bytes.len()));
@@ -57,12 +57,12 @@ impl Log {
                         .as_bytes(),
                 )?;
             }
-            self.remember(beyond);
+            self.push_beyond(beyond);
         }
         Ok(())
     }
 
-    /// Adds the end if it was beyond the limit. Says what is missing.
+    /// Writes the last output if it was beyond the limit. Returns a note if something is missing.
     pub(crate) fn finish(&mut self) -> io::Result<Option<String>> {
         if !self.is_full() {
             return Ok(None);
@@ -92,7 +92,6 @@ impl Log {
 
 fn open(path: &std::path::Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // What a command says is nobody else's business.
     options.create(true).append(true).mode(FILE_MODE);
     match (options.open(path), path.parent()) {
         (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {

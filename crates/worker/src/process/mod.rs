@@ -1,7 +1,6 @@
-//! One command per run: started, listened to, ended with everything that it has started. Between it and this process there is a
-//! supervisor (`supervisor/`). What a run is for, and what its end is reported as, is not known here.
+//! Runs one command per run: starts it, forwards its output, and ends it together with all processes that it has started. Each command
+//! has a supervisor process as its parent (`supervisor/`). Tasks and reports are not known here.
 
-mod ending;
 mod line_splitter;
 mod log;
 mod output;
@@ -25,37 +24,32 @@ use rustix::process::{Signal, getpid, set_child_subreaper};
 use taskqueue_core::ids::RunId;
 use tokio::sync::watch;
 
-use self::start::Started;
-use crate::stop::Order;
+use self::start::StartedCommand;
+use crate::stop::RunControl;
 
 pub use output::{Chunk, Output, Stream};
 pub use start::StartError;
 pub use terminal::WindowSize;
 
-/// The variable that tells a command its run.
+/// The variable with the run id.
 pub const RUN_ID_VARIABLE: &str = "TASKQUEUE_RUN_ID";
 
-/// What is to be run.
+/// A command to run.
 #[derive(Debug)]
-pub struct Launch {
-    /// The command and its arguments.
+pub struct CommandSpec {
+    /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// Variables that are added to our environment.
+    /// Variables that are added to the environment of this process.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables that are taken from it first.
+    /// Variables that are removed from it first.
     pub remove: Vec<OsString>,
-    /// The run, which the command is told.
     pub run_id: RunId,
-    /// Where the output goes.
     pub output: Output,
 }
 
-/// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself.
     Code(i32),
-    /// By a signal.
     Signal(i32),
 }
 
@@ -68,75 +62,73 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-/// How a run ended.
+/// How the command of a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// How the command itself ended.
+pub struct CommandEnd {
     pub status: Exit,
-    /// Whether it was ordered to.
-    pub stopped: bool,
-    /// The end of what it said to standard error, or to its terminal.
+    /// Whether it ended after it was asked to.
+    pub was_stopped: bool,
+    /// The last output on standard error, or on the terminal.
     pub tail: String,
-    /// What its log lacks, and why.
+    /// What is missing in the log, and why.
     pub log_note: Option<String>,
-    /// Which processes could not be killed, or what else is not as it should be.
+    /// Which processes could not be killed, or that the supervisor was killed.
     pub process_note: Option<String>,
 }
 
-/// The children of this process. There is one set of them per process, whoever asks.
+/// Runs commands. All instances of a process share one pool of supervisors.
 ///
-/// While this is used, no other child may be started by this process: it would be taken for something that a run has left
-/// behind. And the `main` of the program has to begin with
-/// [`supervise_if_started_for_it`](crate::supervise_if_started_for_it), for it is started again as the supervisors of runs.
+/// While it is used, this process may start no other child: it would be killed as a process that a run has left. The `main` of the
+/// program has to begin with [`run_if_supervisor`](crate::run_if_supervisor), because the program is started again as supervisor.
 #[derive(Clone, Copy, Debug)]
-pub struct Processes {
+pub struct CommandRunner {
     _private: (),
 }
 
-impl Processes {
-    /// From now on this process inherits whatever its descendants leave behind.
+impl CommandRunner {
+    /// Makes this process a child subreaper: orphans among its descendants become its children.
     ///
     /// # Errors
     ///
-    /// Where the kernel has no such thing.
+    /// Where the kernel does not support that.
     pub fn new() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         Ok(Self { _private: () })
     }
 
-    /// Runs a command and returns when nothing of it is alive. If this is dropped before, the command is killed.
+    /// Runs a command and returns when no process of the run is alive. If the future is dropped before, the run is killed.
     ///
     /// # Errors
     ///
     /// When the command could not be started.
     pub async fn run(
         &self,
-        launch: Launch,
-        orders: watch::Receiver<Order>,
+        spec: CommandSpec,
+        control: watch::Receiver<RunControl>,
         grace: Duration,
-    ) -> Result<Ended, StartError> {
-        let program = launch.argv.first().cloned().unwrap_or_default();
+    ) -> Result<CommandEnd, StartError> {
+        let program = spec.argv.first().cloned().unwrap_or_default();
         let not_started = |error| StartError::new(&program, error);
-        let Started { running, sources, window } = start::start(&launch, grace).await.map_err(not_started)?;
-        let mut pump = output::Pump::new(launch.output, sources, window);
+        let StartedCommand { running, sources, resizer } = start::start(&spec, grace).await.map_err(not_started)?;
+        let mut forwarder = output::OutputForwarder::new(spec.output, sources, resizer);
         let end = {
-            let mut pumping = pin!(pump.run());
-            let mut ending = pin!(ending::end(running, orders));
+            let mut forwarding = pin!(forwarder.run());
+            let mut waiting = pin!(running.wait(control));
             let mut is_drained = false;
             let end = loop {
                 tokio::select! {
-                    end = &mut ending => break end,
-                    () = &mut pumping, if !is_drained => is_drained = true,
+                    end = &mut waiting => break end,
+                    () = &mut forwarding, if !is_drained => is_drained = true,
                 }
             };
             if !is_drained {
-                output::drain(pumping).await;
+                output::drain(forwarding).await;
             }
             end.map_err(not_started)?
         };
-        let (tail, log_note) = pump.finish().await;
-        // A command that could not even be killed, or whose end is unknown, counts as killed.
-        let status = end.status.map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
-        Ok(Ended { status, stopped: end.was_stopped, tail, log_note, process_note: end.note })
+        let (tail, log_note) = forwarder.finish().await;
+        // A command that could not be killed, or whose end is unknown, counts as killed.
+        let status = end.status.map_or(Exit::Signal(Signal::KILL.as_raw()), |raw| ExitStatus::from_raw(raw).into());
+        Ok(CommandEnd { status, was_stopped: end.was_stopped, tail, log_note, process_note: end.note })
     }
 }

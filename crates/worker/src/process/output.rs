@@ -1,5 +1,5 @@
-//! Where the output of a child goes: to its log, to the relay, and its end into the report of a failure. Reading follows
-//! writing, so a child that speaks faster than log and relay can take is held back, and memory stays as it is.
+//! Forwards the output of a command to its log and to the relay, and keeps its end for the report of a failure. It reads only after it
+//! has written, so a command that is faster than log and relay has to wait, and memory is bounded.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,53 +16,47 @@ use tokio::time::timeout;
 use super::line_splitter::LineSplitter;
 use super::log::Log;
 use super::tail::Tail;
-use super::terminal::{Window, WindowSize};
+use super::terminal::{WindowResizer, WindowSize};
 
-/// What a pipe holds.
+/// The size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How long the rest of the output may take when the run has ended. What is in the pipes is there at once: only a relay or a
-/// log that hangs, or a process elsewhere that was handed a pipe, needs any time.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// How long reading the rest of the output may take after the run has ended. It takes time only if the relay or the log hangs, or if
+/// a process outside the run has the pipe open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where the output of a run goes.
 #[derive(Debug)]
 pub struct Output {
-    /// The file that keeps it. It and its folder are created with the first byte.
+    /// The log file. It and its folder are created with the first byte.
     pub log: PathBuf,
-    /// How much of the beginning the log keeps.
     pub log_cap_bytes: u64,
-    /// Where it is relayed to. When nobody receives, it is only kept.
+    /// If the receiver is dropped, the output only goes to the log.
     pub relay: mpsc::Sender<Chunk>,
-    /// What the chunks of this run are marked with.
     pub slot: usize,
     /// Whether only whole lines are relayed.
     pub by_line: bool,
-    /// The size of the window if the child is to have a terminal.
+    /// The size of the command's terminal; `None` means pipes.
     pub terminal: Option<watch::Receiver<WindowSize>>,
 }
 
-/// A stream of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output, and everything from a terminal.
+    /// Also all output on a terminal.
     Stdout,
-    /// Standard error, and what the worker has to say about the output.
+    /// Also the worker's own messages about the output.
     Stderr,
 }
 
-/// A piece of output. By line, it ends with the end of a line unless the line was too long or the last one.
+/// A piece of output. With `by_line` it ends with a line end, unless the line was too long or the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Which child.
     pub slot: usize,
-    /// Which stream of it.
     pub stream: Stream,
-    /// What was said.
     pub bytes: Vec<u8>,
 }
 
-/// Where output is read from.
+/// A pipe or a terminal.
 pub(crate) struct Source {
     receiver: pipe::Receiver,
     is_terminal: bool,
@@ -81,14 +75,14 @@ impl Source {
     async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         bytes.reserve(READ_BYTES);
         match self.receiver.read_buf(bytes).await {
-            // So a terminal says that nobody has it open any more.
+            // EIO: no process has the terminal open any more.
             Err(error) if self.is_terminal && error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
             read => read,
         }
     }
 }
 
-/// Reads from one source, or never if there is none. Nothing is lost when it is dropped.
+/// Reads from a source; without one it never returns. Nothing is lost when this future is dropped.
 async fn read(source: &mut Option<Source>, bytes: &mut Vec<u8>) -> io::Result<usize> {
     match source {
         Some(source) => source.read(bytes).await,
@@ -96,21 +90,20 @@ async fn read(source: &mut Option<Source>, bytes: &mut Vec<u8>) -> io::Result<us
     }
 }
 
-async fn follow(window: &mut Option<Window>) {
-    match window {
-        Some(window) => window.follow().await,
+async fn resize(resizer: &mut Option<WindowResizer>) {
+    match resizer {
+        Some(resizer) => resizer.run().await,
         None => std::future::pending().await,
     }
 }
 
-/// Moves the output of one child.
-pub(crate) struct Pump {
+pub(crate) struct OutputForwarder {
     sources: [Option<Source>; 2],
-    window: Option<Window>,
-    /// Whether the end of the first source, too, belongs into a report: there is no other on a terminal.
+    resizer: Option<WindowResizer>,
+    /// On a terminal there is only one source, so the tail is taken from it.
     is_terminal: bool,
     tail: Tail,
-    /// Nothing while it is written to, and after it has failed.
+    /// `None` while a write is under way, and after one has failed.
     log: Option<Log>,
     log_note: Option<String>,
     relay: Option<mpsc::Sender<Chunk>>,
@@ -119,12 +112,12 @@ pub(crate) struct Pump {
     lines: Option<[LineSplitter; 2]>,
 }
 
-impl Pump {
-    pub(crate) fn new(output: Output, sources: [Option<Source>; 2], window: Option<Window>) -> Self {
+impl OutputForwarder {
+    pub(crate) fn new(output: Output, sources: [Option<Source>; 2], resizer: Option<WindowResizer>) -> Self {
         Self {
             sources,
-            is_terminal: window.is_some(),
-            window,
+            is_terminal: resizer.is_some(),
+            resizer,
             tail: Tail::default(),
             log: Some(Log::new(output.log, output.log_cap_bytes)),
             log_note: None,
@@ -135,7 +128,7 @@ impl Pump {
         }
     }
 
-    /// Moves everything until all sources have ended.
+    /// Forwards until all sources have ended.
     pub(crate) async fn run(&mut self) {
         let mut buffers = [Vec::new(), Vec::new()];
         while self.sources.iter().any(Option::is_some) {
@@ -144,42 +137,42 @@ impl Pump {
             let (stream, read) = tokio::select! {
                 read = read(first, first_bytes) => (Stream::Stdout, read),
                 read = read(second, second_bytes) => (Stream::Stderr, read),
-                () = follow(&mut self.window) => continue,
+                () = resize(&mut self.resizer) => continue,
             };
-            // A source that cannot be read has ended as well.
+            // A source with an error counts as ended.
             if !matches!(read, Ok(1..)) {
                 self.sources[stream as usize] = None;
                 continue;
             }
             let bytes = std::mem::take(&mut buffers[stream as usize]);
-            self.take(stream, bytes).await;
+            self.forward(stream, bytes).await;
         }
         self.relay_rest().await;
     }
 
-    async fn take(&mut self, stream: Stream, bytes: Vec<u8>) {
+    async fn forward(&mut self, stream: Stream, bytes: Vec<u8>) {
         if self.is_terminal || stream == Stream::Stderr {
             self.tail.push(&bytes);
         }
-        let mut bytes = self.keep(bytes).await;
+        let mut bytes = self.write_log(bytes).await;
         if let Some(lines) = &mut self.lines {
-            bytes = lines[stream as usize].whole(&bytes);
+            bytes = lines[stream as usize].push(&bytes);
         }
         self.relay(stream, bytes).await;
     }
 
-    /// Writes to the log, off this thread: a file may be on a disk far away.
-    async fn keep(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+    /// Writes on a blocking thread, because the file may be on a slow network disk.
+    async fn write_log(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         match self.log.take() {
             None => bytes,
             Some(mut log) if log.is_full() => {
-                log.remember(&bytes);
+                log.push_beyond(&bytes);
                 self.log = Some(log);
                 bytes
             }
             Some(mut log) => {
                 let writing = spawn_blocking(move || (log.write(&bytes), log, bytes));
-                // Only the end of the runtime can come between.
+                // An error means that the runtime is shutting down.
                 let Ok((written, log, bytes)) = writing.await else { return Vec::new() };
                 match written {
                     Ok(()) => self.log = Some(log),
@@ -198,7 +191,7 @@ impl Pump {
 
     async fn relay(&mut self, stream: Stream, mut bytes: Vec<u8>) {
         let Some(relay) = self.relay.as_ref().filter(|_| !bytes.is_empty()) else { return };
-        // What waits in the relay should take no more memory than it says.
+        // Queued chunks should use no more memory than their length.
         bytes.shrink_to_fit();
         self.is_relaying = true;
         let sent = relay.send(Chunk { slot: self.slot, stream, bytes }).await;
@@ -214,19 +207,19 @@ impl Pump {
         self.relay(Stream::Stderr, second.rest()).await;
     }
 
-    /// Ends the log. Gives the end of the output, and what is to be said about the log.
+    /// Finishes the log. Returns the end of the output, and a note about the log.
     pub(crate) async fn finish(mut self) -> (String, Option<String>) {
         if self.is_relaying {
-            // Nobody reads the relay: a terminal that was stopped, say. The log still gets all of it.
+            // The relay is blocked, for example by a stopped terminal. The log still gets the whole output.
             self.relay = None;
-            let _ = timeout(DRAIN_PATIENCE, self.run()).await;
+            let _ = timeout(DRAIN_TIMEOUT, self.run()).await;
         }
-        let _ = timeout(DRAIN_PATIENCE, self.relay_rest()).await;
+        let _ = timeout(DRAIN_TIMEOUT, self.relay_rest()).await;
         let note = match self.log.take() {
             Some(log) if !log.is_full() => None,
             Some(mut log) => {
                 let finishing = spawn_blocking(move || log.finish().unwrap_or_else(|error| Some(error.to_string())));
-                timeout(DRAIN_PATIENCE, finishing).await.ok().and_then(Result::ok).flatten()
+                timeout(DRAIN_TIMEOUT, finishing).await.ok().and_then(Result::ok).flatten()
             }
             None => self.log_note.take().or_else(|| Some("the log could not be written in time".to_owned())),
         };
@@ -234,7 +227,7 @@ impl Pump {
     }
 }
 
-/// Waits until everything is moved, but no longer than is sensible after the end of a run.
-pub(crate) async fn drain(running: impl Future<Output = ()>) {
-    let _ = timeout(DRAIN_PATIENCE, running).await;
+/// Waits until the rest of the output is forwarded, with a timeout.
+pub(crate) async fn drain(forwarding: impl Future<Output = ()>) {
+    let _ = timeout(DRAIN_TIMEOUT, forwarding).await;
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells about processes in /proc, and how everything below this one is killed.
+//! Reads processes from /proc, and kills the descendants of this process.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
-/// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) pid: i32,
@@ -19,7 +18,6 @@ pub(crate) struct Entry {
     pub(crate) is_alive: bool,
 }
 
-/// The process that asks.
 pub(crate) fn own_pid() -> i32 {
     Pid::as_raw(Some(rustix::process::getpid()))
 }
@@ -30,35 +28,34 @@ fn numbers(folder: &str) -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Reads a file whose size is not known before, which saves asking for it.
+/// Reads a file without asking for its size, which /proc does not know.
 fn read(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(1024);
     File::open(path).ok()?.take(u64::MAX).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// Every process that can be seen. One look costs some 10 µs per process of the machine.
+/// All visible processes. This costs about 10 µs per process of the machine.
 pub(crate) fn all() -> Vec<Entry> {
     numbers("/proc").into_iter().filter_map(entry).collect()
 }
 
 fn entry(pid: i32) -> Option<Entry> {
-    // The name of a command is any bytes, so this need not be UTF-8.
+    // The command name may not be UTF-8.
     parse(pid, &String::from_utf8_lossy(&read(&format!("/proc/{pid}/stat"))?))
 }
 
 fn parse(pid: i32, stat: &str) -> Option<Entry> {
-    // The name of the command stands in parentheses and may hold both blanks and parentheses.
+    // The command name is in parentheses and may contain blanks and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<i32>().ok());
     let state = fields.first()?.chars().next()?;
-    // A process whose first thread has ended looks like a zombie while its other threads go on.
+    // A process whose first thread has ended has the state of a zombie while its other threads run.
     let is_alive = !matches!(state, 'Z' | 'X' | 'x') || number(17)? > 1;
     Some(Entry { pid, parent: number(1)?, group: number(2)?, state, is_alive })
 }
 
-/// The children of this process, zombies included: those that it has started, and those that came to it when their parents
-/// ended.
+/// The children of this process, including zombies and adopted orphans.
 pub(crate) fn children() -> Vec<i32> {
     // The kernel keeps a list per thread.
     let threads = numbers("/proc/self/task");
@@ -69,7 +66,7 @@ pub(crate) fn children() -> Vec<i32> {
             let list = String::from_utf8_lossy(&lists.join(&b' ')).into_owned();
             list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
         }
-        // The file is missing where the kernel was built without it; or a thread has just ended.
+        // The kernel was built without this file, or a thread has just ended.
         None => {
             let own = own_pid();
             all().into_iter().filter(|entry| entry.parent == own).map(|entry| entry.pid).collect()
@@ -77,25 +74,26 @@ pub(crate) fn children() -> Vec<i32> {
     }
 }
 
-/// Everything below this process, each with its ancestor that is a direct child of this process.
-pub(crate) fn descendants(entries: &[Entry]) -> Vec<(Entry, i32)> {
-    let own = own_pid();
+/// All living descendants of this process.
+pub(crate) fn descendants() -> Vec<Entry> {
+    let (own, entries) = (own_pid(), all());
     let parents: HashMap<i32, i32> = entries.iter().map(|entry| (entry.pid, entry.parent)).collect();
-    let top = |entry: &Entry| {
-        let (mut pid, mut parent) = (entry.pid, entry.parent);
-        // The look at /proc is no snapshot: with reused numbers there could be a circle in it.
+    let is_descendant = |entry: &&Entry| {
+        let mut parent = Some(&entry.parent);
+        // /proc is not a snapshot: with reused pids it could contain a cycle.
         for _ in 0..entries.len() {
-            if parent == own {
-                return Some(pid);
+            match parent {
+                Some(pid) if *pid == own => return true,
+                Some(pid) => parent = parents.get(pid),
+                None => return false,
             }
-            (pid, parent) = (parent, *parents.get(&parent)?);
         }
-        None
+        false
     };
-    entries.iter().filter_map(|entry| Some((*entry, top(entry)?))).collect()
+    entries.iter().filter(|entry| entry.is_alive).filter(is_descendant).copied().collect()
 }
 
-/// What a variable was in the environment that a process was started with.
+/// The value of a variable in the environment that a process was started with.
 #[cfg(test)]
 pub(crate) fn started_with(pid: i32, variable: &str) -> Option<Vec<u8>> {
     let environment = read(&format!("/proc/{pid}/environ"))?;
@@ -103,25 +101,24 @@ pub(crate) fn started_with(pid: i32, variable: &str) -> Option<Vec<u8>> {
     variables.find_map(|pair| Some(pair.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
 
-/// Sends a signal. That the process is gone already, or is not ours to signal, is no error here: the next look tells.
+/// Sends a signal. Errors are ignored: the next call of `children` or `all` shows whether the process is alive.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
 }
 
-/// Sends a signal to the children of this process. None of their numbers can have been given to another process, because
-/// nobody else reaps them.
+/// Sends a signal to the children of this process. Their pids cannot be reused meanwhile, because only this process reaps them.
 pub(crate) fn signal_children(signal: Signal) {
     for pid in children() {
         self::signal(pid, signal);
     }
 }
 
-/// Kills everything below this process, at most for `patience`, and reaps it. Blocks. Says whether nothing is left.
+/// Kills and reaps all descendants of this process. Blocks for at most `limit`. Returns whether none is left.
 ///
-/// This process must be a child subreaper: what its children leave comes to it and is killed next. So however fast they start
-/// others, what is left when there is no child is nothing.
-pub(crate) fn kill_children(patience: Duration) -> bool {
-    let deadline = Instant::now() + patience;
+/// This process must be a child subreaper: the orphans of killed children become its children and are killed next. So when it has no
+/// child left it has no descendant, however fast they fork.
+pub(crate) fn kill_children(limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
     loop {
         signal_children(Signal::KILL);
         let is_over = !reap();
@@ -132,7 +129,7 @@ pub(crate) fn kill_children(patience: Duration) -> bool {
     }
 }
 
-/// Reaps every child that has ended. Says whether there are others.
+/// Reaps every child that has ended. Returns whether others are left.
 fn reap() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {

@@ -1,30 +1,33 @@
-//! A supervisor with a run, as the worker sees it: it is told what to start and when to end, and tells how that went.
+//! The command of a run below its supervisor, as the worker sees it: requests are sent to the supervisor, and replies come back.
+//! What the supervisor does is in `supervisor/process_tree.rs`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::supervisor_pool::Supervisor;
-use crate::supervisor::channel::{Inbox, send};
-use crate::supervisor::messages::{Message, Reply, Request};
+use super::supervisor_pool::{self, Supervisor};
+use crate::stop::RunControl;
+use crate::supervisor::channel::{ReceiveBuffer, send};
+use crate::supervisor::messages::{Message, Reply, Request, RunEnd};
 
-/// A run below its supervisor. When this is dropped, the run is killed.
+/// When this is dropped, the run is killed.
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
     supervisor: Supervisor,
     socket: UnixStream,
-    inbox: Inbox,
+    received: ReceiveBuffer,
 }
 
 impl RunningCommand {
-    /// Has a run started by a supervisor that is idle, or by a new one.
-    pub(crate) async fn begin(start: &Request, files: &[BorrowedFd<'_>]) -> io::Result<Self> {
-        let frame = start.frame();
+    /// Sends the start request to an idle supervisor, or to a new one.
+    pub(crate) async fn start(request: &Request, files: &[BorrowedFd<'_>]) -> io::Result<Self> {
+        let frame = request.frame();
         while let Some(supervisor) = Supervisor::idle() {
-            // One that was killed while it was idle has not read all of the frame, and so has started nothing.
+            // An idle supervisor that was killed has not read the whole frame, and so has started nothing.
             if let Ok(running) = Self::send(supervisor, &frame, files).await {
                 return Ok(running);
             }
@@ -37,26 +40,56 @@ impl RunningCommand {
         let mut socket = supervisor.take_socket()?;
         let sent = socket.async_io(Interest::WRITABLE, || send(socket.as_fd(), frame, files)).await?;
         socket.write_all(&frame[sent..]).await?;
-        Ok(Self { supervisor, socket, inbox: Inbox::default() })
+        Ok(Self { supervisor, socket, received: ReceiveBuffer::default() })
     }
 
-    /// Passes an order on.
-    pub(crate) async fn order(&mut self, order: &Request) -> io::Result<()> {
-        self.socket.write_all(&order.frame()).await
-    }
-
-    /// What the supervisor says next. Nothing is lost when this is dropped.
+    /// Waits until no process of the run is alive. Passes on what the worker wants of it.
     ///
     /// # Errors
     ///
-    /// When the supervisor is gone.
-    pub(crate) async fn reply(&mut self) -> io::Result<Reply> {
-        let Self { socket, inbox, .. } = self;
+    /// When the command could not be started.
+    pub(crate) async fn wait(mut self, mut control: watch::Receiver<RunControl>) -> io::Result<RunEnd> {
+        let mut sent = RunControl::Continue;
         loop {
-            if let Some(reply) = inbox.next()? {
+            tokio::select! {
+                biased;
+                reply = self.reply() => match reply {
+                    Ok(Reply::Ended(mut end)) => {
+                        if end.note.is_none() {
+                            self.release();
+                        }
+                        end.was_stopped |= end.status.is_none();
+                        return Ok(end);
+                    }
+                    Ok(Reply::NotStarted(errno)) => return Err(self.not_started(errno)),
+                    Ok(Reply::Terminal) => {}
+                    Err(_) => break,
+                },
+                wanted = stronger(&mut control, sent) => {
+                    sent = wanted;
+                    let request = if wanted == RunControl::Kill { Request::Kill } else { Request::Stop };
+                    // If the supervisor was killed, the next reply is an error.
+                    drop(self.socket.write_all(&request.frame()).await);
+                }
+            }
+        }
+        self.killed().await;
+        let note = "the supervisor of the run was killed, and with it the run".to_owned();
+        Ok(RunEnd { status: None, was_stopped: sent > RunControl::Continue, note: Some(note) })
+    }
+
+    /// The next reply. Nothing is lost when this future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the supervisor has ended.
+    pub(crate) async fn reply(&mut self) -> io::Result<Reply> {
+        let Self { socket, received, .. } = self;
+        loop {
+            if let Some(reply) = received.next()? {
                 return Ok(reply);
             }
-            if !socket.async_io(Interest::READABLE, || inbox.fill(socket.as_fd())).await? {
+            if !socket.async_io(Interest::READABLE, || received.fill(socket.as_fd())).await? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -64,11 +97,32 @@ impl RunningCommand {
 
     /// The files that came with the last reply.
     pub(crate) fn take_files(&mut self) -> Vec<OwnedFd> {
-        self.inbox.take_files()
+        self.received.take_files()
     }
 
-    /// The run is over, and nothing is left of it: the supervisor may have another.
-    pub(crate) fn over(self) {
-        self.supervisor.keep(self.socket);
+    /// The command could not be started; the supervisor can start another.
+    pub(crate) fn not_started(self, errno: i32) -> io::Error {
+        self.release();
+        io::Error::from_raw_os_error(errno)
+    }
+
+    /// The supervisor was killed: kills the processes that it has left to this process.
+    pub(crate) async fn killed(self) {
+        drop(self);
+        supervisor_pool::kill_all_strays().await;
+    }
+
+    /// No process of the run is left: returns the supervisor to the pool.
+    fn release(self) {
+        self.supervisor.release(self.socket);
+    }
+}
+
+/// Waits for a stronger request than the one that was sent. If the sender was dropped, none comes.
+async fn stronger(control: &mut watch::Receiver<RunControl>, sent: RunControl) -> RunControl {
+    let wanted = control.wait_for(|wanted| *wanted > sent).await.map(|wanted| *wanted);
+    match wanted {
+        Ok(wanted) => wanted,
+        Err(_) => std::future::pending().await,
     }
 }

@@ -1,5 +1,4 @@
-//! How the command of a run is started: what its supervisor is told, the streams or the terminal, and what a start that fails
-//! means.
+//! Starts the command of a run: the request to its supervisor, its pipes or its terminal, and the errors of a start.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,44 +10,41 @@ use tokio::sync::watch;
 
 use super::output::Source;
 use super::running_command::RunningCommand;
-use super::supervisor_pool;
-use super::terminal::{Window, WindowSize};
-use super::{Launch, RUN_ID_VARIABLE};
-use crate::supervisor::messages::{Reply, Request, Start};
+use super::terminal::{WindowResizer, WindowSize};
+use super::{CommandSpec, RUN_ID_VARIABLE};
+use crate::supervisor::messages::{Reply, Request, StartRequest};
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no such command.
     #[error("{0}: no such command")]
     NotFound(String),
-    /// There is such a file, but it is a directory, lacks the permission, or is no program.
+    /// The file is a directory, lacks the permission, or is not a program.
     #[error("{0}: cannot be executed: {1}")]
     NotExecutable(String, io::Error),
-    /// Arguments and environment are longer than the system allows.
     #[error("the arguments or the environment of the command are too long for this system")]
     TooLong,
-    /// Something else, such as too many processes.
+    /// For example too many processes.
     #[error("the command could not be started: {0}")]
     Other(io::Error),
 }
 
 impl StartError {
     pub(crate) fn new(program: &OsString, error: io::Error) -> Self {
-        // What execve(2) says of what is no program, which no other machine and no later moment will change.
-        const NO_PROGRAM: [i32; 3] = [
+        // Errors of execve(2) for a file that is not a program. They are permanent.
+        const NOT_A_PROGRAM: [i32; 3] = [
             rustix::io::Errno::NOEXEC.raw_os_error(),
             rustix::io::Errno::NAMETOOLONG.raw_os_error(),
             rustix::io::Errno::LOOP.raw_os_error(),
         ];
         let name = program.to_string_lossy().into_owned();
         match error.kind() {
-            // The file is there, so what is missing is the interpreter that it names.
+            // The file exists, so its interpreter is missing.
             io::ErrorKind::NotFound if Path::new(program).is_file() => Self::NotExecutable(name, error),
             io::ErrorKind::NotFound => Self::NotFound(name),
             io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => Self::NotExecutable(name, error),
             io::ErrorKind::ArgumentListTooLong => Self::TooLong,
-            _ if error.raw_os_error().is_some_and(|number| NO_PROGRAM.contains(&number)) => {
+            _ if error.raw_os_error().is_some_and(|number| NOT_A_PROGRAM.contains(&number)) => {
                 Self::NotExecutable(name, error)
             }
             _ => Self::Other(error),
@@ -56,49 +52,44 @@ impl StartError {
     }
 }
 
-/// A command that runs, unless its supervisor says next that it could not be started.
-pub(crate) struct Started {
+/// A command that runs, unless the next reply says that it could not be started.
+pub(crate) struct StartedCommand {
     pub(crate) running: RunningCommand,
     pub(crate) sources: [Option<Source>; 2],
-    pub(crate) window: Option<Window>,
+    pub(crate) resizer: Option<WindowResizer>,
 }
 
-/// Has the command of a run started.
-pub(crate) async fn start(launch: &Launch, grace: Duration) -> io::Result<Started> {
-    let mut environment = launch.environment.clone();
-    environment.push((RUN_ID_VARIABLE.into(), launch.run_id.as_str().into()));
-    let (argv, remove) = (launch.argv.clone(), launch.remove.clone());
-    let start = Start { argv, remove, environment, grace, window: None };
-    match &launch.output.terminal {
+pub(crate) async fn start(spec: &CommandSpec, grace: Duration) -> io::Result<StartedCommand> {
+    let mut environment = spec.environment.clone();
+    environment.push((RUN_ID_VARIABLE.into(), spec.run_id.as_str().into()));
+    let (argv, remove) = (spec.argv.clone(), spec.remove.clone());
+    let start = StartRequest { argv, remove, environment, grace, window: None };
+    match &spec.output.terminal {
         None => piped(start).await,
         Some(size) => on_terminal(start, size.clone()).await,
     }
 }
 
-async fn piped(start: Start) -> io::Result<Started> {
-    let ((stdout, their_stdout), (stderr, their_stderr)) = (io::pipe()?, io::pipe()?);
-    let files = [their_stdout.as_fd(), their_stderr.as_fd()];
-    let running = RunningCommand::begin(&Request::Start(start), &files).await?;
+async fn piped(start: StartRequest) -> io::Result<StartedCommand> {
+    let ((stdout, child_stdout), (stderr, child_stderr)) = (io::pipe()?, io::pipe()?);
+    let files = [child_stdout.as_fd(), child_stderr.as_fd()];
+    let running = RunningCommand::start(&Request::Start(start), &files).await?;
     let sources = [Some(Source::pipe(stdout.into())?), Some(Source::pipe(stderr.into())?)];
-    Ok(Started { running, sources, window: None })
+    Ok(StartedCommand { running, sources, resizer: None })
 }
 
-async fn on_terminal(mut start: Start, mut size: watch::Receiver<WindowSize>) -> io::Result<Started> {
+async fn on_terminal(mut start: StartRequest, mut size: watch::Receiver<WindowSize>) -> io::Result<StartedCommand> {
     start.window = Some(*size.borrow_and_update());
-    let mut running = RunningCommand::begin(&Request::Start(start), &[]).await?;
+    let mut running = RunningCommand::start(&Request::Start(start), &[]).await?;
     match running.reply().await {
         Ok(Reply::Terminal) => {}
-        Ok(Reply::NotStarted(errno)) => {
-            running.over();
-            return Err(io::Error::from_raw_os_error(errno));
-        }
+        Ok(Reply::NotStarted(errno)) => return Err(running.not_started(errno)),
         _ => {
-            drop(running);
-            supervisor_pool::sweep().await;
+            running.killed().await;
             return Err(io::Error::other("the supervisor of the run was killed"));
         }
     }
-    let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the terminal did not come along"))?;
-    let window = Window::new(pty.try_clone()?, size);
-    Ok(Started { running, sources: [Some(Source::terminal(pty)?), None], window: Some(window) })
+    let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the supervisor sent no terminal"))?;
+    let resizer = WindowResizer::new(pty.try_clone()?, size);
+    Ok(StartedCommand { running, sources: [Some(Source::terminal(pty)?), None], resizer: Some(resizer) })
 }

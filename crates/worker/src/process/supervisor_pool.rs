@@ -1,5 +1,5 @@
-//! The supervisors of this process: started when there is a run for them, kept for the next run. Whatever is a child of this
-//! process and no supervisor was left by a supervisor that is gone, and is killed. What a supervisor does is in `supervisor/`.
+//! The supervisors of this process: started for a run, then reused for the next one. A child of this process that is not a supervisor
+//! is a stray: a killed supervisor has left it, and it is killed. What a supervisor does is in `supervisor/`.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,74 +14,72 @@ use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tokio::time::{Instant, sleep};
 
 use super::proc;
-use crate::keeper::KEPT_VARIABLE;
+use crate::keeper::HAS_KEEPER_VARIABLE;
 use crate::supervisor::NAME;
 
 /// How long strays may take to end after SIGKILL.
-const KILL_PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Children belong to the process, and so do these, whichever part of it has started them. Held while one is being started: it
-/// is a child before its number is known.
-static STARTED: LazyLock<Mutex<Started>> = LazyLock::new(Mutex::default);
+/// Global, because children belong to the process. Locked while a supervisor is started, because it is a child before its pid is
+/// known.
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
-/// Those without a run. Never held for long.
+/// The supervisors without a run. Never locked for long.
 static IDLE: LazyLock<Mutex<Vec<Supervisor>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug, Default)]
-struct Started {
+struct Registry {
     pids: HashSet<i32>,
-    /// Whether nothing is to be started any more.
+    /// No supervisor may be started any more.
     is_closed: bool,
 }
 
-fn started() -> MutexGuard<'static, Started> {
-    STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn idle() -> MutexGuard<'static, Vec<Supervisor>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A supervisor. Without this, it kills what it has and ends.
+/// A supervisor process. When this is dropped, it kills its run and exits.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pid: i32,
-    /// Nothing while it has a run.
+    /// `None` while it has a run.
     socket: Option<UnixStream>,
 }
 
 impl Supervisor {
-    /// One that is idle, if there is one.
     pub(crate) fn idle() -> Option<Self> {
         idle().pop()
     }
 
-    /// A new one. Blocks for some milliseconds.
+    /// Blocks for some milliseconds.
     pub(crate) fn start() -> io::Result<Self> {
-        let (socket, theirs) = UnixStream::pair()?;
+        let (socket, supervisor_socket) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
-        let mut started = started();
-        if started.is_closed {
+        let mut registry = registry();
+        if registry.is_closed {
             return Err(io::Error::other("this worker is ending"));
         }
         let mut command = program();
-        // In a group of its own, so that what a terminal sends to the worker does not reach it.
-        command.process_group(0).env_remove(KEPT_VARIABLE);
-        let child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn()?;
+        // In its own group, so that the terminal's signals to the worker do not reach it.
+        command.process_group(0).env_remove(HAS_KEEPER_VARIABLE);
+        let child = command.stdin(OwnedFd::from(supervisor_socket)).stdout(Stdio::null()).spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        started.pids.insert(pid);
+        registry.pids.insert(pid);
         Ok(Self { pid, socket: Some(socket) })
     }
 
-    /// The way to it, for a run.
     pub(crate) fn take_socket(&mut self) -> io::Result<tokio::net::UnixStream> {
         let socket = self.socket.take().ok_or_else(|| io::Error::other("this supervisor has a run"))?;
         tokio::net::UnixStream::from_std(socket)
     }
 
-    /// Keeps it for the next run, now that it has none.
-    pub(crate) fn keep(mut self, socket: tokio::net::UnixStream) {
+    /// Returns it to the pool after its run.
+    pub(crate) fn release(mut self, socket: tokio::net::UnixStream) {
         if let Ok(socket) = socket.into_std() {
             self.socket = Some(socket);
             idle().push(self);
@@ -102,48 +100,41 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // From now on it counts as a stray, with all that is below it.
-        started().pids.remove(&self.pid);
+        // From now on it is a stray, and so are its descendants.
+        registry().pids.remove(&self.pid);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(sweep());
+            runtime.spawn(kill_all_strays());
         }
     }
 }
 
-/// This very program, even if another version has been installed over it meanwhile.
-#[cfg(not(test))]
+/// The running program, even if its file was replaced by another version.
 fn program() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(NAME);
+    // One of the unit tests is a supervisor.
+    #[cfg(test)]
+    command.args(["--exact", "process::tests::supervise", "--test-threads=1", "--nocapture"]);
     command
 }
 
-/// The same, where the program is that of the tests: it has a test that is a supervisor.
-#[cfg(test)]
-fn program() -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(NAME).args(["--exact", "process::tests::supervise", "--test-threads=1", "--nocapture"]);
-    command
-}
-
-/// From now on nothing is started, and nothing is just being started either.
+/// No supervisor is started after this returns.
 pub(crate) fn close() {
-    started().is_closed = true;
+    registry().is_closed = true;
 }
 
-/// Kills what belongs to no supervisor, until nothing of it is left, or nothing that can be killed.
-pub(crate) async fn sweep() {
-    let deadline = Instant::now() + KILL_PATIENCE;
+/// Kills strays until none is left, or the rest cannot be killed.
+pub(crate) async fn kill_all_strays() {
+    let deadline = Instant::now() + KILL_TIMEOUT;
     while kill_strays() && Instant::now() < deadline {
         sleep(PAUSE).await;
     }
 }
 
-/// Kills and reaps the children of this process that are no supervisors. Says whether there were any: what they leave comes to
-/// this process and is killed next.
+/// Kills and reaps the strays once. Returns whether there were any: their own children become strays and have to be killed next.
 pub(crate) fn kill_strays() -> bool {
-    let started = started();
-    let strays: Vec<i32> = proc::children().into_iter().filter(|pid| !started.pids.contains(pid)).collect();
+    let registry = registry();
+    let strays: Vec<i32> = proc::children().into_iter().filter(|pid| !registry.pids.contains(pid)).collect();
     for pid in &strays {
         proc::signal(*pid, Signal::KILL);
         let _ = Pid::from_raw(*pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));

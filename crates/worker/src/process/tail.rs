@@ -1,12 +1,11 @@
-//! The end of what a child has said, kept while it speaks, and made readable when it failed.
+//! The last bytes of a command's output, as text for the report of a failure.
 
-/// What a failure is reported with: some screens of a stack trace.
+/// Enough for a long stack trace.
 pub(crate) const TAIL_BYTES: usize = 16 * 1024;
 
-/// The last bytes of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    /// Up to twice as much as is wanted, so that what is too old is thrown away seldom.
+    /// Up to twice `TAIL_BYTES`, so that old bytes are removed seldom.
     bytes: Vec<u8>,
     is_cut: bool,
 }
@@ -22,13 +21,11 @@ impl Tail {
         }
     }
 
-    /// The last bytes as they came.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.bytes[self.bytes.len().saturating_sub(TAIL_BYTES)..]
     }
 
-    /// The last bytes as text for people: whole lines where there are any, without what only a terminal understands, and of a
-    /// progress bar what it showed last.
+    /// Readable text: whole lines where possible, without terminal control sequences, and with the last state of a progress bar.
     pub(crate) fn text(&self) -> String {
         let raw = self.raw();
         let is_cut = self.is_cut || raw.len() < self.bytes.len();
@@ -43,8 +40,7 @@ impl Tail {
     }
 }
 
-/// Leaves out control characters other than the ends of lines and tabs, and the sequences of terminals with all that
-/// belongs to them.
+/// Removes control characters other than line ends and tabs, and whole terminal control sequences.
 fn without_sequences(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -66,7 +62,7 @@ fn skip_sequence(characters: &mut std::str::Chars<'_>) {
         Some(']') => characters.find(|character| matches!(character, '\u{7}' | '\u{1b}' | '\n')),
         other => other,
     };
-    // The end that is written with an escape character has a second character.
+    // The terminator `ESC \` has two characters.
     if last == Some('\u{1b}') {
         characters.next();
     }

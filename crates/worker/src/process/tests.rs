@@ -28,8 +28,8 @@ fn supervise() {
 /// Runs one command and collects what becomes of it.
 struct Trial {
     folder: TempDir,
-    launch: Launch,
-    orders: watch::Sender<Order>,
+    spec: CommandSpec,
+    control: watch::Sender<RunControl>,
     relayed: mpsc::Receiver<Chunk>,
     grace: Duration,
 }
@@ -52,8 +52,8 @@ impl Trial {
         let run_id = fresh_run_id();
         // Scripts find the folder of their test in this variable.
         let environment = vec![("FOLDER".into(), folder.path().into())];
-        let launch = Launch { argv: arguments(argv), environment, remove: Vec::new(), run_id, output };
-        Self { folder, launch, orders: watch::Sender::new(Order::Run), relayed, grace: LONG }
+        let spec = CommandSpec { argv: arguments(argv), environment, remove: Vec::new(), run_id, output };
+        Self { folder, spec, control: watch::Sender::new(RunControl::Continue), relayed, grace: LONG }
     }
 
     fn shell(script: &str) -> Self {
@@ -62,9 +62,9 @@ impl Trial {
 
     /// Starts the run beside the test.
     fn begin(self) -> Begun {
-        let (launch, orders, grace) = (self.launch, self.orders.subscribe(), self.grace);
-        let run = async move { Processes::new().unwrap().run(launch, orders, grace).await };
-        Begun { folder: self.folder, orders: self.orders, relayed: self.relayed, run: tokio::spawn(run) }
+        let (spec, control, grace) = (self.spec, self.control.subscribe(), self.grace);
+        let run = async move { CommandRunner::new().unwrap().run(spec, control, grace).await };
+        Begun { folder: self.folder, control: self.control, relayed: self.relayed, run: tokio::spawn(run) }
     }
 
     async fn run(self) -> Finished {
@@ -74,9 +74,9 @@ impl Trial {
 
 struct Begun {
     folder: TempDir,
-    orders: watch::Sender<Order>,
+    control: watch::Sender<RunControl>,
     relayed: mpsc::Receiver<Chunk>,
-    run: tokio::task::JoinHandle<Result<Ended, StartError>>,
+    run: tokio::task::JoinHandle<Result<CommandEnd, StartError>>,
 }
 
 impl Begun {
@@ -101,14 +101,14 @@ impl Begun {
 
 struct Finished {
     folder: TempDir,
-    result: Result<Ended, StartError>,
+    result: Result<CommandEnd, StartError>,
     chunks: Vec<Chunk>,
     log: Option<String>,
 }
 
 impl Finished {
     #[track_caller]
-    fn ended(&self) -> &Ended {
+    fn end(&self) -> &CommandEnd {
         self.result.as_ref().unwrap()
     }
 

@@ -1,5 +1,5 @@
-//! The way to a folder, part by part: whoever could replace one of them could put another folder in its place. Missing parts are
-//! made.
+//! Opens a folder part by part and checks each part: a user who can replace one of them can replace the folder. Missing parts are
+//! created.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,40 +11,40 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::ownership::{Facts, Trusted};
+use super::ownership::{OwnerAndMode, TrustedUsers};
 use super::{FOLDER_MODE, RunDirError};
 
-/// As many links as the kernel follows.
+/// The kernel's own limit.
 const MOST_LINKS: u32 = 40;
 
-/// The folders from the root to where the walk is, opened and believed, with their paths.
 struct Walk<'a> {
-    trusted: &'a Trusted,
+    trusted: &'a TrustedUsers,
+    /// The checked folders from the root to the current one.
     folders: Vec<(OwnedFd, PathBuf)>,
     parts: VecDeque<OsString>,
     links: u32,
 }
 
-/// Walks an absolute path and opens the folder that it leads to. Every folder and every link on the way is looked at after it was
-/// opened. Whether the folder itself is believed is not said.
-pub(super) fn walk(path: &Path, trusted: &Trusted) -> Result<File, RunDirError> {
+/// Opens the folder at an absolute path. Every parent folder and every link on the path is checked after it was opened; the folder
+/// itself is not.
+pub(super) fn open_checked(path: &Path, trusted: &TrustedUsers) -> Result<File, RunDirError> {
     let mut walk = Walk { trusted, folders: Vec::new(), parts: VecDeque::new(), links: 0 };
-    walk.continue_at(path)?;
+    walk.prepend(path)?;
     while let Some(part) = walk.parts.pop_front() {
         walk.step(part)?;
     }
-    let (folder, path) = walk.here();
+    let (folder, path) = walk.current();
     let opened = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     opened.map(File::from).map_err(|error| RunDirError::unusable(path, error))
 }
 
 impl Walk<'_> {
-    fn here(&self) -> (std::os::fd::BorrowedFd<'_>, &Path) {
+    fn current(&self) -> (std::os::fd::BorrowedFd<'_>, &Path) {
         self.folders.last().map_or((CWD, Path::new("/")), |(folder, path)| (folder.as_fd(), path.as_path()))
     }
 
-    /// Puts a path in front of the parts that are still to be walked.
-    fn continue_at(&mut self, path: &Path) -> Result<(), RunDirError> {
+    /// Puts the parts of a path before those that are left.
+    fn prepend(&mut self, path: &Path) -> Result<(), RunDirError> {
         if path.is_absolute() {
             let unusable = |error: Errno| RunDirError::unusable(Path::new("/"), error);
             let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -67,11 +67,11 @@ impl Walk<'_> {
             }
             return Ok(());
         }
-        let (folder, above) = self.here();
-        let path = above.join(&part);
+        let (folder, parent) = self.current();
+        let path = parent.join(&part);
         let unusable = |error: Errno| RunDirError::unusable(&path, error);
-        let facts = facts(folder).map_err(unusable)?;
-        self.trusted.above(facts.1).map_err(|flaw| RunDirError::NotOurs(flaw.above(above)))?;
+        let (_, found) = inspect(folder).map_err(unusable)?;
+        self.trusted.check_parent(found).map_err(|problem| problem.error_of_parent(parent))?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match openat(folder, &part, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
@@ -84,17 +84,17 @@ impl Walk<'_> {
             opened => opened,
         };
         let opened = opened.map_err(unusable)?;
-        let (kind, facts) = self::facts(opened.as_fd()).map_err(unusable)?;
+        let (kind, found) = inspect(opened.as_fd()).map_err(unusable)?;
         match kind {
             FileType::Directory => self.folders.push((opened, path)),
             FileType::Symlink => {
-                self.trusted.link(facts.owner).map_err(|flaw| RunDirError::NotOurs(flaw.above(&path)))?;
+                self.trusted.check_link(found.owner).map_err(|problem| problem.error_of_parent(&path))?;
                 self.links += 1;
                 if self.links > MOST_LINKS {
                     return Err(unusable(Errno::LOOP));
                 }
                 let target = readlinkat(&opened, "", Vec::new()).map_err(unusable)?.into_bytes();
-                self.continue_at(&PathBuf::from(OsString::from_vec(target)))?;
+                self.prepend(&PathBuf::from(OsString::from_vec(target)))?;
             }
             _ => return Err(unusable(Errno::NOTDIR)),
         }
@@ -102,10 +102,10 @@ impl Walk<'_> {
     }
 }
 
-fn facts(file: std::os::fd::BorrowedFd<'_>) -> Result<(FileType, Facts), Errno> {
+fn inspect(file: std::os::fd::BorrowedFd<'_>) -> Result<(FileType, OwnerAndMode), Errno> {
     let stat = fstat(file)?;
     let mode = stat.st_mode & 0o7777;
-    Ok((FileType::from_raw_mode(stat.st_mode), Facts { owner: stat.st_uid, group: stat.st_gid, mode }))
+    Ok((FileType::from_raw_mode(stat.st_mode), OwnerAndMode { owner: stat.st_uid, group: stat.st_gid, mode }))
 }
 
 #[cfg(test)]
@@ -115,8 +115,8 @@ mod tests {
 
     use super::*;
 
-    fn walked(path: &Path) -> Result<PathBuf, String> {
-        let folder = walk(path, &Trusted::current()).map_err(|error| error.to_string())?;
+    fn opened(path: &Path) -> Result<PathBuf, String> {
+        let folder = open_checked(path, &TrustedUsers::current()).map_err(|error| error.to_string())?;
         let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
         Ok(fs::read_link(format!("/proc/self/fd/{number}")).unwrap())
     }
@@ -126,45 +126,45 @@ mod tests {
     }
 
     #[test]
-    fn missing_parts_are_made_for_us_only() {
+    fn missing_parts_are_created_for_this_user_only() {
         let top = tempfile::tempdir().unwrap();
         let top = top.path().canonicalize().unwrap();
-        assert_eq!(walked(&top.join("a/b")), Ok(top.join("a/b")));
+        assert_eq!(opened(&top.join("a/b")), Ok(top.join("a/b")));
         for made in ["a", "a/b"] {
             assert_eq!(fs::metadata(top.join(made)).unwrap().permissions().mode() & 0o7777, 0o700);
         }
-        assert_eq!(walked(&top.join("a/../a/./b")), Ok(top.join("a/b")));
+        assert_eq!(opened(&top.join("a/../a/./b")), Ok(top.join("a/b")));
     }
 
     #[test]
-    fn links_of_ours_are_followed_where_they_lead() {
+    fn links_of_this_user_are_followed() {
         let top = tempfile::tempdir().unwrap();
         let top = top.path().canonicalize().unwrap();
         fs::create_dir(top.join("a")).unwrap();
         symlink("a", top.join("relative")).unwrap();
         symlink(top.join("relative/../a"), top.join("absolute")).unwrap();
-        assert_eq!(walked(&top.join("absolute/b")), Ok(top.join("a/b")));
+        assert_eq!(opened(&top.join("absolute/b")), Ok(top.join("a/b")));
         symlink("circle", top.join("circle")).unwrap();
-        assert!(walked(&top.join("circle/b")).unwrap_err().contains("Too many levels"));
+        assert!(opened(&top.join("circle/b")).unwrap_err().contains("Too many levels"));
     }
 
     #[test]
-    fn a_folder_that_everybody_can_write_to_is_passed_only_if_it_is_sticky() {
+    fn a_parent_that_everybody_can_write_to_is_accepted_only_if_it_is_sticky() {
         let top = tempfile::tempdir().unwrap();
         let open = top.path().join("open");
         fs::create_dir(&open).unwrap();
         permit(&open, 0o777);
-        let refused = walked(&open.join("runs")).unwrap_err();
-        assert!(refused.contains("may be written by everybody") && refused.contains("chmod +t"), "{refused}");
-        assert!(!open.join("runs").exists(), "nothing is made there");
+        let refused = opened(&open.join("runs")).unwrap_err();
+        assert!(refused.contains("is writable by everybody") && refused.contains("chmod +t"), "{refused}");
+        assert!(!open.join("runs").exists(), "nothing is created there");
         permit(&open, 0o1777);
-        assert!(walked(&open.join("runs")).is_ok());
+        assert!(opened(&open.join("runs")).is_ok());
     }
 
     #[test]
-    fn a_file_on_the_way_is_told() {
+    fn a_file_on_the_path_is_reported() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join("file"), "").unwrap();
-        assert!(walked(&top.path().join("file/runs")).unwrap_err().contains("Not a directory"));
+        assert!(opened(&top.path().join("file/runs")).unwrap_err().contains("Not a directory"));
     }
 }

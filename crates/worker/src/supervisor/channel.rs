@@ -1,5 +1,5 @@
-//! The socket between worker and supervisor: whole frames, and the open files that come with them. What the frames say is in
-//! `wire.rs`.
+//! The socket between worker and supervisor: frames, and the open files that are sent with them. The content of the frames is in
+//! `messages.rs`.
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -23,15 +23,15 @@ const READ_BYTES: usize = 8 * 1024;
 /// Standard output and standard error.
 const MOST_FILES: usize = 2;
 
-/// What has arrived and was not taken yet.
+/// Received bytes and files that were not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
+pub(crate) struct ReceiveBuffer {
     bytes: Vec<u8>,
     files: Vec<OwnedFd>,
 }
 
-impl Inbox {
-    /// Reads once. Says whether the other side is still there.
+impl ReceiveBuffer {
+    /// Reads once. Returns `false` when the other side has closed the socket.
     pub(crate) fn fill(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         let mut buffer = [0; READ_BYTES];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
@@ -48,15 +48,16 @@ impl Inbox {
         Ok(received > 0)
     }
 
-    /// The next message, if all of it is there.
+    /// The next message, if it is complete.
     pub(crate) fn next<M: Message>(&mut self) -> io::Result<Option<M>> {
         let Some((prefix, rest)) = self.bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let length = u32::from_le_bytes(*prefix) as usize;
         let Some(content) = rest.get(..length) else { return Ok(None) };
-        let message = M::parse(content).ok_or_else(|| io::Error::other("worker and supervisor differ"))?;
+        let message =
+            M::parse(content).ok_or_else(|| io::Error::other("worker and supervisor have different versions"))?;
         self.bytes.drain(..PREFIX_BYTES + length);
         if self.bytes.is_empty() {
-            // A command may have had megabytes of arguments.
+            // The message may have had megabytes of arguments.
             self.bytes.shrink_to(READ_BYTES);
         }
         Ok(Some(message))
@@ -68,7 +69,7 @@ impl Inbox {
     }
 }
 
-/// Sends what the socket takes at once. The files go with the first byte.
+/// Sends as many bytes as the socket accepts. The files are attached to the first byte.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST_FILES))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -78,59 +79,59 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>
     Ok(retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))?)
 }
 
-/// The supervisor's side. It blocks.
+/// The supervisor's side. Its calls block.
 #[derive(Debug)]
 pub(super) struct Channel {
     worker: UnixStream,
-    /// Has a byte when a child has ended.
-    woken: UnixStream,
-    inbox: Inbox,
+    /// Readable when a child has ended.
+    child_ended: UnixStream,
+    received: ReceiveBuffer,
 }
 
 impl Channel {
-    pub(super) fn new(worker: UnixStream, woken: UnixStream) -> io::Result<Self> {
-        woken.set_nonblocking(true)?;
-        Ok(Self { worker, woken, inbox: Inbox::default() })
+    pub(super) fn new(worker: UnixStream, child_ended: UnixStream) -> io::Result<Self> {
+        child_ended.set_nonblocking(true)?;
+        Ok(Self { worker, child_ended, received: ReceiveBuffer::default() })
     }
 
-    /// Waits for the next request. Nothing when the worker is gone.
+    /// Waits for the next request; `None` when the worker has closed the socket.
     pub(super) fn next(&mut self) -> io::Result<Option<Request>> {
         loop {
-            match self.inbox.next()? {
+            match self.received.next()? {
                 Some(request) => return Ok(Some(request)),
-                None if self.inbox.fill(self.worker.as_fd())? => {}
+                None if self.received.fill(self.worker.as_fd())? => {}
                 None => return Ok(None),
             }
         }
     }
 
-    /// A request that has arrived already.
-    pub(super) fn arrived(&mut self) -> io::Result<Option<Request>> {
-        self.inbox.next()
+    /// The next request, if it was received already.
+    pub(super) fn try_next(&mut self) -> io::Result<Option<Request>> {
+        self.received.next()
     }
 
     pub(super) fn take_files(&mut self) -> Vec<OwnedFd> {
-        self.inbox.take_files()
+        self.received.take_files()
     }
 
-    /// Waits until a child has ended, a request has come, or the time is over.
+    /// Waits until a child has ended, bytes were received, or the time is over.
     ///
     /// # Errors
     ///
-    /// Also when the worker is gone.
-    pub(super) fn wait(&mut self, longest: Option<Duration>) -> io::Result<()> {
-        let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
-        let mut sources = [PollFd::new(&self.woken, PollFlags::IN), PollFd::new(&self.worker, PollFlags::IN)];
-        match poll(&mut sources, longest.as_ref()) {
+    /// Also when the worker has closed the socket.
+    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let mut sources = [PollFd::new(&self.child_ended, PollFlags::IN), PollFd::new(&self.worker, PollFlags::IN)];
+        match poll(&mut sources, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [is_woken, is_asked] = sources.map(|source| !source.revents().is_empty());
-        if is_woken {
-            // However often: what has ended is found by asking for it.
-            let _ = rustix::io::read(&self.woken, &mut [0; 64]);
+        let [has_child_ended, is_readable] = sources.map(|source| !source.revents().is_empty());
+        if has_child_ended {
+            // The number of bytes does not matter: `wait` finds every child that has ended.
+            let _ = rustix::io::read(&self.child_ended, &mut [0; 64]);
         }
-        if is_asked && !self.inbox.fill(self.worker.as_fd())? {
+        if is_readable && !self.received.fill(self.worker.as_fd())? {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What worker and supervisor say to each other, as bytes. How bytes and open files get across is in `channel.rs`.
+//! The messages between worker and supervisor, and their encoding. The socket is in `channel.rs`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,61 +6,55 @@ use std::time::Duration;
 
 use crate::process::WindowSize;
 
-/// How long the length of a frame is.
+/// The size of a frame's length field.
 pub(crate) const PREFIX_BYTES: usize = 4;
 
-/// What a supervisor is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Start a command. Without a window, its standard output and standard error come along as open files.
-    Start(Start),
-    /// Ask everything of the run to end; kill it after the grace time.
+    /// Without a window, standard output and standard error are attached as open files.
+    Start(StartRequest),
+    /// Send SIGTERM to all processes of the run, and SIGKILL after the grace time.
     Stop,
-    /// Kill everything of the run.
+    /// Send SIGKILL to all processes of the run.
     Kill,
 }
 
-/// A command that is to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Start {
+pub(crate) struct StartRequest {
     pub(crate) argv: Vec<OsString>,
-    /// Variables that are taken from the environment.
+    /// Variables that are removed from the environment first.
     pub(crate) remove: Vec<OsString>,
-    /// Variables that are added to it then.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) grace: Duration,
-    /// The size of the terminal that the command is to have.
+    /// The size of the command's terminal; `None` means pipes.
     pub(crate) window: Option<WindowSize>,
 }
 
-/// What a supervisor answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// The command could not be started, for this reason (errno).
+    /// With the errno.
     NotStarted(i32),
-    /// The command has a terminal; our side of it comes along as an open file.
+    /// The worker's side of the command's terminal is attached as an open file.
     Terminal,
-    /// The run is over.
     Ended(RunEnd),
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunEnd {
-    /// As wait(2) gave it; nothing if even the command could not be killed.
+    /// As wait(2) gave it; `None` if the command could not be killed, or if its end is unknown.
     pub(crate) status: Option<i32>,
-    /// Whether the command had been asked to end when it did.
+    /// Whether the command ended after it was asked to.
     pub(crate) was_stopped: bool,
-    /// What could not be killed. A supervisor with such children gets no other run.
-    pub(crate) unkillable: Option<String>,
+    /// Which processes could not be killed, or that the supervisor was killed. Such a supervisor is not reused.
+    pub(crate) note: Option<String>,
 }
 
-/// Something that is said in one frame.
 pub(crate) trait Message: Sized {
     fn write(&self, fields: &mut Writer);
     fn read(fields: &mut Reader<'_>) -> Option<Self>;
 
-    /// The frame: a length, and that many bytes.
+    /// Encodes the message: a length, and that many bytes.
     fn frame(&self) -> Vec<u8> {
         let mut fields = Writer(vec![0; PREFIX_BYTES]);
         self.write(&mut fields);
@@ -70,7 +64,7 @@ pub(crate) trait Message: Sized {
         frame
     }
 
-    /// Nothing if the content of a frame is no such message.
+    /// Decodes the content of a frame; `None` if it is not a valid message.
     fn parse(content: &[u8]) -> Option<Self> {
         let mut fields = Reader(content);
         Self::read(&mut fields).filter(|_| fields.0.is_empty())
@@ -106,9 +100,15 @@ impl Message for Request {
                 let environment = fields.texts()?.into_iter().zip(fields.texts()?).collect();
                 let grace = Duration::from_millis(fields.number()?);
                 let has_window = fields.byte()? == 1;
-                let mut side = || u16::try_from(fields.number()?).ok();
-                let window = WindowSize { rows: side()?, columns: side()? };
-                Some(Self::Start(Start { argv, remove, environment, grace, window: has_window.then_some(window) }))
+                let mut dimension = || u16::try_from(fields.number()?).ok();
+                let window = WindowSize { rows: dimension()?, columns: dimension()? };
+                Some(Self::Start(StartRequest {
+                    argv,
+                    remove,
+                    environment,
+                    grace,
+                    window: has_window.then_some(window),
+                }))
             }
             1 => Some(Self::Stop),
             2 => Some(Self::Kill),
@@ -125,13 +125,12 @@ impl Message for Reply {
                 fields.signed(*errno);
             }
             Self::Terminal => fields.byte(1),
-            Self::Ended(RunEnd { status, was_stopped, unkillable }) => {
+            Self::Ended(RunEnd { status, was_stopped, note }) => {
                 fields.byte(2);
                 fields.byte(u8::from(status.is_some()));
                 fields.signed(status.unwrap_or_default());
                 fields.byte(u8::from(*was_stopped));
-                let unkillable: Vec<OsString> = unkillable.iter().map(OsString::from).collect();
-                fields.texts(&unkillable);
+                fields.texts(note.as_slice());
             }
         }
     }
@@ -143,15 +142,14 @@ impl Message for Reply {
             2 => {
                 let (has_status, status) = (fields.byte()? == 1, fields.signed()?);
                 let was_stopped = fields.byte()? == 1;
-                let unkillable = fields.texts()?.pop().map(|text| text.to_string_lossy().into_owned());
-                Some(Self::Ended(RunEnd { status: has_status.then_some(status), was_stopped, unkillable }))
+                let note = fields.texts()?.pop().map(|text| text.to_string_lossy().into_owned());
+                Some(Self::Ended(RunEnd { status: has_status.then_some(status), was_stopped, note }))
             }
             _ => None,
         }
     }
 }
 
-/// Appends fields.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
@@ -177,7 +175,7 @@ impl Writer {
     }
 }
 
-/// Takes fields off; each gives nothing where there is no such field.
+/// Its methods return `None` where a field is missing.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -216,7 +214,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn assert_understood<M: Message + std::fmt::Debug + PartialEq>(message: &M) {
+    fn assert_round_trip<M: Message + std::fmt::Debug + PartialEq>(message: &M) {
         let frame = message.frame();
         let (prefix, content) = frame.split_at(PREFIX_BYTES);
         assert_eq!(u32::from_le_bytes(prefix.try_into().unwrap()) as usize, content.len());
@@ -228,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_understood_and_no_part_of_one() {
+    fn every_message_is_decoded_and_no_part_of_one() {
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         for window in [None, Some(WindowSize { rows: 24, columns: u16::MAX })] {
-            assert_understood(&Request::Start(Start {
+            assert_round_trip(&Request::Start(StartRequest {
                 argv: vec![text(b"sh"), text(b""), text(b"\xff\n")],
                 remove: vec![text(b"A")],
                 environment: vec![(text(b"B"), text(b"=b")), (text(b"C"), text(b""))],
@@ -239,12 +237,12 @@ mod tests {
                 window,
             }));
         }
-        assert_understood(&Request::Stop);
-        assert_understood(&Request::Kill);
-        assert_understood(&Reply::NotStarted(2));
-        assert_understood(&Reply::Terminal);
-        for (status, unkillable) in [(Some(-1), None), (None, Some("7 (state D)".to_owned()))] {
-            assert_understood(&Reply::Ended(RunEnd { status, was_stopped: status.is_none(), unkillable }));
+        assert_round_trip(&Request::Stop);
+        assert_round_trip(&Request::Kill);
+        assert_round_trip(&Reply::NotStarted(2));
+        assert_round_trip(&Reply::Terminal);
+        for (status, note) in [(Some(-1), None), (None, Some("7 (state D)".to_owned()))] {
+            assert_round_trip(&Reply::Ended(RunEnd { status, was_stopped: status.is_none(), note }));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! One run below its supervisor: it comes to its end by itself or by order, and with everything that it has started. Since
-//! orphans come to the supervisor, it has no descendant when it has no child.
+//! The processes of one run: the command and everything that it has spawned. They end by themselves or are stopped. Orphans become
+//! children of the supervisor, so when it has no child left it has no descendant.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,80 +9,86 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 
 use super::channel::Channel;
-use super::messages::{Reply, Request, RunEnd, Start};
-use super::spawn::{self, Terminal};
+use super::messages::{Reply, Request, RunEnd, StartRequest};
+use super::spawn::{Terminal, spawn};
 use crate::process::proc::{self, Entry};
-use crate::stop::Order;
+use crate::stop::RunControl;
 
-/// How long processes that outlive their leader may take to end after SIGTERM: enough to remove a temporary file. The run
-/// has ended, so nobody should have to wait for them long.
+/// The grace time of processes that outlive the command: enough to remove a temporary file. The command has ended, so the run should
+/// end soon.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
 
-/// How long processes may take to end after SIGKILL. Only those that hang inside the kernel (state D) need any time.
-const KILL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long processes may take to end after SIGKILL. Only those that hang inside the kernel (state D) take longer.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pauses between attempts to kill what is left: they double, so that the usual milliseconds are not overslept.
+/// Pauses between two SIGKILLs. They double, because most processes end within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy)]
 enum Stage {
     Running,
-    /// SIGTERM was sent; SIGKILL follows then.
+    /// SIGTERM was sent; SIGKILL follows at this time.
     Stopping(Instant),
-    /// SIGKILL was sent, and is sent again after the pause; the waiting ends then.
+    /// SIGKILL was sent, and is sent again after each pause until this time.
     Killing(Instant, Duration),
 }
 
 pub(super) struct ProcessTree {
-    /// The command, whose number is also that of its group.
+    /// The pid of the command, which is also the id of its process group.
     leader: i32,
     grace: Duration,
     stage: Stage,
-    heeded: Order,
-    /// How the leader ended, as wait(2) gave it.
+    requested: RunControl,
+    /// The exit status of the leader, as wait(2) gave it.
     status: Option<i32>,
-    /// Whether the leader had been ordered to end when it did.
+    /// Whether the leader ended after it was asked to.
     was_stopped: bool,
 }
 
 impl ProcessTree {
-    /// Runs a command from its start to the end of everything that it has started, and tells the worker about both.
+    /// Starts a command, waits for the end of all its processes, and sends the replies to the worker.
     ///
     /// # Errors
     ///
-    /// When the worker is gone.
-    pub(super) fn supervise(channel: &mut Channel, start: &Start) -> io::Result<()> {
+    /// When the worker has closed the socket.
+    pub(super) fn supervise(channel: &mut Channel, start: &StartRequest) -> io::Result<()> {
         let files = channel.take_files();
-        let started = match spawn::start(start, files) {
-            Ok(started) => started,
+        let spawned = match spawn(start, files) {
+            Ok(spawned) => spawned,
             Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(unnamed(&error).raw_os_error());
+                let errno = error.raw_os_error().unwrap_or(errno_of(&error).raw_os_error());
                 return channel.reply(&Reply::NotStarted(errno), &[]);
             }
         };
-        if let Some(Terminal { pty, .. }) = &started.terminal {
+        if let Some(Terminal { pty, .. }) = &spawned.terminal {
             channel.reply(&Reply::Terminal, &[pty.as_fd()])?;
         }
-        let (leader, grace) = (started.leader, start.grace);
-        let mut run =
-            Self { leader, grace, stage: Stage::Running, heeded: Order::Run, status: None, was_stopped: false };
-        let unkillable = run.attend(channel)?;
-        drop(started.terminal);
-        channel.reply(&Reply::Ended(RunEnd { status: run.status, was_stopped: run.was_stopped, unkillable }), &[])
+        let (leader, grace) = (spawned.leader, start.grace);
+        let mut tree = Self {
+            leader,
+            grace,
+            stage: Stage::Running,
+            requested: RunControl::Continue,
+            status: None,
+            was_stopped: false,
+        };
+        let note = tree.wait_until_empty(channel)?;
+        drop(spawned.terminal);
+        channel.reply(&Reply::Ended(RunEnd { status: tree.status, was_stopped: tree.was_stopped, note }), &[])
     }
 
-    /// Waits until nothing of the run is left, and sees to it where it has to. Gives what cannot be killed.
-    fn attend(&mut self, channel: &mut Channel) -> io::Result<Option<String>> {
+    /// Waits until no process is left; stops and kills them where needed. Returns a note about processes that cannot be killed.
+    fn wait_until_empty(&mut self, channel: &mut Channel) -> io::Result<Option<String>> {
         while self.reap() {
-            while let Some(request) = channel.arrived()? {
-                self.heed(&request);
+            while let Some(request) = channel.try_next()? {
+                self.handle(&request);
             }
             if self.status.is_some() && matches!(self.stage, Stage::Running) {
                 self.stop(self.grace.min(LEFTOVER_GRACE));
             }
             let now = Instant::now();
-            let longest = match self.stage {
+            let limit = match self.stage {
                 Stage::Running => None,
                 Stage::Stopping(deadline) if now < deadline => Some(deadline - now),
                 Stage::Stopping(_) => {
@@ -90,25 +96,25 @@ impl ProcessTree {
                     continue;
                 }
                 Stage::Killing(deadline, pause) if now < deadline => {
-                    // Again and again: what its victims have started comes to us when they are gone.
+                    // Repeated, because the children of killed processes become our children.
                     proc::signal_children(Signal::KILL);
                     self.stage = Stage::Killing(deadline, LONGEST_PAUSE.min(pause * 2));
                     Some(pause)
                 }
                 Stage::Killing(..) => return Ok(Some(unkillable())),
             };
-            channel.wait(longest)?;
+            channel.wait(limit)?;
         }
         Ok(None)
     }
 
-    /// Reaps everything that has ended. Says whether something is left.
+    /// Reaps every child that has ended. Returns whether others are left.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if Pid::as_raw(Some(pid)) == self.leader && self.status.is_none() => {
                     self.status = Some(status.as_raw());
-                    self.was_stopped = self.heeded > Order::Run;
+                    self.was_stopped = self.requested > RunControl::Continue;
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return true,
@@ -117,60 +123,55 @@ impl ProcessTree {
         }
     }
 
-    fn heed(&mut self, request: &Request) {
+    fn handle(&mut self, request: &Request) {
         match (request, self.stage) {
             (Request::Stop, Stage::Running) => self.stop(self.grace),
             (Request::Kill, Stage::Running | Stage::Stopping(_)) => self.kill(),
             _ => {}
         }
-        let order = if *request == Request::Kill { Order::Kill } else { Order::Stop };
-        self.heeded = self.heeded.max(order);
+        let order = if *request == Request::Kill { RunControl::Kill } else { RunControl::Stop };
+        self.requested = self.requested.max(order);
     }
 
     fn stop(&mut self, grace: Duration) {
         self.signal(Signal::TERM);
-        // A process that was stopped with SIGSTOP or by its terminal would not hear of it otherwise.
+        // A process that was stopped with SIGSTOP or by its terminal would not handle SIGTERM otherwise.
         self.signal(Signal::CONT);
         self.stage = Stage::Stopping(Instant::now() + grace);
     }
 
     fn kill(&mut self) {
-        // A signal to a group misses no fork, so this ends most of what starts processes faster than they can be counted.
+        // A signal to a group misses no fork, so this ends most processes that fork faster than /proc can be read.
         self.signal_group(Signal::KILL, &[]);
-        self.stage = Stage::Killing(Instant::now() + KILL_PATIENCE, FIRST_PAUSE);
+        self.stage = Stage::Killing(Instant::now() + KILL_TIMEOUT, FIRST_PAUSE);
     }
 
-    /// Sends a signal to the group and to those that have left it.
+    /// Sends a signal to the group, and to the processes that have left it.
     fn signal(&self, signal: Signal) {
-        let members = members();
-        self.signal_group(signal, &members);
-        for entry in members.iter().filter(|entry| entry.group != self.leader) {
+        let processes = proc::descendants();
+        self.signal_group(signal, &processes);
+        for entry in processes.iter().filter(|entry| entry.group != self.leader) {
             proc::signal(entry.pid, signal);
         }
     }
 
-    /// Sends a signal to the group, if it is sure to be that of the run: its number is not given to another process while the
-    /// leader has not been reaped or somebody is in the group.
-    fn signal_group(&self, signal: Signal, members: &[Entry]) {
-        if self.status.is_none() || members.iter().any(|entry| entry.group == self.leader) {
+    /// Sends a signal to the group, if its id cannot have been reused: the leader was not reaped yet, or one of the processes is in the
+    /// group.
+    fn signal_group(&self, signal: Signal, processes: &[Entry]) {
+        if self.status.is_none() || processes.iter().any(|entry| entry.group == self.leader) {
             let _ = Pid::from_raw(self.leader).map(|group| kill_process_group(group, signal));
         }
     }
 }
 
-/// What is alive of the run.
-fn members() -> Vec<Entry> {
-    let below = proc::descendants(&proc::all()).into_iter().map(|(entry, _)| entry);
-    below.filter(|entry| entry.is_alive).collect()
-}
-
 fn unkillable() -> String {
-    let list: Vec<String> = members().iter().map(|entry| format!("{} (state {})", entry.pid, entry.state)).collect();
+    let list: Vec<String> =
+        proc::descendants().iter().map(|entry| format!("{} (state {})", entry.pid, entry.state)).collect();
     format!("processes that do not end even when they are killed: {}", list.join(", "))
 }
 
-/// The number of an error that std has found without asking the kernel.
-fn unnamed(error: &io::Error) -> Errno {
+/// The errno for an error that std has found without a system call.
+fn errno_of(error: &io::Error) -> Errno {
     match error.kind() {
         io::ErrorKind::NotFound => Errno::NOENT,
         _ => Errno::INVAL,

@@ -1,4 +1,4 @@
-//! How a supervisor starts the command of a run: its group, its environment, its streams or its terminal.
+//! Starts the command of a run: its process group, its environment, its pipes or its terminal.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,26 +8,24 @@ use std::process::{Child, Command, Stdio};
 use pty_process::blocking::{self, Pts, Pty};
 use rustix::termios::{LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use super::messages::Start;
+use super::messages::StartRequest;
 use crate::process::WindowSize;
 
-/// A command that runs.
-pub(super) struct Started {
-    /// Its process, which is also the number of its group.
+pub(super) struct Spawned {
+    /// The pid of the command, which is also the id of its process group.
     pub(super) leader: i32,
     pub(super) terminal: Option<Terminal>,
 }
 
-/// The terminal of a command.
 pub(super) struct Terminal {
-    /// The side that the worker reads.
+    /// The worker's side.
     pub(super) pty: Pty,
-    /// Our own handle of the command's side. While it is open, a command may close all of its own and open /dev/tty later without
-    /// the worker's reading having come to an end meanwhile.
-    pub(super) _open: Pts,
+    /// The command's side. While it is open, the worker does not read an end of file, even if the command closes all its descriptors
+    /// and opens /dev/tty later.
+    pub(super) _pts: Pts,
 }
 
-pub(super) fn start(start: &Start, files: Vec<OwnedFd>) -> io::Result<Started> {
+pub(super) fn spawn(start: &StartRequest, files: Vec<OwnedFd>) -> io::Result<Spawned> {
     let Some((program, arguments)) = start.argv.split_first() else { return Err(io::ErrorKind::NotFound.into()) };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
@@ -36,34 +34,34 @@ pub(super) fn start(start: &Start, files: Vec<OwnedFd>) -> io::Result<Started> {
     }
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
     match start.window {
-        Some(window) => on_terminal(command, window),
-        None => piped(command, files),
+        Some(window) => spawn_on_terminal(command, window),
+        None => spawn_piped(command, files),
     }
 }
 
-/// Nothing here may need code between fork and exec: std then starts the child without copying the page tables of this process.
-fn piped(mut command: Command, files: Vec<OwnedFd>) -> io::Result<Started> {
+/// Uses no code between fork and exec: std then starts the child without copying the page tables of this process.
+fn spawn_piped(mut command: Command, files: Vec<OwnedFd>) -> io::Result<Spawned> {
     let [stdout, stderr] =
         <[OwnedFd; 2]>::try_from(files).map_err(|_| io::Error::other("a command has two outputs"))?;
     let child = command.stdout(stdout).stderr(stderr).process_group(0).spawn()?;
-    Ok(Started { leader: pid(&child)?, terminal: None })
+    Ok(Spawned { leader: pid(&child)?, terminal: None })
 }
 
-/// Starts a command as the leader of a session with its own terminal. Its input is empty: nobody would type into that terminal.
-/// A command that opens /dev/tty can write there; reading from there waits for ever.
-fn on_terminal(command: Command, window: WindowSize) -> io::Result<Started> {
-    let (pty, open) = blocking::open().map_err(io_error)?;
-    let mut modes = tcgetattr(&open)?;
-    // The terminal that the output is relayed to returns the carriage, and the log needs no returns at all.
+/// Starts a command as the leader of a session with its own terminal. Its standard input is empty. A command that opens /dev/tty can
+/// write to it; reading from it blocks for ever.
+fn spawn_on_terminal(command: Command, window: WindowSize) -> io::Result<Spawned> {
+    let (pty, pts) = blocking::open().map_err(io_error)?;
+    let mut modes = tcgetattr(&pts)?;
+    // The terminal that the output is relayed to adds carriage returns, and the log needs none.
     modes.output_modes.remove(OutputModes::ONLCR);
     modes.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&open, OptionalActions::Now, &modes)?;
+    tcsetattr(&pts, OptionalActions::Now, &modes)?;
     let size = Winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // A size is decoration.
+    // The command can run with any size.
     let _ = tcsetwinsize(&pty, size);
     let mut command = blocking::Command::from(command).stdin(Stdio::null());
-    let child = command.spawn_borrowed(&open).map_err(io_error)?;
-    Ok(Started { leader: pid(&child)?, terminal: Some(Terminal { pty, _open: open }) })
+    let child = command.spawn_borrowed(&pts).map_err(io_error)?;
+    Ok(Spawned { leader: pid(&child)?, terminal: Some(Terminal { pty, _pts: pts }) })
 }
 
 fn pid(child: &Child) -> io::Result<i32> {

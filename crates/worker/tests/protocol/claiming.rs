@@ -3,35 +3,38 @@
 use std::time::{Duration, Instant};
 
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{End, Outcome, Settings, Stop};
+use taskqueue_worker::{EndReason, HandlerResult, Settings, StopMode};
 
-use crate::scene::{Scene, settings, until};
-use crate::server::{Reply, Server, hang_up, nothing, nothing_after_waiting, refusal, task};
+use crate::server::{Reply, Server, disconnect, empty, empty_after_waiting, refusal, task};
+use crate::test_worker::{TestWorker, settings, until};
 
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_before_anything_runs() {
     let server = Server::start().await;
     server.script(
         "claim",
-        [hang_up(), Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{"), refusal(503, "database_busy"), task(1)],
+        [disconnect(), Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{"), refusal(503, "database_busy"), task(1)],
     );
-    let mut scene = Scene::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = scene.next_run().await;
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
+    let run = worker.next_run().await;
     assert_eq!(server.verbs()[..5], ["claim", "claim", "claim", "claim", "heartbeat"]);
     let claims = server.asked("claim");
     assert!(claims.iter().all(|claim| claim.member("run_id") == claims[0].member("run_id")), "{claims:?}");
     assert_eq!(server.asked("heartbeat")[0].member("run_id"), claims[0].member("run_id"));
     run.succeed();
-    assert_eq!(scene.end().await.0, End::MaxTasks);
+    assert_eq!(worker.end().await.0, EndReason::MaxTasks);
 }
 
 #[tokio::test]
 async fn a_claim_that_is_answered_needs_no_confirmation() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    let scene =
-        Scene::always(&server, Settings { max_tasks: Some(2), ..settings() }, Outcome::Complete(JsonObject::empty()));
-    assert_eq!(scene.end().await.1.succeeded, 2);
+    let worker = TestWorker::always(
+        &server,
+        Settings { max_tasks: Some(2), ..settings() },
+        HandlerResult::Complete(JsonObject::empty()),
+    );
+    assert_eq!(worker.end().await.1.succeeded, 2);
     let claims = server.asked("claim");
     assert_ne!(claims[0].member("run_id"), claims[1].member("run_id"));
     assert!(server.asked("heartbeat").is_empty());
@@ -40,57 +43,59 @@ async fn a_claim_that_is_answered_needs_no_confirmation() {
 #[tokio::test]
 async fn a_repeated_claim_whose_lease_has_ended_meanwhile_is_not_run() {
     let server = Server::start().await;
-    server.script("claim", [hang_up(), task(1), task(2)]);
+    server.script("claim", [disconnect(), task(1), task(2)]);
     server.script("heartbeat", [refusal(503, "database_busy"), refusal(409, "run_finalized"), crate::server::lease()]);
-    let mut scene = Scene::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = scene.next_run().await;
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
+    let run = worker.next_run().await;
     assert_eq!(run.run.claim.task.id.as_str(), "t_000000000002");
     let claims = server.asked("claim");
     assert_eq!(claims[0].member("run_id"), claims[1].member("run_id"));
     assert_ne!(claims[1].member("run_id"), claims[2].member("run_id"));
     run.succeed();
-    assert_eq!(scene.end().await.1.succeeded, 1);
+    assert_eq!(worker.end().await.1.succeeded, 1);
 }
 
 #[tokio::test]
 async fn an_idle_worker_asks_the_server_to_wait_once_for_all_its_slots() {
     let server = Server::start().await;
-    server.script("claim", std::iter::repeat_n(nothing(), 8).chain([Reply::Silence]));
-    let scene = Scene::start(&server, Settings { slots: 8, ..settings() });
+    server.script("claim", std::iter::repeat_n(empty(), 8).chain([Reply::Silence]));
+    let worker = TestWorker::start(&server, Settings { slots: 8, ..settings() });
     server.until("claim", 9).await;
     let waiting: Vec<_> =
         server.asked("claim").into_iter().filter(|claim| claim.text.contains("prefer: wait=")).collect();
     assert_eq!(waiting.len(), 1, "{waiting:?}");
-    scene.stop(Stop::Kill);
-    scene.end().await;
+    worker.stop(StopMode::Kill);
+    worker.end().await;
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_wait_is_asked_less_and_less_often() {
     let server = Server::start().await;
-    let pauses = taskqueue_worker::Pauses { first: Duration::from_millis(20), longest: Duration::from_secs(60) };
-    let pace = taskqueue_worker::Intervals { pauses, ..crate::scene::pace() };
+    let backoff =
+        taskqueue_worker::BackoffLimits { first: Duration::from_millis(20), longest: Duration::from_secs(60) };
+    let intervals = taskqueue_worker::Intervals { backoff, ..crate::test_worker::intervals() };
     let started = Instant::now();
-    let scene = Scene::start(&server, Settings { pace, ..settings() });
+    let worker = TestWorker::start(&server, Settings { intervals, ..settings() });
     // Pauses of at least 18, 36, 72 and 144 milliseconds lie between these.
     server.until("claim", 6).await;
     assert!(started.elapsed() >= Duration::from_millis(18 + 36 + 72 + 144), "{:?}", started.elapsed());
-    scene.stop(Stop::Finish);
-    scene.end().await;
+    worker.stop(StopMode::Finish);
+    worker.end().await;
 }
 
 #[tokio::test]
 async fn a_server_that_says_it_waited_and_did_not_is_not_asked_at_once_again() {
     let server = Server::start().await;
-    server.script("claim", [nothing_after_waiting()]);
-    let pauses = taskqueue_worker::Pauses { first: Duration::from_millis(40), longest: Duration::from_secs(60) };
-    let pace = taskqueue_worker::Intervals { pauses, ..crate::scene::pace() };
+    server.script("claim", [empty_after_waiting()]);
+    let backoff =
+        taskqueue_worker::BackoffLimits { first: Duration::from_millis(40), longest: Duration::from_secs(60) };
+    let intervals = taskqueue_worker::Intervals { backoff, ..crate::test_worker::intervals() };
     let started = Instant::now();
-    let scene = Scene::start(&server, Settings { pace, ..settings() });
+    let worker = TestWorker::start(&server, Settings { intervals, ..settings() });
     server.until("claim", 4).await;
     assert!(started.elapsed() >= Duration::from_millis(36 + 72), "{:?}", started.elapsed());
-    scene.stop(Stop::Finish);
-    scene.end().await;
+    worker.stop(StopMode::Finish);
+    worker.end().await;
 }
 
 #[tokio::test]
@@ -98,8 +103,8 @@ async fn a_refused_claim_ends_the_worker_with_the_reason() {
     for (status, code) in [(401, "unauthorized"), (404, "queue_not_found"), (422, "invalid_request")] {
         let server = Server::start().await;
         server.script("claim", [refusal(status, code)]);
-        let (end, _) = Scene::start(&server, Settings { slots: 2, ..settings() }).end().await;
-        let End::Refused(error) = end else { panic!("{code}: {end:?}") };
+        let (end, _) = TestWorker::start(&server, Settings { slots: 2, ..settings() }).end().await;
+        let EndReason::Refused(error) = end else { panic!("{code}: {end:?}") };
         assert!(error.to_string().contains(code), "{error}");
     }
 }
@@ -108,9 +113,12 @@ async fn a_refused_claim_ends_the_worker_with_the_reason() {
 async fn a_run_id_that_somebody_else_has_used_is_replaced() {
     let server = Server::start().await;
     server.script("claim", [refusal(409, "stale_run"), refusal(409, "run_id_conflict"), task(1)]);
-    let scene =
-        Scene::always(&server, Settings { max_tasks: Some(1), ..settings() }, Outcome::Complete(JsonObject::empty()));
-    assert_eq!(scene.end().await.1.succeeded, 1);
+    let worker = TestWorker::always(
+        &server,
+        Settings { max_tasks: Some(1), ..settings() },
+        HandlerResult::Complete(JsonObject::empty()),
+    );
+    assert_eq!(worker.end().await.1.succeeded, 1);
     let mut ids: Vec<String> = server.asked("claim").iter().map(|claim| claim.member("run_id")).collect();
     ids.sort();
     ids.dedup();
@@ -120,59 +128,64 @@ async fn a_run_id_that_somebody_else_has_used_is_replaced() {
 #[tokio::test]
 async fn a_task_that_arrives_while_the_worker_stops_is_given_back() {
     let server = Server::start().await;
-    // The first claim finds nothing, the waiting one is never answered, the one that settles it gives a task.
-    server.script("claim", [nothing(), Reply::Silence, task(1)]);
-    let scene = Scene::start(&server, settings());
+    // The first claim finds empty, the waiting one is never answered, the one that settles it gives a task.
+    server.script("claim", [empty(), Reply::Silence, task(1)]);
+    let worker = TestWorker::start(&server, settings());
     server.until("claim", 2).await;
-    scene.stop(Stop::Finish);
-    let (end, counts) = scene.end().await;
-    assert_eq!((end, counts.succeeded), (End::Stopped, 0));
+    worker.stop(StopMode::Finish);
+    let (end, counts) = worker.end().await;
+    assert_eq!((end, counts.succeeded), (EndReason::Stopped, 0));
     let claims = server.asked("claim");
     assert_eq!(claims[1].member("run_id"), claims[2].member("run_id"));
     assert_eq!(server.asked("unclaim")[0].member("run_id"), claims[2].member("run_id"));
 }
 
 #[tokio::test]
-async fn the_loss_of_contact_is_told_once_and_its_end_too() {
+async fn an_unreachable_server_is_one_event_and_its_return_another() {
     let server = Server::start().await;
-    server.script("claim", [hang_up(), hang_up(), hang_up(), task(1)]);
-    let scene =
-        Scene::always(&server, Settings { max_tasks: Some(1), ..settings() }, Outcome::Complete(JsonObject::empty()));
-    let ears = std::sync::Arc::clone(&scene.ears);
-    scene.end().await;
-    until(|| ears.heard().iter().any(|line| line.starts_with("ended"))).await;
-    assert_eq!(ears.heard()[..3], ["out of contact", "in contact", "started t_000000000001"]);
+    server.script("claim", [disconnect(), disconnect(), disconnect(), task(1)]);
+    let worker = TestWorker::always(
+        &server,
+        Settings { max_tasks: Some(1), ..settings() },
+        HandlerResult::Complete(JsonObject::empty()),
+    );
+    let events = std::sync::Arc::clone(&worker.events);
+    worker.end().await;
+    until(|| events.all().iter().any(|line| line.starts_with("ended"))).await;
+    assert_eq!(events.all()[..3], ["server unreachable", "server reachable", "started t_000000000001"]);
 }
 
 #[tokio::test]
 async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for_all() {
     let server = Server::start().await;
-    server.script("claim", [nothing(), hang_up(), Reply::Silence]);
-    let scene = Scene::start(&server, Settings { slots: 2, ..settings() });
+    server.script("claim", [empty(), disconnect(), Reply::Silence]);
+    let worker = TestWorker::start(&server, Settings { slots: 2, ..settings() });
     server.until("claim", 2).await;
     let in_doubt = server.asked("claim")[1].member("run_id");
     until(|| server.asked("claim").iter().filter(|claim| claim.member("run_id") == in_doubt).count() > 1).await;
-    scene.stop(Stop::Kill);
-    scene.end().await;
+    worker.stop(StopMode::Kill);
+    worker.end().await;
 }
 
 #[tokio::test]
 async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
     let long = Duration::from_secs(60);
-    for (idle_timeout, expected) in [(None, End::Stopped), (Some(Duration::from_millis(50)), End::OutOfContact)] {
+    for (idle_timeout, expected) in
+        [(None, EndReason::Stopped), (Some(Duration::from_millis(50)), EndReason::ServerUnreachable)]
+    {
         let server = Server::start().await;
-        server.script("claim", [hang_up(), hang_up(), task(1)]);
-        let pace = taskqueue_worker::Intervals {
-            pauses: taskqueue_worker::Pauses { first: long, longest: long },
-            ..crate::scene::pace()
+        server.script("claim", [disconnect(), disconnect(), task(1)]);
+        let intervals = taskqueue_worker::Intervals {
+            backoff: taskqueue_worker::BackoffLimits { first: long, longest: long },
+            ..crate::test_worker::intervals()
         };
-        let scene = Scene::start(&server, Settings { pace, idle_timeout, ..settings() });
+        let worker = TestWorker::start(&server, Settings { intervals, idle_timeout, ..settings() });
         server.until("claim", 2).await;
-        until(|| scene.ears.heard().contains(&"out of contact".to_owned())).await;
+        until(|| worker.events.all().contains(&"server unreachable".to_owned())).await;
         if idle_timeout.is_none() {
-            scene.stop(Stop::Finish);
+            worker.stop(StopMode::Finish);
         }
-        assert_eq!(scene.end().await.0, expected);
+        assert_eq!(worker.end().await.0, expected);
         let claims = server.asked("claim");
         assert_eq!(claims[0].member("run_id"), claims[2].member("run_id"));
         assert_eq!(server.asked("unclaim")[0].member("run_id"), claims[0].member("run_id"));

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{End, Handler, Order, Outcome, Run, Settings, Stop};
+use taskqueue_worker::{EndReason, Handler, HandlerResult, RunControl, Settings, StopMode, TaskRun};
 use tokio::sync::mpsc;
 
-use crate::scene::{Scene, failure, settings};
-use crate::server::{Server, nothing, task};
+use crate::server::{Server, empty, task};
+use crate::test_worker::{TestWorker, failure, settings};
 
 #[tokio::test]
 async fn failures_in_a_row_end_the_worker() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let settings = Settings { max_consecutive_failures: Some(3), ..settings() };
-    let (end, counts) = Scene::always(&server, settings, failure()).end().await;
-    assert_eq!((end, counts.failed), (End::Guard(3), 3));
+    let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
+    assert_eq!((end, counts.failed), (EndReason::FailureGuard(3), 3));
 }
 
 #[tokio::test]
@@ -25,8 +25,9 @@ async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let settings = Settings { max_consecutive_failures: Some(2), ..settings() };
-    let (end, counts) = Scene::always(&server, settings, Outcome::Unable("disk full".to_owned())).end().await;
-    assert_eq!((end, counts.released, counts.failed), (End::Guard(2), 2, 0));
+    let (end, counts) =
+        TestWorker::always(&server, settings, HandlerResult::CannotRun("disk full".to_owned())).end().await;
+    assert_eq!((end, counts.released, counts.failed), (EndReason::FailureGuard(2), 2, 0));
     assert_eq!(server.asked("unclaim").len(), 2);
 }
 
@@ -35,22 +36,22 @@ async fn released_runs_do_not_count_for_the_guard() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let settings = Settings { max_consecutive_failures: Some(1), max_tasks: Some(3), ..settings() };
-    let (end, counts) = Scene::always(&server, settings, Outcome::Release).end().await;
-    assert_eq!((end, counts.released), (End::MaxTasks, 3));
+    let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Release).end().await;
+    assert_eq!((end, counts.released), (EndReason::MaxTasks, 3));
 }
 
 #[tokio::test]
 async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
     let server = Server::start().await;
-    server.script("claim", [task(1), nothing()]);
+    server.script("claim", [task(1), empty()]);
     let settings = Settings { idle_timeout: Some(Duration::from_millis(60)), slots: 2, ..settings() };
-    let mut scene = Scene::start(&server, settings);
-    let run = scene.next_run().await;
+    let mut worker = TestWorker::start(&server, settings);
+    let run = worker.next_run().await;
     // Much more than the idle time, counted in heartbeats and polls.
     server.until("heartbeat", 10).await;
     let ended = Instant::now();
     run.succeed();
-    assert_eq!(scene.end().await.0, End::Idle);
+    assert_eq!(worker.end().await.0, EndReason::Idle);
     assert!(ended.elapsed() >= Duration::from_millis(60), "{:?}", ended.elapsed());
 }
 
@@ -59,31 +60,31 @@ async fn it_runs_no_more_tasks_than_it_was_told_with_any_number_of_slots() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let settings = Settings { slots: 4, max_tasks: Some(10), ..settings() };
-    let (end, counts) = Scene::always(&server, settings, Outcome::Complete(JsonObject::empty())).end().await;
-    assert_eq!((end, counts.succeeded), (End::MaxTasks, 10));
+    let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
+    assert_eq!((end, counts.succeeded), (EndReason::MaxTasks, 10));
     assert_eq!(server.asked("claim").len(), 10);
 }
 
 #[tokio::test]
 async fn a_first_request_lets_runs_finish_a_second_gives_back_a_third_kills() {
     let server = Server::start().await;
-    server.script("claim", [task(1), task(2), nothing()]);
-    let mut scene = Scene::start(&server, Settings { slots: 2, ..settings() });
-    let (one, mut two) = (scene.next_run().await, scene.next_run().await);
-    scene.stop(Stop::Finish);
+    server.script("claim", [task(1), task(2), empty()]);
+    let mut worker = TestWorker::start(&server, Settings { slots: 2, ..settings() });
+    let (one, mut two) = (worker.next_run().await, worker.next_run().await);
+    worker.stop(StopMode::Finish);
     let claims = server.asked("claim").len();
     server.until("heartbeat", 6).await;
-    assert_eq!((*one.run.orders.borrow(), *two.run.orders.borrow()), (Order::Run, Order::Run));
+    assert_eq!((*one.run.control.borrow(), *two.run.control.borrow()), (RunControl::Continue, RunControl::Continue));
     one.succeed();
     server.until("complete", 1).await;
-    scene.stop(Stop::Release);
-    two.run.told_to_end().await;
-    assert_eq!(*two.run.orders.borrow(), Order::Stop);
-    scene.stop(Stop::Kill);
-    two.run.orders.wait_for(|order| *order == Order::Kill).await.unwrap();
-    two.end(Outcome::Stopped);
-    let (end, counts) = scene.end().await;
-    assert_eq!((end, counts.succeeded, counts.released), (End::Stopped, 1, 1));
+    worker.stop(StopMode::Release);
+    two.run.stop_requested().await;
+    assert_eq!(*two.run.control.borrow(), RunControl::Stop);
+    worker.stop(StopMode::Kill);
+    two.run.control.wait_for(|control| *control == RunControl::Kill).await.unwrap();
+    two.end(HandlerResult::Stopped);
+    let (end, counts) = worker.end().await;
+    assert_eq!((end, counts.succeeded, counts.released), (EndReason::Stopped, 1, 1));
     assert_eq!(server.asked("claim").len(), claims, "claimed after it was told to stop");
 }
 
@@ -91,7 +92,7 @@ struct Panicking;
 
 #[async_trait]
 impl Handler for Panicking {
-    async fn run(&self, _: Run) -> Outcome {
+    async fn run(&self, _: TaskRun) -> HandlerResult {
         panic!("a bug in the handler")
     }
 }
@@ -101,7 +102,7 @@ async fn a_handler_that_panics_fails_its_run_and_nothing_else() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let (_, runs) = mpsc::unbounded_channel();
-    let scene = Scene::with(&server, Settings { max_tasks: Some(2), ..settings() }, Arc::new(Panicking), runs);
-    assert_eq!(scene.end().await.1.failed, 2);
+    let worker = TestWorker::with(&server, Settings { max_tasks: Some(2), ..settings() }, Arc::new(Panicking), runs);
+    assert_eq!(worker.end().await.1.failed, 2);
     assert_eq!(server.asked("fail")[0].member("type"), "HandlerPanicked");
 }

@@ -1,9 +1,9 @@
 //! Heartbeats: what they bear, and what ends a run.
 
-use taskqueue_worker::{Order, Outcome, Settings, Stop};
+use taskqueue_worker::{HandlerResult, RunControl, Settings, StopMode};
 
-use crate::scene::{Scene, settings};
-use crate::server::{Reply, Server, hang_up, lease, refusal, task};
+use crate::server::{Reply, Server, disconnect, lease, refusal, task};
+use crate::test_worker::{TestWorker, settings};
 
 #[tokio::test]
 async fn whatever_goes_wrong_with_heartbeats_a_run_goes_on() {
@@ -12,7 +12,7 @@ async fn whatever_goes_wrong_with_heartbeats_a_run_goes_on() {
     server.script(
         "heartbeat",
         [
-            hang_up(),
+            disconnect(),
             refusal(500, "internal_error"),
             refusal(503, "database_busy"),
             Reply::Garbage("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\noops"),
@@ -23,12 +23,12 @@ async fn whatever_goes_wrong_with_heartbeats_a_run_goes_on() {
             lease(),
         ],
     );
-    let mut scene = Scene::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let run = scene.next_run().await;
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
+    let run = worker.next_run().await;
     server.until("heartbeat", 11).await;
-    assert_eq!(*run.run.orders.borrow(), Order::Run);
+    assert_eq!(*run.run.control.borrow(), RunControl::Continue);
     run.succeed();
-    assert_eq!(scene.end().await.1.succeeded, 1);
+    assert_eq!(worker.end().await.1.succeeded, 1);
 }
 
 #[tokio::test]
@@ -39,12 +39,12 @@ async fn the_servers_word_about_the_run_ends_it_and_nothing_is_reported() {
         let server = Server::start().await;
         server.script("claim", [task(1)]);
         server.script("heartbeat", [lease(), refusal(status, code)]);
-        let mut scene = Scene::start(&server, Settings { max_tasks: Some(1), ..settings() });
-        let mut run = scene.next_run().await;
-        run.run.told_to_end().await;
-        assert_eq!(*run.run.orders.borrow(), Order::Stop, "{code}");
-        run.end(Outcome::Stopped);
-        let (_, counts) = scene.end().await;
+        let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
+        let mut run = worker.next_run().await;
+        run.run.stop_requested().await;
+        assert_eq!(*run.run.control.borrow(), RunControl::Stop, "{code}");
+        run.end(HandlerResult::Stopped);
+        let (_, counts) = worker.end().await;
         assert_eq!((counts.revoked, counts.failed), (1, 0), "{code}");
         assert_eq!(server.verbs(), ["claim", "heartbeat", "heartbeat"], "{code}");
     }
@@ -55,11 +55,11 @@ async fn a_success_that_comes_after_the_revocation_is_not_reported() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     server.script("heartbeat", [refusal(409, "run_finalized")]);
-    let mut scene = Scene::start(&server, Settings { max_tasks: Some(1), ..settings() });
-    let mut run = scene.next_run().await;
-    run.run.told_to_end().await;
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
+    let mut run = worker.next_run().await;
+    run.run.stop_requested().await;
     run.succeed();
-    assert_eq!(scene.end().await.1.revoked, 1);
+    assert_eq!(worker.end().await.1.revoked, 1);
     assert!(server.asked("complete").is_empty());
 }
 
@@ -67,14 +67,14 @@ async fn a_success_that_comes_after_the_revocation_is_not_reported() {
 async fn a_run_that_is_given_back_keeps_its_lease_until_it_has_ended() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    let mut scene = Scene::start(&server, settings());
-    let mut run = scene.next_run().await;
-    scene.stop(Stop::Release);
-    run.run.told_to_end().await;
+    let mut worker = TestWorker::start(&server, settings());
+    let mut run = worker.next_run().await;
+    worker.stop(StopMode::Release);
+    run.run.stop_requested().await;
     let so_far = server.asked("heartbeat").len();
     server.until("heartbeat", so_far + 2).await;
-    run.end(Outcome::Stopped);
-    assert_eq!(scene.end().await.1.released, 1);
+    run.end(HandlerResult::Stopped);
+    assert_eq!(worker.end().await.1.released, 1);
     assert_eq!(server.asked("unclaim").len(), 1);
 }
 
@@ -82,10 +82,10 @@ async fn a_run_that_is_given_back_keeps_its_lease_until_it_has_ended() {
 async fn a_run_that_ends_by_itself_while_it_is_being_given_back_counts_as_it_ended() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    let mut scene = Scene::start(&server, settings());
-    let mut run = scene.next_run().await;
-    scene.stop(Stop::Release);
-    run.run.told_to_end().await;
+    let mut worker = TestWorker::start(&server, settings());
+    let mut run = worker.next_run().await;
+    worker.stop(StopMode::Release);
+    run.run.stop_requested().await;
     run.succeed();
-    assert_eq!(scene.end().await.1.succeeded, 1);
+    assert_eq!(worker.end().await.1.succeeded, 1);
 }

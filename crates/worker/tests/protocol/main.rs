@@ -8,5 +8,5 @@ mod ending;
 mod leases;
 mod observing;
 mod reporting;
-mod scene;
 mod server;
+mod test_worker;

@@ -1,14 +1,14 @@
 //! Reports: until the server takes or refuses them, and beyond the life of a worker.
 
 use taskqueue_client::JsonObject;
-use taskqueue_worker::{End, Intervals, Outcome, Settings, Stop};
+use taskqueue_worker::{EndReason, HandlerResult, Intervals, Settings, StopMode};
 use tempfile::tempdir;
 
-use crate::scene::{Scene, failure, pace, settings, spooling, until};
-use crate::server::{Reply, Server, done, hang_up, refusal, task};
+use crate::server::{Reply, Server, disconnect, done, refusal, task};
+use crate::test_worker::{TestWorker, failure, intervals, settings, spooling, until};
 
-fn success() -> Outcome {
-    Outcome::Complete(JsonObject::from_canonical("{\"loss\":0.5}"))
+fn success() -> HandlerResult {
+    HandlerResult::Complete(JsonObject::from_canonical("{\"loss\":0.5}"))
 }
 
 #[tokio::test]
@@ -16,10 +16,10 @@ async fn a_report_is_repeated_until_the_server_takes_it_and_the_lease_is_kept_me
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let garbage = Reply::Garbage("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    let failing = [hang_up(), refusal(500, "internal_error"), garbage, refusal(401, "unauthorized"), Reply::Silence];
+    let failing = [disconnect(), refusal(500, "internal_error"), garbage, refusal(401, "unauthorized"), Reply::Silence];
     server.script("complete", failing.into_iter().chain([done()]));
-    let scene = Scene::always(&server, Settings { max_tasks: Some(1), ..settings() }, success());
-    let (_, counts) = scene.end().await;
+    let worker = TestWorker::always(&server, Settings { max_tasks: Some(1), ..settings() }, success());
+    let (_, counts) = worker.end().await;
     assert_eq!(counts.succeeded, 1);
     let reports = server.asked("complete");
     assert_eq!(reports.len(), 6);
@@ -35,8 +35,8 @@ async fn a_result_that_the_server_refuses_becomes_a_failure_that_says_so() {
         let server = Server::start().await;
         server.script("claim", [task(1)]);
         server.script("complete", [refusal(status, code)]);
-        let scene = Scene::always(&server, Settings { max_tasks: Some(1), ..settings() }, success());
-        assert_eq!(scene.end().await.1.failed, 1, "{code}");
+        let worker = TestWorker::always(&server, Settings { max_tasks: Some(1), ..settings() }, success());
+        assert_eq!(worker.end().await.1.failed, 1, "{code}");
         let report = &server.asked("fail")[0];
         assert_eq!(report.member("type"), "ResultRefused");
         assert!(report.text.contains(code), "{}", report.text);
@@ -49,31 +49,31 @@ async fn a_report_that_comes_too_late_is_revoked_and_no_failure_of_this_worker()
     server.script("claim", [task(1)]);
     server.script("fail", [refusal(409, "stale_run")]);
     let settings = Settings { max_tasks: Some(3), max_consecutive_failures: Some(1), ..settings() };
-    let (end, counts) = Scene::always(&server, settings, failure()).end().await;
-    assert_eq!((end, counts.revoked, counts.failed), (End::MaxTasks, 3, 0));
+    let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
+    assert_eq!((end, counts.revoked, counts.failed), (EndReason::MaxTasks, 3, 0));
 }
 
 #[tokio::test]
 async fn what_could_not_be_delivered_is_delivered_by_the_next_worker() {
-    for (outcome, verb) in [(success(), "complete"), (failure(), "fail"), (Outcome::Release, "unclaim")] {
+    for (outcome, verb) in [(success(), "complete"), (failure(), "fail"), (HandlerResult::Release, "unclaim")] {
         let folder = tempdir().unwrap();
         let server = Server::start().await;
         server.script("claim", [task(1)]);
-        server.script(verb, [hang_up()]);
-        let scene = Scene::always(&server, spooling(&folder), outcome);
+        server.script(verb, [disconnect()]);
+        let worker = TestWorker::always(&server, spooling(&folder), outcome);
         server.until(verb, 2).await;
-        scene.stop(Stop::Kill);
-        assert_eq!(scene.end().await.1.undelivered, 1);
+        worker.stop(StopMode::Kill);
+        assert_eq!(worker.end().await.1.undelivered, 1);
 
-        server.script("claim", [crate::server::nothing()]);
+        server.script("claim", [crate::server::empty()]);
         server.script(verb, [refusal(503, "database_busy"), done()]);
-        let scene = Scene::start(&server, spooling(&folder));
-        until(|| scene.ears.heard().contains(&"left over t_000000000001 false".to_owned())).await;
+        let worker = TestWorker::start(&server, spooling(&folder));
+        until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
         let reports = server.asked(verb);
         let bodies: Vec<&str> = reports.iter().map(|report| report.text.split("\r\n\r\n").nth(1).unwrap()).collect();
         assert_eq!(bodies.first(), bodies.last());
-        scene.stop(Stop::Kill);
-        scene.end().await;
+        worker.stop(StopMode::Kill);
+        worker.end().await;
         assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
     }
 }
@@ -82,7 +82,7 @@ async fn what_could_not_be_delivered_is_delivered_by_the_next_worker() {
 fn undecided() -> Vec<Reply> {
     let page = Reply::Answer(404, "", "<html>no such page</html>".to_owned());
     let half = Reply::Garbage("HTTP/1.1 204 No");
-    let mut replies = vec![hang_up(), half, page, Reply::Silence];
+    let mut replies = vec![disconnect(), half, page, Reply::Silence];
     let codes = [
         (401, "unauthorized"),
         (403, "forbidden"),
@@ -108,19 +108,19 @@ fn kept(folder: &tempfile::TempDir) -> usize {
 
 /// A worker that does not wait for long when it has to leave.
 fn hurried(folder: &tempfile::TempDir) -> Settings {
-    let farewell = std::time::Duration::from_millis(20);
-    Settings { pace: Intervals { farewell, ..pace() }, ..spooling(folder) }
+    let shutdown_timeout = std::time::Duration::from_millis(20);
+    Settings { intervals: Intervals { shutdown_timeout, ..intervals() }, ..spooling(folder) }
 }
 
 /// Leaves the report of a run in the folder.
 async fn leave_a_report(server: &Server, folder: &tempfile::TempDir) {
     server.script("claim", [task(1)]);
-    server.script("complete", [hang_up()]);
-    let scene = Scene::always(server, hurried(folder), success());
+    server.script("complete", [disconnect()]);
+    let worker = TestWorker::always(server, hurried(folder), success());
     server.until("complete", 1).await;
-    scene.stop(Stop::Kill);
-    assert_eq!((scene.end().await.1.undelivered, kept(folder)), (1, 1));
-    server.script("claim", [crate::server::nothing()]);
+    worker.stop(StopMode::Kill);
+    assert_eq!((worker.end().await.1.undelivered, kept(folder)), (1, 1));
+    server.script("claim", [crate::server::empty()]);
 }
 
 #[tokio::test]
@@ -130,21 +130,21 @@ async fn a_left_over_report_is_kept_until_the_server_has_taken_it() {
         leave_a_report(&server, &folder).await;
         let before = server.asked("complete").len();
         server.script("complete", [reply.clone()]);
-        let scene = Scene::start(&server, hurried(&folder));
+        let worker = TestWorker::start(&server, hurried(&folder));
         // The second try shows that the first answer was understood.
         server.until("complete", before + 2).await;
         assert_eq!(kept(&folder), 1, "{reply:?}");
-        scene.stop(Stop::Kill);
-        scene.end().await;
+        worker.stop(StopMode::Kill);
+        worker.end().await;
         assert_eq!(kept(&folder), 1, "{reply:?}");
         // The next worker delivers what was kept.
         server.script("complete", [done()]);
-        let scene = Scene::start(&server, hurried(&folder));
-        until(|| scene.ears.heard().contains(&"left over t_000000000001 false".to_owned())).await;
+        let worker = TestWorker::start(&server, hurried(&folder));
+        until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
         assert!(server.asked("complete").last().unwrap().text.contains("{\"loss\":0.5}"), "{reply:?}");
         assert_eq!(kept(&folder), 0, "{reply:?}");
-        scene.stop(Stop::Kill);
-        scene.end().await;
+        worker.stop(StopMode::Kill);
+        worker.end().await;
     }
 }
 
@@ -154,13 +154,13 @@ async fn a_report_is_kept_from_before_it_is_sent_until_the_server_has_taken_it()
         let (folder, server) = (tempdir().unwrap(), Server::start().await);
         server.script("claim", [task(1)]);
         server.script("complete", [reply.clone()]);
-        let scene = Scene::always(&server, hurried(&folder), success());
+        let worker = TestWorker::always(&server, hurried(&folder), success());
         server.until("complete", 1).await;
         assert_eq!(kept(&folder), 1, "{reply:?}");
         server.until("complete", 2).await;
         assert_eq!(kept(&folder), 1, "{reply:?}");
         server.script("complete", [done()]);
-        assert_eq!(scene.end().await.1.succeeded, 1, "{reply:?}");
+        assert_eq!(worker.end().await.1.succeeded, 1, "{reply:?}");
         assert_eq!(kept(&folder), 0, "{reply:?}");
     }
 }
@@ -171,14 +171,14 @@ async fn a_left_over_result_that_the_server_refuses_is_kept_until_the_failure_is
     leave_a_report(&server, &folder).await;
     server.script("complete", [refusal(422, "task_data_too_large")]);
     server.script("fail", [refusal(503, "database_busy")]);
-    let scene = Scene::start(&server, hurried(&folder));
+    let worker = TestWorker::start(&server, hurried(&folder));
     server.until("fail", 2).await;
     assert_eq!(kept(&folder), 1);
     server.script("fail", [done()]);
-    until(|| scene.ears.heard().contains(&"left over t_000000000001 false".to_owned())).await;
+    until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
     assert_eq!((kept(&folder), server.asked("fail")[0].member("type").as_str()), (0, "ResultRefused"));
-    scene.stop(Stop::Kill);
-    scene.end().await;
+    worker.stop(StopMode::Kill);
+    worker.end().await;
 }
 
 #[tokio::test]
@@ -186,19 +186,19 @@ async fn what_is_refused_as_stale_is_told_and_forgotten() {
     let folder = tempdir().unwrap();
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    server.script("complete", [hang_up()]);
-    let scene = Scene::always(&server, spooling(&folder), success());
+    server.script("complete", [disconnect()]);
+    let worker = TestWorker::always(&server, spooling(&folder), success());
     server.until("complete", 1).await;
-    scene.stop(Stop::Kill);
-    scene.end().await;
+    worker.stop(StopMode::Kill);
+    worker.end().await;
 
-    server.script("claim", [crate::server::nothing()]);
+    server.script("claim", [crate::server::empty()]);
     server.script("complete", [refusal(409, "stale_run")]);
-    let scene = Scene::start(&server, spooling(&folder));
-    until(|| scene.ears.heard().contains(&"left over t_000000000001 true".to_owned())).await;
+    let worker = TestWorker::start(&server, spooling(&folder));
+    until(|| worker.events.all().contains(&"earlier report t_000000000001 true".to_owned())).await;
     assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
-    scene.stop(Stop::Kill);
-    scene.end().await;
+    worker.stop(StopMode::Kill);
+    worker.end().await;
 }
 
 #[tokio::test]
@@ -206,6 +206,6 @@ async fn a_delivered_report_leaves_nothing_behind() {
     let folder = tempdir().unwrap();
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    assert_eq!(Scene::always(&server, spooling(&folder), success()).end().await.1.succeeded, 1);
+    assert_eq!(TestWorker::always(&server, spooling(&folder), success()).end().await.1.succeeded, 1);
     assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
 }

@@ -22,16 +22,16 @@ pub(crate) fn done() -> Reply {
     Reply::Answer(204, "", String::new())
 }
 
-pub(crate) fn nothing() -> Reply {
+pub(crate) fn empty() -> Reply {
     done()
 }
 
 /// Nothing, after a wait that the server says it has made.
-pub(crate) fn nothing_after_waiting() -> Reply {
+pub(crate) fn empty_after_waiting() -> Reply {
     Reply::Answer(204, "Preference-Applied: wait=1\r\n", String::new())
 }
 
-pub(crate) fn hang_up() -> Reply {
+pub(crate) fn disconnect() -> Reply {
     Reply::Garbage("")
 }
 
@@ -82,17 +82,17 @@ pub(crate) struct Server {
 impl Server {
     /// Everything works, and nothing is ever pending.
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let events = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = events.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let server = Self { address, state: Arc::clone(&state) };
         for verb in ["complete", "fail", "unclaim", "PUT", "DELETE"] {
             server.script(verb, [done()]);
         }
-        server.script("claim", [nothing()]);
+        server.script("claim", [empty()]);
         server.script("heartbeat", [lease()]);
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
+            while let Ok((stream, _)) = events.accept().await {
                 tokio::spawn(serve(stream, Arc::clone(&state)));
             }
         });
@@ -118,7 +118,7 @@ impl Server {
 
     /// Waits until this verb was asked so often.
     pub(crate) async fn until(&self, verb: &str, times: usize) {
-        super::scene::until(|| self.asked(verb).len() >= times).await;
+        super::test_worker::until(|| self.asked(verb).len() >= times).await;
     }
 }
 

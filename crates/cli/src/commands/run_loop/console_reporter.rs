@@ -1,9 +1,9 @@
-//! Hears the worker and tells what it does: lines and the status. How they get to the terminal is in `output`.
+//! Receives the worker's events and prints them as lines and as a status line. How they get to the terminal is in `output`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use taskqueue_worker::{Counts, End, Event, Listener, Stop};
+use taskqueue_worker::{Counts, EndReason, Event, EventSink, StopMode};
 
 use super::event_text;
 use super::status::Status;
@@ -11,7 +11,6 @@ use crate::args::LoopArgs;
 use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed};
 use crate::session::Session;
 
-/// Hears the worker and tells it on the console.
 pub(super) struct ConsoleReporter {
     console: ConsoleHandle,
     status: Mutex<Status>,
@@ -21,14 +20,14 @@ pub(super) struct ConsoleReporter {
 
 impl ConsoleReporter {
     pub(super) fn new(console: &WorkerConsole, session: &Session, args: &LoopArgs) -> Self {
-        let what = format!("{}/{}", session.queue, args.route);
+        let source = format!("{}/{}", session.queue, args.route);
         let has_status = WorkerConsole::has_status();
         let colour = has_status && colours_allowed();
-        Self { console: console.handle(), status: Mutex::new(Status::new(what)), colour, has_status }
+        Self { console: console.handle(), status: Mutex::new(Status::new(source)), colour, has_status }
     }
 
-    /// Brings the status line up to date every second, if there is one.
-    pub(super) async fn tick(self: Arc<Self>) {
+    /// Updates the status line every second, if there is one.
+    pub(super) async fn refresh_status(self: Arc<Self>) {
         if !self.has_status {
             return;
         }
@@ -40,15 +39,13 @@ impl ConsoleReporter {
         }
     }
 
-    /// The worker was asked to stop.
-    pub(super) fn stopping(&self, stop: Stop) {
+    pub(super) fn stopping(&self, stop: StopMode) {
         if let Some(text) = event_text::stopping(stop, self.status().running()) {
             self.console.line(text, false);
         }
     }
 
-    /// The worker has ended.
-    pub(super) fn ended(&self, end: &End, counts: Counts) {
+    pub(super) fn ended(&self, end: &EndReason, counts: Counts) {
         self.console.status(String::new());
         self.console.line(event_text::ended(end, counts), true);
     }
@@ -58,9 +55,9 @@ impl ConsoleReporter {
     }
 }
 
-impl Listener for ConsoleReporter {
-    fn hear(&self, event: &Event<'_>) {
-        self.status().note(event);
+impl EventSink for ConsoleReporter {
+    fn on_event(&self, event: &Event<'_>) {
+        self.status().update(event);
         if let Some(line) = event_text::of(event, self.colour) {
             self.console.line(line.text, line.after_output);
         }

@@ -1,4 +1,4 @@
-//! `taskqueue loop`: from the command line to a worker and back to an exit code. What a worker does is in the crate `worker`.
+//! `taskqueue loop`: turns the arguments into a worker, and its end into an exit code. What a worker does is in the crate `worker`.
 
 mod console_reporter;
 mod event_text;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_worker::command::{Command, CommandSettings, LOG_CAP_BYTES};
-use taskqueue_worker::keeper::{self, Kept, StopRequests};
-use taskqueue_worker::process::{Processes, RUN_ID_VARIABLE};
-use taskqueue_worker::{Counts, End, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
+use taskqueue_worker::command::{CommandHandler, CommandSettings, LOG_CAP_BYTES};
+use taskqueue_worker::keeper::{self, Role, StopRequests};
+use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE};
+use taskqueue_worker::{Counts, EndReason, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
 use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
@@ -26,16 +26,16 @@ use crate::failure::Failure;
 use crate::output::WorkerConsole;
 use crate::session::{Retrying, Session};
 
-/// One thread waits for children and servers while another is held up by a slow disk.
+/// Two, so that a slow disk does not delay heartbeats.
 const THREADS: usize = 2;
 
 pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
-    // First of all, so that the keeper stays as small as a process can be.
-    let kept = keeper::keep().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
-    match kept {
-        Kept::Keeper(0) => Ok(()),
-        Kept::Keeper(code) => Err(Failure::ChildExit(code)),
-        Kept::Worker(requests) => start(args, requests),
+    // First, so that the keeper needs little memory.
+    let role = keeper::start().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
+    match role {
+        Role::Keeper(0) => Ok(()),
+        Role::Keeper(code) => Err(Failure::ChildExit(code)),
+        Role::Worker(requests) => start(args, requests),
     }
 }
 
@@ -49,34 +49,34 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
     let session = Session::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;
-    let outcome = runtime.block_on(work(args, template, &session, requests));
-    // Nothing that is left may hold up the end: what matters is done.
+    let result = runtime.block_on(work(args, template, &session, requests));
+    // Does not wait for what is left, for example a hanging disk.
     runtime.shutdown_background();
-    outcome
+    result
 }
 
 async fn work(args: &LoopArgs, template: Template, session: &Session, requests: StopRequests) -> Result<(), Failure> {
     let console = WorkerConsole::start(args.slots.into());
     let reporter = Arc::new(ConsoleReporter::new(&console, session, args));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
-    let processes = Processes::new();
-    let processes = processes.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
-    let command = command(args, template, session, &run_dir, &console);
-    let command = Command::new(command, processes, Arc::<ConsoleReporter>::clone(&reporter));
+    let runner = CommandRunner::new();
+    let runner = runner.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
+    let command = command_settings(args, template, session, &run_dir, &console);
+    let handler = CommandHandler::new(command, runner, Arc::<ConsoleReporter>::clone(&reporter));
     let settings = settings(args, session, &run_dir);
     let worker =
-        Worker::new(session.client.clone(), settings, Arc::new(command), Arc::<ConsoleReporter>::clone(&reporter))
+        Worker::new(session.client.clone(), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
             .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
-    let ticks = tokio::spawn(Arc::clone(&reporter).tick());
+    let refresh = tokio::spawn(Arc::clone(&reporter).refresh_status());
     let (end, counts) = worker.run(stop_sequence::watch(requests, args.on_stop, Arc::clone(&reporter))).await;
-    ticks.abort();
-    // Whatever the runs have not taken along with them.
+    refresh.abort();
+    // Whatever the runs have left.
     keeper::kill_everything();
     reporter.ended(&end, counts);
     session.print_server_warnings();
     drop(reporter);
     console.close().await;
-    outcome(session, end, counts).await
+    to_result(session, end, counts).await
 }
 
 fn settings(args: &LoopArgs, session: &Session, run_dir: &RunDir) -> Settings {
@@ -87,18 +87,18 @@ fn settings(args: &LoopArgs, session: &Session, run_dir: &RunDir) -> Settings {
         max_tasks: args.max_tasks,
         grace: args.grace,
         spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: session.url.clone() }),
-        pace: pace(args.heartbeat),
+        intervals: intervals(args.heartbeat),
         ..Settings::new(session.queue.clone(), args.route.clone())
     }
 }
 
-/// Heartbeats as often as said; one that failed is not repeated later than the next one would come.
-fn pace(heartbeat: Duration) -> Intervals {
-    let usual = Intervals::default();
-    Intervals { heartbeat, heartbeat_retry: usual.heartbeat_retry.min(heartbeat), ..usual }
+/// A failed heartbeat is repeated no later than the next one would be sent.
+fn intervals(heartbeat: Duration) -> Intervals {
+    let default = Intervals::default();
+    Intervals { heartbeat, heartbeat_retry: default.heartbeat_retry.min(heartbeat), ..default }
 }
 
-fn command(
+fn command_settings(
     args: &LoopArgs,
     template: Template,
     session: &Session,
@@ -106,13 +106,13 @@ fn command(
     console: &WorkerConsole,
 ) -> CommandSettings {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
-    // What the server may not see, commands that talk to it may not see either.
+    // A token that may not be sent to this server is not passed to commands either.
     let token = session.token.as_ref().filter(|_| args.pass_token);
     CommandSettings {
         template,
         run_dir: run_dir.clone(),
         url: session.url.clone(),
-        // A passed token may go to the URL, and comes before the user's own.
+        // With a passed token no protection is needed: it may be sent to the URL, and takes precedence over the user's own.
         url_file: if token.is_none() { url_file(session) } else { None },
         queue: session.queue.clone(),
         route: args.route.clone(),
@@ -133,21 +133,25 @@ fn url_file(session: &Session) -> Option<PathBuf> {
     }
 }
 
-/// What a worker's end means for whoever started it.
-async fn outcome(session: &Session, end: End, counts: Counts) -> Result<(), Failure> {
+/// The exit code and the message for the end of the worker.
+async fn to_result(session: &Session, end: EndReason, counts: Counts) -> Result<(), Failure> {
     match end {
-        End::Guard(failures) => Err(Failure::Refused(format!(
-            "{failures} runs failed in a row, so this worker stopped: is it this machine? See one of them with taskqueue task get"
+        EndReason::FailureGuard(failures) => Err(Failure::Refused(format!(
+            "{failures} runs failed in a row, so this worker stopped; check this machine, or see a failed task with taskqueue task get"
         ))),
-        End::Refused(error) => Err(explain(session, error, None).await),
-        End::Broken(why) => Err(Failure::Refused(why)),
-        End::Stopped | End::Idle | End::OutOfContact | End::MaxTasks if counts.undelivered > 0 => {
+        EndReason::Refused(error) => Err(explain(session, error, None).await),
+        EndReason::InternalError(why) => Err(Failure::Refused(why)),
+        EndReason::Stopped | EndReason::Idle | EndReason::ServerUnreachable | EndReason::MaxTasks
+            if counts.undelivered > 0 =>
+        {
             Err(Failure::Unreachable(format!(
-                "the ends of {} runs could not be reported; the next worker with this run directory will",
+                "{} runs could not be reported; the next worker with this run directory will report them",
                 counts.undelivered
             )))
         }
-        End::OutOfContact => Err(Failure::Unreachable(format!("no answer from {}; see taskqueue health", session.url))),
-        End::Stopped | End::Idle | End::MaxTasks => Ok(()),
+        EndReason::ServerUnreachable => {
+            Err(Failure::Unreachable(format!("no answer from {}; see taskqueue health", session.url)))
+        }
+        EndReason::Stopped | EndReason::Idle | EndReason::MaxTasks => Ok(()),
     }
 }

@@ -1,47 +1,46 @@
-//! From requests to stop to what the worker does about them: the first, the second, the third.
+//! What the first, second and third stop request do.
 
 use std::sync::Arc;
 
-use taskqueue_worker::Stop;
+use taskqueue_worker::StopMode;
 use taskqueue_worker::keeper::StopRequests;
 use tokio::sync::watch;
 
 use super::console_reporter::ConsoleReporter;
 use crate::args::OnStop;
 
-/// How far the worker shall stop, from now on.
+/// Turns stop requests into stop modes.
 pub(super) fn watch(
     mut requests: StopRequests,
     on_stop: OnStop,
     reporter: Arc<ConsoleReporter>,
-) -> watch::Receiver<Stop> {
-    let (stops, watched) = watch::channel(Stop::Go);
+) -> watch::Receiver<StopMode> {
+    let (modes, receiver) = watch::channel(StopMode::Running);
     tokio::spawn(async move {
         loop {
             let stop = match requests.next().await {
-                Some(()) => further(*stops.borrow(), on_stop),
-                // Whoever watched over this worker is gone, and so is the terminal or the service that started it.
-                None => Stop::Kill,
+                Some(()) => next_mode(*modes.borrow(), on_stop),
+                // The keeper was killed.
+                None => StopMode::Kill,
             };
-            // Told first, while what it will end still runs.
+            // Printed first, while the runs are still there to be counted.
             reporter.stopping(stop);
-            stops.send_replace(stop);
-            if stop == Stop::Kill {
-                // Held, so that the worker does not think that nobody can tell it any more.
-                stops.closed().await;
+            modes.send_replace(stop);
+            if stop == StopMode::Kill {
+                // Keeps the channel to the worker open.
+                modes.closed().await;
                 return;
             }
         }
     });
-    watched
+    receiver
 }
 
-/// The next step.
-fn further(stop: Stop, on_stop: OnStop) -> Stop {
+fn next_mode(stop: StopMode, on_stop: OnStop) -> StopMode {
     match (stop, on_stop) {
-        (Stop::Go, OnStop::Finish) => Stop::Finish,
-        (Stop::Go, OnStop::Release) | (Stop::Finish, _) => Stop::Release,
-        (Stop::Release | Stop::Kill, _) => Stop::Kill,
+        (StopMode::Running, OnStop::Finish) => StopMode::Finish,
+        (StopMode::Running, OnStop::Release) | (StopMode::Finish, _) => StopMode::Release,
+        (StopMode::Release | StopMode::Kill, _) => StopMode::Kill,
     }
 }
 
@@ -50,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_goes_one_step_further() {
+    fn each_request_goes_one_step_next_mode() {
         let steps = |on_stop| {
-            let first = further(Stop::Go, on_stop);
-            let second = further(first, on_stop);
-            [first, second, further(second, on_stop)]
+            let first = next_mode(StopMode::Running, on_stop);
+            let second = next_mode(first, on_stop);
+            [first, second, next_mode(second, on_stop)]
         };
-        assert_eq!(steps(OnStop::Finish), [Stop::Finish, Stop::Release, Stop::Kill]);
-        assert_eq!(steps(OnStop::Release), [Stop::Release, Stop::Kill, Stop::Kill]);
+        assert_eq!(steps(OnStop::Finish), [StopMode::Finish, StopMode::Release, StopMode::Kill]);
+        assert_eq!(steps(OnStop::Release), [StopMode::Release, StopMode::Kill, StopMode::Kill]);
     }
 }

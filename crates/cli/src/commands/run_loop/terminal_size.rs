@@ -1,4 +1,4 @@
-//! The size of our terminal as it changes, for children that get a terminal of their own.
+//! The size of our terminal as it changes, for commands with their own terminal.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use taskqueue_worker::process::WindowSize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// The size from now on; nothing when this is no terminal, or cannot be watched.
+/// `None` when standard output is not a terminal, or when its changes cannot be watched.
 pub(super) fn watch() -> Option<watch::Receiver<WindowSize>> {
     let mut resized = signal(SignalKind::window_change()).ok()?;
-    let (sizes, watched) = watch::channel(size()?);
+    let (sizes, receiver) = watch::channel(size()?);
     tokio::spawn(async move {
         while resized.recv().await.is_some() {
             if let Some(size) = size() {
@@ -18,7 +18,7 @@ pub(super) fn watch() -> Option<watch::Receiver<WindowSize>> {
             }
         }
     });
-    Some(watched)
+    Some(receiver)
 }
 
 fn size() -> Option<WindowSize> {

@@ -15,9 +15,9 @@ async fn ready(script: &str, grace: Duration) -> (Begun, i32) {
 async fn a_stopped_run_may_end_by_itself() {
     let script = "trap 'echo bye; exit 3' TERM; echo $$ >$FOLDER/ready; while :; do sleep 0.01; done";
     let (begun, _) = ready(script, LONG).await;
-    begun.orders.send_replace(Order::Stop);
+    begun.control.send_replace(RunControl::Stop);
     let finished = begun.finish().await;
-    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Code(3), true));
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Code(3), true));
     assert_eq!(finished.relayed(Stream::Stdout), "bye\n");
 }
 
@@ -27,52 +27,52 @@ async fn a_run_that_ignores_sigterm_is_killed_after_the_grace_time() {
     let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
     let (begun, pid) = ready(script, grace).await;
     let ordered = Instant::now();
-    begun.orders.send_replace(Order::Stop);
+    begun.control.send_replace(RunControl::Stop);
     let finished = begun.finish().await;
-    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Signal(9), true));
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(9), true));
     assert!(ordered.elapsed() >= grace && ordered.elapsed() < LONG / 2);
     assert!(!is_alive(pid));
 }
 
 #[tokio::test]
-async fn a_sharper_order_does_not_wait_for_the_grace_time() {
+async fn a_kill_does_not_wait_for_the_grace_time() {
     let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
     let (begun, _) = ready(script, LONG * 10).await;
-    begun.orders.send_replace(Order::Stop);
-    begun.orders.send_replace(Order::Kill);
-    assert_eq!(begun.finish().await.ended().status, Exit::Signal(9));
+    begun.control.send_replace(RunControl::Stop);
+    begun.control.send_replace(RunControl::Kill);
+    assert_eq!(begun.finish().await.end().status, Exit::Signal(9));
 }
 
 #[tokio::test]
-async fn an_order_that_was_given_before_the_start_is_heeded() {
+async fn a_request_from_before_the_start_is_obeyed() {
     let trial = Trial::shell("sleep 1000");
-    trial.orders.send_replace(Order::Kill);
+    trial.control.send_replace(RunControl::Kill);
     let finished = trial.run().await;
-    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Signal(9), true));
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(9), true));
 }
 
 #[tokio::test]
-async fn a_run_goes_on_when_nobody_can_give_orders_any_more() {
+async fn a_run_continues_when_the_sender_of_requests_is_dropped() {
     let trial = Trial::shell("exit 4");
-    let (launch, orders) = (trial.launch, trial.orders.subscribe());
-    drop(trial.orders);
-    let ended = Processes::new().unwrap().run(launch, orders, LONG).await.unwrap();
-    assert_eq!((ended.status, ended.stopped), (Exit::Code(4), false));
+    let (spec, control) = (trial.spec, trial.control.subscribe());
+    drop(trial.control);
+    let ended = CommandRunner::new().unwrap().run(spec, control, LONG).await.unwrap();
+    assert_eq!((ended.status, ended.was_stopped), (Exit::Code(4), false));
 }
 
 #[tokio::test]
 async fn a_run_that_is_suspended_ends_as_well() {
     let (begun, pid) = ready("echo $$ >$FOLDER/ready; kill -STOP $$; sleep 1000", LONG).await;
     until("suspended", || proc::all().iter().any(|entry| entry.pid == pid && entry.state == 'T')).await;
-    begun.orders.send_replace(Order::Stop);
-    assert_eq!(begun.finish().await.ended().status, Exit::Signal(15));
+    begun.control.send_replace(RunControl::Stop);
+    assert_eq!(begun.finish().await.end().status, Exit::Signal(15));
 }
 
 #[tokio::test]
 async fn what_stays_in_the_group_is_ended_with_its_leader() {
     // It also keeps the pipes open.
     let finished = Trial::shell("sleep 1000 & echo $! >$FOLDER/left; exit 5").run().await;
-    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Code(5), false));
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Code(5), false));
     assert!(!is_alive(finished.number("left")));
 }
 
@@ -86,7 +86,7 @@ async fn leftovers_that_ignore_sigterm_are_killed_soon() {
         let left = begun.number("left").await;
         (begun, left)
     };
-    assert_eq!(begun.finish().await.ended().status, Exit::Code(0));
+    assert_eq!(begun.finish().await.end().status, Exit::Code(0));
     assert!(!is_alive(left));
 }
 
@@ -97,18 +97,18 @@ const DAEMON: &str = "setsid sh -c 'sh -c \"echo \\$\\$ >$FOLDER/daemon; exec sl
 async fn a_daemon_does_not_outlive_the_run_that_started_it() {
     let script = format!("{DAEMON} while ! [ -s $FOLDER/daemon ]; do :; done; exit 6");
     let finished = Trial::shell(&script).run().await;
-    assert_eq!(finished.ended().status, Exit::Code(6));
+    assert_eq!(finished.end().status, Exit::Code(6));
     assert!(!is_alive(finished.number("daemon")));
 }
 
 #[tokio::test]
-async fn a_daemon_does_not_outlive_an_order() {
-    for order in [Order::Stop, Order::Kill] {
+async fn a_daemon_does_not_outlive_a_stop_or_a_kill() {
+    for wanted in [RunControl::Stop, RunControl::Kill] {
         let begun = Trial::shell(&format!("{DAEMON} sleep 1000")).begin();
         let daemon = begun.number("daemon").await;
-        begun.orders.send_replace(order);
-        assert!(begun.finish().await.ended().stopped);
-        assert!(!is_alive(daemon), "{order:?}");
+        begun.control.send_replace(wanted);
+        assert!(begun.finish().await.end().was_stopped);
+        assert!(!is_alive(daemon), "{wanted:?}");
     }
 }
 
@@ -118,7 +118,7 @@ async fn a_daemon_of_one_run_survives_the_end_of_another() {
     let daemon = begun.number("daemon").await;
     Trial::shell("sleep 1000 & exit 0").run().await;
     assert!(is_alive(daemon));
-    begun.orders.send_replace(Order::Stop);
+    begun.control.send_replace(RunControl::Stop);
     begun.finish().await;
     assert!(!is_alive(daemon));
 }
@@ -132,10 +132,10 @@ async fn a_daemon_that_forgot_its_run_ends_with_it_while_another_run_goes_on() {
     let mut trial = Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done"));
     trial.grace = Duration::from_millis(50);
     let finished = trial.run().await;
-    assert_eq!(finished.ended().status, Exit::Code(0));
+    assert_eq!(finished.end().status, Exit::Code(0));
     assert!(!is_alive(finished.number("daemon")));
     assert!(is_alive(pid));
-    other.orders.send_replace(Order::Kill);
+    other.control.send_replace(RunControl::Kill);
     other.finish().await;
 }
 
@@ -145,11 +145,11 @@ async fn a_run_ends_with_its_supervisor_and_the_next_one_gets_another() {
         Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done; kill -9 $PPID; sleep 1000")).begin();
     let daemon = begun.number("daemon").await;
     let finished = begun.finish().await;
-    assert_eq!((finished.ended().status, finished.ended().stopped), (Exit::Signal(9), false));
-    let note = finished.ended().process_note.as_deref();
+    assert_eq!((finished.end().status, finished.end().was_stopped), (Exit::Signal(9), false));
+    let note = finished.end().process_note.as_deref();
     assert_eq!(note, Some("the supervisor of the run was killed, and with it the run"));
     assert!(!is_alive(daemon));
-    assert_eq!(Trial::shell("exit 3").run().await.ended().status, Exit::Code(3));
+    assert_eq!(Trial::shell("exit 3").run().await.end().status, Exit::Code(3));
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
             until("it is gone", || !is_alive(idle.pid())).await;
             idle.put_back();
         }
-        assert_eq!(Trial::shell("exit 4").run().await.ended().status, Exit::Code(4));
+        assert_eq!(Trial::shell("exit 4").run().await.end().status, Exit::Code(4));
     }
 }
 
@@ -170,9 +170,9 @@ async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
 async fn an_order_that_came_too_late_does_not_end_the_next_run() {
     for _ in 0..50 {
         let begun = Trial::shell("exit 0").begin();
-        begun.orders.send_replace(Order::Kill);
+        begun.control.send_replace(RunControl::Kill);
         begun.finish().await;
-        assert_eq!(Trial::shell("exit 5").run().await.ended().status, Exit::Code(5));
+        assert_eq!(Trial::shell("exit 5").run().await.end().status, Exit::Code(5));
     }
 }
 
@@ -182,7 +182,7 @@ async fn signals_to_a_supervisor_neither_end_it_nor_reach_its_command() {
         "echo $PPID >$FOLDER/ready; for signal in HUP INT QUIT TERM USR1 USR2 ALRM PIPE; do kill -$signal $PPID; done;
         grep SigIgn /proc/$$/status >$FOLDER/ignored; exit 6";
     let finished = Trial::shell(script).run().await;
-    assert_eq!(finished.ended().status, Exit::Code(6));
+    assert_eq!(finished.end().status, Exit::Code(6));
     let own = std::fs::read_to_string("/proc/self/status").unwrap();
     // Without SIGPIPE, which Rust programs ignore, and without 32 and up, of which the C library has some for itself.
     let known = 0x7fff_ffff & !(1 << 12);
@@ -199,9 +199,9 @@ async fn processes_that_replace_themselves_all_the_time_are_caught() {
     let mut trial = Trial::shell("setsid sh $FOLDER/hop & while ! [ -s $FOLDER/hops ]; do :; done; exit 8");
     trial.grace = Duration::from_millis(50);
     std::fs::write(trial.folder.path().join("hop"), hop).unwrap();
-    let run_id = trial.launch.run_id;
+    let run_id = trial.spec.run_id;
     let finished = trial.run().await;
-    assert_eq!((finished.ended().status, &finished.ended().process_note), (Exit::Code(8), &None));
+    assert_eq!((finished.end().status, &finished.end().process_note), (Exit::Code(8), &None));
     let started_for_it =
         |pid| proc::started_with(pid, RUN_ID_VARIABLE).is_some_and(|id| id == run_id.as_str().as_bytes());
     assert!(!proc::all().iter().any(|entry| entry.is_alive && started_for_it(entry.pid)));
@@ -214,7 +214,7 @@ async fn a_group_of_zombies_only_is_no_reason_to_wait() {
         while [ \"$(cat /proc/$!/comm)\" != sleep ]; do :; done; exit 9";
     let begun = Instant::now();
     let finished = Trial::shell(script).run().await;
-    assert_eq!(finished.ended().status, Exit::Code(9));
+    assert_eq!(finished.end().status, Exit::Code(9));
     assert!(begun.elapsed() < LONG / 2);
 }
 
@@ -243,7 +243,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
                 _ => "true & true",
             };
             let mut trial = Trial::shell(script);
-            trial.launch.environment.push(("TRIAL_MARKER".into(), marker.as_str().into()));
+            trial.spec.environment.push(("TRIAL_MARKER".into(), marker.as_str().into()));
             assert!(trial.run().await.result.is_ok());
         }
     };

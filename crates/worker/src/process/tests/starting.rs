@@ -14,8 +14,8 @@ async fn the_exit_code_or_the_signal_is_told() {
         ("kill -TERM $$", Exit::Signal(15)),
     ] {
         let finished = Trial::shell(script).run().await;
-        let ended = finished.ended();
-        assert_eq!((ended.status, ended.stopped), (status, false), "{script}");
+        let ended = finished.end();
+        assert_eq!((ended.status, ended.was_stopped), (status, false), "{script}");
         assert_eq!((&ended.log_note, &ended.process_note), (&None, &None));
         assert_eq!(finished.log, None, "a silent run has no log");
     }
@@ -54,9 +54,9 @@ async fn a_file_that_is_no_program_or_names_no_interpreter_is_not_executable() {
 async fn the_environment_is_ours_with_what_is_added_and_removed() {
     let mut trial =
         Trial::shell("echo $PATH; echo $ADDED; echo ${HOME-none}; echo $TASKQUEUE_RUN_ID; cat; ps -o pgid= $$");
-    trial.launch.environment.push(("ADDED".into(), "yes".into()));
-    trial.launch.remove.push("HOME".into());
-    let run_id = trial.launch.run_id.as_str().to_owned();
+    trial.spec.environment.push(("ADDED".into(), "yes".into()));
+    trial.spec.remove.push("HOME".into());
+    let run_id = trial.spec.run_id.as_str().to_owned();
     let finished = trial.run().await;
     let said = finished.relayed(Stream::Stdout);
     let lines: Vec<&str> = said.lines().collect();
