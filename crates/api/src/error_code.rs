@@ -3,11 +3,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// What clients branch on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// The token is missing or wrong.
@@ -173,8 +172,13 @@ mod tests {
     fn every_code_reads_back_from_its_text_and_is_listed_by_status() {
         for code in ErrorCode::ALL {
             assert_eq!(ErrorCode::parse(code.as_str()), Some(code));
-            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str(), "the schema says the same");
         }
+        let schema = serde_json::to_value(<ErrorCode as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(
+            schema["enum"],
+            serde_json::json!(ErrorCode::ALL.map(ErrorCode::as_str)),
+            "the schema says the same"
+        );
         assert!(ErrorCode::ALL.is_sorted_by_key(|code| code.status()));
         assert_eq!(ErrorCode::parse("Unauthorized"), None);
     }

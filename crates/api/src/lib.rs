@@ -1,12 +1,25 @@
-//! The wire of the v2 API, free of any web framework: what request bodies may hold ([`bodies`]), how answers are written
-//! ([`mod@write`]), the same as schemas ([`schema`]), error codes, paths and header names.
+//! The wire of the v2 API, free of any web framework. One file per resource declares its shapes, each once: struct,
+//! schema, writer and reader. Bodies are read strictly ([`body`]), answers tolerantly ([`object_reader`]). Error codes,
+//! paths and header names are here, too.
 
-pub mod bodies;
-pub mod details;
+pub mod body;
+pub mod counts;
+pub mod error;
 pub mod error_code;
 pub mod headers;
+pub mod health;
+pub mod object_reader;
+pub mod page;
+pub mod parameters;
 pub mod paths;
+pub mod queue;
+pub mod run;
 pub mod schema;
-pub mod write;
+pub mod task;
+mod wire_value;
+pub mod worker;
 
 pub use error_code::ErrorCode;
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,6 @@
 mod age;
 mod cell;
 mod escape;
-mod json;
 mod printer;
 mod record;
 mod records;
@@ -19,7 +18,6 @@ use tracing::warn;
 pub(crate) use self::age::{age, now, span};
 pub(crate) use self::cell::{Cell, Column};
 pub(crate) use self::escape::escape;
-pub(crate) use self::json::JsonFields;
 pub(crate) use self::printer::Printer;
 pub(crate) use self::record::Record;
 pub(crate) use self::records::{

@@ -2,6 +2,7 @@
 //! call looks is said in `endpoints/`.
 
 use reqwest::Method;
+use taskqueue_api::body::{Body, encode};
 
 use crate::error::Error;
 
@@ -39,8 +40,8 @@ impl Call {
         Self { method, is_repeatable: false, advice: Some(advice), ..Self::read(name, path) }
     }
 
-    pub(crate) fn body(self, body: Vec<u8>) -> Self {
-        Self { body: Some(body), ..self }
+    pub(crate) fn body(self, body: &impl Body) -> Self {
+        Self { body: Some(encode(body)), ..self }
     }
 
     pub(crate) fn query(self, query: Vec<(&'static str, String)>) -> Self {

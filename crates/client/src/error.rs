@@ -1,9 +1,9 @@
 //! What can go wrong with a call, in the ways that callers want to tell apart. Nothing here holds the token.
 
-use std::fmt;
 use std::time::Duration;
 
 use taskqueue_api::ErrorCode;
+use taskqueue_api::error::Code;
 use taskqueue_core::json::JsonObject;
 
 /// Why a call did not give what was asked for.
@@ -90,36 +90,5 @@ impl Error {
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         if let Self::Api { retry_after, .. } = self { *retry_after } else { None }
-    }
-}
-
-/// What callers branch on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// A code of the contract.
-    Known(ErrorCode),
-    /// A code of a newer server.
-    Other(String),
-}
-
-impl Code {
-    /// The text in `error.code`.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Known(code) => code.as_str(),
-            Self::Other(text) => text,
-        }
-    }
-}
-
-impl From<&str> for Code {
-    fn from(text: &str) -> Self {
-        ErrorCode::parse(text).map_or_else(|| Self::Other(text.to_owned()), Self::Known)
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

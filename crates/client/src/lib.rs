@@ -38,7 +38,6 @@
 
 mod answer;
 mod base;
-mod body;
 mod call;
 mod client;
 mod config;
@@ -52,20 +51,26 @@ mod token;
 mod version;
 mod walk;
 
-pub use answer::{Claim, Created, Group, GroupPage, Health, Page, Queue, Task, Updated};
+pub use answer::Created;
 pub use client::Client;
 pub use config::{Config, ConfigError};
 pub use endpoints::{ClaimAnswer, ClaimRequest};
-pub use error::{Code, Error};
+pub use error::Error;
 pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
 pub use retries::Retries;
 pub use version::{OldServer, Version};
 pub use walk::{PageQuery, Walk};
 
 pub use taskqueue_api::ErrorCode;
-pub use taskqueue_api::bodies::BulkUpdate;
+pub use taskqueue_api::counts::{GroupPage, Updated};
+pub use taskqueue_api::error::Code;
+pub use taskqueue_api::health::Health;
+pub use taskqueue_api::page::Page;
+pub use taskqueue_api::queue::Queue;
+pub use taskqueue_api::run::Claim;
+pub use taskqueue_api::task::{BulkUpdateRequest, Task};
 pub use taskqueue_core::definition::{Definition, Routes};
-pub use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
+pub use taskqueue_core::grouping::{Group, TaskDimension, WorkerDimension};
 pub use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 pub use taskqueue_core::json::JsonObject;
 pub use taskqueue_core::observation::{Observation, Report, WorkerStatus};

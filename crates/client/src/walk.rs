@@ -4,10 +4,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 
+use taskqueue_api::counts::GroupPage;
+use taskqueue_api::page::Page;
+use taskqueue_api::task::Task;
+use taskqueue_core::grouping::Group;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::observation::Observation;
 
-use crate::answer::{Group, GroupPage, Page, Task};
 use crate::client::Client;
 use crate::error::Error;
 use crate::query::{GroupQuery, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};

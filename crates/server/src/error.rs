@@ -7,12 +7,12 @@ use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use taskqueue_api::ErrorCode;
-use taskqueue_api::bodies::Invalid;
-use taskqueue_api::details::Details;
+use taskqueue_api::body::Invalid;
+use taskqueue_api::error::Error;
 use taskqueue_api::headers::BEARER;
-use taskqueue_api::write;
 use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::filter::FilterError;
+use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::StoreError;
@@ -34,14 +34,14 @@ pub(crate) struct ApiError {
     status: StatusCode,
     code: ErrorCode,
     message: Cow<'static, str>,
-    details: Details,
+    details: ObjectWriter,
     /// Boxed, because few errors have one and every result of a handler has room for an error.
     header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 impl ApiError {
     /// An error with its code, what to do, and what else there is to tell.
-    pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>, details: Details) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>, details: ObjectWriter) -> Self {
         let header = match code {
             ErrorCode::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static(BEARER))),
             ErrorCode::DatabaseBusy => Some((RETRY_AFTER, HeaderValue::from_static(RETRY_BUSY_SECONDS))),
@@ -53,7 +53,7 @@ impl ApiError {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        Self::new(ErrorCode::Unauthorized, "send the header Authorization: Bearer <token>", Details::none())
+        Self::new(ErrorCode::Unauthorized, "send the header Authorization: Bearer <token>", ObjectWriter::new())
     }
 
     /// A request that a web page may have sent to a server without a token.
@@ -75,30 +75,31 @@ impl ApiError {
                  send that, or enter the address yourself",
             ),
         };
-        Self::new(ErrorCode::Forbidden, message, Details::none().text("reason", reason))
+        Self::new(ErrorCode::Forbidden, message, ObjectWriter::new().text("reason", reason))
     }
 
     /// The `Host` header is missing or repeated: not valid HTTP, so the status is not that of an invalid request.
     pub(crate) fn bad_host(message: &'static str) -> Self {
-        let error = Self::new(ErrorCode::InvalidRequest, message, Details::none());
+        let error = Self::new(ErrorCode::InvalidRequest, message, ObjectWriter::new());
         Self { status: StatusCode::BAD_REQUEST, ..error }
     }
 
     pub(crate) fn unknown_path(path: &str) -> Self {
-        let details = Details::none().text("path", path);
+        let details = ObjectWriter::new().text("path", path);
         Self::new(ErrorCode::NotFound, "no such path; GET /openapi.json lists all", details)
     }
 
     /// `allow` is the value of the `Allow` header.
     pub(crate) fn method_not_allowed(allow: HeaderValue) -> Self {
         let methods = allow.to_str().unwrap_or_default().split(',').map(str::trim);
-        let details = Details::none().texts("allow", methods.filter(|method| !method.is_empty()));
+        let methods = methods.filter(|method| !method.is_empty());
+        let details = ObjectWriter::new().field("allow", |out| write_array(out, methods, write_string));
         let message = "this path takes other methods, listed in details.allow";
         Self { header: Some(Box::new((ALLOW, allow))), ..Self::new(ErrorCode::MethodNotAllowed, message, details) }
     }
 
     pub(crate) fn request_too_large() -> Self {
-        let details = Details::none().integer("max_bytes", REQUEST_BODY_BYTES);
+        let details = ObjectWriter::new().integer("max_bytes", REQUEST_BODY_BYTES);
         Self::new(ErrorCode::RequestTooLarge, "send a body of at most 1 MiB", details)
     }
 
@@ -110,17 +111,17 @@ impl ApiError {
 
     pub(crate) fn invalid_task_id(text: &str) -> Self {
         let message = "use a task id of t_ and exactly 12 of A-Z a-z 0-9 _ -";
-        Self::new(ErrorCode::InvalidTaskId, message, Details::none().text("task_id", text))
+        Self::new(ErrorCode::InvalidTaskId, message, ObjectWriter::new().text("task_id", text))
     }
 
     pub(crate) fn internal(request_id: &str) -> Self {
         let message = "the server made a mistake; report it with details.request_id";
-        Self::new(ErrorCode::InternalError, message, Details::none().text("request_id", request_id))
+        Self::new(ErrorCode::InternalError, message, ObjectWriter::new().text("request_id", request_id))
     }
 
     /// There is no room in memory now for what this request needs.
     pub(crate) fn busy() -> Self {
-        Self::new(ErrorCode::DatabaseBusy, NO_ROOM, Details::none())
+        Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
     }
 
     /// The store answered something that does not belong to the command: a bug. The edge adds the request id.
@@ -133,7 +134,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut body = Vec::with_capacity(256);
-        write::error(&mut body, self.code, &self.message, &self.details);
+        Error::write(&mut body, self.code, &self.message, self.details);
         let mut response = respond::json(self.status, body);
         if let Some((name, value)) = self.header.map(|header| *header) {
             response.headers_mut().insert(name, value);
@@ -153,10 +154,10 @@ impl From<FilterError> for ApiError {
         match error {
             FilterError::TooLarge => {
                 let message = format!("use a filter of at most {FILTER_BYTES} bytes");
-                Self::new(ErrorCode::FilterTooLarge, message, Details::none().integer("max_bytes", FILTER_BYTES))
+                Self::new(ErrorCode::FilterTooLarge, message, ObjectWriter::new().integer("max_bytes", FILTER_BYTES))
             }
             FilterError::Invalid { column, message } => {
-                Self::new(ErrorCode::InvalidFilter, message, Details::none().integer("column", column))
+                Self::new(ErrorCode::InvalidFilter, message, ObjectWriter::new().integer("column", column))
             }
         }
     }
@@ -165,7 +166,7 @@ impl From<FilterError> for ApiError {
 impl From<InvalidCursor> for ApiError {
     fn from(InvalidCursor: InvalidCursor) -> Self {
         let message = "use next_cursor of the page before, with the same queue, selection and order; or begin anew";
-        Self::new(ErrorCode::InvalidCursor, message, Details::none())
+        Self::new(ErrorCode::InvalidCursor, message, ObjectWriter::new())
     }
 }
 
@@ -176,17 +177,17 @@ impl From<StoreError> for ApiError {
             StoreError::Busy => Self::new(
                 ErrorCode::DatabaseBusy,
                 "the storage is busy and nothing was done; try again after the time in Retry-After",
-                Details::none(),
+                ObjectWriter::new(),
             ),
             StoreError::Unavailable => Self::new(
                 ErrorCode::DatabaseUnavailable,
                 "the storage does not work now; nothing was done; try again after the time in Retry-After",
-                Details::none(),
+                ObjectWriter::new(),
             ),
             StoreError::OutcomeUnknown => Self::new(
                 ErrorCode::DatabaseUnavailable,
                 "the storage did not tell whether this was done: the outcome is not known; read before you repeat it",
-                Details::none(),
+                ObjectWriter::new(),
             ),
         }
     }
@@ -195,7 +196,7 @@ impl From<StoreError> for ApiError {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         use ErrorCode as Code;
-        let none = Details::none;
+        let none = ObjectWriter::new;
         let (code, message, details): (_, Cow<'static, str>, _) = match refusal {
             Refusal::QueueNotFound { queue } => (
                 Code::QueueNotFound,

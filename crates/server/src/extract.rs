@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, EXPECT};
 use hyper::{HeaderMap, Uri};
 use taskqueue_api::ErrorCode;
-use taskqueue_api::bodies::{self, Body, Invalid, RequestError};
+use taskqueue_api::body::{self as api_body, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 
 use crate::connection::Disconnect;
@@ -48,10 +48,10 @@ impl Call {
     /// The body of an endpoint that takes one. A large one takes its turn: parsed, it takes many times its size.
     pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {
-            return Err(bodies::not_json::<B>().into());
+            return Err(api_body::not_json::<B>().into());
         }
         let _share = state.budgets().for_parsing(self.body.len()).await?;
-        Ok(bodies::decode(&self.body)?)
+        Ok(api_body::decode(&self.body)?)
     }
 
     /// For how long the caller would wait for what is not there yet. The request is over with this: what waits holds

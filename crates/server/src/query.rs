@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use taskqueue_api::ErrorCode;
-use taskqueue_api::bodies::{Invalid, RequestError};
+use taskqueue_api::body::{Invalid, RequestError};
 use taskqueue_core::filter::{FilterError, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
@@ -231,7 +231,8 @@ fn decoded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(String::from_utf8_lossy(&percent_decoded(text, b' ')).into_owned())
+    let decoded = percent_decoded(&text.replace('+', " "));
+    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 
 #[cfg(test)]

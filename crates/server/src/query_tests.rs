@@ -110,8 +110,7 @@ fn selectors_and_order_take_the_words_of_the_contract_only() {
 fn all_errors_of_a_query_are_reported_with_their_places() {
     let invalid = list("status=x&limit=0&descending=2&order_by=y").unwrap_err();
     assert_eq!(invalid.code, ErrorCode::InvalidRequest);
-    let mut details = Vec::new();
-    invalid.details().write(&mut details);
+    let details = invalid.details().end();
     let details: serde_json::Value = serde_json::from_slice(&details).unwrap();
     let places: Vec<String> = details["errors"].as_array().unwrap().iter().map(|e| e["location"].to_string()).collect();
     let expected = ["status", "order_by", "descending", "limit"].map(|name| format!("[\"query\",\"{name}\"]"));

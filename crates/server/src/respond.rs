@@ -6,8 +6,8 @@ use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use taskqueue_api::headers::JSON;
-use taskqueue_api::write;
-use taskqueue_core::task::Task;
+use taskqueue_api::task::Task;
+use taskqueue_core::task;
 
 use crate::memory_budget::Reservation;
 
@@ -32,9 +32,9 @@ pub(crate) fn large(share: Reservation, body: Vec<u8>) -> Response {
 }
 
 /// An answer with a task.
-pub(crate) fn task(status: StatusCode, task: &Task, share: Reservation) -> Response {
-    let mut body = Vec::with_capacity(write::task_bytes(task));
-    write::task(&mut body, &task.view());
+pub(crate) fn task(status: StatusCode, task: &task::Task, share: Reservation) -> Response {
+    let mut body = Vec::with_capacity(Task::expected_bytes(task));
+    Task::write(&mut body, &task.view());
     json(status, share.hold(body))
 }
 

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
-use taskqueue_client::{Failure, JsonObject, QueueName, RunId, TaskId};
-use taskqueue_core::json::{Value, parse, write_string};
+use taskqueue_api::body::{self, Body};
+use taskqueue_api::object_reader::ObjectReader;
+use taskqueue_api::run::{CompleteRequest, FailRequest, RunRequest};
+use taskqueue_client::{QueueName, RunId, TaskId};
+use taskqueue_core::json::{ObjectWriter, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -100,21 +103,22 @@ impl SpoolFolder {
         let mut text = Vec::new();
         file.take(REPORT_BYTES).read_to_end(&mut text).ok()?;
         let value = parse(&text).ok()?;
-        if string(&value, "url")? != self.url {
+        let file = ObjectReader::of(&value, "report").ok()?;
+        if file.text("url").ok()? != self.url {
             return None;
         }
         let run = RunKey {
-            queue: QueueName::parse(string(&value, "queue")?)?,
-            task_id: TaskId::parse(string(&value, "task_id")?)?,
-            run_id: RunId::parse(string(&value, "run_id")?)?,
+            queue: file.parsed("queue", QueueName::parse).ok()?,
+            task_id: file.parsed("task_id", TaskId::parse).ok()?,
+            run_id: file.parsed("run_id", RunId::parse).ok()?,
         };
         // A file with another name would never be removed, and every worker would deliver it.
         if *path != self.file(run.run_id) {
             return None;
         }
-        let report = match string(&value, "action")? {
-            "complete" => FinalReport::Complete(JsonObject::from_value(member(&value, "result")?).ok()?),
-            "fail" => FinalReport::Fail(failure(member(&value, "error")?)?),
+        let report = match file.text("action").ok()? {
+            "complete" => FinalReport::Complete(file.json("result").ok()?),
+            "fail" => FinalReport::Fail(body::read(file.value("error").ok()?).ok()?),
             "unclaim" => FinalReport::Unclaim,
             _ => return None,
         };
@@ -141,61 +145,31 @@ fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     fs::rename(unfinished, file)
 }
 
+/// The contents of a file: which run of which server, and the body of the report.
 fn text(url: &str, run: &RunKey, report: &FinalReport) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut field = |name: &str, value: &str| {
-        out.push(if out.is_empty() { b'{' } else { b',' });
-        write_string(&mut out, name);
-        out.push(b':');
-        write_string(&mut out, value);
-    };
-    field("url", url);
-    field("queue", run.queue.as_str());
-    field("task_id", run.task_id.as_str());
-    field("run_id", run.run_id.as_str());
-    match report {
+    let run_id = run.run_id;
+    let object = ObjectWriter::new();
+    let object = object.text("url", url).text("queue", run.queue.as_str()).text("task_id", run.task_id.as_str());
+    let object = match report {
         FinalReport::Complete(result) => {
-            field("action", "complete");
-            out.extend_from_slice(b",\"result\":");
-            out.extend_from_slice(result.as_str().as_bytes());
+            let body = CompleteRequest { run_id, result: result.clone() };
+            body.write_fields(object.text("action", "complete"))
         }
         FinalReport::Fail(failure) => {
-            field("action", "fail");
-            out.extend_from_slice(b",\"error\":{\"type\":");
-            write_string(&mut out, &failure.kind);
-            out.extend_from_slice(b",\"message\":");
-            write_string(&mut out, &failure.message);
-            if let Some(traceback) = &failure.traceback {
-                out.extend_from_slice(b",\"traceback\":");
-                write_string(&mut out, traceback);
-            }
-            out.push(b'}');
+            let body = FailRequest { run_id, error: failure.clone() };
+            body.write_fields(object.text("action", "fail"))
         }
-        FinalReport::Unclaim => field("action", "unclaim"),
-    }
-    out.extend_from_slice(b"}\n");
-    out
-}
-
-fn failure(value: &Value<'_>) -> Option<Failure> {
-    Some(Failure {
-        kind: string(value, "type")?.into(),
-        message: string(value, "message")?.into(),
-        traceback: string(value, "traceback").map(Into::into),
-    })
-}
-
-fn member<'a, 'v>(value: &'a Value<'v>, name: &str) -> Option<&'a Value<'v>> {
-    let Value::Object(members) = value else { return None };
-    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-}
-
-fn string<'a>(value: &'a Value<'_>, name: &str) -> Option<&'a str> {
-    if let Value::Str(text) = member(value, name)? { Some(text) } else { None }
+        FinalReport::Unclaim => RunRequest { run_id }.write_fields(object.text("action", "unclaim")),
+    };
+    let mut text = object.end();
+    text.push(b'\n');
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::{Failure, JsonObject};
+
     use super::*;
 
     fn run(number: u8) -> RunKey {

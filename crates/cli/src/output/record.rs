@@ -12,8 +12,16 @@ pub(crate) trait Record {
     /// The cells of its row, one for each column; ages are told from `now`.
     fn cells(&self, now: Timestamp) -> Vec<Cell>;
 
+    /// Appends the object that programs get.
+    fn write_json(&self, out: &mut Vec<u8>);
+
     /// The object that programs get.
-    fn json(&self) -> String;
+    fn json(&self) -> String {
+        let mut out = Vec::new();
+        self.write_json(&mut out);
+        // JSON is UTF-8.
+        String::from_utf8(out).unwrap_or_default()
+    }
 
     /// What `--output quiet` leaves of it: an id, a name or a count.
     fn key(&self) -> String;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use taskqueue_client::{
-    BulkUpdate, Client, Definition, Error, ErrorCode, GroupQuery, OrderField, Routes, Status, TaskDimension, TaskQuery,
+    BulkUpdateRequest, Client, Definition, Error, ErrorCode, GroupQuery, OrderField, Routes, Status, TaskDimension, TaskQuery,
     TaskSelection,
 };
 
@@ -143,7 +143,7 @@ async fn tasks_are_updated_one_by_one_and_in_bulk() {
     let unnamed = taskqueue_client::Update { name: Some(None), ..priority(5) };
     assert_eq!(client.update_task(&q, task_id(0), &unnamed).await.unwrap().name, None);
 
-    let bulk = BulkUpdate { filter: "priority in [0, 5]".into(), changes: priority(5) };
+    let bulk = BulkUpdateRequest { filter: "priority in [0, 5]".into(), changes: priority(5) };
     let done = client.update_tasks(&q, &bulk).await.unwrap();
     assert_eq!((done.matched, done.updated), (3, 2));
 }

@@ -1,8 +1,8 @@
 //! What a server says of itself. The token is not sent here.
 
+use taskqueue_api::health::Health;
 use taskqueue_api::paths;
 
-use crate::answer::{self, Health};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
@@ -12,7 +12,7 @@ impl Client {
     pub async fn health(&self) -> Result<Health, Error> {
         let call = Call::read("read the health", paths::HEALTH.to_owned());
         let call = Call { is_repeatable: false, ..call };
-        self.perform(call, |answer| answer.read(&[200, 503], answer::health)).await
+        self.perform(call, |answer| answer.read(&[200, 503], Health::read)).await
     }
 
     /// The schema of the API, as JSON text.

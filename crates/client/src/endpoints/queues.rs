@@ -2,10 +2,11 @@
 
 use reqwest::Method;
 use taskqueue_api::paths;
+use taskqueue_api::queue::Queue;
 use taskqueue_core::ids::QueueName;
 
 use super::of_queue;
-use crate::answer::{self, Answer, Created, Queue};
+use crate::answer::{Answer, Created};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
@@ -17,7 +18,7 @@ impl Client {
     pub async fn create_queue(&self, queue: &QueueName) -> Result<Created<Queue>, Error> {
         let call = Call::creation("create the queue", of_queue(paths::QUEUE, queue));
         self.perform(call, |answer| {
-            let value = answer.read(&[200, 201], answer::queue)?;
+            let value = answer.read(&[200, 201], Queue::read)?;
             Ok(Created { value, created: answer.status == 201 })
         })
         .await
@@ -26,7 +27,7 @@ impl Client {
     /// All queues, sorted by name.
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let call = Call::read("list the queues", paths::QUEUES.to_owned());
-        self.perform(call, |answer| answer.read(&[200], answer::queues)).await
+        self.perform(call, |answer| answer.read(&[200], Queue::read_all)).await
     }
 
     /// Deletes a queue that has no tasks.

@@ -3,14 +3,14 @@
 
 use reqwest::Method;
 use taskqueue_api::paths;
+use taskqueue_api::run::{self, Claim, CompleteRequest, FailRequest, Lease, RunRequest};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::task::Failure;
 use taskqueue_core::time::Timestamp;
 
 use super::{of_queue, of_task};
-use crate::answer::{self, Answer, Claim};
-use crate::body;
+use crate::answer::Answer;
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
@@ -64,12 +64,13 @@ impl Client {
     pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer, Error> {
         let ClaimRequest { route, run_id, wait_seconds, retrying } = request;
         let path = of_queue(paths::CLAIM, queue);
-        let call = Call::change("claim a task", Method::POST, path, AFTER_CLAIM).body(body::claim(route, *run_id));
+        let body = run::ClaimRequest { route: route.clone(), run_id: *run_id };
+        let call = Call::change("claim a task", Method::POST, path, AFTER_CLAIM).body(&body);
         let call = Call { is_repeatable: *retrying, wait_seconds: *wait_seconds, ..call };
         self.perform(call, |answer| {
             let claim = match answer.status {
                 204 => None,
-                _ => Some(answer.read(&[200], |value| answer::claim(value, *run_id))?),
+                _ => Some(answer.read(&[200], |value| Claim::read(value, *run_id))?),
             };
             Ok(ClaimAnswer { claim, wait_applied: answer.wait_applied })
         })
@@ -79,8 +80,8 @@ impl Client {
     /// Renews the lease of a run; gives its new end, by the server's clock.
     pub async fn heartbeat(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<Timestamp, Error> {
         let path = of_task(paths::HEARTBEAT, queue, id);
-        let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(body::run(run_id));
-        self.perform(call, |answer| answer.read(&[200], answer::lease)).await
+        let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(&RunRequest { run_id });
+        self.perform(call, |answer| answer.read(&[200], Lease::read)).await
     }
 
     /// Ends a run with a result.
@@ -93,20 +94,20 @@ impl Client {
     ) -> Result<(), Error> {
         let path = of_task(paths::COMPLETE, queue, id);
         let call = Call::change("complete the run", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(body::complete(run_id, result)), Answer::nothing).await
+        self.perform(call.body(&CompleteRequest { run_id, result: result.clone() }), Answer::nothing).await
     }
 
     /// Ends a run with a failure, which is charged.
     pub async fn fail(&self, queue: &QueueName, id: TaskId, run_id: RunId, failure: &Failure) -> Result<(), Error> {
         let path = of_task(paths::FAIL, queue, id);
         let call = Call::change("fail the run", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(body::fail(run_id, failure)), Answer::nothing).await
+        self.perform(call.body(&FailRequest { run_id, error: failure.clone() }), Answer::nothing).await
     }
 
     /// Gives a task back uncharged.
     pub async fn unclaim(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<(), Error> {
         let path = of_task(paths::UNCLAIM, queue, id);
         let call = Call::change("give the task back", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(body::run(run_id)), Answer::nothing).await
+        self.perform(call.body(&RunRequest { run_id }), Answer::nothing).await
     }
 }

@@ -1,15 +1,16 @@
 //! Tasks: creation, reads, updates, and what clients do to their lifecycle.
 
 use reqwest::Method;
-use taskqueue_api::bodies::BulkUpdate;
+use taskqueue_api::counts::{Count, GroupPage, Updated};
+use taskqueue_api::page::Page;
 use taskqueue_api::paths;
+use taskqueue_api::task::{BulkUpdateRequest, Task};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::update::Update;
 
 use super::{of_queue, of_task};
-use crate::answer::{self, Answer, Created, GroupPage, Page, Task, Updated};
-use crate::body;
+use crate::answer::{Answer, Created};
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
@@ -34,8 +35,8 @@ impl Client {
         definition: &Definition,
     ) -> Result<Created<Task>, Error> {
         let call = Call::creation("create the task", of_task(paths::TASK, queue, id));
-        self.perform(call.body(body::definition(definition)), |answer| {
-            let value = answer.read(&[200, 201], answer::task)?;
+        self.perform(call.body(definition), |answer| {
+            let value = answer.read(&[200, 201], Task::read)?;
             Ok(Created { value, created: answer.status == 201 })
         })
         .await
@@ -44,13 +45,13 @@ impl Client {
     /// One task.
     pub async fn task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
         let call = Call::read("get the task", of_task(paths::TASK, queue, id));
-        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+        self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// One page of tasks.
     pub async fn tasks(&self, queue: &QueueName, query: &TaskQuery) -> Result<Page<Task>, Error> {
         let call = Call::read("list the tasks", of_queue(paths::TASKS, queue)).query(query.parameters());
-        self.perform(call, |answer| answer.read(&[200], |page| answer::page(page, answer::task))).await
+        self.perform(call, |answer| answer.read(&[200], |page| Page::read(page, Task::read))).await
     }
 
     /// All pages of tasks from this one on.
@@ -61,14 +62,14 @@ impl Client {
     /// How many tasks.
     pub async fn count_tasks(&self, queue: &QueueName, selection: &TaskSelection) -> Result<u64, Error> {
         let call = Call::read("count the tasks", of_queue(paths::TASK_COUNT, queue)).query(selection.parameters());
-        self.perform(call, |answer| answer.read(&[200], answer::count)).await
+        self.perform(call, |answer| answer.read(&[200], Count::read)).await
     }
 
     /// How many tasks, by group. A server that answers with a plain count is refused.
     pub async fn group_tasks(&self, queue: &QueueName, query: &GroupQuery<TaskSelection>) -> Result<GroupPage, Error> {
         let call = Call::read("count the tasks by group", of_queue(paths::TASK_COUNT, queue));
         self.perform(call.query(query.parameters()), |answer| {
-            answer.read(&[200], |value| answer::group_page(value, query.dimensions()))
+            answer.read(&[200], |value| GroupPage::read(value, query.dimensions()))
         })
         .await
     }
@@ -85,30 +86,29 @@ impl Client {
     /// Changes a task that is not running.
     pub async fn update_task(&self, queue: &QueueName, id: TaskId, update: &Update) -> Result<Task, Error> {
         let path = of_task(paths::TASK, queue, id);
-        let call = Call::change("update the task", Method::PATCH, path, AFTER_UPDATE).body(body::update(update));
-        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+        let call = Call::change("update the task", Method::PATCH, path, AFTER_UPDATE).body(update);
+        self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Changes all tasks that match a filter and are not running, or none of them.
-    pub async fn update_tasks(&self, queue: &QueueName, bulk: &BulkUpdate) -> Result<Updated, Error> {
+    pub async fn update_tasks(&self, queue: &QueueName, bulk: &BulkUpdateRequest) -> Result<Updated, Error> {
         let path = of_queue(paths::TASKS, queue);
-        let call = Call::change("update the tasks", Method::PATCH, path, AFTER_BULK_UPDATE);
-        let call = call.body(body::bulk_update(bulk));
-        self.perform(call, |answer| answer.read(&[200], answer::updated)).await
+        let call = Call::change("update the tasks", Method::PATCH, path, AFTER_BULK_UPDATE).body(bulk);
+        self.perform(call, |answer| answer.read(&[200], Updated::read)).await
     }
 
     /// Takes a task out; a running one loses its run.
     pub async fn cancel_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
         let path = of_task(paths::CANCEL, queue, id);
         let call = Call::change("cancel the task", Method::POST, path, AFTER_CANCELLATION);
-        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+        self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Starts a pending, failed or cancelled task over.
     pub async fn requeue_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
         let path = of_task(paths::REQUEUE, queue, id);
         let call = Call::change("requeue the task", Method::POST, path, AFTER_REQUEUE);
-        self.perform(call, |answer| answer.read(&[200], answer::task)).await
+        self.perform(call, |answer| answer.read(&[200], Task::read)).await
     }
 
     /// Deletes a task that is not running. A task that does not exist counts as deleted.

@@ -1,13 +1,15 @@
 //! Worker observations.
 
 use reqwest::Method;
+use taskqueue_api::counts::{Count, GroupPage};
+use taskqueue_api::page::Page;
 use taskqueue_api::paths;
+use taskqueue_api::worker::read_observation;
 use taskqueue_core::ids::{QueueName, WorkerId};
 use taskqueue_core::observation::{Observation, Report};
 
 use super::of_queue;
-use crate::answer::{self, Answer, GroupPage, Page};
-use crate::body;
+use crate::answer::Answer;
 use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
@@ -22,7 +24,7 @@ impl Client {
     /// One page of observations, ordered by id.
     pub async fn workers(&self, queue: &QueueName, query: &WorkerQuery) -> Result<Page<Observation>, Error> {
         let call = Call::read("list the workers", of_queue(paths::WORKERS, queue)).query(query.parameters());
-        self.perform(call, |answer| answer.read(&[200], |page| answer::page(page, answer::observation))).await
+        self.perform(call, |answer| answer.read(&[200], |page| Page::read(page, read_observation))).await
     }
 
     /// All pages of observations from this one on.
@@ -33,7 +35,7 @@ impl Client {
     /// How many observations, approximately.
     pub async fn count_workers(&self, queue: &QueueName, selection: &WorkerSelection) -> Result<u64, Error> {
         let call = Call::read("count the workers", of_queue(paths::WORKER_COUNT, queue)).query(selection.parameters());
-        self.perform(call, |answer| answer.read(&[200], answer::count)).await
+        self.perform(call, |answer| answer.read(&[200], Count::read)).await
     }
 
     /// How many observations, by group. A server that answers with a plain count is refused.
@@ -44,7 +46,7 @@ impl Client {
     ) -> Result<GroupPage, Error> {
         let call = Call::read("count the workers by group", of_queue(paths::WORKER_COUNT, queue));
         self.perform(call.query(query.parameters()), |answer| {
-            answer.read(&[200], |value| answer::group_page(value, query.dimensions()))
+            answer.read(&[200], |value| GroupPage::read(value, query.dimensions()))
         })
         .await
     }
@@ -61,7 +63,7 @@ impl Client {
     /// Says what a worker does now; it counts for 300 seconds.
     pub async fn report_worker(&self, queue: &QueueName, id: WorkerId, report: &Report) -> Result<(), Error> {
         let call = Call::change("report the worker", Method::PUT, of_worker(queue, id), AFTER_REPORT);
-        self.perform(call.body(body::report(report)), Answer::nothing).await
+        self.perform(call.body(report), Answer::nothing).await
     }
 
     /// Forgets a worker. One that is not known counts as forgotten.

@@ -1,6 +1,8 @@
 //! Calls that change something are sent once. When the answer is lost, the error says that nobody knows, and what to do.
 
-use taskqueue_client::{BulkUpdate, ClaimRequest, Error, ErrorCode, Failure, Report, Update, WorkerId, WorkerStatus};
+use taskqueue_client::{
+    BulkUpdateRequest, ClaimRequest, Error, ErrorCode, Failure, Report, Update, WorkerId, WorkerStatus,
+};
 
 use crate::server::{
     LyingServer, NO_RESULT, Reply, TASK, answer, cut, hang_up, ok, queue, refusal, route, run_id, task_id,
@@ -18,7 +20,7 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
         }};
     }
     let (queue, update) = (queue(), Update { priority: Some(1), ..Update::default() });
-    let bulk = BulkUpdate { filter: "priority == 0".into(), changes: update.clone() };
+    let bulk = BulkUpdateRequest { filter: "priority == 0".into(), changes: update.clone() };
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let worker = WorkerId::parse("w_000000000001").unwrap();
     let report = Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: NO_RESULT };

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use super::object::write_array;
 use super::strings::write_string;
 use super::value::{Unusable, Value};
 use crate::limits::JSON_DEPTH;
@@ -108,16 +109,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Int(integer) => write_integer(out, *integer),
         Value::Float(float) => write_float(out, *float),
         Value::Str(text) => write_string(out, text),
-        Value::Array(items) => {
-            out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write_value(out, item);
-            }
-            out.push(b']');
-        }
+        Value::Array(items) => write_array(out, items, write_value),
         Value::Object(members) => {
             out.push(b'{');
             for (index, (key, member)) in members.iter().enumerate() {

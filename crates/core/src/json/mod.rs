@@ -1,8 +1,9 @@
 //! JSON as the contract wants it (decisions.md section 3): reading bodies, the canonical text of args, metadata and
-//! result, and looking into that text. Which field takes which value is not decided here.
+//! result, looking into that text, and writing objects. Which field takes which value is not decided here.
 
 mod canonical;
 mod lookup;
+mod object;
 mod parse;
 mod paths;
 mod strings;
@@ -12,6 +13,7 @@ pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_intege
 #[cfg(test)]
 pub(crate) use lookup::scanned_bytes;
 pub use lookup::{Found, elements, has_key, lookup};
+pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, parse};
 pub use paths::{Pass, Paths};
 pub use strings::{JsonStr, string_len, write_string};

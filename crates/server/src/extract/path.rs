@@ -16,31 +16,26 @@ pub(super) fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
     if !raw.contains('%') {
         return Some(Cow::Borrowed(raw));
     }
-    String::from_utf8(percent_decoded(raw, b'+')).ok().map(Cow::Owned)
+    String::from_utf8(percent_decoded(raw)).ok().map(Cow::Owned)
 }
 
-/// Resolves `%XX`; broken sequences stay as they are. A `+` becomes `plus`.
-pub(crate) fn percent_decoded(text: &str, plus: u8) -> Vec<u8> {
+/// Resolves `%XX`; broken sequences stay as they are.
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        let escaped = match after {
-            [high, low, ..] if byte == b'%' => hex_digit(*high).zip(hex_digit(*low)),
-            _ => None,
-        };
-        if let Some((high, low)) = escaped {
-            out.push(high << 4 | low);
-            rest = &after[2..];
-        } else {
-            out.push(if byte == b'+' { plus } else { byte });
-        }
+        let escaped = escaped_byte(rest);
+        out.push(escaped.unwrap_or(byte));
+        rest = if escaped.is_some() { &after[2..] } else { after };
     }
     out
 }
 
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+/// The byte of the `%XX` at the beginning of `text`.
+fn escaped_byte(text: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = text else { return None };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
 /// Whether no route can mean this path: a component is empty, or a slash hides in one. (The router would take both.)
@@ -60,9 +55,10 @@ pub(crate) fn normalised(uri: &Uri) -> Option<Uri> {
     let mut rest = path;
     while let Some(at) = rest.find('%') {
         plain.push_str(&rest[..at]);
+        // A sequence that stays is passed over whole: nothing behind its `%` may become part of a new one.
         let escape = rest.get(at..at + 3).unwrap_or("%");
-        match unreserved(escape) {
-            Some(character) => plain.push(character),
+        match escaped_byte(escape.as_bytes()).filter(|byte| is_unreserved(*byte)) {
+            Some(byte) => plain.push(byte.into()),
             None => plain.push_str(escape),
         }
         rest = &rest[at + escape.len()..];
@@ -77,10 +73,8 @@ pub(crate) fn normalised(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-fn unreserved(escape: &str) -> Option<char> {
-    let [b'%', high, low] = escape.as_bytes() else { return None };
-    let character = char::from(hex_digit(*high)? << 4 | hex_digit(*low)?);
-    (character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_' | '~')).then_some(character)
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use taskqueue_api::schema::{CountAnswer, CountTasksQuery, CountWorkersQuery, ErrorEnvelope, QueuePath};
-use taskqueue_api::write;
+use taskqueue_api::counts::{self, Count, CountAnswer};
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::{CountTasksQuery, CountWorkersQuery, QueuePath};
+use taskqueue_api::paths;
 use taskqueue_core::cursor::{Binding, Resource};
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension, WorkerDimension};
@@ -22,7 +24,7 @@ const GROUP_BYTES: usize = 128;
 
 /// Counts tasks, by group if `group_by` is given.
 #[utoipa::path(
-    get, path = "/api/v2/queues/{queue}/tasks/count", tag = "tasks", params(QueuePath, CountTasksQuery),
+    get, path = paths::TASK_COUNT, tag = "tasks", params(QueuePath, CountTasksQuery),
     responses(
         (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
@@ -38,7 +40,7 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ou
     let selection = selectors.selection()?;
     let Some(grouping) = grouping else {
         let count = state.store().count_tasks(&queue, selection).await?;
-        return Ok(respond::written(|out| write::count(out, count)));
+        return Ok(respond::written(|out| Count::write(out, count)));
     };
     let binding = selection.binding(Resource::TaskGroups, &queue, &grouping.shape);
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
@@ -51,7 +53,7 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ou
 
 /// Counts worker observations, by group if `group_by` is given.
 #[utoipa::path(
-    get, path = "/api/v2/queues/{queue}/workers/count", tag = "workers", params(QueuePath, CountWorkersQuery),
+    get, path = paths::WORKER_COUNT, tag = "workers", params(QueuePath, CountWorkersQuery),
     responses(
         (status = 200, description = "A count, or one page of groups.", body = CountAnswer),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
@@ -67,7 +69,7 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     let filter = filter.as_deref().map(ObservationFilter::parse).transpose()?;
     let Some(grouping) = grouping else {
         let count = state.store().count_workers(&queue, filter).await?;
-        return Ok(respond::written(|out| write::count(out, count)));
+        return Ok(respond::written(|out| Count::write(out, count)));
     };
     let binding = observation_binding(filter.as_ref(), Resource::WorkerGroups, &queue, &grouping.shape);
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
@@ -87,6 +89,6 @@ fn groups_bytes(limit: u16) -> usize {
 fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, share: Reservation) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
     let mut body = Vec::new();
-    write::groups(&mut body, dimensions, page, next.as_deref());
+    counts::GroupPage::write(&mut body, dimensions, page, next.as_deref());
     respond::large(share, body)
 }

@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use hyper::StatusCode;
-use taskqueue_api::schema::{Health, Unhealthy};
+use taskqueue_api::health::{Healthy, Unhealthy};
+use taskqueue_api::paths;
 
 use super::Outcome;
 use crate::extract::Call;
@@ -13,28 +14,28 @@ use crate::{openapi, respond};
 
 /// Whether the server and its database work.
 #[utoipa::path(
-    get, path = "/health", tag = "discovery",
+    get, path = paths::HEALTH, tag = "discovery",
     responses(
-        (status = 200, description = "Both work.", body = Health),
+        (status = 200, description = "Both work.", body = Healthy),
         (status = 503, description = "The database does not work.", body = Unhealthy),
     ),
 )]
 pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
     match state.store().check().await {
         Ok(risks) => {
-            let mut response = respond::json(StatusCode::OK, Health::OK);
+            let mut response = respond::json(StatusCode::OK, Healthy::JSON);
             if !risks.is_empty() {
                 response.extensions_mut().insert(Note(risks.join("; ")));
             }
             response
         }
-        Err(_) => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::ERROR),
+        Err(_) => respond::json(StatusCode::SERVICE_UNAVAILABLE, Unhealthy::JSON),
     }
 }
 
 /// This document.
 #[utoipa::path(
-    get, path = "/openapi.json", tag = "discovery",
+    get, path = paths::OPENAPI, tag = "discovery",
     responses((status = 200, description = "The OpenAPI document.", body = Object, content_type = "application/json")),
 )]
 pub(crate) async fn openapi_document(_: Call) -> Outcome {

@@ -2,8 +2,12 @@
 //! largest answers: where room is scarce they are shorter than what was asked for, and end with a cursor.
 
 use axum::extract::State;
-use taskqueue_api::schema::{ErrorEnvelope, ListTasksQuery, ListWorkersQuery, ObservationPage, QueuePath, TaskPage};
-use taskqueue_api::write;
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::page::write_page;
+use taskqueue_api::parameters::{ListTasksQuery, ListWorkersQuery, QueuePath};
+use taskqueue_api::paths;
+use taskqueue_api::task::TaskPage;
+use taskqueue_api::worker::{ObservationPage, write_observation};
 use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
 use taskqueue_core::filter::{FilterError, ObservationFilter};
 use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES};
@@ -27,7 +31,7 @@ const FRAME_BYTES: usize = 4096;
 
 /// Lists tasks.
 #[utoipa::path(
-    get, path = "/api/v2/queues/{queue}/tasks", tag = "tasks", params(QueuePath, ListTasksQuery),
+    get, path = paths::TASKS, tag = "tasks", params(QueuePath, ListTasksQuery),
     responses(
         (status = 200, description = "One page.", body = TaskPage),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
@@ -45,14 +49,14 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Out
     let after = position(&binding, cursor.as_deref())?;
     let share = state.budgets().for_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
     let query = TaskQuery { selection, order, limit, after, max_bytes: share.bytes().saturating_sub(FRAME_BYTES) };
-    let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, write::next_task).await?;
-    write::end_of_tasks(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
+    let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, TaskPage::append).await?;
+    TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
     Ok(respond::large(share, bytes))
 }
 
 /// Lists worker observations.
 #[utoipa::path(
-    get, path = "/api/v2/queues/{queue}/workers", tag = "workers", params(QueuePath, ListWorkersQuery),
+    get, path = paths::WORKERS, tag = "workers", params(QueuePath, ListWorkersQuery),
     responses(
         (status = 200, description = "One page, ordered by id.", body = ObservationPage),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
@@ -75,7 +79,7 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> O
     let next = page.next.map(|next| binding.encode(&next));
     let metadata: usize = page.items.iter().map(|item| item.report.metadata.as_str().len()).sum();
     let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata);
-    write::page(&mut body, &page.items, next.as_deref(), write::observation);
+    write_page(&mut body, &page.items, next.as_deref(), write_observation);
     Ok(respond::large(share, body))
 }
 

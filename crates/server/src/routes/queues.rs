@@ -2,8 +2,10 @@
 
 use axum::extract::State;
 use hyper::StatusCode;
-use taskqueue_api::schema::{DeleteQueueQuery, ErrorEnvelope, Queue, QueuePath};
-use taskqueue_api::write;
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::{DeleteQueueQuery, QueuePath};
+use taskqueue_api::paths;
+use taskqueue_api::queue::Queue;
 use taskqueue_store::command::{Answer, Command};
 
 use super::{Outcome, write_done};
@@ -17,7 +19,7 @@ const QUEUE_BYTES: usize = 32;
 
 /// Makes sure that a queue exists.
 #[utoipa::path(
-    put, path = "/api/v2/queues/{queue}", tag = "queues", params(QueuePath),
+    put, path = paths::QUEUE, tag = "queues", params(QueuePath),
     responses(
         (status = 200, description = "It was there already.", body = Queue),
         (status = 201, description = "It was created.", body = Queue),
@@ -29,7 +31,7 @@ pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> O
     let Answer::Created(created) = state.store().write(Command::CreateQueue(queue.clone())).await? else {
         return Err(ApiError::unexpected_answer());
     };
-    let mut response = respond::written(|out| write::queue(out, &queue));
+    let mut response = respond::written(|out| Queue::write(out, &queue));
     if created {
         *response.status_mut() = StatusCode::CREATED;
     }
@@ -38,7 +40,7 @@ pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> O
 
 /// Lists all queues.
 #[utoipa::path(
-    get, path = "/api/v2/queues", tag = "queues",
+    get, path = paths::QUEUES, tag = "queues",
     responses((status = 200, description = "All queues, sorted by name.", body = Vec<Queue>)),
 )]
 pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outcome {
@@ -48,7 +50,7 @@ pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outco
     // The names and their JSON.
     state.budgets().queues_take(&mut share, 2 * bytes).await?;
     let mut body = Vec::with_capacity(bytes);
-    write::queues(&mut body, &queues);
+    Queue::write_all(&mut body, &queues);
     Ok(respond::large(share, body))
 }
 
@@ -56,7 +58,7 @@ pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outco
 ///
 /// A queue that has tasks needs `cascade`; a running task blocks the deletion in any case.
 #[utoipa::path(
-    delete, path = "/api/v2/queues/{queue}", tag = "queues", params(QueuePath, DeleteQueueQuery),
+    delete, path = paths::QUEUE, tag = "queues", params(QueuePath, DeleteQueueQuery),
     responses(
         (status = 204, description = "It was deleted."),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),

@@ -1,12 +1,11 @@
 //! The worker protocol: claim, heartbeat, complete, fail, unclaim.
 
 use axum::extract::State;
-use taskqueue_api::bodies::{Claim, Complete, Fail, RunReference};
-use taskqueue_api::schema::{
-    ClaimRequest, Claimed, CompleteRequest, ErrorEnvelope, FailRequest, Lease, PreferHeader, QueuePath, RunRequest,
-    TaskPath,
-};
-use taskqueue_api::write;
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::{PreferHeader, QueuePath, TaskPath};
+use taskqueue_api::paths;
+use taskqueue_api::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, Lease, RunRequest};
+use taskqueue_api::task::Task;
 use taskqueue_core::lifecycle::Action;
 use taskqueue_store::command::{Answer, Command};
 
@@ -18,11 +17,11 @@ use crate::{prefer, respond, waiting_claim};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/claim", tag = "worker protocol",
+    post, path = paths::CLAIM, tag = "worker protocol",
     params(QueuePath, PreferHeader), request_body = ClaimRequest,
     responses(
         (
-            status = 200, description = "The task and its lease.", body = Claimed,
+            status = 200, description = "The task and its lease.", body = Claim,
             headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
         ),
         (
@@ -35,14 +34,14 @@ use crate::{prefer, respond, waiting_claim};
     ),
 )]
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let Claim { route, run_id } = call.body(&state).await?;
+    let ClaimRequest { route, run_id } = call.body(&state).await?;
     let queue = call.queue()?;
     let (answer, share, applied) =
         waiting_claim::claim(&state, (queue, route, run_id), call.into_wait_preference()).await?;
     let mut response = match (answer, share) {
         (Answer::Claimed(Some(claimed)), Some(share)) => {
-            let mut body = Vec::with_capacity(write::task_bytes(&claimed.task) + 100);
-            write::claimed(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
+            let mut body = Vec::with_capacity(Task::expected_bytes(&claimed.task) + 100);
+            Claim::write(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
             respond::large(share, body)
         }
         (Answer::Claimed(None), _) => respond::no_content(),
@@ -54,7 +53,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Out
 
 /// Renews the lease of a run.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat", tag = "worker protocol",
+    post, path = paths::HEARTBEAT, tag = "worker protocol",
     params(TaskPath), request_body = RunRequest,
     responses(
         (status = 200, description = "The renewed lease.", body = Lease),
@@ -64,17 +63,17 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Out
     ),
 )]
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outcome {
-    let RunReference { run_id } = call.body(&state).await?;
+    let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     match state.store().write(Command::ReportRun { queue, id, action: Action::Heartbeat { run_id } }).await? {
-        Answer::Lease(lease_expires_at) => Ok(respond::written(|out| write::lease(out, lease_expires_at))),
+        Answer::Lease(lease_expires_at) => Ok(respond::written(|out| Lease::write(out, lease_expires_at))),
         _ => Err(ApiError::unexpected_answer()),
     }
 }
 
 /// Ends a run with a result.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/complete", tag = "worker protocol",
+    post, path = paths::COMPLETE, tag = "worker protocol",
     params(TaskPath), request_body = CompleteRequest,
     responses(
         (status = 204, description = "The task has succeeded."),
@@ -87,14 +86,14 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outc
     ),
 )]
 pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let Complete { run_id, result } = call.body(&state).await?;
+    let CompleteRequest { run_id, result } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_done(&state, Command::ReportRun { queue, id, action: Action::Complete { run_id, result } }).await
 }
 
 /// Ends a run with an error; the task is tried again while its budget lasts.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/fail", tag = "worker protocol",
+    post, path = paths::FAIL, tag = "worker protocol",
     params(TaskPath), request_body = FailRequest,
     responses(
         (status = 204, description = "The failure was recorded."),
@@ -104,14 +103,14 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
     ),
 )]
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let Fail { run_id, failure } = call.body(&state).await?;
+    let FailRequest { run_id, error } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, Command::ReportRun { queue, id, action: Action::Fail { run_id, failure } }).await
+    write_done(&state, Command::ReportRun { queue, id, action: Action::Fail { run_id, failure: error } }).await
 }
 
 /// Gives a task back; the attempt is not charged.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/unclaim", tag = "worker protocol",
+    post, path = paths::UNCLAIM, tag = "worker protocol",
     params(TaskPath), request_body = RunRequest,
     responses(
         (status = 204, description = "The task is pending again."),
@@ -121,7 +120,7 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outc
     ),
 )]
 pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> Outcome {
-    let RunReference { run_id } = call.body(&state).await?;
+    let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     write_done(&state, Command::ReportRun { queue, id, action: Action::Unclaim { run_id } }).await
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use hyper::StatusCode;
-use taskqueue_api::bodies::BulkUpdate;
-use taskqueue_api::schema::{
-    BulkUpdateRequest, CreateTaskRequest, ErrorEnvelope, QueuePath, Task, TaskPath, UpdateTaskRequest, Updated,
-};
-use taskqueue_api::write;
+use taskqueue_api::counts::Updated;
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::{QueuePath, TaskPath};
+use taskqueue_api::paths;
+use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Task, UpdateTaskRequest};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::lifecycle::Action;
@@ -23,7 +23,7 @@ use crate::state::AppState;
 
 /// Creates a task, or recognises the repetition of its creation.
 #[utoipa::path(
-    put, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks",
+    put, path = paths::TASK, tag = "tasks",
     params(TaskPath), request_body = CreateTaskRequest,
     responses(
         (status = 200, description = "The task exists with this definition; as it is now.", body = Task),
@@ -45,7 +45,7 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ou
 
 /// Reads a task.
 #[utoipa::path(
-    get, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks", params(TaskPath),
+    get, path = paths::TASK, tag = "tasks", params(TaskPath),
     responses(
         (status = 200, description = "The task.", body = Task),
         (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
@@ -61,7 +61,7 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outco
 
 /// Replaces fields of a task that is not running.
 #[utoipa::path(
-    patch, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks",
+    patch, path = paths::TASK, tag = "tasks",
     params(TaskPath), request_body = UpdateTaskRequest,
     responses(
         (status = 200, description = "The task.", body = Task),
@@ -82,7 +82,7 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ou
 
 /// Replaces fields of every task that matches and is not running, or of none.
 #[utoipa::path(
-    patch, path = "/api/v2/queues/{queue}/tasks", tag = "tasks",
+    patch, path = paths::TASKS, tag = "tasks",
     params(QueuePath), request_body = BulkUpdateRequest,
     responses(
         (status = 200, description = "How many matched and how many changed.", body = Updated),
@@ -96,19 +96,19 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ou
     ),
 )]
 pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> Outcome {
-    let BulkUpdate { filter, changes } = call.body(&state).await?;
+    let BulkUpdateRequest { filter, changes } = call.body(&state).await?;
     let queue = call.queue()?;
     let filter = TaskFilter::parse(&filter)?;
     let bulk = command::BulkUpdate { queue, filter, update: changes };
     match state.store().write(Command::UpdateTasks(Arc::new(bulk))).await? {
-        Answer::Updated { matched, updated } => Ok(respond::written(|out| write::updated(out, matched, updated))),
+        Answer::Updated { matched, updated } => Ok(respond::written(|out| Updated { matched, updated }.write(out))),
         _ => Err(ApiError::unexpected_answer()),
     }
 }
 
 /// Takes a pending or running task out.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/cancel", tag = "tasks", params(TaskPath),
+    post, path = paths::CANCEL, tag = "tasks", params(TaskPath),
     responses(
         (status = 200, description = "The cancelled task.", body = Task),
         (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
@@ -123,7 +123,7 @@ pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Ou
 
 /// Starts a pending, failed or cancelled task over.
 #[utoipa::path(
-    post, path = "/api/v2/queues/{queue}/tasks/{task_id}/requeue", tag = "tasks", params(TaskPath),
+    post, path = paths::REQUEUE, tag = "tasks", params(TaskPath),
     responses(
         (status = 200, description = "The pending task.", body = Task),
         (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
@@ -138,7 +138,7 @@ pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> O
 
 /// Deletes a task that is not running.
 #[utoipa::path(
-    delete, path = "/api/v2/queues/{queue}/tasks/{task_id}", tag = "tasks", params(TaskPath),
+    delete, path = paths::TASK, tag = "tasks", params(TaskPath),
     responses(
         (status = 204, description = "It is not there any more."),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),

@@ -1,7 +1,10 @@
 //! What workers say of themselves: report and withdraw.
 
 use axum::extract::State;
-use taskqueue_api::schema::{ErrorEnvelope, WorkerPath, WorkerReport};
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::WorkerPath;
+use taskqueue_api::paths;
+use taskqueue_api::worker::WorkerReport;
 use taskqueue_store::command::Command;
 
 use super::{Outcome, write_done};
@@ -10,7 +13,7 @@ use crate::state::AppState;
 
 /// Records what a worker says of itself, for 300 seconds.
 #[utoipa::path(
-    put, path = "/api/v2/queues/{queue}/workers/{id}", tag = "workers",
+    put, path = paths::WORKER, tag = "workers",
     params(WorkerPath), request_body = WorkerReport,
     responses(
         (status = 204, description = "It was recorded."),
@@ -27,7 +30,7 @@ pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> 
 
 /// Forgets a worker.
 #[utoipa::path(
-    delete, path = "/api/v2/queues/{queue}/workers/{id}", tag = "workers", params(WorkerPath),
+    delete, path = paths::WORKER, tag = "workers", params(WorkerPath),
     responses(
         (status = 204, description = "It is not there any more."),
         (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),

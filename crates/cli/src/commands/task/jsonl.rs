@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::thread;
 
-use taskqueue_api::bodies::{self, Invalid, Step};
+use taskqueue_api::body::{self, Invalid, Step};
 use taskqueue_client::{Definition, TaskId};
 use taskqueue_core::json::{self, Value};
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -83,9 +83,9 @@ fn send_lines(mut source: impl BufRead, sender: &Sender<Result<Line, Failure>>) 
 
 /// Parses a line: a creation body that may also have an `id`.
 fn parse_task(text: &[u8], ids: &mut DerivedIds) -> Result<(TaskId, Definition), String> {
-    let mut value = json::parse(text).map_err(|error| describe(&bodies::unreadable(error)))?;
+    let mut value = json::parse(text).map_err(|error| describe(&body::unreadable(error)))?;
     let given = take_id(&mut value)?;
-    let definition: Definition = bodies::read(&value).map_err(|invalid| describe(&invalid))?;
+    let definition: Definition = body::read(&value).map_err(|invalid| describe(&invalid))?;
     let id = match given {
         Some(id) => id,
         None => ids.next(&definition),

@@ -1,6 +1,6 @@
 //! `task update`: changes tasks that are named by id, one by one, or all that match a filter, in one request.
 
-use taskqueue_client::{BulkUpdate, Status, TaskId, TaskSelection, Update};
+use taskqueue_client::{BulkUpdateRequest, Status, TaskId, TaskSelection, Update};
 
 use crate::args::{ConfirmArgs, UpdateArgs};
 use crate::confirm::confirm;
@@ -33,7 +33,8 @@ async fn update_matching(
         let left_out = if running > 0 { format!(" ({running} running left out)") } else { String::new() };
         confirm(&format!("Update {} of queue {}{left_out}?", output::counted(others, "task"), session.queue), args)?;
     }
-    let updated = session.client.update_tasks(&session.queue, &BulkUpdate { filter: filter.into(), changes }).await?;
+    let updated =
+        session.client.update_tasks(&session.queue, &BulkUpdateRequest { filter: filter.into(), changes }).await?;
     let counts = vec![
         ("updated", updated.updated),
         ("unchanged", updated.matched.saturating_sub(updated.updated)),

@@ -1,10 +1,11 @@
 //! Counts, plain and by group.
 
+use taskqueue_api::counts::{self as api, Count};
 use taskqueue_client::Group;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, JsonFields, Record};
+use crate::output::{Cell, Column, Record};
 
 /// How many.
 #[derive(Debug)]
@@ -17,8 +18,8 @@ impl Record for CountRecord {
         vec![Cell::number(self.0)]
     }
 
-    fn json(&self) -> String {
-        JsonFields::new().count("count", self.0).end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        Count::write(out, self.0);
     }
 
     fn key(&self) -> String {
@@ -46,10 +47,8 @@ impl Record for GroupRecord<'_> {
         vec![Cell::number(self.group.count), group]
     }
 
-    fn json(&self) -> String {
-        let key = self.dimensions.iter().zip(&self.group.key);
-        let key = key.fold(JsonFields::new(), |fields, (dimension, value)| fields.text(dimension, value));
-        JsonFields::new().json("key", &key.end()).count("count", self.group.count).end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        api::Group::write(out, self.dimensions, &self.group);
     }
 
     fn key(&self) -> String {

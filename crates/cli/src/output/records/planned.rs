@@ -1,9 +1,11 @@
 //! A task that is not created yet: what `task sweep --dry-run` shows, in the form that `task submit --from` reads.
 
+use taskqueue_api::body::Body;
 use taskqueue_client::{Definition, TaskId};
+use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, JsonFields, Record};
+use crate::output::{Cell, Column, Record};
 
 /// A task to be created.
 #[derive(Debug)]
@@ -26,17 +28,8 @@ impl Record for PlannedRecord<'_> {
         ]
     }
 
-    fn json(&self) -> String {
-        let definition = self.definition;
-        JsonFields::new()
-            .text("id", self.id.as_str())
-            .text_or_null("name", definition.name.as_deref())
-            .json("args", definition.args.as_str())
-            .json("metadata", definition.metadata.as_str())
-            .integer("priority", definition.priority)
-            .integer("max_attempts", definition.max_attempts)
-            .json("routes", definition.routes.as_json())
-            .end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.definition.write_fields(ObjectWriter::append_to(out).text("id", self.id.as_str())).end();
     }
 
     fn key(&self) -> String {

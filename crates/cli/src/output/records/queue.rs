@@ -1,9 +1,10 @@
 //! A queue, which is its name.
 
+use taskqueue_client::Queue;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, JsonFields, Record};
+use crate::output::{Cell, Column, Record};
 
 /// A queue.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ impl Record for QueueRecord {
         vec![Cell::new(self.0.as_str())]
     }
 
-    fn json(&self) -> String {
-        JsonFields::new().text("name", self.0.as_str()).end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        Queue::write(out, &self.0);
     }
 
     fn key(&self) -> String {

@@ -2,10 +2,11 @@
 
 use anstyle::AnsiColor;
 use taskqueue_client::Health;
+use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::time::Timestamp;
 
 use crate::config::Setting;
-use crate::output::{Cell, Column, JsonFields, Record};
+use crate::output::{Cell, Column, Record};
 
 /// How a server is.
 #[derive(Debug)]
@@ -30,12 +31,12 @@ impl Record for HealthRecord<'_> {
         vec![Cell::new(self.word()).coloured(colour), Cell::new(&self.health.api_version), Cell::new(self.url)]
     }
 
-    fn json(&self) -> String {
-        JsonFields::new()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out)
             .text("status", self.word())
             .text("api_version", &self.health.api_version)
             .text("url", self.url)
-            .end()
+            .end();
     }
 
     fn key(&self) -> String {
@@ -54,8 +55,9 @@ impl Record for SettingRecord<'_> {
         vec![Cell::new(self.0.name), Cell::new(&self.0.value), Cell::new(&self.0.source)]
     }
 
-    fn json(&self) -> String {
-        JsonFields::new().text("name", self.0.name).text("value", &self.0.value).text("source", &self.0.source).end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let Setting { name, value, source } = self.0;
+        ObjectWriter::append_to(out).text("name", name).text("value", value).text("source", source).end();
     }
 
     fn key(&self) -> String {

@@ -1,8 +1,9 @@
 //! What a command did to many tasks, in numbers.
 
+use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, JsonFields, Record};
+use crate::output::{Cell, Column, Record};
 
 /// What became of tasks that were to be created or changed: how many went which way.
 #[derive(Debug, Default)]
@@ -18,6 +19,11 @@ impl Summary {
         let parts: Vec<String> = told.map(|(_, (name, count))| format!("{count} {}", name.replace('_', " "))).collect();
         parts.join(", ")
     }
+
+    fn write_counts<'o>(&self, out: &'o mut Vec<u8>) -> ObjectWriter<&'o mut Vec<u8>> {
+        let object = ObjectWriter::append_to(out);
+        self.counts.iter().fold(object, |object, (name, count)| object.integer(name, *count))
+    }
 }
 
 impl Record for Summary {
@@ -27,8 +33,8 @@ impl Record for Summary {
         vec![Cell::new(self.sentence())]
     }
 
-    fn json(&self) -> String {
-        self.counts.iter().fold(JsonFields::new(), |fields, (name, count)| fields.count(name, *count)).end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.write_counts(out).end();
     }
 
     fn key(&self) -> String {
@@ -52,10 +58,8 @@ impl Record for WaitSummary {
         self.summary.cells(now)
     }
 
-    fn json(&self) -> String {
-        let counts = &self.summary.counts;
-        let fields = counts.iter().fold(JsonFields::new(), |fields, (name, count)| fields.count(name, *count));
-        fields.boolean("timed_out", self.timed_out).end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.summary.write_counts(out).boolean("timed_out", self.timed_out).end();
     }
 
     fn key(&self) -> String {

@@ -1,9 +1,9 @@
-//! A task: the row, the details and the 17 fields of the contract.
+//! A task: the row, the details and the JSON of the contract.
 
 use taskqueue_client::{LastError, Task};
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, JsonFields, Record, age};
+use crate::output::{Cell, Column, Record, age};
 
 impl Record for Task {
     const COLUMNS: &'static [Column] = &[
@@ -32,27 +32,8 @@ impl Record for Task {
         ]
     }
 
-    fn json(&self) -> String {
-        let last_error = self.last_error.as_ref().map(last_error_json);
-        JsonFields::new()
-            .text("id", self.id.as_str())
-            .text("queue", self.queue.as_str())
-            .text("status", self.status.as_str())
-            .text_or_null("name", self.name.as_deref())
-            .json("args", self.args.as_str())
-            .json("metadata", self.metadata.as_str())
-            .integer("priority", self.priority)
-            .integer("attempt", self.attempt)
-            .integer("max_attempts", self.max_attempts)
-            .json("routes", self.routes.as_json())
-            .json("result", self.result.as_str())
-            .json("last_error", last_error.as_deref().unwrap_or("null"))
-            .text_or_null("last_route", self.last_route.as_ref().map(|route| route.as_str()))
-            .time("created_at", self.created_at)
-            .time("updated_at", self.updated_at)
-            .time_or_null("started_at", self.started_at)
-            .time_or_null("finished_at", self.finished_at)
-            .end()
+    fn write_json(&self, out: &mut Vec<u8>) {
+        Self::write(out, &self.view());
     }
 
     fn key(&self) -> String {
@@ -96,15 +77,4 @@ fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cel
     let traceback = error.failure.traceback.iter().flat_map(|text| text.lines());
     fields.extend(traceback.map(|line| ("", Cell::new(line).dimmed())));
     fields
-}
-
-fn last_error_json(error: &LastError) -> String {
-    JsonFields::new()
-        .text("type", &error.failure.kind)
-        .text("message", &error.failure.message)
-        .text_or_null("traceback", error.failure.traceback.as_deref())
-        .time("occurred_at", error.occurred_at)
-        .integer("attempt", error.attempt)
-        .text("run_id", error.run_id.as_str())
-        .end()
 }

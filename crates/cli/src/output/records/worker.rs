@@ -1,10 +1,11 @@
 //! A worker observation.
 
 use anstyle::AnsiColor;
+use taskqueue_api::worker::write_observation;
 use taskqueue_client::{Observation, WorkerStatus};
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, JsonFields, Record, age};
+use crate::output::{Cell, Column, Record, age};
 
 impl Record for Observation {
     const COLUMNS: &'static [Column] = &[
@@ -31,18 +32,8 @@ impl Record for Observation {
         ]
     }
 
-    fn json(&self) -> String {
-        let fields = JsonFields::new()
-            .text("id", self.id.as_str())
-            .text("queue", self.queue.as_str())
-            .text("route", self.report.route.as_str())
-            .text("status", self.report.status.as_str())
-            .text_or_null("task_id", self.report.task_id.as_ref().map(|id| id.as_str()))
-            .time("last_seen_at", self.last_seen_at)
-            .time("expires_at", self.expires_at);
-        // Beyond the contract: only workers that report metadata have the field.
-        let metadata = &self.report.metadata;
-        if metadata.is_empty_object() { fields.end() } else { fields.json("metadata", metadata.as_str()).end() }
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_observation(out, self);
     }
 
     fn key(&self) -> String {

@@ -1,26 +1,21 @@
-//! Request bodies: from bytes to the types of `core`, strictly (decisions.md sections 3 and 4). Every body lists its
-//! fields once, unknown ones are refused, and all errors are collected before the most special code is chosen.
+//! Request bodies, in both directions (decisions.md sections 3 and 4). Reading is strict: unknown fields are refused, and
+//! all errors are collected before the code that weighs most is chosen. What each body holds is declared in the files of
+//! the resources.
 
-mod bulk_update;
-mod create_task;
-mod error;
-mod field;
+pub(crate) mod field;
+mod findings;
 mod members;
-mod runs;
-mod update_task;
-mod worker_report;
 
-use taskqueue_core::json::{self, ParseError, Value};
+use std::borrow::BorrowMut;
+
+use taskqueue_core::json::{self, ObjectWriter, ParseError, Value};
 
 use crate::ErrorCode;
 
-pub use bulk_update::BulkUpdate;
-pub use error::{Invalid, RequestError, Step};
-pub use runs::{Claim, Complete, Fail, RunReference};
+pub use findings::{At, Findings, Invalid, RequestError, Step};
+pub(crate) use members::Members;
 
-use error::Findings;
-
-/// A request body.
+/// A request body, or an object inside one.
 pub trait Body: Sized {
     /// The code of a body that is invalid in no special way.
     const CODE: ErrorCode;
@@ -28,9 +23,12 @@ pub trait Body: Sized {
     /// The names of its fields, in the contract's order.
     const FIELDS: &'static [&'static str];
 
-    /// Reads the body. What it finds wrong goes into `findings`; nothing is returned without a finding.
+    /// Reads the object at this place of a body. Errors go into `findings`; the result counts only if there are none.
     #[doc(hidden)]
-    fn read(value: &Value<'_>, findings: &mut Findings) -> Option<Self>;
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self>;
+
+    /// Adds the fields of the body to an object.
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B>;
 }
 
 /// Reads a body from its bytes.
@@ -41,11 +39,16 @@ pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {
     read(&json::parse(bytes).map_err(unreadable)?)
 }
 
-/// Reads a body from JSON that is parsed already, for those who take something out of it first.
+/// Reads a body from JSON that is parsed already.
 pub fn read<B: Body>(value: &Value<'_>) -> Result<B, Invalid> {
     let mut findings = Findings::new(B::CODE);
-    let body = B::read(value, &mut findings);
+    let body = B::read(value, At::Root("body"), &mut findings);
     findings.into_result(body)
+}
+
+/// The bytes of a body.
+pub fn encode<B: Body>(body: &B) -> Vec<u8> {
+    body.write_fields(ObjectWriter::new()).end()
 }
 
 /// The error of a body of another media type than JSON.

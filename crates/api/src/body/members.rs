@@ -4,21 +4,21 @@ use std::borrow::Cow;
 
 use taskqueue_core::json::Value;
 
-use super::error::{At, Findings};
+use super::findings::{At, Findings};
 
 /// The members of an object that has no unknown ones.
-pub(super) struct Members<'m, 'v> {
+pub(crate) struct Members<'m, 'v> {
     members: &'m [(Cow<'v, str>, Value<'v>)],
     at: At<'m>,
     findings: &'m mut Findings,
 }
 
 /// How a field is read: its value or a finding.
-pub(super) type Read<T> = fn(&Value<'_>, &At<'_>, &mut Findings) -> Option<T>;
+pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut Findings) -> Option<T>;
 
 impl<'m, 'v> Members<'m, 'v> {
     /// The members of `value`. Unknown ones are findings, but do not keep the others from being looked at.
-    pub(super) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], findings: &'m mut Findings) -> Option<Self> {
+    pub(crate) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], findings: &'m mut Findings) -> Option<Self> {
         let members = match value {
             Value::Object(members) => members,
             // Such a key is an unknown field that has no name to report it by.
@@ -40,13 +40,13 @@ impl<'m, 'v> Members<'m, 'v> {
     }
 
     /// A field that may be left out.
-    pub(super) fn optional<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
+    pub(crate) fn optional<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
         let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
         read(value, &At::Key(&self.at, name), self.findings)
     }
 
     /// A field that must be there.
-    pub(super) fn required<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
+    pub(crate) fn required<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
         if !self.has(name) {
             self.findings.add(&At::Key(&self.at, name), "this field is required");
             return None;
@@ -54,15 +54,18 @@ impl<'m, 'v> Members<'m, 'v> {
         self.optional(name, read)
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.members.iter().any(|(key, _)| key == name)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty()
+    /// Refuses an object with fewer fields than this.
+    pub(crate) fn require_count(&mut self, least: usize, known: &[&str]) {
+        if self.members.len() < least {
+            self.findings.add(&self.at, format!("name at least one of the fields {}", known.join(", ")));
+        }
     }
 
-    pub(super) fn findings(&mut self) -> (&At<'m>, &mut Findings) {
+    pub(crate) fn findings(&mut self) -> (&At<'m>, &mut Findings) {
         (&self.at, self.findings)
     }
 }

@@ -4,8 +4,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
-use super::scalars::{QueueName, TaskId, WorkerId};
-use super::tasks::TaskStatus;
+use crate::schema::{QueueName, TaskId, TaskStatus, WorkerId};
 
 /// A queue.
 #[derive(IntoParams)]

@@ -1,48 +1,40 @@
-//! Names, identifiers and instants as schemas with the patterns of decisions.md section 1. The patterns are what
-//! clients read; what the server accepts is decided in `core`, and a test holds that both agree.
+//! Schemas of types of `core`: names, identifiers, instants and statuses, with the patterns of decisions.md section 1.
+//! The patterns are what clients read; what the server accepts is decided in `core`. Nothing is built of these types.
 
-use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The name of a queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", min_length = 1, max_length = 128, example = "training")]
 pub struct QueueName(pub String);
 
 /// What a worker claims for and a task lists; case-sensitive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$", min_length = 1, max_length = 128, example = "default")]
 pub struct Route(pub String);
 
 /// The identity of a task within its queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(pattern = "^t_[A-Za-z0-9_-]{12}$", min_length = 14, max_length = 14, example = "t_0123456789ab")]
 pub struct TaskId(pub String);
 
 /// The identity of a worker loop within its queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(pattern = "^w_[A-Za-z0-9_-]{12}$", min_length = 14, max_length = 14, example = "w_0123456789ab")]
 pub struct WorkerId(pub String);
 
 /// The private token of one claim, chosen by the claimant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(pattern = "^r_[A-Za-z0-9_-]{12}$", min_length = 14, max_length = 14, example = "r_0123456789ab")]
 pub struct RunId(pub String);
 
 /// A label of a task for people: no control characters. The empty name differs from null.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$", max_length = 256, example = "train")]
 pub struct TaskName(pub String);
 
 /// An instant in UTC with six fractional digits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(transparent)]
+#[derive(ToSchema)]
 #[schema(
     format = DateTime,
     pattern = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$",
@@ -50,5 +42,28 @@ pub struct TaskName(pub String);
 )]
 pub struct Timestamp(pub String);
 
-/// A JSON object, nested at most 64 levels deep; integers have 64 bits signed.
-pub type JsonObject = serde_json::Map<String, serde_json::Value>;
+/// The five states of a task.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Waits to be claimed.
+    Pending,
+    /// Owned by an active run.
+    Running,
+    /// Completed.
+    Succeeded,
+    /// Out of attempts.
+    Failed,
+    /// Taken out by a client.
+    Cancelled,
+}
+
+/// What a worker says it does.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerStatus {
+    /// Waits for work.
+    Idle,
+    /// From a confirmed claim through execution, reporting and cleanup.
+    Busy,
+}

@@ -8,7 +8,7 @@ use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
 use taskqueue_core::limits::{JSON_DEPTH, REPORT_METADATA_BYTES, TASK_ROUTES};
 use taskqueue_core::observation::WorkerStatus;
 
-use super::error::{At, Findings};
+use super::findings::{At, Findings};
 use crate::ErrorCode;
 
 const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
@@ -19,7 +19,7 @@ fn none<T>(findings: &mut Findings, at: &At<'_>, message: &'static str) -> Optio
 }
 
 /// A task name or null.
-pub(super) fn name(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
+pub(crate) fn name(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
     match value {
         Value::Null => Some(None),
         Value::Str(text) => match task_name(text) {
@@ -35,7 +35,7 @@ pub(super) fn name(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> O
 }
 
 /// Args, metadata or result.
-pub(super) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
+pub(crate) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
     match JsonObject::from_value(value) {
         Ok(object) => return Some(object),
         Err(ObjectError::NotAnObject) => findings.add(at, "use a JSON object"),
@@ -48,7 +48,7 @@ pub(super) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) ->
 }
 
 /// What a worker says of itself beyond the contract.
-pub(super) fn report_metadata(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
+pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
     let metadata = object(value, at, findings)?;
     if metadata.as_str().len() > REPORT_METADATA_BYTES {
         findings.add(at, format!("use at most {REPORT_METADATA_BYTES} bytes"));
@@ -76,7 +76,7 @@ fn unusable(what: Unusable) -> &'static str {
 }
 
 /// A signed 64-bit integer.
-pub(super) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
+pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
     match value {
         Value::Int(integer) => Some(*integer),
         Value::Unusable(what @ Unusable::IntegerRange) => none(findings, at, unusable(*what)),
@@ -85,7 +85,7 @@ pub(super) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -
 }
 
 /// An integer from 1.
-pub(super) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
+pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
     match integer(value, at, findings)? {
         count @ 1.. => Some(count),
         _ => none(findings, at, "use an integer from 1"),
@@ -93,7 +93,7 @@ pub(super) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findin
 }
 
 /// A non-empty list of distinct routes, not too many.
-pub(super) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Routes> {
+pub(crate) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Routes> {
     let Value::Array(items) = value else { return none(findings, at, "use a list of routes") };
     // Before any of them is looked at: what is refused should cost little.
     if check_route_count(items.len()).is_err() {
@@ -110,17 +110,17 @@ pub(super) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) ->
 }
 
 /// A route.
-pub(super) fn route(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Route> {
+pub(crate) fn route(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Route> {
     parsed(value, at, findings, Route::parse, NAME_RULE)
 }
 
 /// A run id.
-pub(super) fn run_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<RunId> {
+pub(crate) fn run_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<RunId> {
     parsed(value, at, findings, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
 }
 
 /// A task id or null.
-pub(super) fn task_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<TaskId>> {
+pub(crate) fn task_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<TaskId>> {
     match value {
         Value::Null => Some(None),
         _ => parsed(value, at, findings, TaskId::parse, "use null, or t_ and exactly 12 of A-Z a-z 0-9 _ -").map(Some),
@@ -128,12 +128,12 @@ pub(super) fn task_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -
 }
 
 /// The status of a worker.
-pub(super) fn worker_status(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<WorkerStatus> {
+pub(crate) fn worker_status(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<WorkerStatus> {
     parsed(value, at, findings, WorkerStatus::parse, "use \"idle\" or \"busy\"")
 }
 
 /// Any string.
-pub(super) fn text(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+pub(crate) fn text(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     match value {
         Value::Str(text) => Some(text.as_ref().into()),
         Value::Unusable(what @ Unusable::LoneSurrogate) => none(findings, at, unusable(*what)),
@@ -141,8 +141,17 @@ pub(super) fn text(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> O
     }
 }
 
+/// The text of a filter.
+pub(crate) fn filter(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let Value::Str(text) = value else {
+        findings.add_special(ErrorCode::InvalidFilter, at, "use a string that holds a filter");
+        return None;
+    };
+    Some(text.as_ref().into())
+}
+
 /// Any string, or null.
-pub(super) fn text_or_null(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
+pub(crate) fn text_or_null(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
     if *value == Value::Null { Some(None) } else { text(value, at, findings).map(Some) }
 }
 

@@ -1,27 +1,25 @@
-//! One answer: what its status means, and the way from its body to a type. What each type is read from is said in the
-//! files beside this one. A field that is missing or wrong is an error; one that nobody knows is a newer server's.
-
-mod counts;
-mod fields;
-mod lists;
-mod task;
+//! One answer: what its status means, and the way from its body to a type. How each type is read is said in
+//! `taskqueue_api`.
 
 use std::time::Duration;
 
-use taskqueue_core::json::{self, JsonObject, Value};
+use taskqueue_api::error::Error as ErrorAnswer;
+use taskqueue_api::object_reader::Unreadable;
+use taskqueue_core::json::{self, Value};
 
-pub use counts::{Group, GroupPage, Updated};
-pub use lists::{Created, Health, Page, Queue};
-pub use task::{Claim, Task};
+use crate::error::Error;
 
-pub(crate) use counts::{count, group_page, updated};
-pub(crate) use lists::{health, observation, page, queue, queues};
-pub(crate) use task::{claim, lease, task};
+/// What a creation found or made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created<T> {
+    /// The resource as it is now.
+    pub value: T,
+    /// Whether the request that was answered created it. `false` if it was there already; it may be an earlier try of the
+    /// same call that created it, whose answer was lost.
+    pub created: bool,
+}
 
-use crate::error::{Code, Error};
-use fields::{Object, Unreadable};
-
-/// What came back, whatever it says.
+/// An answer, whatever its status.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -72,15 +70,8 @@ impl Answer {
 
     fn envelope(&self) -> Option<Error> {
         let value = json::parse(&self.body).ok()?;
-        let error = Object::of(&value, "answer").ok()?.object("error").ok()?;
-        Some(Error::Api {
-            status: self.status,
-            code: Code::from(error.text("code").ok()?),
-            message: error.text("message").ok()?.to_owned(),
-            // Informative only: what is strange in them is no reason to lose the code.
-            details: error.json("details").unwrap_or(JsonObject::empty()),
-            retry_after: self.retry_after,
-        })
+        let ErrorAnswer { code, message, details } = ErrorAnswer::read(&value).ok()?;
+        Some(Error::Api { status: self.status, code, message, details, retry_after: self.retry_after })
     }
 }
 

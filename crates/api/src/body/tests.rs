@@ -6,6 +6,8 @@ use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::update::Update;
 
 use super::*;
+use crate::run::{ClaimRequest, CompleteRequest, FailRequest, RunRequest};
+use crate::task::BulkUpdateRequest;
 
 /// The code of a body that is refused, or `ok`.
 fn code<B: Body>(body: &str) -> &'static str {
@@ -15,9 +17,7 @@ fn code<B: Body>(body: &str) -> &'static str {
 /// The locations of what is wrong, as JSON.
 fn locations<B: Body>(body: &str) -> String {
     let Err(invalid) = decode::<B>(body.as_bytes()) else { return "ok".into() };
-    let mut out = Vec::new();
-    invalid.details().write(&mut out);
-    let details: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    let details: serde_json::Value = serde_json::from_slice(&invalid.details().end()).unwrap();
     let errors = details["errors"].as_array().unwrap().iter();
     errors.map(|error| error["location"].to_string()).collect::<Vec<_>>().join(" ")
 }
@@ -118,7 +118,7 @@ fn more_than_256_routes_are_refused_as_one_error() {
     assert_eq!(refused.message(), "name at most 256 routes");
     assert_eq!(locations::<Definition>(&routes(257)), r#"["body","routes"]"#);
     let bulk = format!("{{\"changes\":{},\"filter\":\"x\"}}", routes(257));
-    assert_eq!(locations::<BulkUpdate>(&bulk), r#"["body","changes","routes"]"#);
+    assert_eq!(locations::<BulkUpdateRequest>(&bulk), r#"["body","changes","routes"]"#);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn every_error_is_reported_where_it_is() {
         assert_eq!(locations::<Definition>(body), expected, "{body}");
     }
     let bulk = r#"{"changes":{"routes":["-"]},"filter":"x"}"#;
-    assert_eq!(locations::<BulkUpdate>(bulk), r#"["body","changes","routes",0]"#);
+    assert_eq!(locations::<BulkUpdateRequest>(bulk), r#"["body","changes","routes",0]"#);
 }
 
 #[test]
@@ -142,9 +142,8 @@ fn an_answer_to_a_body_full_of_errors_stays_small() {
     let long_key = "k".repeat(500_000);
     for body in [format!("{{{}}}", members.join(",")), format!("{{\"{long_key}\":1}}")] {
         let invalid = decode::<Definition>(body.as_bytes()).unwrap_err();
-        let mut out = Vec::new();
-        invalid.details().write(&mut out);
-        assert!(out.len() < 10_000, "{}", out.len());
+        let details = invalid.details().end();
+        assert!(details.len() < 10_000, "{}", details.len());
     }
 }
 
@@ -165,9 +164,9 @@ fn the_name_wins_over_the_depth_and_both_over_everything_else() {
     }
     assert_eq!(code::<Update>(&format!("{{\"result\":{deep}}}")), "json_too_deep");
     let complete = format!("{{\"run_id\":\"r_abcdefghijkl\",\"result\":{deep}}}");
-    assert_eq!(code::<Complete>(&complete), "json_too_deep");
+    assert_eq!(code::<CompleteRequest>(&complete), "json_too_deep");
     let bulk = format!("{{\"changes\":{{\"args\":{deep}}}}}");
-    assert_eq!(code::<BulkUpdate>(&bulk), "json_too_deep", "also over a missing filter");
+    assert_eq!(code::<BulkUpdateRequest>(&bulk), "json_too_deep", "also over a missing filter");
 }
 
 #[test]
@@ -181,7 +180,7 @@ fn a_key_with_a_lone_surrogate_is_one_error_among_others() {
         (&format!(r#"{{"args":{{"\ud800":{deep}}}}}"#), "json_too_deep"),
         (&format!(r#"{{"args":{{"\ud800":1}},"metadata":{deep}}}"#), "json_too_deep"),
     ]);
-    check_all::<BulkUpdate>(&[
+    check_all::<BulkUpdateRequest>(&[
         (r#"{"\ud800":1}"#, "invalid_filter"),
         (r#"{"\ud800":1,"filter":"x","changes":{"priority":1}}"#, "invalid_update"),
         (r#"{"filter":"x","changes":{"\ud800":1,"name":"\u0001"}}"#, "invalid_task_name"),
@@ -212,7 +211,7 @@ fn an_update_names_at_least_one_field_and_only_the_name_may_be_null() {
 
 #[test]
 fn in_a_bulk_update_errors_of_the_filter_win_over_those_of_the_changes() {
-    check_all::<BulkUpdate>(&[
+    check_all::<BulkUpdateRequest>(&[
         (r#"{"filter":"x","changes":{"priority":1}}"#, "ok"),
         (r#"{"filter":"","changes":{"priority":1}}"#, "ok"),
         (r#"{"filter":")(","changes":{"priority":"1"}}"#, "invalid_update"),
@@ -234,7 +233,7 @@ fn in_a_bulk_update_errors_of_the_filter_win_over_those_of_the_changes() {
 #[test]
 fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
     const RUN: &str = r#""run_id":"r_abcdefghijkl""#;
-    check_all::<Claim>(&[
+    check_all::<ClaimRequest>(&[
         (&format!("{{{RUN},\"route\":\"gpu\"}}"), "ok"),
         (&format!("{{{RUN}}}"), "invalid_request"),
         (&format!("{{{RUN},\"route\":null}}"), "invalid_request"),
@@ -244,18 +243,18 @@ fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
         (&format!("{{{RUN},\"route\":\"gpu\",\"x\":1}}"), "invalid_request"),
         ("", "invalid_request"),
     ]);
-    check_all::<RunReference>(&[
+    check_all::<RunRequest>(&[
         (&format!("{{{RUN}}}"), "ok"),
         (&format!("{{{RUN},\"result\":{{}}}}"), "invalid_request"),
         ("{}", "invalid_request"),
     ]);
-    check_all::<Complete>(&[
+    check_all::<CompleteRequest>(&[
         (&format!("{{{RUN},\"result\":{{}}}}"), "ok"),
         (&format!("{{{RUN}}}"), "invalid_request"),
         (&format!("{{{RUN},\"result\":null}}"), "invalid_request"),
         (&format!("{{{RUN},\"result\":{{\"a\":1e400}}}}"), "invalid_request"),
     ]);
-    check_all::<Fail>(&[
+    check_all::<FailRequest>(&[
         (&format!("{{{RUN},\"error\":{{\"type\":\"\",\"message\":\"\"}}}}"), "ok"),
         (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":null}}}}"), "ok"),
         (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":\"t\"}}}}"), "ok"),
@@ -290,7 +289,7 @@ fn a_worker_report_needs_all_three_fields() {
 fn messages_say_what_to_do() {
     let message = |invalid: Invalid| invalid.message().into_owned();
     assert_eq!(message(not_json::<Definition>()), "send Content-Type: application/json");
-    assert!(message(decode::<Claim>(b"").unwrap_err()).contains("route, run_id"));
-    assert!(message(decode::<Claim>(b"{").unwrap_err()).contains("well-formed JSON"));
-    assert_eq!(message(decode::<Claim>(b"{}").unwrap_err()), "correct the fields listed in details.errors");
+    assert!(message(decode::<ClaimRequest>(b"").unwrap_err()).contains("route, run_id"));
+    assert!(message(decode::<ClaimRequest>(b"{").unwrap_err()).contains("well-formed JSON"));
+    assert_eq!(message(decode::<ClaimRequest>(b"{}").unwrap_err()), "correct the fields listed in details.errors");
 }

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use taskqueue_core::json::{write_integer, write_string};
+use taskqueue_core::json::{ObjectWriter, write_array, write_integer, write_string};
 use taskqueue_core::limits::JSON_DEPTH;
 
 use crate::ErrorCode;
-use crate::details::Details;
 
 /// Errors that one answer names at most; a body may hold thousands.
 const ERRORS_SHOWN: usize = 20;
@@ -38,19 +37,14 @@ impl RequestError {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"location\":[");
-        for (index, step) in self.location.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            match step {
-                Step::Key(key) => write_string(out, key),
-                Step::Index(index) => write_integer(out, i64::try_from(*index).unwrap_or(i64::MAX)),
-            }
-        }
-        out.extend_from_slice(b"],\"message\":");
-        write_string(out, &self.message);
-        out.push(b'}');
+        let write_step = |out: &mut Vec<u8>, step: &Step| match step {
+            Step::Key(key) => write_string(out, key),
+            Step::Index(index) => write_integer(out, i64::try_from(*index).unwrap_or(i64::MAX)),
+        };
+        ObjectWriter::append_to(out)
+            .field("location", |out| write_array(out, &self.location, write_step))
+            .text("message", &self.message)
+            .end();
     }
 }
 
@@ -85,28 +79,20 @@ impl Invalid {
         }
     }
 
-    /// What `error.details` says.
-    pub fn details(&self) -> Details {
+    /// The value of `error.details`.
+    pub fn details(&self) -> ObjectWriter {
+        let details = ObjectWriter::new();
         match self.code {
-            ErrorCode::InvalidTaskName => Details::none(),
-            ErrorCode::JsonTooDeep => Details::none().integer("max_depth", JSON_DEPTH),
-            _ => Details::none().member("errors", |out| {
-                out.push(b'[');
-                for (index, error) in self.errors.iter().enumerate() {
-                    if index > 0 {
-                        out.push(b',');
-                    }
-                    error.write(out);
-                }
-                out.push(b']');
-            }),
+            ErrorCode::InvalidTaskName => details,
+            ErrorCode::JsonTooDeep => details.integer("max_depth", JSON_DEPTH),
+            _ => details.field("errors", |out| write_array(out, &self.errors, |out, error| error.write(out))),
         }
     }
 }
 
 /// A place in the body while it is read. Nothing is allocated until there is an error to report.
 #[derive(Clone, Copy)]
-pub(super) enum At<'p> {
+pub enum At<'p> {
     /// The part of the request.
     Root(&'static str),
     /// A member of an object.
@@ -141,7 +127,7 @@ impl Findings {
     }
 
     /// Notes an error of no special code.
-    pub(super) fn add(&mut self, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
+    pub(crate) fn add(&mut self, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
         self.any = true;
         if self.errors.len() < ERRORS_SHOWN {
             self.errors.push(RequestError { location: at.to_location(), message: message.into() });
@@ -149,7 +135,7 @@ impl Findings {
     }
 
     /// Notes an error that gives the answer its code unless a stronger one does.
-    pub(super) fn add_special(&mut self, code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
+    pub(crate) fn add_special(&mut self, code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
         if strength(code) > strength(self.code) {
             self.code = code;
         }

@@ -1,0 +1,157 @@
+//! Counts: plain, grouped, and what a bulk update did.
+
+use std::collections::BTreeMap;
+
+use taskqueue_core::grouping;
+use taskqueue_core::json::{ObjectWriter, Value, write_array, write_string};
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::object_reader::{ObjectReader, Unreadable};
+use crate::page::read_next_cursor;
+
+/// A count.
+#[derive(ToSchema)]
+pub struct Count {
+    /// How many.
+    #[schema(minimum = 0)]
+    pub count: u64,
+}
+
+impl Count {
+    pub fn write(out: &mut Vec<u8>, count: u64) {
+        ObjectWriter::append_to(out).integer("count", count).end();
+    }
+
+    pub fn read(value: &Value<'_>) -> Result<u64, Unreadable> {
+        ObjectReader::of(value, "count")?.count("count")
+    }
+}
+
+/// One page of groups.
+#[derive(ToSchema)]
+pub struct GroupedCount {
+    /// The dimensions in the order asked for.
+    #[schema(min_items = 1, max_items = 2)]
+    pub group_by: Vec<String>,
+    /// Everything selected, each counted once.
+    #[schema(minimum = 0)]
+    pub count: u64,
+    /// The groups, sorted by their values; only nonzero ones.
+    pub items: Vec<Group>,
+    /// The cursor of the next page; null exactly when no further group exists.
+    #[schema(required = true)]
+    pub next_cursor: Option<String>,
+}
+
+/// One page of groups, as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPage {
+    /// Everything selected, each item counted once; groups may overlap.
+    pub count: u64,
+    /// The groups, each with its values in the order of the dimensions asked for.
+    pub items: Vec<grouping::Group>,
+    /// The cursor of the next page; nothing when no further group exists.
+    pub next_cursor: Option<String>,
+}
+
+impl GroupPage {
+    /// Appends a page of groups; `dimensions` are the words of `group_by` in the order asked for.
+    pub fn write(out: &mut Vec<u8>, dimensions: &[&str], page: &grouping::GroupPage, next_cursor: Option<&str>) {
+        ObjectWriter::append_to(out)
+            .field("group_by", |out| write_array(out, dimensions, |out, dimension| write_string(out, dimension)))
+            .integer("count", page.count)
+            .field("items", |out| write_array(out, &page.groups, |out, group| Group::write(out, dimensions, group)))
+            .text_or_null("next_cursor", next_cursor)
+            .end();
+    }
+
+    /// Reads the answer to a grouped count by these dimensions. A server that cannot group answers with a plain count,
+    /// which must not be taken for a page without groups.
+    pub fn read(value: &Value<'_>, dimensions: &[&'static str]) -> Result<Self, Unreadable> {
+        let page = ObjectReader::of(value, "grouped count")?;
+        if !page.has("group_by") && !page.has("items") {
+            let message = "it is a plain count where groups were asked for; the server may be too old";
+            return Err(Unreadable(message.to_owned()));
+        }
+        let named = |(item, dimension): (&Value<'_>, &&str)| matches!(item, Value::Str(text) if text == dimension);
+        let group_by = page.list("group_by")?;
+        if group_by.len() != dimensions.len() || !group_by.iter().zip(dimensions).all(named) {
+            return Err(Unreadable("it is grouped by something else".to_owned()));
+        }
+        let items = page.list("items")?.iter().map(|item| Group::read(item, dimensions)).collect::<Result<_, _>>()?;
+        Ok(Self { count: page.count("count")?, items, next_cursor: read_next_cursor(&page)? })
+    }
+}
+
+/// One group.
+#[derive(ToSchema)]
+pub struct Group {
+    /// The value of each dimension.
+    pub key: BTreeMap<String, String>,
+    /// How many.
+    #[schema(minimum = 1)]
+    pub count: u64,
+}
+
+impl Group {
+    pub fn write(out: &mut Vec<u8>, dimensions: &[&str], group: &grouping::Group) {
+        let values = dimensions.iter().zip(&group.key);
+        ObjectWriter::append_to(out)
+            .object("key", |key| values.fold(key, |key, (name, value)| key.text(name, value)))
+            .integer("count", group.count)
+            .end();
+    }
+
+    fn read(value: &Value<'_>, dimensions: &[&'static str]) -> Result<grouping::Group, Unreadable> {
+        let group = ObjectReader::of(value, "group")?;
+        let key = group.object("key")?;
+        let values = dimensions.iter().map(|dimension| key.text(dimension).map(str::to_owned));
+        Ok(grouping::Group { key: values.collect::<Result<_, _>>()?, count: group.count("count")? })
+    }
+}
+
+/// A count, or a page of groups when the request named `group_by`.
+pub struct CountAnswer;
+
+// By hand: the derive says oneOf, but a page of groups has a count, too.
+impl PartialSchema for CountAnswer {
+    fn schema() -> RefOr<Schema> {
+        AnyOfBuilder::new()
+            .item(Ref::from_schema_name("Count"))
+            .item(Ref::from_schema_name("GroupedCount"))
+            .description(Some("A count, or a page of groups when the request named `group_by`."))
+            .into()
+    }
+}
+
+impl ToSchema for CountAnswer {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((Count::name().into_owned(), Count::schema()));
+        schemas.push((GroupedCount::name().into_owned(), GroupedCount::schema()));
+        GroupedCount::schemas(schemas);
+    }
+}
+
+/// What a bulk update did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+pub struct Updated {
+    /// Matching tasks that are not running.
+    #[schema(minimum = 0)]
+    pub matched: u64,
+    /// Those whose values changed.
+    #[schema(minimum = 0)]
+    pub updated: u64,
+}
+
+impl Updated {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out).integer("matched", self.matched).integer("updated", self.updated).end();
+    }
+
+    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let updated = ObjectReader::of(value, "bulk update")?;
+        Ok(Self { matched: updated.count("matched")?, updated: updated.count("updated")? })
+    }
+}

@@ -1,0 +1,206 @@
+//! The worker protocol: the bodies of claim, heartbeat, complete, fail and unclaim, and the answers to claim and heartbeat.
+
+use std::borrow::BorrowMut;
+
+use taskqueue_core::ids::{Route, RunId};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::task::{self, Failure};
+use taskqueue_core::time::Timestamp;
+use utoipa::ToSchema;
+
+use crate::ErrorCode;
+use crate::body::{At, Body, Findings, Members, field};
+use crate::object_reader::{ObjectReader, Unreadable};
+use crate::schema;
+use crate::task::Task;
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRequest {
+    /// What the worker claims for.
+    #[schema(value_type = schema::Route)]
+    pub route: Route,
+    /// The token that the claimant chose.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+}
+
+impl Body for ClaimRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["route", "run_id"];
+
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+        let (route, run_id) = (body.required("route", field::route), body.required("run_id", field::run_id));
+        Some(Self { route: route?, run_id: run_id? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.text("route", self.route.as_str()).text("run_id", self.run_id.as_str())
+    }
+}
+
+/// A heartbeat or an unclaim.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+}
+
+impl Body for RunRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["run_id"];
+
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+        Some(Self { run_id: body.required("run_id", field::run_id)? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.text("run_id", self.run_id.as_str())
+    }
+}
+
+/// A completion.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteRequest {
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    /// What came out.
+    #[schema(value_type = Object)]
+    pub result: JsonObject,
+}
+
+impl Body for CompleteRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["run_id", "result"];
+
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+        let (run_id, result) = (body.required("run_id", field::run_id), body.required("result", field::object));
+        Some(Self { run_id: run_id?, result: result? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.text("run_id", self.run_id.as_str()).json("result", self.result.as_str())
+    }
+}
+
+/// A failure of a run.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailRequest {
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    /// What went wrong.
+    #[schema(value_type = FailureSchema)]
+    pub error: Failure,
+}
+
+impl Body for FailRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["run_id", "error"];
+
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+        let run_id = body.required("run_id", field::run_id);
+        let error = body.required("error", |value, at, findings| Failure::read(value, *at, findings));
+        Some(Self { run_id: run_id?, error: error? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.text("run_id", self.run_id.as_str()).object("error", |error| self.error.write_fields(error))
+    }
+}
+
+/// What went wrong.
+#[derive(ToSchema)]
+#[schema(as = Failure)]
+#[serde(deny_unknown_fields)]
+pub struct FailureSchema {
+    /// The kind of error.
+    #[schema(rename = "type")]
+    pub kind: String,
+    /// What went wrong.
+    pub message: String,
+    /// Where, if known.
+    pub traceback: Option<String>,
+}
+
+/// The `error` of a failure.
+impl Body for Failure {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["type", "message", "traceback"];
+
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut error = Members::of(value, at, Self::FIELDS, findings)?;
+        let (kind, message) = (error.required("type", field::text), error.required("message", field::text));
+        let traceback = error.optional("traceback", field::text_or_null).flatten();
+        Some(Self { kind: kind?, message: message?, traceback })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object
+            .text("type", &self.kind)
+            .text("message", &self.message)
+            .text_or_null("traceback", self.traceback.as_deref())
+    }
+}
+
+/// A claimed task.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[schema(as = Claimed)]
+pub struct Claim {
+    /// The task, now running.
+    pub task: Task,
+    /// The token that the claimant chose.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    /// When the lease is over unless a heartbeat renews it.
+    #[schema(value_type = schema::Timestamp)]
+    pub lease_expires_at: Timestamp,
+}
+
+impl Claim {
+    pub fn write(out: &mut Vec<u8>, task: &task::Task, run_id: RunId, lease_expires_at: Timestamp) {
+        ObjectWriter::append_to(out)
+            .field("task", |out| Task::write(out, &task.view()))
+            .text("run_id", run_id.as_str())
+            .time("lease_expires_at", lease_expires_at)
+            .end();
+    }
+
+    /// Reads the answer to a claim, which must be about the run that was asked for.
+    pub fn read(value: &Value<'_>, run_id: RunId) -> Result<Self, Unreadable> {
+        let claim = ObjectReader::of(value, "claim")?;
+        if claim.parsed("run_id", RunId::parse)? != run_id {
+            return Err(Unreadable("the claim is about another run".to_owned()));
+        }
+        let task = Task::read(claim.value("task")?)?;
+        Ok(Self { task, run_id, lease_expires_at: claim.time("lease_expires_at")? })
+    }
+}
+
+/// A renewed lease.
+#[derive(ToSchema)]
+pub struct Lease {
+    /// When the lease is over unless another heartbeat renews it.
+    #[schema(value_type = schema::Timestamp)]
+    pub lease_expires_at: Timestamp,
+}
+
+impl Lease {
+    pub fn write(out: &mut Vec<u8>, lease_expires_at: Timestamp) {
+        ObjectWriter::append_to(out).time("lease_expires_at", lease_expires_at).end();
+    }
+
+    pub fn read(value: &Value<'_>) -> Result<Timestamp, Unreadable> {
+        ObjectReader::of(value, "heartbeat")?.time("lease_expires_at")
+    }
+}

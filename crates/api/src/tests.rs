@@ -1,0 +1,402 @@
+//! Holds the exact text of answers, that everything written reads back as itself, and that the schemas say the same.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use taskqueue_core::definition::{Definition, Routes};
+use taskqueue_core::grouping::{self, Group};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_array, write_string};
+use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::task::{self, Failure, LastError, Lifecycle, Outcome, Status};
+use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Update;
+use utoipa::PartialSchema;
+
+use crate::ErrorCode;
+use crate::body::{Body, decode, encode};
+use crate::counts::{Count, CountAnswer, GroupPage, GroupedCount, Updated};
+use crate::error::{Code, Error, ErrorEnvelope};
+use crate::health::{Health, Healthy, Unhealthy};
+use crate::object_reader::Unreadable;
+use crate::page::{Page, write_page};
+use crate::queue::Queue;
+use crate::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, FailureSchema, Lease, RunRequest};
+use crate::schema;
+use crate::task::{BulkUpdateRequest, CreateTaskRequest, LastErrorSchema, Task, TaskPage, UpdateTaskRequest};
+use crate::worker::{ObservationPage, ObservationSchema, WorkerReport, read_observation, write_observation};
+
+fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn object(text: &str) -> JsonObject {
+    JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+}
+
+fn run_id() -> RunId {
+    RunId::parse("r_abcdefghijkl").unwrap()
+}
+
+fn routes() -> Routes {
+    Routes::new(vec![Route::parse("b").unwrap(), Route::parse("a").unwrap()]).unwrap()
+}
+
+fn new_task() -> task::Task {
+    task::Task {
+        queue: QueueName::parse("q").unwrap(),
+        id: TaskId::parse("t_abcdefghijkl").unwrap(),
+        definition: Definition::default(),
+        lifecycle: Lifecycle::created(Timestamp::from_micros(0), 1),
+        outcome: Outcome::empty(),
+    }
+}
+
+fn used_task() -> task::Task {
+    let at = Timestamp::from_micros;
+    let failure = Failure { kind: "E\"".into(), message: "é\n".into(), traceback: Some("t".into()) };
+    let mut task = new_task();
+    task.definition.name = Some("n\"ä".into());
+    task.definition.args = object(r#"{"b":1.0,"a":"\u0000"}"#);
+    task.definition.priority = i64::MIN;
+    task.lifecycle.status = Status::Failed;
+    task.lifecycle.last_route = Route::parse("gpu");
+    task.lifecycle.started_at = Some(at(1));
+    task.lifecycle.finished_at = Some(at(2));
+    task.outcome.last_error = Some(LastError { failure, occurred_at: at(2), attempt: 3, run_id: run_id() });
+    task
+}
+
+/// A task with the largest numbers, and a failure without a traceback.
+fn extreme_task() -> task::Task {
+    let failure = Failure { kind: "E\"".into(), message: "\u{0}".into(), traceback: None };
+    let at = Timestamp::from_micros(1_700_000_000_000_001);
+    task::Task {
+        definition: Definition {
+            name: Some("é".into()),
+            args: object(r#"{"big":9223372036854775807,"float":1.0,"minus":-0.0,"deep":[{"a":null}]}"#),
+            priority: i64::MIN,
+            max_attempts: i64::MAX,
+            ..Definition::default()
+        },
+        lifecycle: Lifecycle { status: Status::Failed, started_at: Some(at), ..Lifecycle::created(at, 1) },
+        outcome: Outcome {
+            result: object(r#"{"x":100.0}"#),
+            last_error: Some(LastError { failure, occurred_at: at, attempt: 3, run_id: run_id() }),
+        },
+        ..new_task()
+    }
+}
+
+fn written(task: &task::Task) -> String {
+    text(|out| Task::write(out, &task.view()))
+}
+
+fn read(text: &str) -> Result<Task, Unreadable> {
+    Task::read(&json::parse(text.as_bytes()).unwrap())
+}
+
+fn schema_of<S: PartialSchema>() -> serde_json::Value {
+    serde_json::to_value(S::schema()).unwrap()
+}
+
+fn names(names: &serde_json::Value) -> BTreeSet<String> {
+    let keys = names.as_object().map(|members| members.keys().cloned().collect());
+    let items = || names.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+    keys.unwrap_or_else(items)
+}
+
+#[test]
+fn a_task_has_exactly_the_17_fields_in_the_order_of_the_contract() {
+    let expected = concat!(
+        r#"{"id":"t_abcdefghijkl","queue":"q","status":"pending","name":null,"args":{},"metadata":{},"priority":0,"#,
+        r#""attempt":0,"max_attempts":3,"routes":["default"],"result":{},"last_error":null,"last_route":null,"#,
+        r#""created_at":"1970-01-01T00:00:00.000000Z","updated_at":"1970-01-01T00:00:00.000000Z","#,
+        r#""started_at":null,"finished_at":null}"#
+    );
+    assert_eq!(written(&new_task()), expected);
+}
+
+#[test]
+fn a_task_that_was_used_shows_everything_escaped() {
+    let json = written(&used_task());
+    let expected = concat!(
+        r#""name":"n\"ä","args":{"a":"\u0000","b":1.0},"metadata":{},"priority":-9223372036854775808,"attempt":0,"#,
+        r#""max_attempts":3,"routes":["default"],"result":{},"last_error":{"type":"E\"","message":"é\n","#,
+        r#""traceback":"t","occurred_at":"1970-01-01T00:00:00.000002Z","attempt":3,"run_id":"r_abcdefghijkl"},"#,
+        r#""last_route":"gpu","#
+    );
+    assert!(json.contains(expected), "{json}");
+}
+
+#[test]
+fn a_task_reads_back_as_the_server_wrote_it_numbers_and_all() {
+    let stored = extreme_task();
+    let task = read(&written(&stored)).unwrap();
+    assert_eq!(task.id, stored.id);
+    assert_eq!(task.args, stored.definition.args);
+    assert_eq!(task.result.as_str(), r#"{"x":100.0}"#);
+    assert_eq!((task.priority, task.max_attempts), (i64::MIN, i64::MAX));
+    assert_eq!(task.last_error, stored.outcome.last_error);
+    assert_eq!((task.started_at, task.finished_at), (stored.lifecycle.started_at, None));
+    for stored in [new_task(), used_task(), stored] {
+        let task = read(&written(&stored)).unwrap();
+        assert_eq!(text(|out| Task::write(out, &task.view())), written(&stored), "the client writes the same");
+    }
+}
+
+#[test]
+fn fields_of_a_newer_server_are_tolerated_and_missing_or_wrong_ones_are_not() {
+    let text = written(&extreme_task());
+    let newer = text.replacen('{', r#"{"aa_new":{"x":[1]},"zz_new":null,"#, 1);
+    assert_eq!(read(&newer), read(&text));
+
+    let Value::Object(members) = json::parse(text.as_bytes()).unwrap() else { panic!("{text}") };
+    assert_eq!(members.len(), 17);
+    for left_out in 0..members.len() {
+        let (name, mut damaged) = (members[left_out].0.clone(), members.clone());
+        damaged.remove(left_out);
+        assert_eq!(Task::read(&Value::Object(damaged)), Err(Unreadable(format!("the task has no `{name}`"))));
+        let mut damaged = members.clone();
+        damaged[left_out].1 = Value::Bool(true);
+        assert!(Task::read(&Value::Object(damaged)).is_err(), "{name}");
+    }
+    for wrong in [r#""status":"paused""#, r#""status":null"#] {
+        assert!(read(&text.replace(r#""status":"failed""#, wrong)).is_err(), "{wrong}");
+    }
+    assert!(read(&text.replace("9223372036854775807,\"deep", "9223372036854775808,\"deep")).is_err());
+}
+
+#[test]
+fn the_schemas_read_every_answer_and_write_it_back_alike() {
+    fn check<S: PartialSchema>(json: &str) {
+        let (schema, answer) = (schema_of::<S>(), serde_json::from_str(json).unwrap());
+        let (properties, required, given) = (names(&schema["properties"]), names(&schema["required"]), names(&answer));
+        assert!(given.is_subset(&properties) && required.is_subset(&given), "{schema}: {json}");
+    }
+    fn back<T: PartialEq + std::fmt::Debug>(json: &str, meant: T, read: impl Fn(&Value<'_>) -> Result<T, Unreadable>) {
+        assert_eq!(read(&json::parse(json.as_bytes()).unwrap()), Ok(meant), "{json}");
+    }
+    let at = Timestamp::from_micros(7);
+    for one in [new_task(), used_task()] {
+        let written = written(&one);
+        check::<Task>(&written);
+        let task = read(&written).unwrap();
+        let claim = text(|out| Claim::write(out, &one, run_id(), at));
+        check::<Claim>(&claim);
+        back(&claim, Claim { task: task.clone(), run_id: run_id(), lease_expires_at: at }, |claim| {
+            Claim::read(claim, run_id())
+        });
+        for tasks in 1..3 {
+            let page = text(|out| {
+                (0..tasks).for_each(|_| TaskPage::append(out, &one.view()));
+                TaskPage::end(out, Some("c"));
+            });
+            check::<TaskPage>(&page);
+            let meant = Page { items: vec![task.clone(); tasks], next_cursor: Some("c".to_owned()) };
+            back(&page, meant, |page| Page::read(page, Task::read));
+        }
+    }
+    let error: serde_json::Value = serde_json::from_str(&written(&used_task())).unwrap();
+    check::<LastErrorSchema>(&error["last_error"].to_string());
+    let page = text(|out| TaskPage::end(out, None));
+    check::<TaskPage>(&page);
+    back(&page, Page { items: Vec::new(), next_cursor: None }, |page| Page::read(page, Task::read));
+    let lease = text(|out| Lease::write(out, at));
+    check::<Lease>(&lease);
+    back(&lease, at, Lease::read);
+    let count = text(|out| Count::write(out, 7));
+    check::<Count>(&count);
+    back(&count, 7, Count::read);
+    let meant = Updated { matched: 2, updated: 1 };
+    let updated = text(|out| meant.write(out));
+    check::<Updated>(&updated);
+    back(&updated, meant, Updated::read);
+    let name = QueueName::parse("q").unwrap();
+    let queue = text(|out| Queue::write(out, &name));
+    check::<Queue>(&queue);
+    back(&queue, Queue { name: name.clone() }, Queue::read);
+    let queues = text(|out| Queue::write_all(out, &[name.clone(), name.clone()]));
+    back(&queues, vec![Queue { name: name.clone() }, Queue { name: name.clone() }], Queue::read_all);
+    let details = ObjectWriter::new().text("queue", "q");
+    let error = text(|out| Error::write(out, ErrorCode::QueueNotFound, "no \"q\"", details));
+    check::<ErrorEnvelope>(&error);
+    let code = Code::Known(ErrorCode::QueueNotFound);
+    back(&error, Error { code, message: "no \"q\"".to_owned(), details: object(r#"{"queue":"q"}"#) }, Error::read);
+    check::<Healthy>(Healthy::JSON);
+    back(Healthy::JSON, Health { is_ok: true, api_version: "2".to_owned() }, Health::read);
+    check::<Unhealthy>(Unhealthy::JSON);
+    back(Unhealthy::JSON, Health { is_ok: false, api_version: "2".to_owned() }, Health::read);
+    for task_id in [None, TaskId::parse("t_abcdefghijkl")] {
+        let metadata = match task_id {
+            Some(_) => JsonObject::from_canonical(r#"{"gpu":1}"#),
+            None => JsonObject::empty(),
+        };
+        let report = Report { route: Route::parse("gpu").unwrap(), status: WorkerStatus::Busy, task_id, metadata };
+        let id = WorkerId::parse("w_abcdefghijkl").unwrap();
+        let one = Observation { id, queue: name.clone(), report, last_seen_at: at, expires_at: at };
+        let written = text(|out| write_observation(out, &one));
+        check::<ObservationSchema>(&written);
+        back(&written, one.clone(), read_observation);
+        let page = text(|out| write_page(out, std::slice::from_ref(&one), None, write_observation));
+        check::<ObservationPage>(&page);
+        back(&page, Page { items: vec![one], next_cursor: None }, |page| Page::read(page, read_observation));
+    }
+}
+
+#[test]
+fn groups_carry_their_dimensions_in_the_order_asked_for() {
+    let group = |key: [&str; 2], count| Group { key: key.map(str::to_owned).to_vec(), count };
+    let groups = vec![group(["a", "failed"], 1), group(["b", "failed"], 2)];
+    let page = grouping::GroupPage { count: 3, groups: groups.clone(), next: None };
+    let json = text(|out| GroupPage::write(out, &["routes", "status"], &page, Some("c")));
+    let expected = concat!(
+        r#"{"group_by":["routes","status"],"count":3,"items":[{"key":{"routes":"a","status":"failed"},"count":1},"#,
+        r#"{"key":{"routes":"b","status":"failed"},"count":2}],"next_cursor":"c"}"#
+    );
+    assert_eq!(json, expected);
+    let value = json::parse(json.as_bytes()).unwrap();
+    let meant = GroupPage { count: 3, items: groups, next_cursor: Some("c".to_owned()) };
+    assert_eq!(GroupPage::read(&value, &["routes", "status"]), Ok(meant));
+    assert!(GroupPage::read(&value, &["status", "routes"]).is_err());
+    assert_eq!(names(&schema_of::<GroupedCount>()["required"]), names(&serde_json::from_str(&json).unwrap()));
+    assert_eq!(schema_of::<CountAnswer>()["anyOf"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn an_error_is_the_envelope_and_nothing_else() {
+    let details = ObjectWriter::new().integer("max_bytes", 1);
+    let json = text(|out| Error::write(out, ErrorCode::RequestTooLarge, "send less", details));
+    assert_eq!(json, r#"{"error":{"code":"request_too_large","message":"send less","details":{"max_bytes":1}}}"#);
+}
+
+#[test]
+fn details_are_an_object_in_the_order_of_their_members() {
+    let details = ObjectWriter::new().text("a", "\"x\"").integer("b", 7_u64);
+    let details = details.field("c", |out| write_array(out, ["d", "e"], write_string));
+    assert_eq!(ObjectWriter::new().into_text() + &details.into_text(), r#"{}{"a":"\"x\"","b":7,"c":["d","e"]}"#);
+}
+
+fn agree<S: PartialSchema>(fields: &[&str], required: &[&str]) {
+    let schema = schema_of::<S>();
+    assert_eq!(names(&schema["properties"]), names(&json!(fields)), "{schema}");
+    assert_eq!(names(&schema["required"]), names(&json!(required)), "{schema}");
+    assert_eq!(schema["additionalProperties"], false, "{schema}");
+}
+
+#[test]
+fn every_request_schema_has_the_fields_of_its_decoder() {
+    agree::<CreateTaskRequest>(Definition::FIELDS, &[]);
+    agree::<UpdateTaskRequest>(Update::FIELDS, &[]);
+    agree::<BulkUpdateRequest>(BulkUpdateRequest::FIELDS, BulkUpdateRequest::FIELDS);
+    agree::<ClaimRequest>(ClaimRequest::FIELDS, ClaimRequest::FIELDS);
+    agree::<RunRequest>(RunRequest::FIELDS, RunRequest::FIELDS);
+    agree::<CompleteRequest>(CompleteRequest::FIELDS, CompleteRequest::FIELDS);
+    agree::<FailRequest>(FailRequest::FIELDS, FailRequest::FIELDS);
+    agree::<FailureSchema>(Failure::FIELDS, &["type", "message"]);
+    agree::<WorkerReport>(Report::FIELDS, &["route", "status", "task_id"]);
+}
+
+#[test]
+fn every_field_of_a_task_is_required_though_some_are_nullable() {
+    let schema = schema_of::<Task>();
+    assert_eq!(schema["properties"].as_object().unwrap().len(), 17);
+    assert_eq!(schema["required"].as_array().unwrap().len(), 17);
+    assert_eq!(schema["additionalProperties"], serde_json::Value::Null, "answers may gain fields");
+}
+
+#[test]
+fn the_words_of_the_schemas_are_those_of_the_contract() {
+    let words = |schema: serde_json::Value| schema["enum"].clone();
+    assert_eq!(words(schema_of::<schema::TaskStatus>()), json!(Status::ALL.map(Status::as_str)));
+    assert_eq!(words(schema_of::<schema::WorkerStatus>()), json!(["idle", "busy"]));
+}
+
+/// That a body reads back as itself, and has only fields that its decoder knows.
+fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
+    let body = encode(meant);
+    assert_eq!(decode::<B>(&body).as_ref(), Ok(meant), "{}", String::from_utf8_lossy(&body));
+    let fields = names(&serde_json::from_slice(&body).unwrap());
+    assert!(fields.is_subset(&names(&json!(B::FIELDS))), "{fields:?}");
+}
+
+#[test]
+fn every_decoder_reads_what_its_schema_writes() {
+    let args = || object(r#"{"a":1}"#);
+    let route = || Route::parse("gpu").unwrap();
+    reads_back(&Definition {
+        name: Some("n".into()),
+        args: args(),
+        metadata: args(),
+        priority: -1,
+        max_attempts: 1,
+        routes: Routes::new(vec![route()]).unwrap(),
+    });
+    let update = Update { name: Some(None), result: Some(args()), ..Update::default() };
+    reads_back(&update);
+    reads_back(&BulkUpdateRequest { filter: "priority == 1".into(), changes: update });
+    reads_back(&ClaimRequest { route: route(), run_id: run_id() });
+    reads_back(&RunRequest { run_id: run_id() });
+    reads_back(&CompleteRequest { run_id: run_id(), result: args() });
+    let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    reads_back(&FailRequest { run_id: run_id(), error });
+    reads_back(&Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: args() });
+}
+
+#[test]
+fn a_definition_reads_back_as_itself() {
+    let full = Definition {
+        name: Some("\"quoted\" \\ é 😀".into()),
+        args: object(r#"{"i":-9223372036854775808,"f":-0.0,"s":"\u0000"}"#),
+        metadata: object(r#"{"a":[1,1.0]}"#),
+        priority: -1,
+        max_attempts: i64::MAX,
+        routes: routes(),
+    };
+    for meant in [Definition::default(), full] {
+        reads_back(&meant);
+    }
+}
+
+#[test]
+fn an_update_holds_the_given_fields_only() {
+    let cases = [
+        Update { name: Some(None), ..Update::default() },
+        Update { name: Some(Some("".into())), priority: Some(0), ..Update::default() },
+        Update {
+            args: Some(JsonObject::empty()),
+            metadata: Some(object(r#"{"a":1}"#)),
+            max_attempts: Some(1),
+            routes: Some(routes()),
+            result: Some(object(r#"{"b":1e300}"#)),
+            ..Update::default()
+        },
+    ];
+    for changes in cases {
+        reads_back(&changes);
+        reads_back(&BulkUpdateRequest { filter: "name == \"x\"\n".into(), changes });
+    }
+    assert_eq!(encode(&Update::default()), b"{}");
+}
+
+#[test]
+fn the_bodies_of_the_worker_protocol_read_back_as_themselves() {
+    reads_back(&ClaimRequest { route: Route::parse("gpu.1").unwrap(), run_id: run_id() });
+    reads_back(&RunRequest { run_id: run_id() });
+    reads_back(&CompleteRequest { run_id: run_id(), result: object(r#"{"x":{"y":[]}}"#) });
+    for traceback in [None, Some("line 1\n\tline 2".into())] {
+        let error = Failure { kind: "".into(), message: "\u{7f}".into(), traceback };
+        reads_back(&FailRequest { run_id: run_id(), error });
+    }
+}
+
+#[test]
+fn a_report_without_metadata_is_the_contract_s() {
+    let route = Route::parse("default").unwrap();
+    let idle = Report { route, status: WorkerStatus::Idle, task_id: None, metadata: JsonObject::empty() };
+    assert_eq!(encode(&idle), br#"{"route":"default","status":"idle","task_id":null}"#);
+    let task_id = TaskId::parse("t_abcdefghijkl");
+    reads_back(&Report { status: WorkerStatus::Busy, task_id, metadata: object(r#"{"host":"h"}"#), ..idle });
+}

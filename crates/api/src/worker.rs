@@ -1,0 +1,126 @@
+//! Worker observations: the report of a worker and what is known of it.
+
+use std::borrow::BorrowMut;
+
+use taskqueue_core::ids::{QueueName, Route, TaskId, WorkerId};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
+use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use utoipa::ToSchema;
+
+use crate::ErrorCode;
+use crate::body::{At, Body, Findings, Members, field};
+use crate::object_reader::{ObjectReader, Unreadable};
+use crate::schema;
+
+/// What a worker reports of itself; the first three fields are required.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerReport {
+    /// The route it claims for; cannot change while the observation lives.
+    pub route: schema::Route,
+    /// What it does.
+    pub status: schema::WorkerStatus,
+    /// The task it works on; never looked up.
+    #[schema(required = true)]
+    pub task_id: Option<schema::TaskId>,
+    /// What else it says of itself, at most 16 KiB; shown with the observation.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    pub metadata: Option<JsonObject>,
+}
+
+impl Body for Report {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["route", "status", "task_id", "metadata"];
+
+    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+        let route = body.required("route", field::route);
+        let status = body.required("status", field::worker_status);
+        let task_id = body.required("task_id", field::task_id);
+        let metadata = if body.has("metadata") {
+            body.optional("metadata", field::report_metadata)
+        } else {
+            Some(JsonObject::empty())
+        };
+        Some(Self { route: route?, status: status?, task_id: task_id?, metadata: metadata? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        let object = object
+            .text("route", self.route.as_str())
+            .text("status", self.status.as_str())
+            .text_or_null("task_id", self.task_id.as_ref().map(TaskId::as_str));
+        write_metadata(object, &self.metadata)
+    }
+}
+
+/// The latest accepted report of one worker; advisory.
+#[derive(ToSchema)]
+#[schema(as = Observation)]
+pub struct ObservationSchema {
+    /// The worker.
+    pub id: schema::WorkerId,
+    /// The queue.
+    pub queue: schema::QueueName,
+    /// The route it claims for.
+    pub route: schema::Route,
+    /// What it does.
+    pub status: schema::WorkerStatus,
+    /// The task it works on; may be stale.
+    #[schema(required = true)]
+    pub task_id: Option<schema::TaskId>,
+    /// When the report was accepted.
+    pub last_seen_at: schema::Timestamp,
+    /// When it stops counting: 300 seconds later.
+    pub expires_at: schema::Timestamp,
+    /// What else it says of itself; only there for workers that report it.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    pub metadata: Option<JsonObject>,
+}
+
+/// Appends an observation.
+pub fn write_observation(out: &mut Vec<u8>, observation: &Observation) {
+    let Observation { id, queue, report, last_seen_at, expires_at } = observation;
+    let object = ObjectWriter::append_to(out)
+        .text("id", id.as_str())
+        .text("queue", queue.as_str())
+        .text("route", report.route.as_str())
+        .text("status", report.status.as_str())
+        .text_or_null("task_id", report.task_id.as_ref().map(TaskId::as_str))
+        .time("last_seen_at", *last_seen_at)
+        .time("expires_at", *expires_at);
+    write_metadata(object, &report.metadata).end();
+}
+
+/// Reads an observation.
+pub fn read_observation(value: &Value<'_>) -> Result<Observation, Unreadable> {
+    let observation = ObjectReader::of(value, "observation")?;
+    let report = Report {
+        route: observation.parsed("route", Route::parse)?,
+        status: observation.parsed("status", WorkerStatus::parse)?,
+        task_id: observation.nullable("task_id", |worker, name| worker.parsed(name, TaskId::parse))?,
+        metadata: observation.optional("metadata", |worker, name| worker.json(name))?.unwrap_or(JsonObject::empty()),
+    };
+    Ok(Observation {
+        id: observation.parsed("id", WorkerId::parse)?,
+        queue: observation.parsed("queue", QueueName::parse)?,
+        report,
+        last_seen_at: observation.time("last_seen_at")?,
+        expires_at: observation.time("expires_at")?,
+    })
+}
+
+/// Adds the metadata, which is beyond the contract: what has none looks as the contract says.
+fn write_metadata<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, metadata: &JsonObject) -> ObjectWriter<B> {
+    if metadata.is_empty_object() { object } else { object.json("metadata", metadata.as_str()) }
+}
+
+/// One page of observations, ordered by id.
+#[derive(ToSchema)]
+pub struct ObservationPage {
+    /// The observations.
+    pub items: Vec<ObservationSchema>,
+    /// The cursor of the next page; null exactly when no further observation exists.
+    #[schema(required = true)]
+    pub next_cursor: Option<String>,
+}
