@@ -60,7 +60,7 @@ fn the_second_signal_gives_runs_back_uncharged() {
 fn the_third_signal_kills_what_does_not_listen() {
     let server = Server::start();
     let mut worker = running(&server, "--grace 1000", STUBBORN);
-    for told in ["may finish", "given back; once more kills", "are killed"] {
+    for told in ["may finish", "given back; another request kills", "are killed"] {
         worker.signal(Signal::TERM);
         worker.wait_for_line(told);
     }
