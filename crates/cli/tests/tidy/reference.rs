@@ -208,6 +208,47 @@ fn every_cited_document_is_in_the_clone() {
     assert_none("documents that are cited and not in the clone", &broken);
 }
 
+/// The documents that tell of the code as it is. The changelog also tells of what is no more.
+fn documents() -> impl Iterator<Item = (PathBuf, String)> {
+    let is_document = |file: &Path| file.extension().is_some_and(|extension| extension == "md");
+    written_files().filter(move |(file, _)| is_document(file) && file != Path::new("CHANGELOG.md"))
+}
+
+#[test]
+fn source_files_that_documents_name_exist() {
+    let known: Vec<String> = files().iter().map(|file| format!("/{}", file.display())).collect();
+    let is_source = |span: &&str| {
+        let named = span.split("::").next().unwrap_or_default();
+        (named.ends_with(".rs") || named.ends_with(".sql")) && !span.contains(['*', '<', ' '])
+    };
+    let mut broken = Vec::new();
+    for (file, text) in documents() {
+        for span in text.lines().flat_map(code_spans).filter(is_source) {
+            let ending = format!("/{}", span.split("::").next().unwrap_or_default());
+            if !known.iter().any(|path| path.ends_with(&ending)) {
+                broken.push(format!("{}: {span}", file.display()));
+            }
+        }
+    }
+    assert_none("source files that are named in a document and do not exist", &broken);
+}
+
+#[test]
+fn types_and_functions_that_the_architecture_names_exist() {
+    let sources = rust_files();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| text.split(move |c| !is_word(c))).collect();
+    let is_name = |span: &&str| {
+        let is_type =
+            span.starts_with(|c: char| c.is_ascii_uppercase()) && span.contains(|c: char| c.is_ascii_lowercase());
+        (span.contains("::") || span.contains('_') || is_type) && span.chars().all(|c| is_word(c) || c == ':')
+    };
+    let text = source("ARCHITECTURE.md");
+    let named = text.lines().flat_map(code_spans).filter(is_name);
+    let missing = named.filter(|name| !name.split("::").all(|part| words.contains(part))).map(str::to_owned);
+    assert_none("names of ARCHITECTURE.md that no source file knows", &missing.collect::<Vec<_>>());
+}
+
 #[test]
 fn tests_that_documents_name_exist() {
     let functions: BTreeSet<String> = rust_files()
@@ -220,8 +261,7 @@ fn tests_that_documents_name_exist() {
         })
         .collect();
     let mut broken = Vec::new();
-    for (file, text) in written_files().filter(|(file, _)| file.extension().is_some_and(|extension| extension == "md"))
-    {
+    for (file, text) in documents() {
         let mut column = None;
         for line in text.lines() {
             if !line.starts_with('|') {
