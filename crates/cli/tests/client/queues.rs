@@ -6,7 +6,7 @@ use super::{client, queue, task_id};
 use crate::support::Server;
 
 #[tokio::test]
-async fn a_server_tells_its_health_and_schema() {
+async fn a_server_reports_its_health_and_schema() {
     let server = Server::start();
     let client = client(&server);
     let health = client.health().await.unwrap();

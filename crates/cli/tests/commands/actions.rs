@@ -33,23 +33,23 @@ fn named_tasks_are_changed_without_a_question() {
 #[test]
 fn a_named_task_that_cannot_be_changed_is_a_failure() {
     let server = one_of_each();
-    let told = server.run("task cancel t_cccccccccccc").fails(1);
-    assert!(told.contains("task_state_conflict"), "{told}");
-    let told = server.run("task delete t_bbbbbbbbbbbb").fails(1);
-    assert!(told.contains("task_running") && told.contains("cancel it first"), "{told}");
+    let message = server.run("task cancel t_cccccccccccc").fails(1);
+    assert!(message.contains("task_state_conflict"), "{message}");
+    let message = server.run("task delete t_bbbbbbbbbbbb").fails(1);
+    assert!(message.contains("task_running") && message.contains("cancel it first"), "{message}");
     let ran = server.run("task cancel t_aaaaaaaaaaaa t_cccccccccccc t_zzzzzzzzzzzz");
     assert_eq!(ran.stdout, "1 cancelled, 2 skipped\n");
-    let told = ran.fails(1);
-    assert!(told.contains("t_cccccccccccc skipped (task_state_conflict)"), "{told}");
-    assert!(told.contains("t_zzzzzzzzzzzz skipped (task_not_found)"), "{told}");
+    let message = ran.fails(1);
+    assert!(message.contains("t_cccccccccccc skipped (task_state_conflict)"), "{message}");
+    assert!(message.contains("t_zzzzzzzzzzzz skipped (task_not_found)"), "{message}");
 }
 
 #[test]
 fn selected_tasks_are_changed_after_consent_and_what_is_skipped_is_counted() {
     let server = one_of_each();
     let cancel = ["task", "cancel", "--filter", "max_attempts == 1"];
-    let told = server.run_with(&cancel).fails(2);
-    assert!(told.contains("Cancel 5 tasks of queue q: add --yes"), "{told}");
+    let message = server.run_with(&cancel).fails(2);
+    assert!(message.contains("Cancel 5 tasks of queue q: add --yes"), "{message}");
     assert_eq!(server.count("status == \"cancelled\""), 1, "nothing was changed");
     let ran = server.run_with(&[&cancel[..], &["--yes"]].concat());
     assert!(ran.stderr.contains("2 task_state_conflict"), "{ran:?}");

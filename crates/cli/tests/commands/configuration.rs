@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{Server, binary, finish};
 
 #[test]
-fn config_show_tells_each_value_and_its_source() {
+fn config_show_prints_each_value_and_its_source() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let show = |flags: &[&str], environment: &[(&str, &str)]| {
@@ -59,12 +59,12 @@ fn a_token_that_others_can_read_is_refused() {
     let path = folder.path().join("taskqueue.toml");
     fs::write(&path, "token = 'hush'").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let told = finish(binary(folder.path()).args(["queue", "list"])).fails(1);
-    assert!(told.contains("chmod 600") && !told.contains("hush"), "{told}");
+    let message = finish(binary(folder.path()).args(["queue", "list"])).fails(1);
+    assert!(message.contains("chmod 600") && !message.contains("hush"), "{message}");
 }
 
 #[test]
-fn a_token_goes_to_other_machines_only_encrypted_or_when_told_so() {
+fn a_token_is_sent_to_other_machines_only_encrypted_or_with_the_flag() {
     let folder = tempfile::tempdir().unwrap();
     // An address that no one can have (RFC 5737).
     let list = || {
@@ -72,8 +72,8 @@ fn a_token_goes_to_other_machines_only_encrypted_or_when_told_so() {
         command.env("TASKQUEUE_TOKEN", "hush").args(["queue", "list", "--url", "http://192.0.2.1:1"]);
         command
     };
-    let told = finish(&mut list()).fails(1);
-    assert!(told.contains("--allow-insecure-token") && !told.contains("hush"), "{told}");
+    let message = finish(&mut list()).fails(1);
+    assert!(message.contains("--allow-insecure-token") && !message.contains("hush"), "{message}");
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn tokens_come_from_the_environment_a_file_or_a_configuration_file() {
         finish(server.command(&["queue", "list", "-o", "quiet"]).args(flags).env_remove("TASKQUEUE_TOKEN"))
     };
     assert_eq!(without(&["--token-file", "token"]).ok(), "q\n");
-    let told = without(&[]).fails(1);
-    assert!(told.contains("unauthorized") && told.contains("TASKQUEUE_TOKEN"), "{told}");
-    let told = server.run("queue list --token-file wrong").fails(1);
-    assert!(told.contains("unauthorized") && !told.contains("other"), "{told}");
+    let message = without(&[]).fails(1);
+    assert!(message.contains("unauthorized") && message.contains("TASKQUEUE_TOKEN"), "{message}");
+    let message = server.run("queue list --token-file wrong").fails(1);
+    assert!(message.contains("unauthorized") && !message.contains("other"), "{message}");
     server.write("taskqueue.toml", "token_file = 'token'");
     assert_eq!(without(&[]).ok(), "q\n");
     assert!(without(&["--token-file", "missing"]).fails(1).contains("missing"));
@@ -100,6 +100,6 @@ fn tokens_come_from_the_environment_a_file_or_a_configuration_file() {
 fn a_file_with_mistakes_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("taskqueue.toml"), "queue = 'q'\nport = 1").unwrap();
-    let told = finish(binary(folder.path()).args(["queue", "list"])).fails(2);
-    assert!(told.contains("taskqueue.toml") && told.contains("line 2") && told.contains("port"), "{told}");
+    let message = finish(binary(folder.path()).args(["queue", "list"])).fails(2);
+    assert!(message.contains("taskqueue.toml") && message.contains("line 2") && message.contains("port"), "{message}");
 }

@@ -40,7 +40,7 @@ fn workers_are_counted_plainly_and_by_group() {
 }
 
 #[test]
-fn health_says_how_the_server_is() {
+fn health_reports_the_state_of_the_server() {
     let server = Server::start();
     let shown = lines(&server.run("health").ok());
     assert_eq!(

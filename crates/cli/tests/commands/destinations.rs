@@ -85,7 +85,7 @@ fn lines(lines: &[(bool, String)]) -> String {
 #[test]
 fn what_arrives_is_the_token_that_may_go_to_the_url() {
     let cases = [
-        // Flag, environment and the user's file are the user's own: any token may go to their URL, the first that is there.
+        // The user controls flags, the environment and the user's file: the first token is sent to their URL.
         ("feu", ["", "u", "p", "pu", "e", "eu", "ep", "epu"], ["-", "u", "p", "p", "e", "e", "e", "e"]),
         ("feu", ["f", "fu", "fp", "fpu", "fe", "feu", "fep", "fepu"], ["f"; 8]),
         // A URL of the project's file gets the token of that file and no other; a flag that cannot be obeyed is a mistake.
@@ -128,26 +128,26 @@ fn what_arrives_is_the_token_that_may_go_to_the_url() {
 }
 
 #[test]
-fn a_withheld_token_is_told_with_the_reason_and_the_way_to_send_it() {
+fn a_withheld_token_is_reported_with_the_reason_and_the_way_to_send_it() {
     let place = Place::new();
     let url = place.server.url();
     let file = place.project_file(&format!("url = '{url}'"));
     let (arrived, ran) = place.arrives(place.list().env("TASKQUEUE_TOKEN", "hush"));
     assert_eq!(arrived, WITHOUT);
-    let told = ran.fails(1);
+    let message = ran.fails(1);
     let file = file.canonicalize().unwrap();
-    let (note, error) = told.split_once("error: ").unwrap();
+    let (note, error) = message.split_once("error: ").unwrap();
     for text in [note, error] {
         for part in ["TASKQUEUE_TOKEN", file.to_str().unwrap(), &url, "--url", "TASKQUEUE_URL"] {
-            assert!(text.contains(part), "{part} is missing: {told}");
+            assert!(text.contains(part), "{part} is missing: {message}");
         }
     }
-    assert!(note.starts_with("note: ") && error.contains("unauthorized") && !told.contains("hush"), "{told}");
-    // What the message says helps.
+    assert!(note.starts_with("note: ") && error.contains("unauthorized") && !message.contains("hush"), "{message}");
+    // The advice of the message works.
     let (arrived, ran) = place.arrives(place.list().env("TASKQUEUE_TOKEN", "hush").args(["--url", &url]));
     assert_eq!((arrived, ran.stderr.contains("note: ")), (token("hush"), false), "{ran:?}");
-    let told = finish(place.list().args(["--token-file", "../missing"])).fails(2);
-    assert!(told.contains("--token-file") && told.contains("--url"), "{told}");
+    let message = finish(place.list().args(["--token-file", "../missing"])).fails(2);
+    assert!(message.contains("--token-file") && message.contains("--url"), "{message}");
 }
 
 #[test]
@@ -183,8 +183,11 @@ fn a_project_file_sends_no_token_file_from_outside_its_folder() {
         }
         let (arrived, ran) = place.arrives(&mut command);
         assert_eq!(arrived, [], "{path}: {ran:?}");
-        let told = ran.fails(1);
-        assert!(told.contains("token_file") && told.contains("taskqueue.toml") && !told.contains("hush"), "{told}");
+        let message = ran.fails(1);
+        assert!(
+            message.contains("token_file") && message.contains("taskqueue.toml") && !message.contains("hush"),
+            "{message}"
+        );
     }
     for path in
         ["inside/token", "./inside/token", "near/token", "folder/project/inside/token", inside.to_str().unwrap()]
@@ -204,15 +207,15 @@ fn a_token_file_that_never_ends_or_never_begins_does_not_hold_a_command_up() {
     assert_eq!(arrived, []);
     assert!(ran.fails(1).contains("regular file"));
     place.project_file("");
-    let told = finish(place.list().args(["--token-file", "/dev/zero"])).fails(1);
-    assert!(told.contains("65536 bytes"), "{told}");
+    let message = finish(place.list().args(["--token-file", "/dev/zero"])).fails(1);
+    assert!(message.contains("65536 bytes"), "{message}");
     place.project_file(&"#".repeat(65_537));
-    let told = finish(&mut place.list()).fails(1);
-    assert!(told.contains("taskqueue.toml") && told.contains("65536 bytes"), "{told}");
+    let message = finish(&mut place.list()).fails(1);
+    assert!(message.contains("taskqueue.toml") && message.contains("65536 bytes"), "{message}");
     place.project_file("");
     symlink("/dev/zero", place.home.path().join(".config/taskqueue/config.toml")).unwrap();
-    let told = finish(&mut place.list()).fails(1);
-    assert!(told.contains("config.toml") && told.contains("65536 bytes"), "{told}");
+    let message = finish(&mut place.list()).fails(1);
+    assert!(message.contains("config.toml") && message.contains("65536 bytes"), "{message}");
 }
 
 #[test]
@@ -221,12 +224,12 @@ fn a_project_file_cannot_allow_a_readable_token() {
     // An address that no one can have (RFC 5737).
     let url = "http://192.0.2.1:1";
     place.project_file(&format!("url = '{url}'\ntoken = 'own'\nallow_insecure_token = true"));
-    let told = finish(&mut place.list()).fails(1);
-    assert!(told.contains("--allow-insecure-token") && told.contains("is ignored"), "{told}");
+    let message = finish(&mut place.list()).fails(1);
+    assert!(message.contains("--allow-insecure-token") && message.contains("is ignored"), "{message}");
     place.project_file("allow_insecure_token = true");
     place.user_file("token = 'hush'");
-    let told = finish(place.list().args(["--url", url])).fails(1);
-    assert!(told.contains("would be sent unencrypted"), "{told}");
+    let message = finish(place.list().args(["--url", url])).fails(1);
+    assert!(message.contains("would be sent unencrypted"), "{message}");
     let shown = |place: &Place| finish(place.command().args(["config", "show", "-o", "quiet"])).ok();
     assert!(shown(&place).ends_with("allow_insecure_token=false\n"));
     // The user's own file counts, and no project file takes it back.
@@ -286,7 +289,7 @@ fn a_file_of_somebody_else_is_not_even_opened() {
 }
 
 #[test]
-fn config_show_tells_what_would_be_sent_where() {
+fn config_show_prints_which_token_would_be_sent_where() {
     let place = Place::new();
     let url = place.server.url();
     let show = |environment: &[(&str, &str)], flags: &[&str]| {
@@ -305,12 +308,12 @@ fn config_show_tells_what_would_be_sent_where() {
     place.project_file(&format!("url = '{url}'"));
     place.user_file("token = 'hush'");
     let withheld = "withheld: a project file names the URL";
-    let (tokens, told) = show(&hush, &[]);
+    let (tokens, message) = show(&hush, &[]);
     assert_eq!(tokens, [withheld; 2]);
-    assert!(told.contains("note: ") && told.contains("TASKQUEUE_URL"), "{told}");
+    assert!(message.contains("note: ") && message.contains("TASKQUEUE_URL"), "{message}");
     place.project_file(&format!("url = '{url}'\ntoken = 'hush'"));
-    let (tokens, told) = show(&hush, &[]);
-    assert_eq!((tokens, told.as_str()), (vec![sent, withheld.to_owned(), withheld.to_owned()], ""));
+    let (tokens, message) = show(&hush, &[]);
+    assert_eq!((tokens, message.as_str()), (vec![sent, withheld.to_owned(), withheld.to_owned()], ""));
     let readable = "not sent: the connection is not encrypted";
     assert_eq!(show(&hush, &["--url", "http://192.0.2.1:1"]).0, [readable]);
     assert_eq!(show(&hush, &["--url", "nonsense"]).0, ["not sent: the URL cannot be used"]);

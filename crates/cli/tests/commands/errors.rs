@@ -1,4 +1,4 @@
-//! What is said when something is wrong, and the exit codes: 1 refused, 2 wrong usage, 3 not reached.
+//! Error messages and exit codes: 1 refused, 2 wrong usage, 3 not reached.
 
 use std::net::TcpListener;
 
@@ -10,12 +10,12 @@ fn an_unknown_queue_is_compared_with_those_that_exist() {
     for queue in ["nightly", "nightly-2", "other"] {
         server.run(&format!("queue create {queue}")).ok();
     }
-    let told = server.run("task list -q nigthly").fails(1);
+    let message = server.run("task list -q nigthly").fails(1);
     let expected = "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2? Or create it with: \
                     taskqueue queue create nigthly\n";
-    assert_eq!(told, expected);
-    let told = server.run("queue delete zzz").fails(1);
-    assert_eq!(told, "error: there is no queue zzz (queue_not_found); create it with: taskqueue queue create zzz\n");
+    assert_eq!(message, expected);
+    let message = server.run("queue delete zzz").fails(1);
+    assert_eq!(message, "error: there is no queue zzz (queue_not_found); create it with: taskqueue queue create zzz\n");
 }
 
 #[test]
@@ -27,25 +27,28 @@ fn a_server_that_is_not_there_is_exit_code_3_and_how_to_start_one() {
     for command in
         [&["task", "list"][..], &["health"], &["queue", "create", "x"], &["task", "cancel", "t_aaaaaaaaaaaa"]]
     {
-        let told = finish(binary(folder.path()).args(command).args(["--url", &url])).fails(3);
-        assert!(told.contains(&url) && told.contains("taskqueue serve") && told.lines().count() == 1, "{told}");
+        let message = finish(binary(folder.path()).args(command).args(["--url", &url])).fails(3);
+        assert!(
+            message.contains(&url) && message.contains("taskqueue serve") && message.lines().count() == 1,
+            "{message}"
+        );
     }
-    let told = finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails(3);
-    assert!(told.contains("unix:nowhere.sock"), "{told}");
+    let message = finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails(3);
+    assert!(message.contains("unix:nowhere.sock"), "{message}");
 }
 
 #[test]
 fn a_wrong_filter_is_shown_with_a_mark_under_the_place() {
     let server = Server::start();
-    let told = server.run_with(&["task", "list", "--filter", "priority > 1 and stats == 'x'"]).fails(1);
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 3, "{told}");
-    assert!(lines[0].contains("invalid_filter") && lines[0].contains("status"), "{told}");
+    let message = server.run_with(&["task", "list", "--filter", "priority > 1 and stats == 'x'"]).fails(1);
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), 3, "{message}");
+    assert!(lines[0].contains("invalid_filter") && lines[0].contains("status"), "{message}");
     assert_eq!(lines[1..], ["  priority > 1 and stats == 'x'", "                   ^"]);
-    let told = server.run_with(&["worker", "count", "--filter", "route = 'x'"]).fails(1);
-    assert!(told.lines().nth(2).is_some_and(|line| line.ends_with('^')), "{told}");
-    let told = server.run_with(&["task", "cancel", "--yes", "--filter", "("]).fails(1);
-    assert!(told.contains("invalid_filter"), "{told}");
+    let message = server.run_with(&["worker", "count", "--filter", "route = 'x'"]).fails(1);
+    assert!(message.lines().nth(2).is_some_and(|line| line.ends_with('^')), "{message}");
+    let message = server.run_with(&["task", "cancel", "--yes", "--filter", "("]).fails(1);
+    assert!(message.contains("invalid_filter"), "{message}");
 }
 
 #[test]
@@ -58,9 +61,9 @@ fn refusals_are_one_line_with_the_code_and_what_to_do() {
         ("task cancel t_zzzzzzzzzzzz", "task_not_found"),
     ];
     for (line, code) in cases {
-        let told = server.run(line).fails(1);
-        assert!(told.starts_with("error: ") && told.contains(code) && told.contains(';'), "{line}: {told}");
-        assert_eq!(told.lines().count(), 1, "{line}: {told}");
+        let message = server.run(line).fails(1);
+        assert!(message.starts_with("error: ") && message.contains(code) && message.contains(';'), "{line}: {message}");
+        assert_eq!(message.lines().count(), 1, "{line}: {message}");
     }
 }
 
@@ -89,8 +92,8 @@ fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
         ("completions klingon", "bash"),
     ];
     for (line, expected) in cases {
-        let told = server.run(line).fails(2);
-        assert!(told.contains(expected) && told.lines().count() == 1, "{line}: {told}");
+        let message = server.run(line).fails(2);
+        assert!(message.contains(expected) && message.lines().count() == 1, "{line}: {message}");
     }
 }
 
@@ -105,8 +108,8 @@ fn something_that_is_no_taskqueue_server_is_recognised() {
         connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello").unwrap();
     });
     let folder = tempfile::tempdir().unwrap();
-    let told = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
-    assert!(told.contains("is") && told.contains("a taskqueue server?"), "{told}");
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    assert!(message.contains("is") && message.contains("a taskqueue server?"), "{message}");
     other.join().unwrap();
 }
 

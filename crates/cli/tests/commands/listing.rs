@@ -101,7 +101,7 @@ fn selections_orders_and_limits_are_passed_on() {
 }
 
 #[test]
-fn people_are_told_when_there_is_more_and_programs_are_not_disturbed() {
+fn people_get_a_note_when_there_is_more_and_programs_do_not() {
     let server = three_tasks();
     let table = server.run("task list --limit 2");
     assert!(table.stderr.contains("--all"), "{table:?}");

@@ -1,4 +1,4 @@
-//! What holds for all output: harmless text, plain when piped, quiet when nobody reads on.
+//! Rules for all output: escaped text, plain when piped, no error when the reader closes the pipe.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -53,7 +53,7 @@ fn piped_output_is_neither_coloured_nor_cut() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_command_quietly() {
+fn a_closed_pipe_ends_the_command_quietly() {
     let server = Server::start();
     let lines: String = (0..3000).map(|seed| format!("{{\"args\":{{\"seed\":{seed}}}}}\n")).collect();
     server.run_reading("task submit --from -", &lines).ok();

@@ -1,4 +1,4 @@
-//! A server that keeps every request head it gets and refuses each: what arrives here is what a command sends.
+//! A server that records every request head and refuses each request, to see what a command sends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,7 +31,7 @@ impl Recorder {
         format!("http://{}", self.address)
     }
 
-    /// The tokens of the requests since the last look, each once; nothing for a request without one.
+    /// The tokens of the requests since the last call, each once; none for a request without one.
     pub(crate) fn take_tokens(&self) -> Vec<Option<String>> {
         let heads = std::mem::take(&mut *self.heads.lock().unwrap());
         let mut tokens: Vec<Option<String>> = heads.iter().map(|head| token_in(head)).collect();

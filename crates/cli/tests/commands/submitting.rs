@@ -86,16 +86,16 @@ fn a_file_is_submitted_once_however_often_it_is_submitted() {
 }
 
 #[test]
-fn wrong_lines_are_told_and_the_others_submitted() {
+fn wrong_lines_are_reported_and_the_others_submitted() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &[]);
     let text = "{\"args\":{\"x\":1}}\n{\"prio\":1}\nnonsense\n{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":9}\n\
                 {\"args\":{\"n\":99999999999999999999}}\n{\"args\":{\"x\":2}}\n";
     let ran = server.run_reading("task submit --from -", text);
     assert_eq!(ran.stdout, "2 created, 4 refused\n");
-    let told = ran.fails(1);
+    let message = ran.fails(1);
     for expected in ["line 2: prio", "line 3: ", "line 4: ", "task_id_conflict", "line 5: args.n"] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(message.contains(expected), "{expected}: {message}");
     }
     assert_eq!(server.run("task count -o quiet").ok(), "3\n");
 }
@@ -104,8 +104,8 @@ fn wrong_lines_are_told_and_the_others_submitted() {
 fn a_missing_queue_stops_at_once() {
     let server = Server::start();
     let lines = "{\"args\":{}}\n".repeat(1000);
-    let told = server.run_reading("task submit --from - -q qq", &lines).fails(1);
-    assert!(told.contains("queue_not_found") && told.lines().count() == 1, "{told}");
+    let message = server.run_reading("task submit --from - -q qq", &lines).fails(1);
+    assert!(message.contains("queue_not_found") && message.lines().count() == 1, "{message}");
     assert!(server.run("task submit --from missing.jsonl").fails(1).contains("missing.jsonl"));
 }
 

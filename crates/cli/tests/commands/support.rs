@@ -22,7 +22,7 @@ impl Ran {
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// The standard output of a command that did what it was asked.
+    /// The standard output of a command that succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -90,7 +90,7 @@ impl Server {
         Self { url: url.trim_end().to_owned(), folder, child, token }
     }
 
-    /// The binary, told where the server is and to use the queue `q`.
+    /// The binary, configured for the server and the queue `q`.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = binary(self.folder.path());
         command.env("TASKQUEUE_URL", &self.url).env("TASKQUEUE_QUEUE", "q").args(arguments);
@@ -122,7 +122,7 @@ impl Server {
         self.run_with(&["task", "count", "-o", "quiet", "--filter", filter]).ok().trim().parse().unwrap()
     }
 
-    /// Writes a file beside the commands.
+    /// Writes a file into the folder in which the commands run.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();

@@ -45,8 +45,8 @@ fn matching_tasks_are_changed_together_after_consent() {
     }
     server.claim("default", 1);
     let update = ["task", "update", "--filter", "priority > 0", "--priority", "2"];
-    let told = server.run_with(&update).fails(2);
-    assert!(told.contains("Update 2 tasks of queue q (1 running left out): add --yes"), "{told}");
+    let message = server.run_with(&update).fails(2);
+    assert!(message.contains("Update 2 tasks of queue q (1 running left out): add --yes"), "{message}");
     let ran = server.run_with(&[&update[..], &["--yes"]].concat()).ok();
     assert_eq!(ran, "1 updated, 1 unchanged, 1 running left out\n");
     let again = server.run_with(&[&update[..], &["--yes", "-o", "json"]].concat()).json();
@@ -54,13 +54,13 @@ fn matching_tasks_are_changed_together_after_consent() {
 }
 
 #[test]
-fn a_refusal_for_one_of_many_named_tasks_is_told_and_a_failure() {
+fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &[]);
     server.submit("t_bbbbbbbbbbbb", &["--priority", "9"]);
     server.claim("default", 1);
     let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --priority 5");
     assert_eq!(ran.stdout, "1 updated, 1 refused\n");
-    let told = ran.fails(1);
-    assert!(told.contains("t_bbbbbbbbbbbb") && told.contains("task_running"), "{told}");
+    let message = ran.fails(1);
+    assert!(message.contains("t_bbbbbbbbbbbb") && message.contains("task_running"), "{message}");
 }

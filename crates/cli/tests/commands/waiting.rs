@@ -23,7 +23,7 @@ fn waiting_ends_well_when_all_tasks_have_succeeded() {
 }
 
 #[test]
-fn any_other_end_is_a_failure_and_is_told() {
+fn any_other_end_is_a_failure_and_is_reported() {
     let server = Server::start();
     for (id, route) in [("t_aaaaaaaaaaaa", "a"), ("t_bbbbbbbbbbbb", "b"), ("t_cccccccccccc", "c")] {
         server.submit(id, &["--route", route, "--max-attempts", "1"]);
@@ -35,11 +35,11 @@ fn any_other_end_is_a_failure_and_is_told() {
     server.run("task cancel t_cccccccccccc").ok();
     let ran = server.run("task wait --filter max_attempts==1");
     assert_eq!(ran.stdout, "1 succeeded, 1 failed, 1 cancelled\n");
-    let told = ran.fails(1);
-    assert!(told.contains("t_bbbbbbbbbbbb failed: ValueError: bad seed"), "{told}");
-    assert!(told.contains("t_cccccccccccc was cancelled"), "{told}");
-    let told = server.run("task wait t_zzzzzzzzzzzz").fails(1);
-    assert!(told.contains("task_not_found"), "{told}");
+    let message = ran.fails(1);
+    assert!(message.contains("t_bbbbbbbbbbbb failed: ValueError: bad seed"), "{message}");
+    assert!(message.contains("t_cccccccccccc was cancelled"), "{message}");
+    let message = server.run("task wait t_zzzzzzzzzzzz").fails(1);
+    assert!(message.contains("task_not_found"), "{message}");
     assert_eq!(server.run("task wait t_aaaaaaaaaaaa --timeout 0").ok(), "1 succeeded\n");
 }
 

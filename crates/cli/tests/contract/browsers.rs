@@ -1,5 +1,5 @@
 //! What a web page in the user's browser can do to a server without a token: nothing (decisions.md section 4, `forbidden`).
-//! Tables of raw requests, each with the expected answer beside it. With a token only the token counts.
+//! Tables of raw requests, each with the expected answer. With a token only the token counts.
 
 use serde_json::json;
 

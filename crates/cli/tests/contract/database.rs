@@ -23,7 +23,7 @@ impl Database {
         self.file().to_str().unwrap().to_owned()
     }
 
-    /// Tells a server where its database is.
+    /// Adds the database to the command line of a server.
     pub(crate) fn name_to(&self, command: &mut Command) {
         command.arg("--database").arg(self.file());
     }

@@ -41,7 +41,7 @@ fn schema() -> Value {
 }
 
 #[test]
-fn health_tells_that_the_database_works() {
+fn health_reports_that_the_database_works() {
     let server = Server::start();
     let health = server.get("/health").expect(200).json();
     for (member, value) in [("status", json!("ok")), ("database", json!("ok"))] {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 /// Everything that reads show of queue `q`.
-fn look(server: &Server) -> Vec<String> {
+fn read_everything(server: &Server) -> Vec<String> {
     let paths = [
         "/api/v2/queues".to_owned(),
         in_queue(&format!("/tasks?{BY_ID}")),
@@ -29,7 +29,7 @@ fn stop(server: &mut Server, signal: &str) {
 }
 
 /// A queue with tasks in all states, an updated definition, a retry, observations and a deleted queue.
-fn furnish(server: &Server) {
+fn fill(server: &Server) {
     for (n, state) in STATES.into_iter().enumerate() {
         server.create_in_state(n, state);
     }
@@ -53,12 +53,12 @@ fn furnish(server: &Server) {
 fn all_that_reads_show_survives_a_stop_and_a_kill() {
     for signal in ["TERM", "INT", "KILL"] {
         let mut server = Server::with_queue();
-        furnish(&server);
-        let before = look(&server);
+        fill(&server);
+        let before = read_everything(&server);
         stop(&mut server, signal);
-        assert_eq!(look(&server), before, "SIG{signal}");
+        assert_eq!(read_everything(&server), before, "SIG{signal}");
         stop(&mut server, signal);
-        assert_eq!(look(&server), before, "SIG{signal} twice");
+        assert_eq!(read_everything(&server), before, "SIG{signal} twice");
     }
 }
 
@@ -163,7 +163,7 @@ fn updated_at_never_decreases_over_a_restart() {
 /// How far a task got: created, claimed, completed.
 type Stage = usize;
 
-/// Creates, claims and completes tasks until the server is gone; journals each stage after its answer.
+/// Creates, claims and completes tasks until the server is down; journals each stage after its answer.
 fn load(server: &Server, thread: usize, journal: &Sender<(usize, Stage)>) {
     let route = format!("route-{thread}");
     for n in (thread * 100_000)..(thread + 1) * 100_000 {
@@ -181,7 +181,8 @@ fn load(server: &Server, thread: usize, journal: &Sender<(usize, Stage)>) {
     }
 }
 
-/// Lets four threads work until so many answers came, then sends the signal; gives the last acknowledged stage of each task.
+/// Lets four threads work until `answers` answers came, then sends the signal; returns the last acknowledged stage of each
+/// task.
 fn interrupted(server: &Server, first_thread: usize, answers: usize, signal: &str) -> HashMap<usize, Stage> {
     let (sender, journal) = mpsc::channel();
     thread::scope(|scope| {

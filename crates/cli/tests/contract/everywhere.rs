@@ -1,4 +1,4 @@
-//! The tests that hold whatever the database is: part of `contract` (SQLite) and of `contract_postgres`.
+//! The tests that every database passes: part of `contract` (SQLite) and of `contract_postgres`.
 
 mod authentication;
 mod browsers;

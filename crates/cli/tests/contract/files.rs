@@ -1,5 +1,5 @@
-//! The files of an SQLite database under a running server: who else may open them, what happens when they are removed or
-//! replaced, who may read them, and when they are synced (docs/decisions/0020).
+//! The files of an SQLite database of a running server: no other server may open them, what happens when they are removed
+//! or replaced, their permissions, and when they are synced (docs/decisions/0020).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,20 +28,20 @@ fn mounting() -> Option<Vec<&'static str>> {
     })
 }
 
-fn beside(file: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", file.display()))
 }
 
-/// Asks a server that may refuse because its storage does.
-fn ask(connection: &mut Connection, method: &str, path: &str) -> Response {
+/// For servers that may answer 503 because of their storage.
+fn request(connection: &mut Connection, method: &str, path: &str) -> Response {
     connection.exchange(&Request::new(method, path).json(json!({}))).unwrap()
 }
 
 #[track_caller]
 fn assert_stopped(server: &Server, n: usize) {
     let mut connection = server.connect();
-    ask(&mut connection, "PUT", &of_task(n, "")).assert_error(503, "database_unavailable");
-    assert_eq!(ask(&mut connection, "GET", "/health").status, 503);
+    request(&mut connection, "PUT", &of_task(n, "")).assert_error(503, "database_unavailable");
+    assert_eq!(request(&mut connection, "GET", "/health").status, 503);
 }
 
 #[track_caller]
@@ -71,7 +71,7 @@ fn a_second_server_is_refused_under_every_other_name_of_the_file() {
     assert_in_use(&run(&serving(other.to_str().unwrap()), &[]));
     fs::rename(&other, &file).unwrap();
 
-    eventually("writes are taken again", || ask(&mut server.connect(), "PUT", &of_task(3, "")).status < 300);
+    eventually("writes are taken again", || request(&mut server.connect(), "PUT", &of_task(3, "")).status < 300);
     let before = server.ids(BY_ID);
     server.kill();
     server.start_again();
@@ -84,34 +84,34 @@ type Deed = fn(&Path, &[u8]);
 #[test]
 fn everything_acknowledged_survives_a_kill_after_files_of_the_database_were_removed_or_replaced() {
     let deeds: [(&str, Deed); 6] = [
-        ("the log is removed", |file, _| fs::remove_file(beside(file, "-wal")).unwrap()),
+        ("the log is removed", |file, _| fs::remove_file(with_suffix(file, "-wal")).unwrap()),
         ("the log is replaced by an older one", |file, older| {
-            fs::remove_file(beside(file, "-wal")).unwrap();
-            fs::write(beside(file, "-wal"), older).unwrap();
+            fs::remove_file(with_suffix(file, "-wal")).unwrap();
+            fs::write(with_suffix(file, "-wal"), older).unwrap();
         }),
         ("the log is replaced by garbage", |file, _| {
-            fs::write(beside(file, "-new"), vec![0xa5; 40_000]).unwrap();
-            fs::rename(beside(file, "-new"), beside(file, "-wal")).unwrap();
+            fs::write(with_suffix(file, "-new"), vec![0xa5; 40_000]).unwrap();
+            fs::rename(with_suffix(file, "-new"), with_suffix(file, "-wal")).unwrap();
         }),
-        ("the index is removed", |file, _| fs::remove_file(beside(file, "-shm")).unwrap()),
+        ("the index is removed", |file, _| fs::remove_file(with_suffix(file, "-shm")).unwrap()),
         ("log and index are removed", |file, _| {
-            fs::remove_file(beside(file, "-wal")).unwrap();
-            fs::remove_file(beside(file, "-shm")).unwrap();
+            fs::remove_file(with_suffix(file, "-wal")).unwrap();
+            fs::remove_file(with_suffix(file, "-shm")).unwrap();
         }),
-        ("the lock is removed", |file, _| fs::remove_file(beside(file, "-lock")).unwrap()),
+        ("the lock is removed", |file, _| fs::remove_file(with_suffix(file, "-lock")).unwrap()),
     ];
     for (what, deed) in deeds {
         let mut server = Server::with_queue();
         let file = server.database.file();
         server.create(1, json!({"priority": 1}));
-        let older = fs::read(beside(&file, "-wal")).unwrap();
+        let older = fs::read(with_suffix(&file, "-wal")).unwrap();
         for n in 2..20 {
             server.create(n, json!({}));
         }
         server.patch(&of_task(1, ""), json!({"priority": 7})).expect(200);
         deed(&file, &older);
         assert_stopped(&server, 20);
-        server.await_told("start the server again", 1);
+        server.await_log_lines("start the server again", 1);
         server.kill();
         server.start_again();
         assert_eq!(server.ids(BY_ID), (1..20).collect::<Vec<_>>(), "{what}");
@@ -128,7 +128,7 @@ fn readers_that_were_idle_when_the_log_was_removed_read_what_was_acknowledged() 
     for n in 1..5 {
         server.create(n, json!({}));
     }
-    fs::remove_file(beside(&server.database.file(), "-wal")).unwrap();
+    fs::remove_file(with_suffix(&server.database.file(), "-wal")).unwrap();
     assert_eq!(server.ids(BY_ID), [1, 2, 3, 4]);
     assert_eq!(server.task(4)["status"], "pending");
 }
@@ -139,7 +139,7 @@ fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
     const MANY: usize = 5_000;
     for round in 0..4 {
         let mut server = Server::with_queue();
-        let log = beside(&server.database.file(), "-wal");
+        let log = with_suffix(&server.database.file(), "-wal");
         let acknowledged: Vec<usize> = in_parallel(5, |thread| {
             if thread == 4 {
                 eventually("some are written", || server.list("limit=1000")["items"].as_array().unwrap().len() > 20);
@@ -147,7 +147,7 @@ fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
                 return Vec::new();
             }
             let (mine, mut connection) = ((0..MANY).map(|n| thread * MANY + n), server.connect());
-            mine.take_while(|n| ask(&mut connection, "PUT", &of_task(*n, "")).status == 201).collect()
+            mine.take_while(|n| request(&mut connection, "PUT", &of_task(*n, "")).status == 201).collect()
         })
         .concat();
         assert!(acknowledged.len() < 4 * MANY, "nobody noticed");
@@ -167,14 +167,14 @@ fn a_database_that_was_deleted_can_be_copied_from_the_running_server() {
     }
     fs::remove_file(&file).unwrap();
     assert_stopped(&server, 8);
-    server.await_told("copy /proc/", 1);
+    server.await_log_lines("copy /proc/", 1);
     let told = server.stderr();
     let descriptor = told.split("copy ").nth(1).unwrap().split(' ').next().unwrap();
-    let copy = beside(&file, ".copy");
+    let copy = with_suffix(&file, ".copy");
     fs::copy(descriptor, &copy).unwrap();
     server.kill();
     for suffix in ["-wal", "-shm"] {
-        fs::remove_file(beside(&file, suffix)).unwrap();
+        fs::remove_file(with_suffix(&file, suffix)).unwrap();
     }
     fs::rename(&copy, &file).unwrap();
     server.start_again();
@@ -190,14 +190,14 @@ fn the_files_of_a_new_database_are_for_their_owner_only() {
     let mut server = Server::with_queue();
     let file = server.database.file();
     for suffix in ["", "-wal", "-shm", "-lock"] {
-        assert_eq!(mode(&beside(&file, suffix)), 0o600, "{suffix}");
+        assert_eq!(mode(&with_suffix(&file, suffix)), 0o600, "{suffix}");
     }
-    assert_eq!(server.times_told("chmod"), 0, "{}", server.stderr());
+    assert_eq!(server.count_log_lines("chmod"), 0, "{}", server.stderr());
     server.terminate();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     server.start_again();
-    assert_eq!((mode(&file), mode(&beside(&file, "-wal"))), (0o640, 0o640), "what was chosen is kept");
-    assert_eq!(server.times_told("chmod 600"), 1, "and told of: {}", server.stderr());
+    assert_eq!((mode(&file), mode(&with_suffix(&file, "-wal"))), (0o640, 0o640), "what was chosen is kept");
+    assert_eq!(server.count_log_lines("chmod 600"), 1, "and a warning: {}", server.stderr());
 }
 
 /// Counted by the kernel's word for it: what only a power cut could show is whether anything was synced at all.

@@ -262,7 +262,7 @@ fn bytes_that_are_not_http_close_the_connection_only() {
 }
 
 #[test]
-fn http_2_and_tls_are_told_what_to_use_instead() {
+fn http_2_and_tls_clients_get_a_hint_what_to_use_instead() {
     let server = Server::with_queue();
     let cases: [(&[u8], &str); 3] = [
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "use HTTP/1.1"),

@@ -92,7 +92,7 @@ fn requeue_resets_the_attempt_and_the_last_error_and_nothing_else() {
 }
 
 #[test]
-fn requeue_of_a_cancelled_run_keeps_its_traces() {
+fn requeue_of_a_cancelled_task_keeps_its_last_run() {
     let server = Server::with_queue();
     server.create(1, json!({}));
     server.claim(1);

@@ -1,4 +1,4 @@
-//! Log lines: complete at the end of the process, and never in the way of requests, whatever becomes of standard error.
+//! Log lines: all are written at the end of the process, and requests never wait for standard error.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -58,7 +58,7 @@ fn every_line_is_there_when_the_process_has_ended() {
 }
 
 #[test]
-fn a_reader_that_comes_late_is_told_how_many_lines_were_lost() {
+fn a_late_reader_gets_the_number_of_lost_lines() {
     let (mut reader, stderr) = io::pipe().unwrap();
     let mut server = Server::logging_to(stderr);
     // Unlike a pipe, the memory for lines is ours; this is more than both hold together.
@@ -76,7 +76,7 @@ fn a_reader_that_comes_late_is_told_how_many_lines_were_lost() {
     let log = reading.join().unwrap().unwrap();
     let (told, kept): (Vec<&str>, Vec<&str>) = log.lines().partition(|line| line.contains("log lines were lost"));
     let lost = told.iter().map(|line| line.split_whitespace().find_map(|word| word.parse::<usize>().ok()).unwrap());
-    // A few lines tell of the start and the end of the server.
+    // A few lines are about the start and the end of the server.
     let all = kept.len() + lost.sum::<usize>();
     assert!(!told.is_empty() && (20_001..20_010).contains(&all), "{told:?} and {} others", kept.len());
 }

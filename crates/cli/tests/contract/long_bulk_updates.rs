@@ -1,4 +1,4 @@
-//! Bulk updates whose filter takes long: everybody else is served meanwhile, and what is answered 503 `database_busy` is never
+//! Bulk updates whose filter takes long: other clients are served meanwhile, and what is answered 503 `database_busy` is never
 //! done (decisions.md section 4, invariants C1 and C5).
 
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn document() -> Value {
     json!({"args": {"list": (0..1_000).map(item).collect::<Vec<_>>()}, "routes": ["documents"]})
 }
 
-/// Sets the priority of one task, after a look at every document.
+/// Sets the priority of one task; its filter reads every document.
 fn bulk(server: &Server, n: usize, priority: usize) -> Response {
     let filter = format!("{} or id == '{}'", expensive(), task_id(n));
     let body = json!({"filter": filter, "changes": {"priority": priority}});
@@ -81,7 +81,7 @@ fn while_long_bulk_updates_run_others_are_served_at_once() {
 fn busy_answers(server: &Server, round: usize) -> usize {
     let before: Vec<Value> = (0..MANY).map(|n| server.task(n)["priority"].clone()).collect();
     let answers = in_parallel(MANY, |n| bulk(server, n, round * 1_000 + n));
-    // Whatever would still come of the others has come when this one is done.
+    // When this one is done, the others before it are done, too.
     let last = (0..20).find(|_| bulk(server, MANY, round).status == 200);
     assert!(last.is_some(), "the last one was refused again and again");
     let is_busy = |(n, answer): (usize, &Response)| {
@@ -101,7 +101,7 @@ fn busy_answers(server: &Server, round: usize) -> usize {
 fn a_bulk_update_that_was_answered_busy_is_never_done() {
     let (server, mut documents) = with_documents();
     (documents..=MANY).for_each(|n| drop(server.create(n, json!({}))));
-    // The faster the machine, the more there must be to look at until somebody waits for too long.
+    // A faster machine needs more documents until a command waits too long.
     for round in 1..6 {
         if busy_answers(&server, round) > 0 {
             return;

@@ -70,7 +70,7 @@ fn a_queue_with_a_task_in_any_state_needs_cascade() {
 }
 
 #[test]
-fn one_running_task_keeps_the_whole_queue() {
+fn one_running_task_prevents_the_deletion_of_its_queue() {
     let server = Server::with_queue();
     for (n, state) in STATES.into_iter().enumerate() {
         server.create_in_state(n, state);
@@ -83,7 +83,7 @@ fn one_running_task_keeps_the_whole_queue() {
 }
 
 #[test]
-fn workers_do_not_keep_a_queue() {
+fn workers_do_not_prevent_the_deletion_of_a_queue() {
     let server = Server::with_queue();
     server.put(&of_worker(1), idle()).expect(204);
     server.delete(&in_queue("")).expect(204);

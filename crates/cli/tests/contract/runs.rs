@@ -1,4 +1,4 @@
-//! What becomes of a run: complete, fail, unclaim and heartbeat, their repetitions, and runs that are stale or finalized
+//! The end of a run: complete, fail, unclaim and heartbeat, their repetitions, and runs that are stale or finalized
 //! (decisions.md section 8). Claiming is in `claims`, cancel and requeue in `lifecycle`.
 
 use serde_json::{Value, json};

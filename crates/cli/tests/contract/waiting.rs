@@ -1,4 +1,4 @@
-//! Claims that wait (`Prefer: wait=N`, RFC 7240): beyond the contract, and invisible to whoever does not ask.
+//! Claims that wait (`Prefer: wait=N`, RFC 7240): an extension that changes nothing for requests without the header.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A claim for a route by run `n` that waits so many seconds.
+/// A claim for a route by run `n` that waits for `seconds`.
 fn waiting(route: &str, n: usize, seconds: u32) -> Request {
     let body = json!({"route": route, "run_id": run_id(n)});
     Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
 }
 
-/// A server that tells who waits.
-fn telling_server() -> Server {
+/// A server that logs when a claim starts to wait.
+fn server_with_debug_log() -> Server {
     let server = Server::with_arguments(&["--log-level", "debug"]);
     server.create_queue("q");
     server
@@ -28,11 +28,11 @@ fn begin(server: &Server, request: &Request) -> Connection {
     connection
 }
 
-/// The same, and waits until it has found nothing.
-fn begin_in_vain(server: &Server, request: &Request) -> Connection {
-    let before = server.times_told(WAITS);
+/// The same, and waits until the claim has found no task and waits.
+fn begin_and_await_waiting(server: &Server, request: &Request) -> Connection {
+    let before = server.count_log_lines(WAITS);
     let waiter = begin(server, request);
-    server.await_told(WAITS, before + 1);
+    server.await_log_lines(WAITS, before + 1);
     waiter
 }
 
@@ -77,7 +77,7 @@ fn what_is_wrong_is_answered_at_once() {
 
 #[test]
 fn everything_that_makes_a_task_claimable_ends_a_wait() {
-    let server = telling_server();
+    let server = server_with_debug_log();
     let causes = ["create", "fail", "unclaim", "requeue", "update", "bulk update"];
     for (n, cause) in causes.into_iter().enumerate() {
         let route = format!("for-{n}");
@@ -91,7 +91,7 @@ fn everything_that_makes_a_task_claimable_ends_a_wait() {
             _ => drop(server.create(n, json!({"routes": ["elsewhere"]}))),
         }
         let wanted = if cause == "requeue" { format!("only-{n}") } else { route.clone() };
-        let mut waiter = begin_in_vain(&server, &waiting(&wanted, 200 + n, 25));
+        let mut waiter = begin_and_await_waiting(&server, &waiting(&wanted, 200 + n, 25));
         match cause {
             "create" => drop(server.create(n, json!({"routes": [route, "another"]}))),
             "fail" | "unclaim" => drop(server.act(n, cause, 100 + n).expect(204)),
@@ -150,8 +150,9 @@ fn a_thousand_waiters_and_a_thousand_creations_meet() {
 
 #[test]
 fn first_come_first_served_and_tasks_by_priority() {
-    let server = telling_server();
-    let mut waiters: Vec<Connection> = (0..5).map(|n| begin_in_vain(&server, &waiting("default", n, 25))).collect();
+    let server = server_with_debug_log();
+    let mut waiters: Vec<Connection> =
+        (0..5).map(|n| begin_and_await_waiting(&server, &waiting("default", n, 25))).collect();
     for (n, waiter) in waiters.iter_mut().enumerate() {
         server.create(n, json!({"priority": n % 2}));
         assert_eq!(task_of(waiter), n);
@@ -164,9 +165,9 @@ fn first_come_first_served_and_tasks_by_priority() {
 }
 
 #[test]
-fn deleting_the_queue_answers_who_waits_there() {
-    let server = telling_server();
-    let mut waiters = [1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 25)));
+fn deleting_the_queue_answers_waiting_claims() {
+    let server = server_with_debug_log();
+    let mut waiters = [1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 25)));
     server.delete("/api/v2/queues/q").expect(204);
     for waiter in &mut waiters {
         waiter.read_response(true).unwrap().assert_error(404, "queue_not_found");
@@ -174,10 +175,10 @@ fn deleting_the_queue_answers_who_waits_there() {
 }
 
 #[test]
-fn who_went_away_takes_nothing() {
-    let server = telling_server();
-    drop([1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 60))));
-    server.await_told("whoever waited for a task has gone", 3);
+fn a_waiting_claim_whose_client_disconnected_takes_nothing() {
+    let server = server_with_debug_log();
+    drop([1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60))));
+    server.await_log_lines("whoever waited for a task has gone", 3);
     server.create(1, json!({}));
     // A claim that would still be under way is before these at the writer.
     (2..22).for_each(|n| drop(server.create(n, json!({"routes": ["nobody"]}))));
@@ -186,13 +187,13 @@ fn who_went_away_takes_nothing() {
 }
 
 #[test]
-fn who_sends_something_behind_a_waiting_claim_and_goes_away_takes_nothing() {
-    let server = telling_server();
+fn a_client_that_sends_more_after_a_waiting_claim_and_disconnects_takes_nothing() {
+    let server = server_with_debug_log();
     for (n, behind) in [&b"x"[..], b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"].into_iter().enumerate() {
-        let mut waiter = begin_in_vain(&server, &waiting(&format!("for-{n}"), n, 60));
+        let mut waiter = begin_and_await_waiting(&server, &waiting(&format!("for-{n}"), n, 60));
         waiter.write(behind).unwrap();
         drop(waiter);
-        server.await_told("whoever waited for a task has gone", n + 1);
+        server.await_log_lines("whoever waited for a task has gone", n + 1);
         server.create(n, json!({"routes": [format!("for-{n}")]}));
         // A claim that would still be under way is before these at the writer.
         (10..30).for_each(|other| drop(server.create(100 * n + other, json!({"routes": ["nobody"]}))));
@@ -202,9 +203,9 @@ fn who_sends_something_behind_a_waiting_claim_and_goes_away_takes_nothing() {
 }
 
 #[test]
-fn a_stop_answers_who_waits_and_a_restart_loses_nothing() {
-    let mut server = telling_server();
-    let mut waiters = [1, 2, 3].map(|n| begin_in_vain(&server, &waiting("default", n, 60)));
+fn a_stop_answers_waiting_claims_and_a_restart_loses_nothing() {
+    let mut server = server_with_debug_log();
+    let mut waiters = [1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60)));
     let begun = Instant::now();
     server.signal("TERM");
     for waiter in &mut waiters {
@@ -215,11 +216,11 @@ fn a_stop_answers_who_waits_and_a_restart_loses_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     server.start_again();
     // A kill is another matter: the connection ends, and the claim is made again.
-    let mut waiter = begin_in_vain(&server, &waiting("default", 4, 60));
+    let mut waiter = begin_and_await_waiting(&server, &waiting("default", 4, 60));
     server.kill();
     assert!(waiter.read_response(true).is_err());
     server.start_again();
-    let mut waiter = begin_in_vain(&server, &waiting("default", 4, 25));
+    let mut waiter = begin_and_await_waiting(&server, &waiting("default", 4, 25));
     server.create(1, json!({}));
     assert_eq!(task_of(&mut waiter), 1);
 }

@@ -1,5 +1,4 @@
-//! The database of each server of these tests: one that nobody else uses, on the PostgreSQL that all tests of this
-//! process share.
+//! A database per server of these tests, on the PostgreSQL that all tests of this process share.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +15,7 @@ const CLEAN: &str = "
     WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid();
     DROP SCHEMA IF EXISTS taskqueue CASCADE";
 
-/// An empty database, and how a server is told of it.
+/// An empty database, and the arguments and environment for its server.
 pub(crate) struct Database {
     /// Nothing only while it is dropped.
     inside: Option<taskqueue_test_postgres::Database>,
@@ -49,14 +48,14 @@ impl Database {
         Self { inside: Some(inside), arguments, environment: Vec::new(), returns }
     }
 
-    /// The same database, but servers are told of it in this way.
-    pub(crate) fn told_by(mut self, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    /// The same database, but servers get these arguments and this environment.
+    pub(crate) fn configured_by(mut self, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         self.arguments = arguments.iter().map(|&text| text.to_owned()).collect();
         self.environment = environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         self
     }
 
-    /// The database itself, for a look or a change past the server.
+    /// The database itself, to read or change it directly.
     #[track_caller]
     pub(crate) fn inside(&self) -> &taskqueue_test_postgres::Database {
         assert!(!self.returns, "others get this database afterwards: take a fresh one");
@@ -68,7 +67,7 @@ impl Database {
         self.inside.as_ref().unwrap().url()
     }
 
-    /// Tells a server where its database is.
+    /// Adds the database to the command line of a server.
     pub(crate) fn name_to(&self, command: &mut Command) {
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
     }
@@ -88,7 +87,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // What a failed test left is nobody's any more.
+        // A failed test may have left anything in it.
         let returning = self.inside.take().filter(|_| self.returns && !thread::panicking());
         if let Some(inside) = returning {
             inside.admin(CLEAN);

@@ -1,5 +1,5 @@
-//! What `serve` needs of a PostgreSQL, what it refuses to open, and that nobody ever sees a password. The counterpart of
-//! `startup_sqlite.rs`; here a second server on the same database is welcome.
+//! What `serve` needs from PostgreSQL, what it refuses to open, and that no password is ever shown. The counterpart of
+//! `startup_sqlite.rs`; here a second server on the same database is allowed.
 
 use std::fs;
 use std::net::TcpListener;
@@ -35,7 +35,7 @@ fn command_line(server: &Server) -> String {
 
 /// The command ends with this status, and no log line and no message shows the password, however much is logged.
 #[track_caller]
-fn assert_hushed(arguments: &[&str], environment: &[(&str, &str)], code: i32) {
+fn assert_password_hidden(arguments: &[&str], environment: &[(&str, &str)], code: i32) {
     let arguments: Vec<&str> = arguments.iter().copied().chain(["--log-level", "trace"]).collect();
     let exit = run(&arguments, environment);
     assert_eq!((exit.code, exit.stdout.is_empty()), (Some(code), true), "{arguments:?}: {exit:?}");
@@ -48,7 +48,7 @@ fn an_unreachable_server_is_refused_by_host_and_port() {
     let url = format!("postgres://me:{PASSWORD}@{free}/work");
     let message = assert_refuses(&serving(&url), &[]);
     assert!(message.contains(&free.to_string()), "{message}");
-    assert_hushed(&serving(&url), &[], 1);
+    assert_password_hidden(&serving(&url), &[], 1);
     let message = assert_refuses(&serving("postgres://me@nowhere.invalid/work"), &[]);
     assert!(message.contains("nowhere.invalid:5432"), "{message}");
 }
@@ -63,7 +63,7 @@ fn a_wrong_password_is_refused_and_never_shown() {
     let assert_refused = |arguments: &[&str], environment: &[(&str, &str)]| {
         let message = assert_refuses(arguments, environment);
         assert!(message.contains("password") && !message.contains(PASSWORD), "{message}");
-        assert_hushed(arguments, environment, 1);
+        assert_password_hidden(arguments, environment, 1);
     };
     assert_refused(&serving(&wrong), &[]);
     assert_refused(&serving(&url), &[("PGPASSWORD", PASSWORD)]);
@@ -85,8 +85,8 @@ fn a_url_that_makes_no_sense_is_a_mistake_in_the_arguments_and_not_shown() {
         format!("postgres://me@localhost/work?password={PASSWORD}&connect_timeout=soon"),
         format!("mysql://me:{PASSWORD}@localhost/work"),
     ] {
-        assert_hushed(&serving(&url), &[], 2);
-        assert_hushed(&["serve", "--listen", "127.0.0.1:0"], &[("TASKQUEUE_DATABASE", &url)], 2);
+        assert_password_hidden(&serving(&url), &[], 2);
+        assert_password_hidden(&["serve", "--listen", "127.0.0.1:0"], &[("TASKQUEUE_DATABASE", &url)], 2);
     }
 }
 
@@ -146,7 +146,7 @@ fn schemas_of_one_database_know_nothing_of_each_other() {
 fn the_schema_may_come_from_the_environment() {
     let database = Database::fresh();
     let url = database.argument();
-    let database = database.told_by(&["--database", &url], &[("TASKQUEUE_DATABASE_SCHEMA", "other")]);
+    let database = database.configured_by(&["--database", &url], &[("TASKQUEUE_DATABASE_SCHEMA", "other")]);
     let server = Server::launch_on(Arc::new(database), None, &[]);
     server.create_queue("q");
     let queues = server.database.inside().rows("SELECT name FROM other.queues");
@@ -183,8 +183,8 @@ fn recommended_ways() -> Vec<Arc<Database>> {
     let [first, second] = [Database::fresh(), Database::fresh()];
     let (whole, other) = (first.inside().password_url(PASSWORD), second.inside().password_url(PASSWORD));
     let bare = without_password(&other).0;
-    let first = first.told_by(&[], &[("TASKQUEUE_DATABASE", &whole)]);
-    let second = second.told_by(&["--database", &bare], &[("PGPASSWORD", PASSWORD)]);
+    let first = first.configured_by(&[], &[("TASKQUEUE_DATABASE", &whole)]);
+    let second = second.configured_by(&["--database", &bare], &[("PGPASSWORD", PASSWORD)]);
     vec![Arc::new(first), Arc::new(second)]
 }
 
@@ -259,13 +259,13 @@ fn a_role_whose_commits_are_not_waited_for_is_warned_of() {
     let database = Database::fresh();
     let url = database.inside().password_url("x");
     database.inside().admin(&format!("ALTER ROLE {} SET synchronous_commit = off", role(&url)));
-    let database = database.told_by(&[], &[("TASKQUEUE_DATABASE", &url)]);
+    let database = database.configured_by(&[], &[("TASKQUEUE_DATABASE", &url)]);
     let mut server = Server::launch_on(Arc::new(database), None, &["--log-level", "info"]);
     assert_warns(&mut server, "synchronous_commit=off");
 }
 
 #[test]
-fn a_database_that_keeps_its_word_is_not_warned_of() {
+fn a_database_with_durable_commits_causes_no_warning() {
     let mut server = Server::with_arguments(&["--log-level", "info"]);
     server.get("/health").expect(200);
     assert_eq!(server.terminate().code(), Some(0));
@@ -273,7 +273,7 @@ fn a_database_that_keeps_its_word_is_not_warned_of() {
 }
 
 #[test]
-fn a_database_that_is_away_is_told_and_used_again_when_it_is_back() {
+fn an_unreachable_database_is_reported_and_used_again_later() {
     let cluster = Cluster::private();
     let server = Server::launch_on(Arc::new(Database::on(&cluster)), None, &["--queue", "q"]);
     server.create(1, json!({}));

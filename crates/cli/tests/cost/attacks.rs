@@ -1,4 +1,4 @@
-//! The attacks, one file per family. A new one prepares its data and says which requests it sends (`harness::Attack`).
+//! The attacks, one file per family. A new one implements `harness::Attack`: its data and its requests.
 
 mod bulk_updates;
 mod fuzzy_names;

@@ -1,5 +1,5 @@
-//! How an attack is run: some clients send its requests again and again, others measure what they get meanwhile, and
-//! when the attackers have left the server has nothing to do. What attackers send is said in the other files.
+//! Runs an attack: some clients send its requests repeatedly while another measures its own requests. After the attackers
+//! have disconnected, the server must become idle. The requests of each attack are in the other files.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -17,15 +17,15 @@ use crate::support::{Request, Server};
 
 /// How many requests attack at once.
 const AT_ONCE: [usize; 3] = [1, 8, 64];
-/// How often an attacker looks whether it is to leave.
-const LOOK: Duration = Duration::from_millis(20);
-/// How soon the server must be idle when the attackers have left. A read is dropped within 100 ms; the rest is for a busy
+/// How often an attacker checks whether it has to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How soon the server must be idle after the attackers have disconnected. A read is dropped within 100 ms; the rest is for a busy
 /// machine, and far below the 25 seconds after which a read ends by itself.
 const IDLE_WITHIN: Duration = Duration::from_secs(8);
 
 /// For how long the CPU time of an idle server hardly grows.
 const WINDOW: Duration = Duration::from_millis(400);
-/// What it grows by then at most: the server looks after itself now and then.
+/// What it grows by at most: the server has some background work.
 const IDLE_TICKS: u64 = 4;
 
 /// One attack at a time: they would measure each other.
@@ -45,8 +45,8 @@ pub(super) fn setting(name: &str, usual: usize) -> usize {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number: {text:?}")))
 }
 
-/// Holds a server to its promises while it is attacked. An idle server beside it tells what the machine costs.
-#[allow(clippy::print_stderr, reason = "figures for whoever runs this with --nocapture")]
+/// Asserts that a server serves other clients during the attack. A second, idle server shows what the machine itself costs.
+#[allow(clippy::print_stderr, reason = "figures for runs with --nocapture")]
 pub(super) fn endures(attack: &dyn Attack) {
     let _alone = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (server, idle) = (Server::with_queue(), Server::with_queue());
@@ -71,7 +71,7 @@ pub(super) fn endures(attack: &dyn Attack) {
     probe.assert_refusals_did_nothing();
 }
 
-/// Sends one request after the other, and leaves in the middle of the last one, with a reset.
+/// Sends one request after the other, and resets the connection in the middle of the last one.
 fn attacker(
     server: &Server,
     attack: &dyn Attack,
@@ -82,7 +82,7 @@ fn attacker(
     for number in numbers {
         let request = attack.request(number).header("Connection", "close");
         let mut stream = TcpStream::connect(&server.address).unwrap();
-        stream.set_read_timeout(Some(LOOK)).unwrap();
+        stream.set_read_timeout(Some(POLL_INTERVAL)).unwrap();
         set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         // A server that refuses early may have closed the connection.
         let _ = stream.write_all(&request.to_bytes());
@@ -114,13 +114,13 @@ fn cpu_ticks(process: u32) -> u64 {
 
 /// The CPU time of the server stops growing.
 fn assert_idle(process: u32, at_once: usize) {
-    let (begin, mut looked, mut ticks) = (Instant::now(), Instant::now(), cpu_ticks(process));
+    let (begin, mut checked, mut ticks) = (Instant::now(), Instant::now(), cpu_ticks(process));
     eventually("the server is idle", || {
-        if looked.elapsed() < WINDOW {
+        if checked.elapsed() < WINDOW {
             return false;
         }
         let grown = cpu_ticks(process) - ticks;
-        (looked, ticks) = (Instant::now(), ticks + grown);
+        (checked, ticks) = (Instant::now(), ticks + grown);
         grown <= IDLE_TICKS
     });
     assert!(begin.elapsed() < IDLE_WITHIN, "idle {:?} after {at_once} clients left", begin.elapsed());

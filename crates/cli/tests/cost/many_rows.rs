@@ -1,4 +1,4 @@
-//! Looks at many small tasks: long filters that select nothing, orders without an index, groups.
+//! Reads of many small tasks: long filters that select nothing, orders without an index, groups.
 
 use serde_json::json;
 
@@ -34,6 +34,6 @@ impl Attack for ManyRows {
 }
 
 #[test]
-fn looks_at_many_rows_leave_others_alone() {
+fn reads_of_many_rows_do_not_slow_down_others() {
     endures(&ManyRows);
 }

@@ -10,10 +10,10 @@ use crate::support::{Connection, Request, Response, Server, in_queue, of_task, r
 
 /// Rounds at least, so that one slow answer alone is not the 99th percentile.
 const ROUNDS: usize = 120;
-/// What `/health` and heartbeats may take.
-const PROMPT: Duration = Duration::from_millis(250);
-/// What claims and creations may take, unless they are refused.
-const SOON: Duration = Duration::from_secs(1);
+/// The limit for `/health` and heartbeats.
+const READ_LIMIT: Duration = Duration::from_millis(250);
+/// The limit for claims and creations that are not refused.
+const WRITE_LIMIT: Duration = Duration::from_secs(1);
 /// How many times the time of an idle server is added to what is allowed.
 const MARGIN: u32 = 3;
 /// The tasks of the probe, away from those of an attack.
@@ -70,7 +70,7 @@ impl<'s> Probe<'s> {
         Self { server, connection: server.connect(), round: 0, refused: Vec::new() }
     }
 
-    /// Measures for so long, and for some rounds at least.
+    /// Measures for this time, and at least for `ROUNDS` rounds.
     pub(super) fn measure_for(&mut self, time: Duration) -> Measured {
         let (mut measured, end) = (Measured::default(), Instant::now() + time);
         while measured.health.len() < ROUNDS || Instant::now() < end {
@@ -115,7 +115,7 @@ impl<'s> Probe<'s> {
         (answer, begin.elapsed())
     }
 
-    /// Notes a write that was done; one that was not must say so truthfully.
+    /// Records a write that was done. Otherwise the answer must be 503 `database_busy`.
     fn was_done(&self, measured: &mut Measured, answer: &Response, taken: Duration) -> bool {
         if answer.status == 503 {
             answer.assert_error(503, "database_busy");
@@ -138,9 +138,9 @@ impl<'s> Probe<'s> {
 /// The client was served, as far as the machine allows: a few times what an idle server needed meanwhile is not held
 /// against the attacked one. On a machine that does nothing else this is next to nothing.
 pub(super) fn assert_served(measured: &Measured, idle: &Measured, at_once: usize) {
-    let health = (p99(&measured.health), PROMPT + MARGIN * p99(&idle.health));
-    let heartbeats = (p99(&measured.heartbeats), PROMPT + MARGIN * p99(&idle.heartbeats));
-    let writes = (longest(&measured.writes), SOON + MARGIN * longest(&idle.writes));
+    let health = (p99(&measured.health), READ_LIMIT + MARGIN * p99(&idle.health));
+    let heartbeats = (p99(&measured.heartbeats), READ_LIMIT + MARGIN * p99(&idle.heartbeats));
+    let writes = (longest(&measured.writes), WRITE_LIMIT + MARGIN * longest(&idle.writes));
     for (what, (taken, allowed)) in [("health", health), ("heartbeats", heartbeats), ("writes", writes)] {
         assert!(taken <= allowed, "{what}: {taken:?} instead of {allowed:?} with {at_once} at once");
     }

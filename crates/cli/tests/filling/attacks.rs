@@ -1,4 +1,4 @@
-//! Ways to fill a server with valid requests. An attacker goes on until it is told to stop; what the server answers it is
+//! Ways to fill a server with valid requests. An attacker goes on until it has to stop; what the server answers it is
 //! of no interest here.
 
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ const LARGE_TASKS: usize = 24;
 /// How long connections that do nothing are kept before they are replaced: longer than the server puts up with.
 const HOLD: Duration = Duration::from_secs(8);
 
-/// An attack: what each of so many threads does.
+/// An attack: what each of its threads does.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) attackers: usize,
@@ -52,7 +52,7 @@ impl Attacker<'_> {
         drop(Connection::tcp(self.address).and_then(|mut connection| connection.exchange(request)));
     }
 
-    /// Waits for a while, or until it is told to stop.
+    /// Waits for a while, or until it has to stop.
     fn rest(&self, time: Duration) {
         let end = Instant::now() + time;
         while self.goes_on() && Instant::now() < end {
@@ -203,7 +203,7 @@ fn large_heads(attacker: &Attacker<'_>) {
 pub(crate) const IDLE_CONNECTIONS: Attack =
     Attack { name: "1,600 idle connections", attackers: 4, stores: false, run: idle_connections };
 
-/// A quarter of them never said anything, the others had an answer.
+/// A quarter of them never sent anything, the others got an answer.
 fn idle_connections(attacker: &Attacker<'_>) {
     attacker.hold(400, |n| if n % 4 == 0 { Vec::new() } else { get("/health") });
 }

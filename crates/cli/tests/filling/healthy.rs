@@ -71,7 +71,7 @@ fn patiently(server: &Server, method: &str, path: &str, body: &serde_json::Value
     }
     let begun = Instant::now();
     loop {
-        // A connection of its own for each: whoever is new gets in, too.
+        // A new connection for each request: new clients must be served, too.
         match Connection::tcp(&server.address).and_then(|mut connection| connection.exchange(&request)) {
             Ok(response) if response.status == status || response.status == 200 => break,
             Ok(response) if response.status == 503 => served.busy += 1,

@@ -24,7 +24,7 @@ use support::{Server, in_parallel};
 const MIB: u64 = 1_048_576;
 /// What the server may use.
 const LIMIT_BYTES: u64 = 256 * MIB;
-/// What it may use when everybody has gone.
+/// What it may use after all clients have disconnected.
 const AFTERWARDS_BYTES: u64 = 64 * MIB;
 /// Without what is read from the program's own file, which is large where it is not optimised, and which the system takes
 /// back when it needs the memory.
@@ -46,7 +46,7 @@ fn raise_open_files() {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
 }
 
-/// A number of bytes that the system tells of a process, such as `VmRSS` and `VmHWM`, its highest so far.
+/// A number of bytes from the status of a process, such as `VmRSS` and `VmHWM`, its highest so far.
 fn memory(server: &Server, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -80,7 +80,7 @@ fn withstands(attack: &Attack) {
     let mut now = memory(&server, AFTERWARDS_MEMORY);
     while now > AFTERWARDS_BYTES {
         assert!(over.elapsed() < AFTERWARDS, "{} MiB {AFTERWARDS:?} after it; {} at most", now / MIB, peak / MIB);
-        // The allocator gives memory back while it is used, not while nobody does anything.
+        // The allocator returns memory while it is used, not while it is idle.
         in_parallel(4, |_| healthy::once(&server));
         now = memory(&server, AFTERWARDS_MEMORY);
     }

@@ -1,5 +1,5 @@
-//! Live views from outside: the real binary in a real terminal against a real server. How screens look in detail is tested
-//! beside the code that draws them.
+//! Live views from outside: the real binary in a real terminal against a real server. The screens in detail are tested
+//! next to the code that draws them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../contract/database.rs"]

@@ -32,9 +32,9 @@ impl Terminal {
         tcsetwinsize(&pty, size(columns, rows)).unwrap();
         let before = tcgetattr(&pty).unwrap();
         let side = || File::options().read(true).write(true).open(&name).unwrap();
-        // The program shall find this terminal also as its controlling one, and not that of whoever runs the tests.
+        // This becomes the controlling terminal of the program, instead of that of the test run.
         let mut command = Command::new("setsid");
-        // Whoever runs the tests may ignore signals, and ignoring is inherited.
+        // The test run may ignore signals, and that is inherited.
         command.args(["--ctty", "env", "--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_taskqueue")]);
         command.args(arguments);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color");

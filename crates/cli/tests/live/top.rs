@@ -40,7 +40,7 @@ fn the_first_screen_shows_the_queues_and_q_gives_the_terminal_back() {
 }
 
 #[test]
-fn tab_shows_what_runs_who_works_and_what_failed() {
+fn tab_shows_running_tasks_workers_and_failed_tasks() {
     let server = server_with_work();
     let mut terminal = top(&server, 80, 24);
     terminal.wait_for("gpu");
@@ -89,7 +89,7 @@ fn a_small_terminal_and_a_change_of_size_are_no_problem() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_waited_for() {
+fn an_unreachable_server_is_retried() {
     let directory = tempfile::tempdir().unwrap();
     let address = format!("unix:{}", directory.path().join("socket").display());
     let mut server = Server::with_arguments(&["--listen", &address, "--queue", "default"]);

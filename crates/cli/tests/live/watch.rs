@@ -80,7 +80,7 @@ fn programs_get_a_line_for_each_task_that_is_new_or_changed() {
 }
 
 #[test]
-fn programs_are_told_when_the_queue_is_gone() {
+fn programs_get_an_error_when_the_queue_is_deleted() {
     let server = Server::with_queue();
     server.create(1, json!({}));
     let mut changes = Changes::of(&server);

@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clocks;
+mod crashes;
 #[path = "../contract/database.rs"]
 #[allow(dead_code, reason = "servers are told of their database here by an argument")]
 mod database;
-mod deaths;
-mod farewell;
+mod graceful_stop;
 mod pooler;
 mod start;
 #[path = "../contract/support/mod.rs"]

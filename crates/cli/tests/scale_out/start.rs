@@ -23,7 +23,7 @@ fn servers_that_migrate_an_empty_database_at_once_all_start() {
 }
 
 #[test]
-fn the_queue_that_all_servers_are_told_to_make_is_made_once() {
+fn the_queue_that_all_servers_create_at_start_is_created_once() {
     let database = fresh_database();
     let url = database.url();
     let servers = in_parallel(3, |_| Server::with_arguments(&["--database", &url, "--queue", "q"]));

@@ -1,5 +1,5 @@
-//! Waiting claims where several servers share a database: what is created at one wakes who waits at another, whatever
-//! becomes of the notifications.
+//! Waiting claims where several servers share a database: a task that is created at one server wakes a claim that waits at
+//! another, also when notifications are lost.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,17 @@ fn waiting(n: usize, seconds: u32) -> Request {
     Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
 }
 
-/// A server that tells who waits.
+/// A server that logs when a claim starts to wait.
 fn server(url: &str) -> Server {
     Server::with_arguments(&["--log-level", "debug", "--database", url])
 }
 
 /// Sends a waiting claim, and waits until it has found nothing.
 fn begin(server: &Server, n: usize) -> Connection {
-    let before = server.times_told(WAITS);
+    let before = server.count_log_lines(WAITS);
     let mut connection = server.connect();
     connection.write(&waiting(n, 28).to_bytes()).unwrap();
-    server.await_told(WAITS, before + 1);
+    server.await_log_lines(WAITS, before + 1);
     connection
 }
 
@@ -50,7 +50,7 @@ fn picked_up(here: &Server, there: &Server, n: usize) -> Duration {
 }
 
 #[test]
-fn what_is_created_at_one_server_wakes_who_waits_at_another() {
+fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
     let database = fresh_database();
     let (here, there) = (server(&database.url()), server(&database.url()));
     here.create_queue("q");
@@ -58,7 +58,7 @@ fn what_is_created_at_one_server_wakes_who_waits_at_another() {
     for n in 0..12 {
         quick += usize::from(picked_up(&here, &there, n) < Duration::from_millis(400));
     }
-    // A look comes once in a second: by looks alone hardly a third would be as quick.
+    // A server polls once in a second: by polling alone hardly a third would be as quick.
     assert!(quick >= 8, "{quick} of 12 were quick: notifications do not arrive");
     let mut waiter = begin(&there, 100);
     here.delete("/api/v2/queues/q?cascade=true").assert_error(409, "queue_has_running_tasks");
@@ -126,7 +126,7 @@ fn a_waiter_outlasts_a_restart_of_the_database() {
 }
 
 #[test]
-fn behind_a_pooler_the_look_does_it() {
+fn behind_a_pooler_polling_wakes_waiting_claims() {
     let database = fresh_database();
     let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
     let (here, there) = (server(&pooler.url(&database)), server(&pooler.url(&database)));

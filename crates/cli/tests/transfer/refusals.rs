@@ -97,7 +97,7 @@ async fn a_database_in_use_is_neither_source_nor_target() {
     drop(held);
 }
 
-/// The same for a file is tested beside its backend, which can look into it.
+/// The same for a file is tested in its backend, which can read it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_a_deleted_queue_are_not_moved() {
     let (source, target) = (filled(Schema).await, Place::new(File));

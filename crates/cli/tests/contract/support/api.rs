@@ -82,7 +82,7 @@ pub(crate) fn numbers(page: &Value) -> Vec<usize> {
     items.iter().map(|task| task["id"].as_str().unwrap()[2..].parse().unwrap()).collect()
 }
 
-/// Runs the closure in so many threads that begin together; gives the results in thread order.
+/// Runs the closure in threads that start together; returns the results in thread order.
 pub(crate) fn in_parallel<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (barrier, work) = (&Barrier::new(threads), &work);
     thread::scope(|scope| {
@@ -97,8 +97,8 @@ pub(crate) fn in_parallel<T: Send>(threads: usize, work: impl Fn(usize) -> T + S
     })
 }
 
-/// Runs the work while each of the others runs again and again beside it, with the number of the round, until the work
-/// has ended or panicked.
+/// Runs the work while each of the others runs repeatedly on another thread, with a counter, until the work has ended or
+/// panicked.
 pub(crate) fn meanwhile(others: &[&(dyn Fn(usize) + Sync)], work: impl FnOnce()) {
     struct Done<'a>(&'a AtomicBool);
     impl Drop for Done<'_> {

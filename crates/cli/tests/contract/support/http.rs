@@ -75,7 +75,7 @@ impl Request {
         self
     }
 
-    /// Adds the body without saying what it is.
+    /// Adds the body without a content type.
     pub(crate) fn body(mut self, body: impl IntoBody) -> Self {
         self.body = body.into_body();
         self

@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use super::{Connection, Request, Response, assert_general_rules};
 use crate::database::Database;
 
-/// What a server with `--log-level debug` tells when a claim begins to wait.
+/// The log line of a server with `--log-level debug` when a claim starts to wait.
 #[allow(dead_code, reason = "for tests of waiting claims")]
 pub(crate) const WAITS: &str = "a claim found nothing and waits";
 
-/// How long a child may take to say its address or to end.
+/// How long a child may take to print its address or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Connections are kept only after complete requests of this size: a server may close one whose body it did not read.
@@ -46,7 +46,7 @@ impl Process {
         Self { child, stdout: Mutex::new(stdout) }
     }
 
-    /// Waits for the end of the process; gives its status and the lines of output that nobody took.
+    /// Waits for the end of the process; returns its status and the lines of output that were not read yet.
     fn wait(&mut self) -> (ExitStatus, Vec<String>) {
         let deadline = Instant::now() + PATIENCE;
         let mut lines = Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn serving(database: &str) -> Vec<&str> {
     vec!["serve", "--listen", "127.0.0.1:0", "--database", database]
 }
 
-/// The command ends with status 1, prints nothing and says why in one line; gives the line.
+/// The command ends with status 1, an empty standard output and one line on standard error, which is returned.
 #[track_caller]
 pub(crate) fn assert_refuses(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let exit = run(arguments, environment);
@@ -132,8 +132,8 @@ fn binary() -> Command {
     configured_by_nothing(Command::new(env!("CARGO_BIN_EXE_taskqueue")))
 }
 
-/// The same, told that it may use so much memory. Linux tells this limit to processes and does not hold them to it: that is
-/// the business of whoever asks for this. The one that it holds them to counts addresses, which an allocator has twice as
+/// The same with a memory limit. This limit is only reported to the process; Linux does not enforce it, the test checks it.
+/// The limit that Linux enforces counts addresses, of which an allocator has twice as
 /// many of; it ends a process that runs away.
 fn binary_within(memory_bytes: u64) -> Command {
     let mut command = Command::new("prlimit");
@@ -265,7 +265,7 @@ impl Server {
         server
     }
 
-    /// Takes the one line of output that says where the server listens.
+    /// Reads the line of output with the address of the server.
     fn read_address(&mut self) {
         let line = self.process.stdout.get_mut().unwrap().recv_timeout(PATIENCE);
         let line =
@@ -278,17 +278,17 @@ impl Server {
         String::from_utf8_lossy(&fs::read(self.stderr_file()).unwrap_or_default()).into_owned()
     }
 
-    /// How many lines of its log say so.
-    #[allow(dead_code, reason = "for those who wait for something that nobody answers")]
-    pub(crate) fn times_told(&self, text: &str) -> usize {
+    /// How many lines of its log contain the text.
+    #[allow(dead_code, reason = "not used by every test target")]
+    pub(crate) fn count_log_lines(&self, text: &str) -> usize {
         self.stderr().lines().filter(|line| line.contains(text)).count()
     }
 
-    /// Waits until so many lines of its log say so.
-    #[allow(dead_code, reason = "for those who wait for something that nobody answers")]
+    /// Waits until this many lines of its log contain the text.
+    #[allow(dead_code, reason = "not used by every test target")]
     #[track_caller]
-    pub(crate) fn await_told(&self, text: &str, times: usize) {
-        eventually(text, || self.times_told(text) >= times);
+    pub(crate) fn await_log_lines(&self, text: &str, times: usize) {
+        eventually(text, || self.count_log_lines(text) >= times);
     }
 
     fn stderr_file(&self) -> PathBuf {
@@ -305,7 +305,7 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Waits until the process is gone; gives its status and further lines of output.
+    /// Waits for the end of the process; returns its status and further lines of output.
     pub(crate) fn wait(&mut self) -> (ExitStatus, Vec<String>) {
         self.connections.lock().unwrap().clear();
         self.process.wait()

@@ -1,4 +1,4 @@
-//! Servers are killed, and connections of theirs ended, while clients work: what was acknowledged is there (I1, I7, I9).
+//! Servers are killed and their connections are closed while clients work: every acknowledged write is there (I1, I7, I9).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +14,19 @@ use crate::{fresh_database, server};
 const CLIENTS: usize = 6;
 const ROUNDS: usize = 4;
 
-/// What a client was told.
+/// A write that a client got an answer for.
 #[derive(Clone, Copy)]
-enum Told {
+enum Acknowledged {
     Created(usize),
     /// A task and its run.
     Claimed(usize, usize),
     Completed(usize, usize),
 }
 
-/// Sends until there is an answer that is not 503; nothing once the server is gone.
-fn insist(server: &Server, request: &Request) -> Option<Response> {
+/// Sends until the answer is not 503; none once the server is down.
+fn send_until_accepted(server: &Server, request: &Request) -> Option<Response> {
     loop {
-        // On a connection of its own, and without the general rules: they know of no 503.
+        // Without the general checks of `Server::send`, which do not allow 503.
         let response = Connection::tcp(&server.address).ok()?.exchange(request).ok()?;
         if response.status != 503 {
             return Some(response);
@@ -35,24 +35,24 @@ fn insist(server: &Server, request: &Request) -> Option<Response> {
     }
 }
 
-/// Creates a task, claims any and completes that one, again and again, until told to stop or the server is gone.
-fn work(server: &Server, numbers: impl Iterator<Item = usize>, stop: &AtomicBool, journal: &Sender<Told>) {
+/// Creates a task, claims any and completes that one, repeatedly, until `stop` is set or the server is down.
+fn work(server: &Server, numbers: impl Iterator<Item = usize>, stop: &AtomicBool, journal: &Sender<Acknowledged>) {
     for n in numbers.take_while(|_| !stop.load(Ordering::SeqCst)) {
         let route = format!("shared-{}", n % 2);
         let create = Request::new("PUT", &of_task(n, "")).json(json!({"routes": [route]}));
-        let Some(created) = insist(server, &create) else { return };
+        let Some(created) = send_until_accepted(server, &create) else { return };
         assert!(matches!(created.status, 200 | 201), "{created:?}");
-        journal.send(Told::Created(n)).unwrap();
+        journal.send(Acknowledged::Created(n)).unwrap();
         let claim = Request::new("POST", &in_queue("/tasks/claim")).json(json!({"route": route, "run_id": run_id(n)}));
-        let Some(claimed) = insist(server, &claim) else { return };
-        // Everyone creates one before claiming one, so there is always one left.
+        let Some(claimed) = send_until_accepted(server, &claim) else { return };
+        // Every client creates a task before it claims one, so there is always one left.
         let task: usize = claimed.expect(200).json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap();
-        journal.send(Told::Claimed(task, n)).unwrap();
+        journal.send(Acknowledged::Claimed(task, n)).unwrap();
         let body = json!({"run_id": run_id(n), "result": {"run": n}});
         let complete = Request::new("POST", &of_task(task, "/complete")).json(body);
-        let Some(completed) = insist(server, &complete) else { return };
+        let Some(completed) = send_until_accepted(server, &complete) else { return };
         completed.expect(204);
-        journal.send(Told::Completed(task, n)).unwrap();
+        journal.send(Acknowledged::Completed(task, n)).unwrap();
     }
 }
 
@@ -65,7 +65,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-fn end_some_connections(database: &Database) {
+fn close_some_connections(database: &Database) {
     database.rows(
         "SELECT pg_terminate_backend(pid) FROM (
             SELECT pid FROM pg_stat_activity
@@ -74,8 +74,8 @@ fn end_some_connections(database: &Database) {
     );
 }
 
-/// One round: everybody works; connections are ended, then one server is killed while the other one goes on.
-fn round(servers: &[Server], doomed: usize, number: usize, database: &Database) -> Vec<Told> {
+/// One round: all clients work; connections are closed, then one server is killed while the other one goes on.
+fn round(servers: &[Server], victim: usize, number: usize, database: &Database) -> Vec<Acknowledged> {
     let (sender, journal) = mpsc::channel();
     let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -86,15 +86,15 @@ fn round(servers: &[Server], doomed: usize, number: usize, database: &Database) 
         }
         drop(sender);
         let at_the_end = Stop(stop);
-        let mut told: Vec<Told> = journal.iter().take(60).collect();
-        end_some_connections(database);
-        told.extend(journal.iter().take(60));
-        end_some_connections(database);
-        servers[doomed].signal("KILL");
-        told.extend(journal.iter().take(60));
+        let mut acknowledged: Vec<Acknowledged> = journal.iter().take(60).collect();
+        close_some_connections(database);
+        acknowledged.extend(journal.iter().take(60));
+        close_some_connections(database);
+        servers[victim].signal("KILL");
+        acknowledged.extend(journal.iter().take(60));
         drop(at_the_end);
-        told.extend(journal.iter());
-        told
+        acknowledged.extend(journal.iter());
+        acknowledged
     })
 }
 
@@ -110,19 +110,19 @@ fn all_tasks(server: &Server) -> HashMap<usize, Value> {
     }
 }
 
-fn assert_kept(server: &Server, told: &[Told]) {
+fn assert_present(server: &Server, acknowledged: &[Acknowledged]) {
     let (found, mut claimed) = (all_tasks(server), HashSet::new());
-    for told in told {
-        match told {
-            Told::Created(n) => assert!(found.contains_key(n), "task {n} is lost"),
-            Told::Claimed(n, run) => {
+    for answer in acknowledged {
+        match answer {
+            Acknowledged::Created(n) => assert!(found.contains_key(n), "task {n} is lost"),
+            Acknowledged::Claimed(n, run) => {
                 assert!(claimed.insert(*n), "task {n} was claimed by two runs");
                 let task = &found[n];
                 assert_eq!(task["attempt"], 1, "{task}");
                 let done = task["status"] == "succeeded" && task["result"] == json!({"run": run});
                 assert!(done || task["status"] == "running", "claimed by {run}: {task}");
             }
-            Told::Completed(n, run) => {
+            Acknowledged::Completed(n, run) => {
                 let task = &found[n];
                 assert_eq!((&task["status"], &task["result"]), (&json!("succeeded"), &json!({"run": run})), "{task}");
             }
@@ -143,14 +143,14 @@ fn no_acknowledged_write_is_lost_when_servers_and_connections_die() {
     let database = fresh_database();
     let mut servers = vec![server(&database.url()), server(&database.url())];
     servers[0].create_queue("q");
-    let mut told = Vec::new();
+    let mut acknowledged = Vec::new();
     for number in 0..ROUNDS {
-        let doomed = number % 2;
-        told.extend(round(&servers, doomed, number, &database));
-        assert_kept(&servers[1 - doomed], &told);
-        servers[doomed].wait();
-        servers[doomed].start_again();
-        assert_kept(&servers[doomed], &told);
+        let victim = number % 2;
+        acknowledged.extend(round(&servers, victim, number, &database));
+        assert_present(&servers[1 - victim], &acknowledged);
+        servers[victim].wait();
+        servers[victim].start_again();
+        assert_present(&servers[victim], &acknowledged);
     }
     let running = "SELECT run_id FROM taskqueue.tasks WHERE run_id IS NOT NULL GROUP BY run_id HAVING count(*) > 1";
     assert!(database.rows(running).is_empty(), "a run owns two tasks");
