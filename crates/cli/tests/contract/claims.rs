@@ -61,45 +61,6 @@ fn the_highest_priority_comes_first_and_then_the_first_in() {
 }
 
 #[test]
-fn first_in_first_out_holds_for_many_tasks() {
-    let server = Server::with_queue();
-    let order: Vec<usize> = (0..60).map(|n| n * 37 % 60).collect();
-    for &n in &order {
-        server.create(n, json!({}));
-    }
-    assert_eq!(drain(&server, 1), order);
-}
-
-/// Claims task 1, which must be first, and ends the run.
-fn end(server: &Server, action: &str) {
-    assert_eq!(server.claimed(90), 1);
-    server.act(1, action, 90).expect(204);
-}
-
-#[test]
-fn a_task_that_becomes_pending_again_goes_behind_all_of_its_priority() {
-    type Step = fn(&Server);
-    let steps: [(&str, Step); 4] = [
-        ("fail", |server| end(server, "fail")),
-        ("unclaim", |server| end(server, "unclaim")),
-        ("requeue of a pending task", |server| drop(server.requeue(1).expect(200))),
-        ("cancel and requeue", |server| {
-            server.cancel(1).expect(200);
-            server.requeue(1).expect(200);
-        }),
-    ];
-    for (name, step) in steps {
-        let server = Server::with_queue();
-        for n in 1..=3 {
-            server.create(n, json!({}));
-        }
-        step(&server);
-        server.create(4, json!({}));
-        assert_eq!(drain(&server, 1), [2, 3, 1, 4], "{name}");
-    }
-}
-
-#[test]
 fn updates_and_heartbeats_never_change_the_pending_order() {
     let server = Server::with_queue();
     for n in 1..=4 {
@@ -111,18 +72,6 @@ fn updates_and_heartbeats_never_change_the_pending_order() {
     let bulk = json!({"filter": "priority == 1", "changes": {"metadata": {"x": 1}}});
     server.patch(&in_queue("/tasks"), bulk).expect(200);
     assert_eq!(drain(&server, 1), [1, 2, 3, 4]);
-}
-
-#[test]
-fn an_updated_priority_and_route_count_at_once() {
-    let server = Server::with_queue();
-    for n in 1..=3 {
-        server.create(n, json!({}));
-    }
-    server.patch(&of_task(3, ""), json!({"priority": 1})).expect(200);
-    server.patch(&of_task(1, ""), json!({"routes": ["gpu"]})).expect(200);
-    assert_eq!(drain(&server, 1), [3, 2]);
-    server.claim_for("q", "gpu", 9).expect(200);
 }
 
 #[test]
