@@ -19,7 +19,7 @@ fn a_url_is_read_as_libpq_reads_it() {
     let address =
         address("postgresql://me:se%20cret@db.example:6000/work%20load?application_name=mine&options=-c%20a%3Db");
     assert_eq!(address.to_string(), "postgres://me@db.example:6000/work load");
-    let config = &address.places()[0].config;
+    let config = &address.host_configs()[0].config;
     assert_eq!(config.get_user(), Some("me"));
     assert_eq!(config.get_password(), Some(b"se cret".as_slice()));
     assert_eq!(config.get_dbname(), Some("work load"));
@@ -33,7 +33,7 @@ fn a_url_is_read_as_libpq_reads_it() {
 fn what_is_not_said_is_filled_in() {
     let address = address("postgres://db");
     assert_eq!(address.connect_timeout(), Duration::from_secs(3));
-    let config = &address.places()[0].config;
+    let config = &address.host_configs()[0].config;
     assert_eq!(config.get_application_name(), Some("taskqueue"));
     assert_eq!(config.get_ssl_mode(), SslMode::Prefer);
     assert_eq!(config.get_keepalives_idle(), Duration::from_secs(30));
@@ -49,7 +49,7 @@ fn what_is_said_is_kept() {
     let address = address(&format!("postgres://db?{query}"));
     assert_eq!(address.connect_timeout(), Duration::from_secs(7));
     assert!(address.is_balanced() && address.is_direct());
-    let config = &address.places()[0].config;
+    let config = &address.host_configs()[0].config;
     assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_millis(2500)));
     assert!(!config.get_keepalives());
     assert_eq!(config.get_keepalives_idle(), Duration::from_secs(9));
@@ -62,12 +62,12 @@ fn what_is_said_is_kept() {
 fn hosts_are_tried_one_by_one_with_equal_shares_of_the_time() {
     let address = address("postgres://me@one:1,two,[::1]:3/db?connect_timeout=6");
     assert_eq!(address.hosts(), "one:1,two:5432,[::1]:3");
-    let places = address.places();
-    let names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+    let hosts = address.host_configs();
+    let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!(names, ["one:1", "two:5432", "[::1]:3"]);
-    for place in &places {
-        assert_eq!(place.config.get_hosts().len(), 1);
-        assert_eq!(place.config.get_connect_timeout(), Some(&Duration::from_secs(1)));
+    for host in &hosts {
+        assert_eq!(host.config.get_hosts().len(), 1);
+        assert_eq!(host.config.get_connect_timeout(), Some(&Duration::from_secs(1)));
     }
 }
 
@@ -80,7 +80,7 @@ fn a_unix_socket_is_a_folder_in_host_and_has_no_tls() {
     ] {
         let address = address(&format!("{text}{}sslmode=require", if text.contains('?') { "&" } else { "?" }));
         assert_eq!(address.hosts(), "/run/pg/.s.PGSQL.6", "{text}");
-        let config = &address.places()[0].config;
+        let config = &address.host_configs()[0].config;
         assert_eq!(config.get_hosts(), [DriverHost::Unix("/run/pg".into())]);
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
     }
@@ -91,14 +91,14 @@ fn an_ip_address_stands_for_a_name_that_is_not_said() {
     let given: IpAddr = "10.0.0.1".parse().unwrap();
     let (bare, named) =
         (address("postgres:///db?hostaddr=10.0.0.1"), address("postgres://db.example/?hostaddr=10.0.0.1"));
-    assert_eq!(bare.places()[0].config.get_hosts(), [DriverHost::Tcp("10.0.0.1".into())]);
-    assert_eq!(named.places()[0].config.get_hosts(), [DriverHost::Tcp("db.example".into())]);
-    assert_eq!(named.places()[0].config.get_hostaddrs(), [given]);
+    assert_eq!(bare.host_configs()[0].config.get_hosts(), [DriverHost::Tcp("10.0.0.1".into())]);
+    assert_eq!(named.host_configs()[0].config.get_hosts(), [DriverHost::Tcp("db.example".into())]);
+    assert_eq!(named.host_configs()[0].config.get_hostaddrs(), [given]);
 }
 
 #[test]
 fn the_password_of_the_url_comes_before_the_callers() {
-    let password = |address: Address| address.places()[0].config.get_password().map(<[u8]>::to_vec);
+    let password = |address: Address| address.host_configs()[0].config.get_password().map(<[u8]>::to_vec);
     assert_eq!(password(address("postgres://me@db").with_password(Some("other".into()))), Some(b"other".to_vec()));
     assert_eq!(password(address("postgres://me:own@db").with_password(Some("other".into()))), Some(b"own".to_vec()));
     assert_eq!(password(address("postgres://me@db").with_password(None)), None);

@@ -15,16 +15,16 @@ type Seen = (i64, bool);
 /// A database whose clock is set by so many seconds before each scan, which come every five seconds.
 fn scans(steps: &[i64]) -> Vec<Seen> {
     let at = Timestamp::from_micros(START * SECOND);
-    let mut told = ClockRow { micros: at.as_micros(), offset_micros: 0, last_scan_at: Some(at), ahead_since: None };
+    let mut row = ClockRow { micros: at.as_micros(), offset_micros: 0, last_scan_at: Some(at), ahead_since: None };
     let mut seen = Vec::new();
     for step in steps {
-        told.micros += (step + 5) * SECOND;
-        let before = told.last_scan_at;
-        let clock = Clock::of_scan(told, step * SECOND);
+        row.micros += (step + 5) * SECOND;
+        let before = row.last_scan_at;
+        let clock = Clock::of_scan(row, step * SECOND);
         assert!(Some(clock.now) >= before, "time went back");
         seen.push(((clock.now.as_micros() - at.as_micros()) / SECOND, was_out(clock.last_scan_at.unwrap(), clock.now)));
         let (offset_micros, ahead_since) = (clock.offset_micros, clock.ahead_since);
-        told = ClockRow { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..told };
+        row = ClockRow { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..row };
     }
     seen
 }
@@ -69,13 +69,13 @@ fn every_step_of_the_databases_clock_does_what_the_table_says() {
 #[test]
 fn time_that_is_ahead_of_the_database_is_slowed_down_by_a_hundredth() {
     let last = Timestamp::from_micros(START * SECOND);
-    let told = ClockRow {
+    let row = ClockRow {
         micros: START * SECOND - 95 * SECOND,
         offset_micros: 100 * SECOND,
         last_scan_at: Some(last),
         ahead_since: None,
     };
-    let clock = Clock::of_scan(told, 0);
+    let clock = Clock::of_scan(row, 0);
     assert_eq!(clock.offset_micros, 100 * SECOND - SECOND / 20);
     assert_eq!(clock.now.as_micros(), START * SECOND + 5 * SECOND - SECOND / 20);
 }

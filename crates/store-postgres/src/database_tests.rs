@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, NoTls};
 
 use crate::failure::failed;
-use crate::readers::Source;
+use crate::readers::ConnectionSource;
 use crate::rows::error_text;
 use crate::session::{Schema, Session};
 use crate::statements::READER;
@@ -39,7 +39,7 @@ pub(crate) struct Plain {
     pub(crate) url: String,
 }
 
-impl Source for Plain {
+impl ConnectionSource for Plain {
     fn connect(&self) -> BoxFuture<'_, Result<Session, StoreError>> {
         Box::pin(async {
             let connected = tokio_postgres::connect(&self.url, NoTls).await;

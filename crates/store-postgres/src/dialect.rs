@@ -1,6 +1,6 @@
-//! What PostgreSQL can say about a selection (docs/decisions/0010): a condition that holds for every selected task, and
-//! `exact` if for no other. What cannot be said becomes `true`, inside a negation too. How pages are ordered and cut is in
-//! `dialect/order.rs`. No literal ever becomes part of the text.
+//! Translates a selection to SQL (docs/decisions/0010): a condition that holds for every selected task, and is `exact` if
+//! it holds for no other. What cannot be translated becomes `true`, inside a negation too. The order of pages is in
+//! `dialect/order.rs`. Literals are always parameters.
 
 pub(crate) mod operand;
 pub(crate) mod order;
@@ -14,18 +14,17 @@ use taskqueue_core::selection::TaskSelection;
 
 use self::operand::{Bound, Listed, Operand};
 
-/// How many searches through a text the database may be asked for per row. Each goes over the whole text, which is up to
-/// 1 MiB and unpacked again for each of them; our own evaluator goes over it once for all.
-const SEARCHES: usize = 8;
+/// How many text searches the database may do per row. Each one decompresses and scans the whole text, up to 1 MiB; our
+/// own evaluator needs one pass for all.
+const MAX_SEARCHES: usize = 8;
 
 /// A condition over `tasks`, `definitions` and `outcomes`.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
-    /// Its text.
     pub(crate) text: String,
     /// The values of its parameters, in order.
     pub(crate) bound: Vec<Bound>,
-    /// Whether it holds for the selected tasks only; else each row is to be looked at.
+    /// Whether it holds for the selected tasks only; otherwise every row must be evaluated.
     pub(crate) exact: bool,
 }
 
@@ -42,7 +41,7 @@ pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
     if let Some((_, fuzzy)) = &selection.name_fuzzy
         && !fuzzy.is_unrestricted()
     {
-        parts.push(Fragment::roughly("tasks.name IS NOT NULL"));
+        parts.push(Fragment::inexact("tasks.name IS NOT NULL"));
     }
     if let Some(filter) = &selection.filter {
         parts.push(writer.expression(filter.expression(), true));
@@ -61,41 +60,39 @@ pub(crate) fn among(keys: Vec<i64>, first: usize) -> Condition {
 const TRUE: &str = "true";
 const FALSE: &str = "false";
 
-/// A part of a condition. It never holds for less than it should, and for exactly that if `exact`. It may be null where
-/// it does not hold: there is no NOT around it, ever.
+/// A part of a condition. It holds for every selected task, and for no other if `exact`. It may be null where it does not
+/// hold: it is never used inside NOT.
 struct Fragment {
     text: String,
     exact: bool,
 }
 
 impl Fragment {
-    fn exactly(text: impl Into<String>) -> Self {
+    fn exact(text: impl Into<String>) -> Self {
         Self { text: text.into(), exact: true }
     }
 
-    fn roughly(text: impl Into<String>) -> Self {
+    fn inexact(text: impl Into<String>) -> Self {
         Self { text: text.into(), exact: false }
     }
 
     fn unknown() -> Self {
-        Self::roughly(TRUE)
+        Self::inexact(TRUE)
     }
 
     fn always(holds: bool) -> Self {
-        Self::exactly(if holds { TRUE } else { FALSE })
+        Self::exact(if holds { TRUE } else { FALSE })
     }
 
-    /// All of the parts.
     fn all(parts: Vec<Self>) -> Self {
         Self::join(parts, " AND ", TRUE, FALSE)
     }
 
-    /// Any of the parts.
     fn any(parts: Vec<Self>) -> Self {
         Self::join(parts, " OR ", FALSE, TRUE)
     }
 
-    /// Leaves out what changes nothing, so that a condition that says nothing is the word `true`.
+    /// Omits neutral parts, so that a condition without effect is the word `true`.
     fn join(parts: Vec<Self>, word: &str, neutral: &str, decisive: &str) -> Self {
         let exact = parts.iter().all(|part| part.exact);
         if parts.iter().any(|part| part.text == decisive) {
@@ -111,7 +108,6 @@ impl Fragment {
     }
 }
 
-/// A column, and when it is null.
 #[derive(Clone, Copy)]
 struct Column {
     name: &'static str,
@@ -120,11 +116,10 @@ struct Column {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Null {
-    /// Never.
     Never,
-    /// As a value that can be compared with.
+    /// Null is a value that can be compared with.
     Value,
-    /// When there is nothing to ask about: then no test holds.
+    /// Null means that the object is missing: then no test holds.
     Missing,
 }
 
@@ -132,8 +127,8 @@ const fn column(name: &'static str, null: Null) -> Column {
     Column { name, null }
 }
 
-/// Writes conditions and collects their values. The depth of a filter is bounded (see [`Expression`]), and that of what is
-/// written is not greater, so both this program and PostgreSQL may recurse.
+/// Writes conditions and collects their values. The depth of a filter is bounded (see [`Expression`]), so both this
+/// program and PostgreSQL may recurse.
 struct Writer {
     first: usize,
     bound: Vec<Bound>,
@@ -188,7 +183,6 @@ impl Writer {
         }
     }
 
-    /// A test of a column.
     fn test<E: Operand, O: Operand>(&mut self, column: Column, test: &Test<E, O>, wanted: bool) -> Fragment {
         match test {
             Test::Equal(literal) => self.listed(column, E::listed(&[literal]), true, wanted),
@@ -199,64 +193,62 @@ impl Writer {
         }
     }
 
-    /// That a column has one of the values, or (`among` is false) none of them; or the contrary (`wanted` is false).
+    /// That a column has one of the values, or (`among` is false) none of them; negated if `wanted` is false.
     fn listed(&mut self, column: Column, listed: Listed, among: bool, wanted: bool) -> Fragment {
-        // Whatever is asked of something that is missing does not hold; the contrary of it does.
+        // No test of a missing object holds; its negation does.
         let missing = column.null == Null::Missing && !wanted;
-        let said = if among == wanted {
+        let fragment = if among == wanted {
             let null = listed.null;
-            let said = self.one_of(column.name, listed);
-            if null { Fragment::any(vec![is_null(column), said]) } else { said }
+            let fragment = self.one_of(column.name, listed);
+            if null { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
         } else {
             let null_passes = column.null == Null::Value && !listed.null;
-            let said = match (self.none_of(column.name, listed), column.null) {
-                // No value is listed: then all pass that have one.
+            let fragment = match (self.none_of(column.name, listed), column.null) {
+                // No value is listed: every value passes.
                 (None, Null::Never) => Fragment::always(true),
                 (None, Null::Value) if null_passes => Fragment::always(true),
                 (None, _) => is_not_null(column),
-                (Some(said), _) => said,
+                (Some(fragment), _) => fragment,
             };
-            if null_passes { Fragment::any(vec![is_null(column), said]) } else { said }
+            if null_passes { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
         };
-        if missing { Fragment::any(vec![is_null(column), said]) } else { said }
+        if missing { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
     }
 
-    /// A list is one parameter, however long it is.
+    /// A list is one parameter, whatever its length.
     fn one_of(&mut self, column: &str, listed: Listed) -> Fragment {
         match listed.values.single() {
             None => Fragment::always(false),
             Some(values @ (Bound::Int(_) | Bound::Text(_))) => {
-                Fragment::exactly(format!("{column} = {}", self.bind(values)))
+                Fragment::exact(format!("{column} = {}", self.bind(values)))
             }
-            Some(values) => Fragment::exactly(format!("{column} = ANY ({})", self.bind(values))),
+            Some(values) => Fragment::exact(format!("{column} = ANY ({})", self.bind(values))),
         }
     }
 
     /// Nothing if no value is listed.
     fn none_of(&mut self, column: &str, listed: Listed) -> Option<Fragment> {
         Some(match listed.values.single()? {
-            values @ (Bound::Int(_) | Bound::Text(_)) => {
-                Fragment::exactly(format!("{column} <> {}", self.bind(values)))
-            }
-            values => Fragment::exactly(format!("{column} <> ALL ({})", self.bind(values))),
+            values @ (Bound::Int(_) | Bound::Text(_)) => Fragment::exact(format!("{column} <> {}", self.bind(values))),
+            values => Fragment::exact(format!("{column} <> ALL ({})", self.bind(values))),
         })
     }
 
     fn order<O: Operand>(&mut self, column: Column, order: Order, limit: &O, wanted: bool) -> Fragment {
         let null_passes = !wanted && column.null != Null::Never;
-        let said = match O::limit(order, limit) {
+        let fragment = match O::limit(order, limit) {
             None => return Fragment::unknown(),
             Some(Err(holds)) if holds != wanted => Fragment::always(false),
             Some(Err(_)) if column.null == Null::Never => Fragment::always(true),
             Some(Err(_)) => is_not_null(column),
             Some(Ok((order, value))) => {
-                Fragment::exactly(format!("{} {} {}", column.name, sign(order, wanted), self.bind(value)))
+                Fragment::exact(format!("{} {} {}", column.name, sign(order, wanted), self.bind(value)))
             }
         };
-        if null_passes { Fragment::any(vec![is_null(column), said]) } else { said }
+        if null_passes { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
     }
 
-    /// Routes are kept as JSON, and no character of a route is escaped there: the quoted name is found if and only if it
+    /// Routes are stored as JSON, in which no character of a route is escaped: the quoted name is found if and only if it
     /// is one of them.
     fn route(&mut self, route: &str, wanted: bool) -> Fragment {
         if Route::parse(route).is_none() {
@@ -266,7 +258,7 @@ impl Writer {
             return Fragment::unknown();
         }
         let quoted = self.bind(Bound::Text(format!("\"{route}\"")));
-        Fragment::exactly(format!("strpos(tasks.routes, {quoted}) {} 0", if wanted { ">" } else { "=" }))
+        Fragment::exact(format!("strpos(tasks.routes, {quoted}) {} 0", if wanted { ">" } else { "=" }))
     }
 
     fn last_error(&mut self, predicate: &LastErrorPredicate, wanted: bool) -> Fragment {
@@ -280,13 +272,15 @@ impl Writer {
             Ask::Attempt(test) => self.test(column("outcomes.error_attempt", Null::Missing), test, wanted),
             Ask::OccurredAt(test) => self.test(column("outcomes.error_occurred_at", Null::Missing), test, wanted),
             _ if !wanted => Fragment::unknown(),
-            Ask::Type(Test::Equal(text)) | Ask::Message(Test::Equal(text)) => self.holds(present.name, &quoted(text)),
-            Ask::Traceback(Test::Equal(Some(text))) => self.holds(present.name, &quoted(text)),
-            Ask::Type(_) | Ask::Message(_) | Ask::Traceback(_) => Fragment::roughly(is_not_null(present).text),
+            Ask::Type(Test::Equal(text)) | Ask::Message(Test::Equal(text)) => {
+                self.contains(present.name, &quoted(text))
+            }
+            Ask::Traceback(Test::Equal(Some(text))) => self.contains(present.name, &quoted(text)),
+            Ask::Type(_) | Ask::Message(_) | Ask::Traceback(_) => Fragment::inexact(is_not_null(present).text),
         }
     }
 
-    /// A value inside a document can only be there if the canonical text holds its key, and what it must be.
+    /// A document can hold a value only if its canonical text contains the key and the value.
     fn document(
         &mut self,
         document: Document,
@@ -295,7 +289,7 @@ impl Writer {
         wanted: bool,
     ) -> Fragment {
         use DocumentPredicate as Ask;
-        // Null is `{}`, which holds no key.
+        // Null is stored as `{}`.
         let column = match document {
             Document::Args => "definitions.args",
             Document::Metadata => "definitions.metadata",
@@ -304,46 +298,46 @@ impl Writer {
         let member = keys.last().map_or_else(String::new, |key| quoted(key) + ":");
         match (predicate, wanted) {
             (Ask::Elements(Membership::Contains(Literal::Text(key))), true) if keys.is_empty() => {
-                self.holds(column, &(quoted(key) + ":"))
+                self.contains(column, &(quoted(key) + ":"))
             }
             _ if keys.is_empty() => Fragment::unknown(),
             (Ask::Missing, true) => Fragment::unknown(),
-            (Ask::Missing, false) | (Ask::Exists, true) => self.holds(column, &member),
+            (Ask::Missing, false) | (Ask::Exists, true) => self.contains(column, &member),
             (_, false) => Fragment::unknown(),
             (Ask::Value(Test::Equal(literal)), true) => {
-                self.holds(column, &(member + &canonical(literal).unwrap_or_default()))
+                self.contains(column, &(member + &canonical(literal).unwrap_or_default()))
             }
             (Ask::Elements(Membership::Contains(Literal::Text(text))), true) => {
-                let parts = vec![self.holds(column, &member), self.holds(column, &quoted(text))];
+                let parts = vec![self.contains(column, &member), self.contains(column, &quoted(text))];
                 Fragment::all(parts)
             }
-            (Ask::Value(_) | Ask::Elements(_), true) => self.holds(column, &member),
+            (Ask::Value(_) | Ask::Elements(_), true) => self.contains(column, &member),
         }
     }
 
     fn may_search(&mut self) -> bool {
         self.searches += 1;
-        self.searches <= SEARCHES
+        self.searches <= MAX_SEARCHES
     }
 
-    /// That a column holds a text somewhere.
-    fn holds(&mut self, column: &str, text: &str) -> Fragment {
+    /// That the text of a column contains `text`.
+    fn contains(&mut self, column: &str, text: &str) -> Fragment {
         if !self.may_search() {
             return Fragment::unknown();
         }
-        Fragment::roughly(format!("strpos({column}, {}) > 0", self.bind(Bound::Text(text.into()))))
+        Fragment::inexact(format!("strpos({column}, {}) > 0", self.bind(Bound::Text(text.into()))))
     }
 }
 
 fn is_null(column: Column) -> Fragment {
-    Fragment::exactly(format!("{} IS NULL", column.name))
+    Fragment::exact(format!("{} IS NULL", column.name))
 }
 
 fn is_not_null(column: Column) -> Fragment {
-    Fragment::exactly(format!("{} IS NOT NULL", column.name))
+    Fragment::exact(format!("{} IS NOT NULL", column.name))
 }
 
-/// The sign of a comparison or of its contrary.
+/// The sign of a comparison, or of its negation.
 fn sign(order: Order, wanted: bool) -> &'static str {
     match (order, wanted) {
         (Order::Less, true) | (Order::GreaterOrEqual, false) => "<",
@@ -353,15 +347,15 @@ fn sign(order: Order, wanted: bool) -> &'static str {
     }
 }
 
-/// A string as it stands in canonical text.
+/// A string in canonical JSON.
 fn quoted(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
     json::write_string(&mut out, text);
-    // Only whole pieces of UTF-8 were written, so this does not fail.
+    // The writer produces valid UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// What a literal looks like in canonical text, if every value that equals it looks so. Numbers do not.
+/// A literal in canonical JSON, if all equal values have the same text. Equal numbers may differ.
 fn canonical(literal: &Literal) -> Option<String> {
     match literal {
         Literal::Null => Some("null".into()),

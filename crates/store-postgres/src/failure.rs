@@ -1,25 +1,22 @@
-//! Where errors of the driver end: each is logged once with what was being done and becomes a `StoreError`.
+//! Driver errors: each is logged once, with what was being done, and becomes a `StoreError`.
 
 use taskqueue_store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
-/// What an error of the driver means for whoever was at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Another transaction was first: the same work, begun anew, sees what it did.
+    /// Another transaction committed first. The same work in a new transaction sees its changes.
     Conflict,
-    /// Somebody holds what was needed, or the database has no connection or no time left.
+    /// A lock, a connection or time was not available.
     Busy,
-    /// A pooler between us and the database forgot a prepared statement.
+    /// A pooler between this server and the database has dropped a prepared statement.
     StatementLost,
-    /// The connection is gone.
+    /// The connection was lost.
     Lost,
-    /// Anything else.
     Failed,
 }
 
-/// What an error means.
 pub(crate) fn cause(error: &Error) -> Cause {
     const CONFLICT: &[SqlState] = &[
         SqlState::UNIQUE_VIOLATION,
@@ -37,7 +34,7 @@ pub(crate) fn cause(error: &Error) -> Cause {
     const STATEMENT_LOST: &[SqlState] = &[
         SqlState::INVALID_SQL_STATEMENT_NAME,
         SqlState::DUPLICATE_PSTATEMENT,
-        // Nothing of ours divides, except `Session::begin` when it finds itself elsewhere.
+        // Only `Session::begin` divides: by zero if the connection has another server process.
         SqlState::DIVISION_BY_ZERO,
     ];
     const LOST: &[SqlState] = &[
@@ -56,30 +53,30 @@ pub(crate) fn cause(error: &Error) -> Cause {
     }
 }
 
-/// Whether the connection ends with this error, whatever its code: more of them come with every version.
+/// Whether the connection ends with this error, whatever its code: new versions add codes.
 fn is_fatal(error: &Error) -> bool {
     let severity = error.as_db_error().and_then(DbError::parsed_severity);
     matches!(severity, Some(Severity::Fatal | Severity::Panic))
 }
 
-/// Turns a driver error into what the caller may know, and logs the rest.
+/// Logs a driver error and turns it into what the caller may know.
 pub(crate) fn failed(doing: &'static str, error: &Error) -> StoreError {
-    let said = describe(error);
+    let text = describe(error);
     match cause(error) {
-        // Whoever noticed it has said so (`session.rs`).
+        // `session.rs` has logged it.
         Cause::StatementLost => StoreError::Unavailable,
         Cause::Busy | Cause::Conflict => {
-            tracing::warn!(doing, error = said, "the database is busy");
+            tracing::warn!(doing, error = text, "the database is busy");
             StoreError::Busy
         }
         Cause::Lost | Cause::Failed => {
-            tracing::error!(doing, error = said, "the database failed");
+            tracing::error!(doing, error = text, "the database failed");
             StoreError::Unavailable
         }
     }
 }
 
-/// What an error means for a transaction, which is undone by it. Being overtaken is no failure: the work is begun anew.
+/// The cause of an error that undoes a transaction. A conflict is not logged: the transaction is tried again.
 pub(crate) fn log_unless_conflict(doing: &'static str, error: &Error) -> Cause {
     let cause = cause(error);
     if cause != Cause::Conflict {
@@ -88,10 +85,10 @@ pub(crate) fn log_unless_conflict(doing: &'static str, error: &Error) -> Cause {
     cause
 }
 
-/// An error with everything that the database said about it. The driver's own text hides that.
+/// The error with the database's message and code, which the driver's own text leaves out.
 pub(crate) fn describe(error: &Error) -> String {
     match error.as_db_error() {
-        Some(told) => format!("{} ({})", told.message(), told.code().code()),
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
         None => match std::error::Error::source(error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),

@@ -1,7 +1,7 @@
-//! The connection over which servers on one database tell each other what became claimable (`LISTEN` and `NOTIFY`): apart
-//! from the writers, because a notification takes a lock of the whole database when it commits, and never more than one in a
-//! few milliseconds. Where it does not work (a pooler in transaction mode, an engine without it) nothing is missing but
-//! the speed: `poll.rs` does without.
+//! The connection that notifies other servers of claimable tasks and receives their notifications (`LISTEN`, `NOTIFY`).
+//! It is separate from the writers because a notification locks the whole database while it commits; at most one is sent
+//! every few milliseconds. Where notifications do not work (a pooler in transaction mode, an engine without them), waiting
+//! claims are served by `poll.rs` only, which is slower.
 
 pub(crate) mod message;
 
@@ -15,142 +15,140 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error};
 
-use self::message::Notice;
+use self::message::Message;
 use crate::failure::{Cause, cause, describe};
-use crate::open::{ConnectError, Connector};
+use crate::open::Connector;
 use crate::random_u64;
 use crate::wakeups::Wakeups;
 
 /// Between two notifications of a server.
-const PACE: Duration = Duration::from_millis(5);
+const SEND_INTERVAL: Duration = Duration::from_millis(5);
 /// Begins the transaction of a notification.
 const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL statement_timeout = '4s'";
-/// How long a statement here may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause before another connection is made.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// The same where notifications do not come through.
-const LONG_PAUSE: Duration = Duration::from_secs(300);
-/// Notifications that wait to be read; more are lost.
-const HEARD: usize = 1_024;
+/// Pause before the next try where notifications are not supported.
+const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(300);
+/// Received notifications that wait to be handled; more are dropped.
+const RECEIVE_BUFFER: usize = 1_024;
 
-/// Why a connection was left.
-enum Left {
-    /// It was lost.
-    Lost,
-    /// The database does not know notifications, or they do not come through.
-    Deaf(String),
+/// Why the listener gave its connection up.
+enum Disconnected {
+    ConnectionLost,
+    /// The database has no notifications, or they do not arrive.
+    Unsupported(String),
 }
 
-impl From<Error> for Left {
+impl From<Error> for Disconnected {
     fn from(error: Error) -> Self {
         match cause(&error) {
-            Cause::Failed => Self::Deaf(describe(&error)),
-            _ => Self::Lost,
+            Cause::Failed => Self::Unsupported(describe(&error)),
+            _ => Self::ConnectionLost,
         }
     }
 }
 
-/// Listens and tells for ever.
+/// Sends and receives notifications until the store is dropped.
 pub(crate) async fn run(wakeups: Arc<Wakeups>, connector: Arc<Connector>) -> Infallible {
-    let (me, mut told) = (format!("{:016x}", random_u64()), false);
+    let (server_id, mut logged) = (format!("{:016x}", random_u64()), false);
     loop {
-        let pause = match converse(&wakeups, &connector, &me).await {
-            Left::Lost => RECONNECT_PAUSE,
-            Left::Deaf(why) => {
-                if !std::mem::replace(&mut told, true) {
-                    tracing::info!(why, "servers cannot notify each other here; waiting claims look every second");
+        let pause = match run_listener(&wakeups, &connector, &server_id).await {
+            Disconnected::ConnectionLost => RECONNECT_PAUSE,
+            Disconnected::Unsupported(why) => {
+                if !std::mem::replace(&mut logged, true) {
+                    tracing::info!(why, "servers cannot notify each other here; waiting claims poll every second");
                 }
-                LONG_PAUSE
+                UNSUPPORTED_PAUSE
             }
         };
         sleep(pause).await;
     }
 }
 
-async fn converse(wakeups: &Wakeups, connector: &Connector, me: &str) -> Left {
-    let (sender, heard) = mpsc::channel(HEARD);
+async fn run_listener(wakeups: &Wakeups, connector: &Connector, server_id: &str) -> Disconnected {
+    let (sender, received) = mpsc::channel(RECEIVE_BUFFER);
     match connector.listening_client(sender).await {
         Ok(client) => {
-            let line = Line { client, channel: connector.schema().name().to_owned(), me: me.to_owned() };
-            line.converse(wakeups, heard).await.unwrap_or_else(|left| left)
+            let channel = connector.schema().name().to_owned();
+            let listener = Listener { client, channel, server_id: server_id.to_owned() };
+            listener.run(wakeups, received).await.unwrap_or_else(|reason| reason)
         }
-        // Whoever writes or reads says why.
-        Err(ConnectError::Driver(_) | ConnectError::Timeout(_)) => Left::Lost,
+        // Writers and readers log the reason.
+        Err(_) => Disconnected::ConnectionLost,
     }
 }
 
-/// A connection that listens.
-struct Line {
+struct Listener {
     client: Client,
     channel: String,
-    me: String,
+    server_id: String,
 }
 
-impl Line {
-    async fn converse(&self, wakeups: &Wakeups, mut heard: Receiver<String>) -> Result<Left, Left> {
+impl Listener {
+    async fn run(&self, wakeups: &Wakeups, mut received: Receiver<String>) -> Result<Disconnected, Disconnected> {
         let listen = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
-        self.within_patience(self.client.batch_execute(&listen)).await?;
-        self.hear_myself(wakeups, &mut heard).await?;
-        let (mut free_at, mut due) = (Instant::now(), false);
+        with_timeout(self.client.batch_execute(&listen)).await?;
+        self.probe(wakeups, &mut received).await?;
+        let (mut next_send, mut due) = (Instant::now(), false);
         loop {
             tokio::select! {
-                text = heard.recv() => match text {
-                    Some(text) => self.hear(wakeups, &text),
-                    None => return Ok(Left::Lost),
+                text = received.recv() => match text {
+                    Some(text) => self.receive(wakeups, &text),
+                    None => return Ok(Disconnected::ConnectionLost),
                 },
-                () = wakeups.outgoing.notified(), if !due => due = true,
-                () = sleep_until(free_at), if due => {
+                () = wakeups.outbox_filled.notified(), if !due => due = true,
+                () = sleep_until(next_send), if due => {
                     due = false;
-                    if let Some(notice) = wakeups.take_outgoing() {
-                        self.tell(&notice).await?;
-                        free_at = Instant::now() + PACE;
+                    if let Some(message) = wakeups.take_outbox() {
+                        self.send(&message).await?;
+                        next_send = Instant::now() + SEND_INTERVAL;
                     }
                 }
-                () = wakeups.announce.notified() => self.tell(&Notice::of_waiting()).await?,
+                () = wakeups.announce.notified() => self.send(&Message::announcement()).await?,
             }
         }
     }
 
-    /// A pooler may take `LISTEN` and give the notifications to somebody else, or to nobody.
-    async fn hear_myself(&self, wakeups: &Wakeups, heard: &mut Receiver<String>) -> Result<(), Left> {
-        self.tell(&Notice::default()).await?;
-        let mine = async {
-            while let Some(text) = heard.recv().await {
-                if Notice::of_text(&text).0 == self.me {
+    /// Sends a message and waits for it to come back: a pooler may accept `LISTEN` and drop the notifications, or pass
+    /// them to another client.
+    async fn probe(&self, wakeups: &Wakeups, received: &mut Receiver<String>) -> Result<(), Disconnected> {
+        self.send(&Message::default()).await?;
+        let own_message = async {
+            while let Some(text) = received.recv().await {
+                if Message::parse(&text).0 == self.server_id {
                     return Ok(());
                 }
-                self.hear(wakeups, &text);
+                self.receive(wakeups, &text);
             }
-            Err(Left::Lost)
+            Err(Disconnected::ConnectionLost)
         };
-        let deaf = |_| Left::Deaf("a pooler does not pass notifications on".to_owned());
-        timeout(PATIENCE, mine).await.map_err(deaf)?
+        let unsupported = |_| Disconnected::Unsupported("a pooler does not pass notifications on".to_owned());
+        timeout(STATEMENT_TIMEOUT, own_message).await.map_err(unsupported)?
     }
 
-    fn hear(&self, wakeups: &Wakeups, text: &str) {
-        let (sender, notice) = Notice::of_text(text);
-        if sender != self.me {
-            wakeups.heard(&notice);
+    fn receive(&self, wakeups: &Wakeups, text: &str) {
+        let (sender, message) = Message::parse(text);
+        if sender != self.server_id {
+            wakeups.receive(&message);
         }
     }
 
-    /// Not durable, so that the lock is held for a moment only. What is set ends with the transaction: behind a pooler,
-    /// settings of a session would go on to others.
-    async fn tell(&self, notice: &Notice) -> Result<(), Left> {
-        let (channel, text) = (self.channel.as_str(), notice.to_text(&self.me));
+    /// The commit is not durable, so that the lock is held briefly. The settings end with the transaction: behind a
+    /// pooler, settings of a session would apply to other clients.
+    async fn send(&self, message: &Message) -> Result<(), Disconnected> {
+        let (channel, text) = (self.channel.as_str(), message.to_text(&self.server_id));
         let params: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&text, Type::TEXT)];
-        // All are sent before the first answer is awaited.
-        let told = async {
-            let notified = self.client.query_typed("SELECT pg_notify($1, $2)", &params);
-            let (begun, (told, ended)) =
-                join(self.client.batch_execute(BEGIN), join(notified, self.client.batch_execute("COMMIT"))).await;
-            begun.and(told.map(drop)).and(ended)
-        };
-        self.within_patience(told).await
+        // All three are sent before the first result is awaited.
+        with_timeout(async {
+            let notify = self.client.query_typed("SELECT pg_notify($1, $2)", &params);
+            let (begun, (notified, committed)) =
+                join(self.client.batch_execute(BEGIN), join(notify, self.client.batch_execute("COMMIT"))).await;
+            begun.and(notified.map(drop)).and(committed)
+        })
+        .await
     }
+}
 
-    async fn within_patience(&self, said: impl Future<Output = Result<(), Error>>) -> Result<(), Left> {
-        timeout(PATIENCE, said).await.map_err(|_| Left::Lost)?.map_err(Left::from)
-    }
+async fn with_timeout(statements: impl Future<Output = Result<(), Error>>) -> Result<(), Disconnected> {
+    timeout(STATEMENT_TIMEOUT, statements).await.map_err(|_| Disconnected::ConnectionLost)?.map_err(Disconnected::from)
 }

@@ -1,9 +1,6 @@
-//! Opening a database: how a connection is made, what is refused and why. What the schema must be is decided in
-//! `migrate.rs`.
+//! Connecting to a database, and the reasons to refuse one. The schema is checked in `migrate.rs`.
 
-use std::collections::hash_map::RandomState;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,81 +15,71 @@ use tokio_postgres::tls::TlsStream;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Connection, Error, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::address::{Address, Place};
+use crate::address::{Address, HostConfig};
 use crate::failure::describe;
 use crate::session::{Schema, Session, Sql};
-use crate::tls;
+use crate::{random_u64, tls};
 
-/// The oldest PostgreSQL that is tested, as `server_version_num` says it.
+/// The oldest PostgreSQL that is tested, as `server_version_num`.
 const OLDEST_VERSION: i32 = 130_000;
-/// PostgreSQL cuts longer names off.
+/// PostgreSQL truncates longer names.
 const NAME_BYTES: usize = 63;
 
-/// Why a database was not opened. Each is one line that says what to do; the first field says where.
+/// Why a database was not opened. Each message is one line that says what to do. The first field is the host or schema.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Nobody answers there.
     #[error("cannot reach PostgreSQL at {0}: {1}; check the address, and that the server runs and lets this host in")]
     Unreachable(String, String),
-    /// It does not let us in.
+    /// The login was refused.
     #[error("PostgreSQL at {0} refuses the login: {1}; check user and password (URL or PGPASSWORD) and pg_hba.conf")]
     Refused(String, String),
-    /// The database is not there.
     #[error("PostgreSQL at {0}: {1}; create it, or name another database in the URL")]
     NoDatabase(String, String),
-    /// It has no connection left for us.
+    /// No connection is left.
     #[error("PostgreSQL at {0} has no connection left: {1}; raise max_connections or stop other clients")]
     Full(String, String),
-    /// There is no TLS with it, or not as it was asked for.
+    /// TLS failed, or the server does not support it.
     #[error(
         "no TLS with PostgreSQL at {0}: {1}; check sslmode and sslrootcert in the URL, and the server's certificate"
     )]
     Tls(String, String),
-    /// A certificate or key that the URL names is of no use.
+    /// A certificate or key that the URL names cannot be used.
     #[error("cannot use {0}={1} of the PostgreSQL URL: {2}; name a readable PEM file, its key without a password")]
     Certificate(&'static str, PathBuf, String),
-    /// It is too old.
     #[error("PostgreSQL at {0} is version {1}; use PostgreSQL 13 or newer")]
     TooOld(String, String),
-    /// It takes no writes.
     #[error("PostgreSQL at {0} is a standby or read-only; name the primary in the URL")]
     ReadOnly(String),
-    /// It cannot hold every text.
     #[error("the database at {0} has the encoding {1}; create it with ENCODING 'UTF8' TEMPLATE template0")]
     Encoding(String, String),
-    /// A schema cannot have this name.
     #[error("{0:?} cannot be the name of a schema; choose one of 1 to {NAME_BYTES} bytes that does not begin with pg_")]
     SchemaName(String),
-    /// The schema is of something else.
+    /// The schema belongs to another program.
     #[error("schema {0:?} holds tables of another program; choose another schema")]
     Foreign(String),
     /// The schema was written by a newer version.
     #[error("schema {0:?} was written by a newer taskqueue ({1}); upgrade this program")]
     Newer(String, String),
-    /// The schema's migrations are not the ones of this program.
+    /// The schema's migrations differ from those of this program.
     #[error("schema {0:?} is not as this program knows it ({1}); use the taskqueue that wrote it")]
     Changed(String, String),
-    /// The role may not do what is needed.
+    /// The role lacks a privilege.
     #[error(
         "no right to set up schema {0:?}: {1}; let its owner start taskqueue once, or CREATE SCHEMA ... AUTHORIZATION this role"
     )]
     NoRight(String, String),
-    /// Another server has been at the schema for too long.
+    /// Another server has been migrating the schema for too long.
     #[error(
         "another server has been migrating schema {0:?} for too long; wait for it or end its session, then start again"
     )]
     Migrating(String),
-    /// Anything else.
     #[error("PostgreSQL at {0} failed: {1}; its log says more")]
     Failed(String, String),
 }
 
-/// Why there is no connection.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
-    /// Nobody answered in time.
     Timeout(Duration),
-    /// What the driver says.
     Driver(Error),
 }
 
@@ -103,8 +90,8 @@ impl From<Error> for ConnectError {
 }
 
 impl ConnectError {
-    /// What the caller may know; the rest is logged.
-    pub(crate) fn failed(&self, doing: &'static str) -> StoreError {
+    /// What the caller may know. The rest is logged.
+    pub(crate) fn to_store_error(&self, doing: &'static str) -> StoreError {
         let error = self.describe();
         if let Self::Driver(driver) = self
             && driver.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
@@ -123,12 +110,11 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server itself told us, so that no other host's silence tells more.
-    fn was_told(&self) -> bool {
+    /// Whether the error is the answer of a server, which says more than a timeout of another host.
+    fn is_from_server(&self) -> bool {
         matches!(self, Self::Driver(error) if error.as_db_error().is_some())
     }
 
-    /// What it means to somebody who wants to open the database.
     fn into_open_error(self, at: String) -> OpenError {
         let text = self.describe();
         let Self::Driver(error) = self else { return OpenError::Unreachable(at, text) };
@@ -137,10 +123,10 @@ impl ConnectError {
             Some(code) if code.starts_with("28") || code == "42501" => OpenError::Refused(at, text),
             Some("3D000") => OpenError::NoDatabase(at, text),
             Some("53300") => OpenError::Full(at, text),
-            // Starting, stopping or recovering; an administrator's command; lost underway.
+            // The server is starting, stopping or recovering, or the connection was lost.
             Some(code) if code.starts_with("57P") || code.starts_with("08") => OpenError::Unreachable(at, text),
             Some(_) => OpenError::Failed(at, text),
-            // The driver keeps the kind of its errors to itself, except in these words.
+            // The driver does not expose the kind of an error, except in its text.
             None => match error.to_string().as_str() {
                 "error performing TLS handshake" => OpenError::Tls(at, text),
                 "authentication error" | "invalid configuration" => OpenError::Refused(at, text),
@@ -154,25 +140,24 @@ impl ConnectError {
 /// Makes connections to one database.
 pub(crate) struct Connector {
     address: Address,
-    places: Vec<Place>,
+    hosts: Vec<HostConfig>,
     tls: MakeRustlsConnect,
     schema: Schema,
-    /// Whether this process goes without prepared statements.
+    /// Do not prepare statements.
     unnamed: Arc<AtomicBool>,
 }
 
 impl Connector {
-    /// Reads the certificates that the address names; connects to nothing yet.
+    /// Reads the certificates that the address names. Does not connect.
     pub(crate) fn new(address: Address, schema: Schema) -> Result<Self, OpenError> {
         let name = schema.name();
         if name.is_empty() || name.len() > NAME_BYTES || name.contains('\0') || name.starts_with("pg_") {
             return Err(OpenError::SchemaName(name.to_owned()));
         }
-        let (tls, places) = (tls::connector(&address)?, address.places());
-        Ok(Self { address, places, tls, schema, unnamed: Arc::default() })
+        let (tls, hosts) = (tls::connector(&address)?, address.host_configs());
+        Ok(Self { address, hosts, tls, schema, unnamed: Arc::default() })
     }
 
-    /// The schema that is meant.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -182,34 +167,34 @@ impl Connector {
         self.address.hosts()
     }
 
-    /// A connection to the first host that gives one, within the time that the address allows. Each host has an equal
-    /// share of what is left, so that one that is silent does not hide the others.
+    /// Connects to the first host that accepts, within the timeout of the address. Each host gets an equal share of the
+    /// time that is left, so that a host that does not answer does not use up all of it.
     pub(crate) async fn client(&self) -> Result<Client, ConnectError> {
         self.connect(None).await
     }
 
-    /// The same, and what the connection is notified of goes to `heard`, as long as there is room.
-    pub(crate) async fn listening_client(&self, heard: mpsc::Sender<String>) -> Result<Client, ConnectError> {
-        self.connect(Some(heard)).await
+    /// Connects, and sends the notifications of the connection to `notifications`. They are dropped if it is full.
+    pub(crate) async fn listening_client(&self, notifications: mpsc::Sender<String>) -> Result<Client, ConnectError> {
+        self.connect(Some(notifications)).await
     }
 
-    async fn connect(&self, heard: Option<mpsc::Sender<String>>) -> Result<Client, ConnectError> {
+    async fn connect(&self, notifications: Option<mpsc::Sender<String>>) -> Result<Client, ConnectError> {
         let limit = self.address.connect_timeout();
         let end = Instant::now() + limit;
         let mut failure = ConnectError::Timeout(limit);
-        for (tried, place) in self.order().enumerate() {
-            let left = u32::try_from(self.places.len() - tried).unwrap_or(u32::MAX);
+        for (tried, host) in self.connect_order().enumerate() {
+            let left = u32::try_from(self.hosts.len() - tried).unwrap_or(u32::MAX);
             let share = end.saturating_duration_since(Instant::now()) / left;
-            let error = match timeout(share, place.config.connect(self.tls.clone())).await {
+            let error = match timeout(share, host.config.connect(self.tls.clone())).await {
                 Ok(Ok((client, connection))) => {
-                    tokio::spawn(attend(connection, heard));
+                    tokio::spawn(drive(connection, notifications));
                     return Ok(client);
                 }
                 Ok(Err(error)) => ConnectError::Driver(error),
                 Err(_) => ConnectError::Timeout(share),
             };
-            tracing::debug!(place = place.name, error = error.describe(), "this host gave no connection");
-            if !failure.was_told() || error.was_told() {
+            tracing::debug!(host = host.name, error = error.describe(), "cannot connect to this host");
+            if !failure.is_from_server() || error.is_from_server() {
                 failure = error;
             }
         }
@@ -224,25 +209,25 @@ impl Connector {
         Ok(timeout(limit, session).await.map_err(|_| ConnectError::Timeout(limit))??)
     }
 
-    /// Asks the server to stop what a connection is doing, in bounded time. Whether it did is not told.
-    pub(crate) fn canceller(&self, token: CancelToken) -> impl Future<Output = ()> + Send + 'static {
+    /// Asks the database to cancel the statement of a connection, with a timeout. The result is not known.
+    pub(crate) fn cancel_statement(&self, token: CancelToken) -> impl Future<Output = ()> + Send + 'static {
         let (limit, tls) = (self.address.connect_timeout(), self.tls.clone());
         async move {
             if !matches!(timeout(limit, token.cancel_query(tls)).await, Ok(Ok(()))) {
-                tracing::debug!("a statement that nobody waits for could not be stopped");
+                tracing::debug!("a statement could not be cancelled");
             }
         }
     }
 
-    /// The first connection: says in full why there is none, or why the database is not one for us.
+    /// The first connection. Also checks version, encoding and that the database accepts writes.
     pub(crate) async fn open(&self) -> Result<Client, OpenError> {
         let at = || self.hosts();
         let client = self.client().await.map_err(|error| error.into_open_error(at()))?;
         let failed = |error: Error| ConnectError::Driver(error).into_open_error(at());
-        let question = "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
+        let query = "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
             current_setting('server_encoding'), current_setting('transaction_read_only')::bool";
-        let row = client.query_typed(question, &[]).await.map_err(failed)?.into_iter().next();
-        let row = row.ok_or_else(|| OpenError::Failed(at(), "it does not tell its version".to_owned()))?;
+        let row = client.query_typed(query, &[]).await.map_err(failed)?.into_iter().next();
+        let row = row.ok_or_else(|| OpenError::Failed(at(), "it does not report its version".to_owned()))?;
         if row.try_get::<_, i32>(0).map_err(failed)? < OLDEST_VERSION {
             return Err(OpenError::TooOld(at(), row.try_get(1).map_err(failed)?));
         }
@@ -253,24 +238,27 @@ impl Connector {
         if row.try_get(3).map_err(failed)? { Err(OpenError::ReadOnly(at())) } else { Ok(client) }
     }
 
-    /// The hosts in the order in which they are tried: as the address says, or from any one on.
-    fn order(&self) -> impl Iterator<Item = &Place> {
-        // The standard library's only source of chance: each such state is seeded anew.
-        let chance = if self.address.is_balanced() { RandomState::new().build_hasher().finish() } else { 0 };
-        let first = usize::try_from(chance % self.places.len().max(1) as u64).unwrap_or(0);
-        self.places[first..].iter().chain(&self.places[..first])
+    /// The hosts in the order of the address, or beginning at a random one.
+    fn connect_order(&self) -> impl Iterator<Item = &HostConfig> {
+        let random = if self.address.is_balanced() { random_u64() } else { 0 };
+        let first = usize::try_from(random % self.hosts.len().max(1) as u64).unwrap_or(0);
+        self.hosts[first..].iter().chain(&self.hosts[..first])
     }
 }
 
-/// Drives a connection until it ends: when its client is dropped, or because of an error, of which whoever is at it
-/// hears too.
-async fn attend<T: TlsStream + Unpin>(mut connection: Connection<Socket, T>, heard: Option<mpsc::Sender<String>>) {
+/// Drives a connection until its client is dropped or it fails. The client gets the error too.
+async fn drive<T: TlsStream + Unpin>(
+    mut connection: Connection<Socket, T>,
+    notifications: Option<mpsc::Sender<String>>,
+) {
     loop {
         match poll_fn(|context| connection.poll_message(context)).await {
-            Some(Ok(AsyncMessage::Notice(notice))) => tracing::debug!(notice = notice.message(), "the database says"),
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                tracing::debug!(notice = notice.message(), "notice of the database")
+            }
             Some(Ok(AsyncMessage::Notification(notification))) => {
-                if let Some(heard) = &heard {
-                    let _ = heard.try_send(notification.payload().to_owned());
+                if let Some(notifications) = &notifications {
+                    let _ = notifications.try_send(notification.payload().to_owned());
                 }
             }
             Some(Ok(_)) => {}

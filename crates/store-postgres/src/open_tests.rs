@@ -114,7 +114,7 @@ async fn too_many_clients_are_a_busy_database() {
     let connector = connector(&url);
     let first = connector.client().await.unwrap();
     let error = connector.client().await.unwrap_err();
-    assert!(matches!(error.failed("testing"), StoreError::Busy), "{error:?}");
+    assert!(matches!(error.to_store_error("testing"), StoreError::Busy), "{error:?}");
     assert!(matches!(refused(&url).await, OpenError::Full(..)));
     drop(first);
 }
@@ -123,7 +123,7 @@ async fn too_many_clients_are_a_busy_database() {
 async fn a_server_that_is_away_is_unavailable() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = connector(&format!("postgres://me@{free}/work")).client().await.unwrap_err();
-    assert!(matches!(error.failed("testing"), StoreError::Unavailable), "{error:?}");
+    assert!(matches!(error.to_store_error("testing"), StoreError::Unavailable), "{error:?}");
 }
 
 #[tokio::test]
@@ -163,8 +163,8 @@ fn a_name_that_no_schema_can_have_is_refused() {
 #[test]
 fn balanced_hosts_begin_anywhere() {
     let connector = connector("postgres://a,b,c?load_balance_hosts=random");
-    let mut firsts: Vec<String> = (0..100).map(|_| connector.order().next().unwrap().name.clone()).collect();
-    assert!(connector.order().count() == 3);
+    let mut firsts: Vec<String> = (0..100).map(|_| connector.connect_order().next().unwrap().name.clone()).collect();
+    assert!(connector.connect_order().count() == 3);
     firsts.sort();
     firsts.dedup();
     assert_eq!(firsts, ["a:5432", "b:5432", "c:5432"]);

@@ -1,5 +1,5 @@
-//! The look: every second, as long as anybody waits, one statement asks for all routes that are waited for whether
-//! anything is pending there. Whatever became of the wakeups, no waiter misses a task by more than that.
+//! The poll: every second, while any claim waits, one statement asks for all routes with waiters whether a task is pending
+//! there. It finds what a lost notification did not report, so no waiter misses a task for longer than that.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use crate::session::Session;
 use crate::statements as sql;
 use crate::wakeups::Wakeups;
 
-/// Between two looks, more or less: servers that were started together do not look together.
+/// Between two polls, plus a random part: servers that were started together do not poll together.
 const INTERVAL: Duration = Duration::from_millis(900);
 const JITTER_MICROS: u64 = 200_000;
-/// The longest pause after looks that failed.
-const LONGEST: Duration = Duration::from_secs(5);
+/// The longest interval after polls that failed.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
-type Lines = Vec<(QueueName, Route, usize)>;
+/// Queue, route and number of parked waiters.
+type WaitingRoutes = Vec<(QueueName, Route, usize)>;
 
-/// Looks for ever.
+/// Polls until the store is dropped.
 pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infallible {
-    let mut pause = INTERVAL;
+    let mut interval = INTERVAL;
     loop {
         while wakeups.waiters.is_empty() {
             wakeups.waiters.registration().await;
         }
-        wakeups.somebody_waits(Instant::now());
-        let due = pause + Duration::from_micros(random_u64() % JITTER_MICROS);
-        // Whoever asks for a look before its time asks for one at once.
-        let asked = timeout(due, wakeups.look.notified()).await.is_ok();
-        pause = match look(&wakeups, &readers).await {
+        wakeups.announce_waiters(Instant::now());
+        let due = interval + Duration::from_micros(random_u64() % JITTER_MICROS);
+        let requested = timeout(due, wakeups.poll_now.notified()).await.is_ok();
+        interval = match poll(&wakeups, &readers).await {
             Ok(()) => INTERVAL,
-            Err(_) if asked => pause,
-            Err(_) => (pause * 2).min(LONGEST),
+            Err(_) if requested => interval,
+            Err(_) => (interval * 2).min(MAX_INTERVAL),
         };
     }
 }
 
-async fn look(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
-    let lines: Lines = wakeups.waiters.waiting_routes();
-    if lines.is_empty() {
+async fn poll(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
+    let routes = wakeups.waiters.waiting_routes();
+    if routes.is_empty() {
         return Ok(());
     }
-    let doing = "looking for tasks that are waited for";
-    let seen = readers.read(Lane::Short, doing, &lines, |session, lines| ask(session, lines).boxed()).await?;
-    for ((queue, route, _), seen) in lines.iter().zip(seen) {
-        match seen {
+    let doing = "polling for waiting claims";
+    let counts = readers.read(Lane::Short, doing, &routes, |session, routes| count(session, routes).boxed()).await?;
+    for ((queue, route, _), count) in routes.iter().zip(counts) {
+        match count {
             Some(tasks) => wakeups.waiters.wake_for_route(queue, route, tasks),
             None => wakeups.waiters.queue_deleted(queue),
         }
@@ -59,21 +59,20 @@ async fn look(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// For each line how many tasks there are; nothing where the queue is gone.
-async fn ask(session: &Session, lines: &Lines) -> Result<Vec<Option<usize>>, ReadError> {
-    let queues: Vec<&str> = lines.iter().map(|(queue, _, _)| queue.as_str()).collect();
-    let routes: Vec<&str> = lines.iter().map(|(_, route, _)| route.as_str()).collect();
-    // Where nobody rests, those who look want to know whether there is anything.
-    let waiting: Vec<i64> = lines.iter().map(|line| i64::try_from(line.2.max(1)).unwrap_or(i64::MAX)).collect();
-    let rows = session.query(&sql::LOOK_FOR_WAITERS, &[&queues, &routes, &waiting]).await?;
-    // Nobody is woken where nothing was answered.
-    let mut seen = vec![Some(0); lines.len()];
+/// The number of pending tasks of each route, at most as many as it has waiters; nothing where the queue does not exist.
+async fn count(session: &Session, routes: &WaitingRoutes) -> Result<Vec<Option<usize>>, ReadError> {
+    let queues: Vec<&str> = routes.iter().map(|(queue, _, _)| queue.as_str()).collect();
+    let names: Vec<&str> = routes.iter().map(|(_, route, _)| route.as_str()).collect();
+    // Where no waiter is parked, those that are claiming need to know whether there is any task.
+    let limits: Vec<i64> = routes.iter().map(|route| i64::try_from(route.2.max(1)).unwrap_or(i64::MAX)).collect();
+    let rows = session.query(&sql::LOOK_FOR_WAITERS, &[&queues, &names, &limits]).await?;
+    let mut counts = vec![Some(0); routes.len()];
     for row in rows {
-        let (place, exists, tasks): (i64, bool, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let place = usize::try_from(place).unwrap_or(0).wrapping_sub(1);
-        if let Some(seen) = seen.get_mut(place) {
-            *seen = exists.then_some(usize::try_from(tasks).unwrap_or(0));
+        let (number, exists, tasks): (i64, bool, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
+        if let Some(count) = counts.get_mut(index) {
+            *count = exists.then_some(usize::try_from(tasks).unwrap_or(0));
         }
     }
-    Ok(seen)
+    Ok(counts)
 }

@@ -1,5 +1,5 @@
-//! Cleaning up behind the scenes: the tasks of deleted queues, bit by bit, and lines of the tally that count nothing.
-//! Any number of servers may do it at once; each takes what no other holds.
+//! Background removal of the tasks of deleted queues, in small transactions, and of tally rows that add up to zero. Any
+//! number of servers may do it at the same time; each skips what another has locked.
 
 use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use tokio_postgres::Error;
@@ -8,9 +8,9 @@ use crate::prefetch::begin_to_write;
 use crate::session::Session;
 use crate::statements as sql;
 
-/// Removes up to `most` tasks of a deleted queue, and with `merge` tidies the tally up into that shard. Says whether
-/// anything may be left to purge.
-pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> Result<bool, Error> {
+/// Removes up to `limit` tasks of a deleted queue, and with `merge` merges the tally into that shard. Returns whether there
+/// may be more to purge.
+pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> Result<bool, Error> {
     begin_to_write(session).await?;
     if let Some(shard) = merge {
         merge_tally(session, shard).await?;
@@ -19,9 +19,9 @@ pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> R
     let queue = session.first(&sql::LOCK_PURGE, &[&kept_micros]).await?;
     let queue = queue.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if let Some((queue, runs_kept_until)) = queue {
-        let places = session.execute(&sql::PURGE_READY, &[&queue, &most]).await?;
-        let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &most, &runs_kept_until]).await?;
-        if places + tasks == 0 {
+        let entries = session.execute(&sql::PURGE_READY, &[&queue, &limit]).await?;
+        let tasks = session.execute(&sql::PURGE_TASKS, &[&queue, &limit, &runs_kept_until]).await?;
+        if entries + tasks == 0 {
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }
     }
@@ -29,7 +29,7 @@ pub(crate) async fn purge(session: &Session, most: i64, merge: Option<i16>) -> R
     Ok(queue.is_some())
 }
 
-/// Removes lines whose shards add up to nothing. What other writers added meanwhile is put back.
+/// Removes tally rows whose shards add up to zero. What other writers have added since is added again.
 async fn merge_tally(session: &Session, shard: i16) -> Result<(), Error> {
     let rows = session.query(&sql::MERGE_TALLY, &[]).await?;
     if rows.is_empty() {

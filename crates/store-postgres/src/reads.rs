@@ -138,7 +138,7 @@ async fn fill(
     let Chunk { queue, key, query, condition, wanted } = chunk;
     let condition = match &after {
         None => condition.clone(),
-        Some(after) => order::behind(condition.clone(), behind(&sql::LIST_TASKS), query.order, after)
+        Some(after) => order::after(condition.clone(), behind(&sql::LIST_TASKS), query.order, after)
             .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
     };
     let text = order::with_order(sql::LIST_TASKS.text, &condition.text, query.order);
@@ -306,7 +306,7 @@ async fn each_observation(
         let limit = usize::from(PAGE_LIMIT_MAX) + 1;
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&key.0, &now.as_micros(), &after, &as_int(limit)];
-        snapshot.release();
+        snapshot.release_slot();
         let found = snapshot.session.query(&sql::LIST_OBSERVATIONS, &params).await?;
         for row in &found {
             snapshot.yield_if_due()?;

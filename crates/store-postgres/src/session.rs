@@ -1,5 +1,5 @@
-//! Running statements on one connection: prepared once per connection, or unnamed where a pooler sits in between that
-//! forgets prepared statements. Which schema is meant is written into the text here; the files say `taskqueue`.
+//! One connection and its statements: prepared once per connection, or unnamed behind a pooler that drops prepared
+//! statements. The files in `sql/` use the schema `taskqueue`; here it is replaced by the actual one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,8 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A statement of `sql/`.
 pub(crate) struct Sql {
-    /// The name of its file.
+    /// The name of its file, without extension.
     pub(crate) name: &'static str,
-    /// Its text, for the schema `taskqueue`.
     pub(crate) text: &'static str,
     /// The types of its parameters.
     pub(crate) types: &'static [Type],
@@ -30,22 +29,20 @@ pub(crate) struct Sql {
 pub(crate) struct Schema(Arc<str>);
 
 impl Schema {
-    /// A schema of this name.
     pub(crate) fn new(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.0
     }
 
-    /// Its name as SQL writes it.
+    /// The name as an SQL identifier.
     pub(crate) fn quoted(&self) -> String {
         format!("\"{}\"", self.0.replace('"', "\"\""))
     }
 
-    /// A text of ours with this schema instead of `taskqueue`.
+    /// The text with this schema instead of `taskqueue`.
     pub(crate) fn apply(&self, text: &str) -> String {
         text.replace("taskqueue.", &format!("{}.", self.quoted()))
     }
@@ -57,33 +54,34 @@ pub(crate) struct Session {
     schema: Schema,
     prepared: HashMap<&'static str, Statement>,
     /// The server process that has prepared them.
-    backend: Option<i32>,
+    backend_pid: Option<i32>,
+    /// Shared by all sessions of the process: do not prepare statements.
     unnamed: Arc<AtomicBool>,
 }
 
 impl Session {
-    /// Prepares statements on a new connection, unless the whole process goes without (`unnamed`).
+    /// Prepares statements on a new connection, unless `unnamed` is set.
     pub(crate) async fn new(
         client: Client,
         schema: Schema,
         statements: &[&'static Sql],
         unnamed: Arc<AtomicBool>,
     ) -> Result<Self, Error> {
-        let mut session = Self { client, schema, prepared: HashMap::new(), backend: None, unnamed };
+        let mut session = Self { client, schema, prepared: HashMap::new(), backend_pid: None, unnamed };
         if !statements.is_empty() && !session.unnamed.load(Ordering::Relaxed) {
-            // In one transaction, so that all of it happens in one process of the server.
+            // In one transaction, so that a pooler keeps one server process.
             session.execute_text("BEGIN").await?;
-            let backend = session.client.query_typed("SELECT pg_backend_pid()", &[]).await?;
-            session.backend = backend.first().map(|row| row.try_get(0)).transpose()?;
+            let rows = session.client.query_typed("SELECT pg_backend_pid()", &[]).await?;
+            session.backend_pid = rows.first().map(|row| row.try_get(0)).transpose()?;
             let prepare = |sql: &&'static Sql| {
                 let (name, types, text) = (sql.name, sql.types, session.schema.apply(sql.text));
                 let client = &session.client;
                 async move { Ok::<_, Error>((name, client.prepare_typed(&text, types).await?)) }
             };
-            // On a connection that a pooler gave us, an earlier client's statement may have the same name.
+            // Behind a pooler, a statement of an earlier client may have the same name.
             match try_join_all(statements.iter().map(prepare)).await {
                 Ok(prepared) => session.prepared = prepared.into_iter().collect(),
-                Err(error) if cause(&error) == Cause::StatementLost => session.notice(&error),
+                Err(error) if cause(&error) == Cause::StatementLost => session.check_pooler(&error),
                 Err(error) => return Err(error),
             }
             session.execute_text("ROLLBACK").await?;
@@ -91,20 +89,18 @@ impl Session {
         Ok(session)
     }
 
-    /// The connection itself, for statements that are no files.
+    /// The connection, for statements that are not in `sql/`.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Whether the connection has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    /// The rows of a statement.
     pub(crate) async fn query(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         match self.prepared.get(sql.name) {
-            Some(statement) => self.client.query(statement, params).await.inspect_err(|error| self.notice(error)),
+            Some(statement) => self.client.query(statement, params).await.inspect_err(|error| self.check_pooler(error)),
             None => self.client.query_typed(&self.schema.apply(sql.text), &typed(sql, params)).await,
         }
     }
@@ -117,46 +113,45 @@ impl Session {
     /// How many rows a statement changed.
     pub(crate) async fn execute(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
         match self.prepared.get(sql.name) {
-            Some(statement) => self.client.execute(statement, params).await.inspect_err(|error| self.notice(error)),
+            Some(statement) => {
+                self.client.execute(statement, params).await.inspect_err(|error| self.check_pooler(error))
+            }
             None => self.client.execute_typed(&self.schema.apply(sql.text), &typed(sql, params)).await,
         }
     }
 
-    /// The rows of a composed text, one after the other; the text says `taskqueue` as the files do.
+    /// The rows of a composed text, in which the schema is `taskqueue`, one by one.
     pub(crate) async fn stream(&self, text: &str, params: &[Param<'_>]) -> Result<RowStream, Error> {
         let params = params.iter().map(|(value, kind)| (*value, kind.clone()));
         self.client.query_typed_raw(&self.schema.apply(text), params).await
     }
 
-    /// Says `text` without parameters; several statements may stand in it.
+    /// Executes one or more statements without parameters.
     pub(crate) async fn execute_text(&self, text: &str) -> Result<(), Error> {
         self.client.batch_execute(text).await
     }
 
-    /// Whether the database can name its transactions, so that it can be asked later what became of one.
+    /// Whether the database can name its transactions, so that it can report later whether one was committed.
     pub(crate) async fn can_name_transactions(&self) -> bool {
         self.client.query_typed(CURRENT_TRANSACTION.text, &[]).await.is_ok()
     }
 
-    /// Says `text`, which begins a transaction in which prepared statements are used. If a pooler has put another process
-    /// of the server behind this connection, the transaction fails here, before anything else of it is done: there, the
-    /// names of our statements may be those of other statements.
+    /// Executes `text`, which begins a transaction that uses prepared statements. If a pooler has assigned another server
+    /// process to this connection, this fails before anything else runs: there, our names may belong to other statements.
     pub(crate) async fn begin(&self, text: &str) -> Result<(), Error> {
-        let begun = match self.backend.filter(|_| !self.prepared.is_empty()) {
+        let begun = match self.backend_pid.filter(|_| !self.prepared.is_empty()) {
             None => self.execute_text(text).await,
-            Some(backend) => {
-                self.execute_text(&format!("{text}; SELECT 1 / (pg_backend_pid() = {backend})::int4")).await
-            }
+            Some(pid) => self.execute_text(&format!("{text}; SELECT 1 / (pg_backend_pid() = {pid})::int4")).await,
         };
-        begun.inspect_err(|error| self.notice(error))
+        begun.inspect_err(|error| self.check_pooler(error))
     }
 
-    /// A pooler that hands our statements to other connections does not keep what was prepared. From then on this
-    /// process prepares nothing; the connection is to be given up.
-    fn notice(&self, error: &Error) {
+    /// If a pooler has dropped a prepared statement, this process prepares no more statements. The caller must discard the
+    /// connection.
+    fn check_pooler(&self, error: &Error) {
         if cause(error) == Cause::StatementLost && !self.unnamed.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "a connection pooler does not keep prepared statements; going on with unnamed ones, which is slower"
+                "a connection pooler does not keep prepared statements; using unnamed ones, which is slower"
             );
         }
     }

@@ -1,5 +1,5 @@
-//! What a read sees: one moment of the database, on a connection that nobody else uses meanwhile. A read that may take
-//! long computes only when it is its active, and not while it waits for rows.
+//! What a read sees: one moment of the database, on a connection of its own. A long read holds a slot of the scheduler
+//! while it computes, and not while it waits for rows.
 
 use std::pin::Pin;
 
@@ -10,10 +10,9 @@ use tokio_postgres::{Row, RowStream};
 use crate::readers::ReadError;
 use crate::session::Session;
 
-/// One moment of the database.
 pub(crate) struct Snapshot<'a> {
     pub(crate) session: &'a Session,
-    /// The active of a read that may take long: it runs on a thread of its own, which may be made to wait.
+    /// For a long read, which runs on its own thread and may block it.
     active: Option<&'a ActiveRead>,
 }
 
@@ -23,35 +22,35 @@ impl<'a> Snapshot<'a> {
         Self { session, active: None }
     }
 
-    /// For a read that takes turns.
+    /// For a read that may scan every task.
     pub(crate) fn long(session: &'a Session, active: &'a ActiveRead) -> Self {
         Self { session, active: Some(active) }
     }
 
-    /// To be called for each row before it is looked at. Waits for the active of this read.
+    /// Must be called before each row is processed. Waits for a slot.
     pub(crate) fn yield_if_due(&self) -> Result<(), ReadError> {
         Ok(self.active.map_or(Ok(()), ActiveRead::yield_if_due)?)
     }
 
-    /// To be called before anything is waited for.
-    pub(crate) fn release(&self) {
+    /// Must be called before waiting for anything else.
+    pub(crate) fn release_slot(&self) {
         if let Some(active) = self.active {
             active.release_slot();
         }
     }
 
-    /// The next row, to be looked at now.
+    /// The next row, with a slot to process it.
     pub(crate) async fn next(&self, rows: &mut Pin<Box<RowStream>>) -> Result<Option<Row>, ReadError> {
         let row = match rows.try_next().now_or_never() {
             Some(row) => row?,
             None => {
-                self.release();
+                self.release_slot();
                 rows.try_next().await?
             }
         };
         match &row {
             Some(_) => self.yield_if_due()?,
-            None => self.release(),
+            None => self.release_slot(),
         }
         Ok(row)
     }

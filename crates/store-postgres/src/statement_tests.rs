@@ -62,7 +62,7 @@ async fn every_order_can_be_said_with_and_without_a_position() {
             for value in [OrderValue::Null, OrderValue::Int(1), OrderValue::Text("a".into())] {
                 let after = TaskPosition { value, id: task_id(1) };
                 let condition = dialect::condition(&TaskSelection::default(), 4);
-                let Ok(condition) = order::behind(condition, 4, order, &after) else { continue };
+                let Ok(condition) = order::after(condition, 4, order, &after) else { continue };
                 let text = order::with_order(LIST_TASKS.text, &condition.text, order);
                 let kinds = condition.bound.iter().map(|bound| bound.param().1);
                 let kinds: Vec<Type> = LIST_TASKS.types.iter().cloned().chain(kinds).collect();
@@ -102,7 +102,7 @@ async fn lists_in_an_indexed_order_walk_their_index_from_the_cursor_on() {
             let order = TaskOrder { field, descending };
             let after = TaskPosition { value: OrderValue::Int(FIRST_SECOND + 3_000), id: task_id(3_000) };
             let first = dialect::condition(&TaskSelection::default(), 4);
-            let next = order::behind(first.clone(), 4, order, &after).unwrap();
+            let next = order::after(first.clone(), 4, order, &after).unwrap();
             for (condition, cond) in [(first, "(queue_key = "), (next, if descending { "<" } else { ">" })] {
                 let text = order::with_order(LIST_TASKS.text, &condition.text, order);
                 let fixed: [Param<'_>; 3] =

@@ -1,5 +1,5 @@
-//! TLS with the meaning that libpq gives to `sslmode`: `prefer` and `require` encrypt, `verify-ca` also checks who
-//! signed the certificate, `verify-full` also whose it is. Signatures of the handshake are verified in every mode.
+//! TLS with libpq's meaning of `sslmode`: `prefer` and `require` encrypt, `verify-ca` also checks who signed the server's
+//! certificate, `verify-full` also its host name. Signatures of the handshake are verified in every mode.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -23,10 +23,10 @@ use x509_cert::der::{Decode, Encode};
 use crate::address::{Address, AddressError};
 use crate::open::OpenError;
 
-/// The protocol's name, which a server wants to hear when the handshake comes without asking.
-const PROTOCOL: &[u8] = b"postgresql";
+/// The ALPN name that a server requires when a connection begins with the TLS handshake.
+const ALPN_PROTOCOL: &[u8] = b"postgresql";
 
-/// What an address asks of TLS.
+/// The TLS settings of an address.
 #[derive(Clone)]
 pub(crate) struct Encryption {
     mode: Mode,
@@ -49,7 +49,7 @@ enum Roots {
     File(PathBuf),
 }
 
-/// What the client shows of itself.
+/// The client's certificate.
 #[derive(Clone)]
 struct Identity {
     certificate: PathBuf,
@@ -57,7 +57,7 @@ struct Identity {
 }
 
 impl Encryption {
-    /// Takes the parameters that the driver does not know.
+    /// Removes the TLS parameters, which the driver does not know.
     pub(crate) fn take(given: &mut BTreeMap<String, String>) -> Result<Self, AddressError> {
         let mut take = |name: &str| given.remove(name).filter(|value| !value.is_empty());
         let roots =
@@ -65,12 +65,12 @@ impl Encryption {
         let mode = match (take("sslmode").as_deref(), &roots) {
             (Some("disable"), None | Some(Roots::File(_))) => Mode::Disable,
             (Some("prefer") | None, None | Some(Roots::File(_))) => Mode::Prefer,
-            // As in libpq: whoever names a root certificate wants it to be looked at.
+            // As in libpq: a root certificate that is named is checked.
             (Some("require"), Some(Roots::File(_))) => Mode::VerifyCa,
             (Some("require"), None) => Mode::Require,
             (Some("verify-ca"), _) => Mode::VerifyCa,
             (Some("verify-full"), _) | (None, Some(Roots::System)) => Mode::VerifyFull,
-            // Whoever trusts the whole world's authorities and asks for less than a check has not understood it.
+            // As in libpq: with the system's authorities, anything less than a check is a mistake.
             (Some("disable" | "prefer" | "require"), Some(Roots::System)) => {
                 return Err(AddressError::value("sslrootcert"));
             }
@@ -85,7 +85,6 @@ impl Encryption {
         Ok(Self { mode, roots, identity })
     }
 
-    /// What the driver has to know.
     pub(crate) fn ssl_mode(&self) -> SslMode {
         match self.mode {
             Mode::Disable => SslMode::Disable,
@@ -118,7 +117,7 @@ fn client_config(address: &Address) -> Result<ClientConfig, OpenError> {
         }
     };
     if address.is_direct() {
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![ALPN_PROTOCOL.to_vec()];
     }
     Ok(config)
 }
@@ -133,14 +132,14 @@ fn certificates(parameter: &'static str, file: &Path) -> Result<Vec<CertificateD
     if read.is_empty() { Err(unusable(parameter, file, "it holds no certificate in PEM")) } else { Ok(read) }
 }
 
-/// Checks as much of a server's certificate as the mode asks for.
+/// Checks a server's certificate as the mode requires.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// Whose signature is trusted; without, every certificate is taken.
+    /// The trusted authorities; without them every certificate is accepted.
     roots: Option<RootCertStore>,
-    /// The same certificates as they stand in the file. A server may show one of them as its own: that is how
-    /// PostgreSQL's manual makes a certificate, and rustls takes none of an authority.
+    /// The certificates of `sslrootcert`. A server may present one of them as its own: PostgreSQL's manual creates such a
+    /// self-signed certificate, and rustls does not accept the certificate of an authority as a server's.
     pinned: Vec<CertificateDer<'static>>,
     checks_name: bool,
 }
@@ -180,7 +179,7 @@ impl Verifier {
     }
 }
 
-/// Time is the first thing that rustls checks, so that any other error means that it is in order.
+/// rustls checks the validity period first, so any other error means that the period is valid.
 fn is_about_time(error: &Error) -> bool {
     use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
     let Error::InvalidCertificate(error) = error else { return false };
@@ -195,7 +194,7 @@ fn public_key(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDe
 fn system_roots() -> Result<RootCertStore, OpenError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A store may hold certificates that rustls does not read; the others count.
+    // Certificates that rustls cannot parse are skipped.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added > 0 {
         return Ok(roots);
@@ -239,7 +238,9 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
         match verify_tls13_signature(message, certificate, signature, algorithms) {
-            // rustls does not read the first version of X.509. Where nothing else is checked, its key is enough.
+            // rustls does not parse X.509 version 1. `openssl x509 -req` creates it where it is called as in PostgreSQL's
+            // manual ("Creating Certificates") and OpenSSL is not recent, so servers that were set up by the manual have
+            // it. Without authorities to check, the key of the certificate is enough.
             Err(Error::InvalidCertificate(_)) if self.roots.is_none() => {
                 verify_tls13_signature_with_raw_key(message, &public_key(certificate)?, signature, algorithms)
             }

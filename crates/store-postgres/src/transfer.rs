@@ -1,6 +1,6 @@
-//! One side of a move to another database (`store::transfer`). Everything happens in one transaction on one connection,
-//! which holds the clock: no server can scan the leases meanwhile, and one that starts waits. What is written is composed
-//! by the same code as a batch of a server (`changes.rs`), so that every table beside the tasks is right.
+//! A schema as source or target of a transfer (`store::transfer`). Everything happens in one transaction on one connection,
+//! which locks the clock: meanwhile no server can scan the leases, and a server that starts waits. Rows are written by the
+//! same code as a batch of a server (`changes.rs`), so that the derived tables are right.
 
 mod begin;
 
@@ -26,17 +26,16 @@ use crate::transaction::BLOCK;
 use crate::workspace::{Body, Entry, Workspace};
 use crate::{rows, statements as sql};
 
-/// The shard of the tally that is written. Any will do.
+/// Any shard of the tally.
 const SHARD: i16 = 0;
 
-/// A key that no task has: numbers begin far above it.
+/// No task has this key: numbers begin far above it.
 const NO_TASK: i64 = 0;
 
-/// The planner knows nothing of tables that were empty a minute ago.
+/// The planner has no statistics of tables that were empty a minute ago.
 const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue.outcomes, taskqueue.ready, \
     taskqueue.running, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues";
 
-/// A schema that is moved from or to.
 pub struct PostgresTransfer {
     session: Session,
     analyze: String,
@@ -44,9 +43,9 @@ pub struct PostgresTransfer {
     keys: HashMap<QueueName, QueueKey>,
     numbers: Range<i64>,
     offset_micros: i64,
-    /// For run ids of queues whose deletion did not note a time.
+    /// For run ids of queues that were deleted without recording a time.
     runs_kept_until: Timestamp,
-    /// The largest number that came from elsewhere.
+    /// The largest number that was copied.
     last_number: i64,
 }
 
@@ -86,7 +85,7 @@ impl PostgresTransfer {
         self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
     }
 
-    /// A number that nobody else has.
+    /// A new unique number.
     async fn number(&mut self) -> Result<i64, StoreError> {
         if self.numbers.is_empty() {
             let row = self.one(&sql::TAKE_NUMBERS, &[], "taking numbers").await?;
@@ -96,7 +95,7 @@ impl PostgresTransfer {
         self.numbers.next().ok_or(StoreError::Unavailable)
     }
 
-    /// Sends what a workspace holds that the database does not, all statements at once.
+    /// Writes the changes of a workspace, all statements in one round trip.
     async fn send(&self, workspace: &Workspace, doing: &'static str) -> Result<(), StoreError> {
         let changes = Changes::of(workspace, SHARD);
         let writes = changes.writes();
@@ -107,7 +106,7 @@ impl PostgresTransfer {
     }
 }
 
-/// A task as the workspace holds one that is new.
+/// A new task of the workspace.
 fn entry(queue: QueueKey, TransferredTask { task, identity, .. }: &TransferredTask) -> Entry {
     let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
     let error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
@@ -121,8 +120,8 @@ impl Source for PostgresTransfer {
         Ok(self.queues.iter().map(|(key, name)| (*key, name.clone())).collect())
     }
 
-    async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
-        let (first, bytes) = (behind.unwrap_or(i64::MIN), CHUNK_BYTES as i64);
+    async fn tasks(&mut self, after: Option<i64>) -> Result<Chunk, StoreError> {
+        let (first, bytes) = (after.unwrap_or(i64::MIN), CHUNK_BYTES as i64);
         let params: [&(dyn ToSql + Sync); 3] = [&first, &self.queue_keys(), &bytes];
         let mut chunk = Chunk::default();
         for row in self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await? {
@@ -141,9 +140,9 @@ impl Source for PostgresTransfer {
         found.iter().map(|row| Ok(rows::observation(row, queue)?)).collect()
     }
 
-    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
-        let place = behind.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
-        let (kept_until, run_id) = place.unwrap_or((i64::MIN, ""));
+    async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+        let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
+        let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
         let (otherwise, most) = (self.runs_kept_until.as_micros(), i64::from(CHUNK_RUNS));
         let params: [&(dyn ToSql + Sync); 4] = [&kept_until, &run_id, &otherwise, &most];
         let found = self.query(&sql::TRANSFER_DELETED_RUNS, &params, "reading run ids of deleted tasks").await?;
@@ -175,7 +174,7 @@ impl Source for PostgresTransfer {
 #[async_trait(?Send)]
 impl Target for PostgresTransfer {
     async fn is_empty(&mut self) -> Result<bool, StoreError> {
-        Ok(rows::is_so(&self.one(&sql::CHECK_EMPTY, &[], "looking for tasks").await?)?)
+        Ok(rows::is_so(&self.one(&sql::CHECK_EMPTY, &[], "checking that the target is empty").await?)?)
     }
 
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
@@ -188,11 +187,11 @@ impl Target for PostgresTransfer {
 
     async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
         let mut workspace = Workspace::default();
-        for moved in tasks {
+        for copied in tasks {
             let key = TaskKey(self.number().await?);
-            workspace.tasks.insert(key, entry(self.key(&moved.task.queue)?, moved));
-            workspace.new_runs.extend(moved.runs().map(|run_id| (run_id, key)));
-            self.last_number = self.last_number.max(moved.task.lifecycle.pending_seq);
+            workspace.tasks.insert(key, entry(self.key(&copied.task.queue)?, copied));
+            workspace.new_runs.extend(copied.runs().map(|run_id| (run_id, key)));
+            self.last_number = self.last_number.max(copied.task.lifecycle.pending_seq);
         }
         self.send(&workspace, "copying tasks").await
     }
@@ -200,14 +199,14 @@ impl Target for PostgresTransfer {
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         let mut workspace = Workspace::default();
         for observation in observations {
-            let place = (self.key(&observation.queue)?, observation.id);
-            workspace.observed.insert(place, Some(observation.clone()));
+            let key = (self.key(&observation.queue)?, observation.id);
+            workspace.observed.insert(key, Some(observation.clone()));
         }
         self.send(&workspace, "copying observations").await
     }
 
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
-        self.query(&sql::CLEAR_DELETED_RUNS, &[], "forgetting run ids").await.map(drop)
+        self.query(&sql::CLEAR_DELETED_RUNS, &[], "deleting run ids").await.map(drop)
     }
 
     async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
-//! Vacuum of what claims leave behind. Claims empty `ready` from the front, and every claim walks over the dead entries
-//! before the first living one: 6.5 us for a thousand. Autovacuum comes once a minute, when a busy server has left hundreds
-//! of thousands; so a server that has left many does not wait for it (docs/decisions/0015).
+//! Vacuums the dead index entries that claims leave behind. Claims remove rows at the front of `ready`, and every claim
+//! skips the dead entries before the first live one: 6.5 us per thousand. Autovacuum runs once a minute, when a busy server
+//! has left hundreds of thousands, so a server that has left many vacuums itself (docs/decisions/0015).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,65 +13,62 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::failure::describe;
 use crate::open::Connector;
 
-/// DeadEntries entries that are worth a vacuum: fewer cost a claim less than a tenth of a millisecond.
-const MANY: u64 = 10_000;
-/// How much longer than a vacuum the pause after it is: with a million pending tasks it reads all of a large index.
+/// Dead entries that are worth a vacuum: fewer cost a claim less than a tenth of a millisecond.
+const VACUUM_THRESHOLD: u64 = 10_000;
+/// The pause after a vacuum, as a multiple of its duration: with a million pending tasks it reads all of a large index.
 const PAUSE_FACTOR: u32 = 20;
-/// How long a vacuum may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The least pause after one that failed.
+const VACUUM_TIMEOUT: Duration = Duration::from_secs(60);
+/// The shortest pause after a vacuum that failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(60);
-/// Whether the role may vacuum at all. ClockRow to do it without the right, PostgreSQL fills its log with warnings.
+/// Whether the role may vacuum. Without the right, each VACUUM writes warnings to PostgreSQL's log.
 const OWNS: &str = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'taskqueue.ready'::regclass";
-/// The index too, however little there is to remove; without a lock that would keep claims out; and not while another
-/// server is at it.
+/// Always cleans the index, takes no lock that blocks claims, and skips the tables while another server vacuums them.
 const VACUUM: &str = "VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) taskqueue.ready, taskqueue.running";
 
-/// Entries of `ready` that this server has left dead since its last vacuum, more or less: a batch that was begun anew
-/// counts twice.
+/// Approximate number of entries of `ready` that this server has left dead since its last vacuum: a batch that is tried
+/// again counts twice.
 #[derive(Default)]
 pub(crate) struct DeadEntries {
-    entries: AtomicU64,
-    many: Notify,
+    count: AtomicU64,
+    threshold_reached: Notify,
 }
 
 impl DeadEntries {
-    /// So many more.
     pub(crate) fn add(&self, entries: usize) {
         let more = u64::try_from(entries).unwrap_or(u64::MAX);
-        if more > 0 && self.entries.fetch_add(more, Ordering::Relaxed) + more >= MANY {
-            self.many.notify_one();
+        if more > 0 && self.count.fetch_add(more, Ordering::Relaxed) + more >= VACUUM_THRESHOLD {
+            self.threshold_reached.notify_one();
         }
     }
 
-    /// Waits until there are many, and begins to count anew.
-    async fn many(&self) {
-        while self.entries.load(Ordering::Relaxed) < MANY {
-            self.many.notified().await;
+    /// Waits for the threshold and resets the count.
+    async fn wait_for_threshold(&self) {
+        while self.count.load(Ordering::Relaxed) < VACUUM_THRESHOLD {
+            self.threshold_reached.notified().await;
         }
-        self.entries.store(0, Ordering::Relaxed);
+        self.count.store(0, Ordering::Relaxed);
     }
 }
 
-/// Vacuums for ever, whenever there is much to remove.
+/// Vacuums whenever the threshold is reached, until the store is dropped.
 pub(crate) async fn run(dead: Arc<DeadEntries>, connector: Arc<Connector>) -> Infallible {
-    let mut told = false;
+    let mut logged = false;
     loop {
-        dead.many().await;
+        dead.wait_for_threshold().await;
         let begun = Instant::now();
         let vacuumed = vacuum(&connector).await;
         let mut pause = begun.elapsed() * PAUSE_FACTOR;
         if let Err(why) = vacuumed {
             pause = pause.max(PAUSE_AFTER_FAILURE);
-            if !std::mem::replace(&mut told, true) {
-                tracing::info!(why, "the pending order could not be vacuumed; it is left to the database");
+            if !std::mem::replace(&mut logged, true) {
+                tracing::info!(why, "the pending order could not be vacuumed; autovacuum will do it");
             }
         }
         sleep(pause).await;
     }
 }
 
-/// On a connection for this one time: none is held for what a quiet server never needs.
+/// Uses a new connection: a quiet server never vacuums, so none is held for it.
 async fn vacuum(connector: &Connector) -> Result<(), String> {
     let client = connector.client().await.map_err(|error| error.describe())?;
     let vacuumed = async {
@@ -81,11 +78,11 @@ async fn vacuum(connector: &Connector) -> Result<(), String> {
         }
         client.batch_execute(&connector.schema().apply(VACUUM)).await.map_err(|error| describe(&error))
     };
-    match timeout(PATIENCE, vacuumed).await {
+    match timeout(VACUUM_TIMEOUT, vacuumed).await {
         Ok(done) => done,
         Err(_) => {
-            connector.canceller(client.cancel_token()).await;
-            Err(format!("it took longer than {PATIENCE:?}"))
+            connector.cancel_statement(client.cancel_token()).await;
+            Err(format!("it took longer than {VACUUM_TIMEOUT:?}"))
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Who is to be told what became claimable: the waiters of this server at once, and those of others through the database
-//! (`notify.rs`) while any other server says that it has some. Wakeups may be lost on the way: what counts is the look that
-//! a server with waiters takes every second (`poll.rs`).
+//! Wakes waiting claims after a commit: those of this server directly, those of other servers by notifications of the
+//! database (`notify.rs`), which are sent only while another server has waiters. Notifications may be lost; a server with
+//! waiters also polls every second (`poll.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,26 +10,27 @@ use taskqueue_store::waiting::{Hint, Waiters};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::notify::message::Notice;
+use crate::notify::message::Message;
 
-/// For how long another server is believed to have waiters after it said so.
-const BELIEF: Duration = Duration::from_secs(5);
-/// How often it says so at most.
-const ANNOUNCEMENT: Duration = Duration::from_millis(900);
+/// How long an announcement of another server that it has waiters is valid.
+const ANNOUNCEMENT_VALIDITY: Duration = Duration::from_secs(5);
+/// The shortest time between two announcements of this server.
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(900);
 
-/// Wakeups of this server on their way.
+/// The wake-ups of one server.
 #[derive(Default)]
 pub(crate) struct Wakeups {
     pub(crate) waiters: Arc<Waiters>,
-    /// Not yet told to other servers.
-    outbox: Mutex<Notice>,
-    others_wait_until: Mutex<Option<Instant>>,
+    /// Not yet sent to other servers.
+    outbox: Mutex<Message>,
+    /// Until when other servers are assumed to have waiters.
+    remote_waiters_until: Mutex<Option<Instant>>,
     announced_at: Mutex<Option<Instant>>,
-    /// ClockRow when there is something in the outbox.
-    pub(crate) outgoing: Notify,
-    /// ClockRow when a look is due before its time.
-    pub(crate) look: Notify,
-    /// ClockRow when the other servers are to know that somebody waits here.
+    /// Notified when the outbox is filled.
+    pub(crate) outbox_filled: Notify,
+    /// Notified to poll at once.
+    pub(crate) poll_now: Notify,
+    /// Notified to announce the waiters of this server.
     pub(crate) announce: Notify,
 }
 
@@ -38,60 +39,55 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Wakeups {
-    /// A transaction of this server was committed.
+    /// Wakes the waiters after a commit of this server.
     pub(crate) fn committed(&self, claimable: &Claimable) {
         if claimable.is_empty() {
             return;
         }
-        self.tell_waiters(claimable);
-        if self.others_wait() {
+        self.wake_local(claimable);
+        if locked(&self.remote_waiters_until).is_some_and(|until| until > Instant::now()) {
             locked(&self.outbox).add(claimable);
-            self.outgoing.notify_one();
+            self.outbox_filled.notify_one();
         }
     }
 
-    fn tell_waiters(&self, claimable: &Claimable) {
+    fn wake_local(&self, claimable: &Claimable) {
         self.waiters.wake(claimable);
         if claimable.must_poll_all_routes() && !self.waiters.is_empty() {
-            self.look.notify_one();
+            self.poll_now.notify_one();
         }
     }
 
-    /// Another server said something.
-    pub(crate) fn heard(&self, notice: &Notice) {
-        if notice.waits {
-            *locked(&self.others_wait_until) = Some(Instant::now() + BELIEF);
+    /// Handles a message of another server.
+    pub(crate) fn receive(&self, message: &Message) {
+        if message.has_waiters {
+            *locked(&self.remote_waiters_until) = Some(Instant::now() + ANNOUNCEMENT_VALIDITY);
         }
         let mut claimable = Claimable::new(true);
-        notice.gone.iter().for_each(|queue| claimable.queue_deleted(queue));
-        for ((queue, routes), tasks) in &notice.tasks {
+        message.deleted_queues.iter().for_each(|queue| claimable.queue_deleted(queue));
+        for ((queue, routes), tasks) in &message.tasks {
             let hint = |task: &_| Hint { queue: queue.clone(), routes: routes.clone(), task: Some(*task) };
             tasks.iter().map(hint).for_each(|hint| claimable.hint(hint));
         }
-        if notice.everywhere {
+        if message.poll_all {
             claimable.poll_all_routes();
         }
-        self.tell_waiters(&claimable);
+        self.wake_local(&claimable);
     }
 
-    /// Somebody waits here, and the others are to know. Not at each look: a look may be what another server asked all
-    /// of them for, and then each of them would tell all of them something.
-    pub(crate) fn somebody_waits(&self, now: Instant) {
+    /// Announces the waiters of this server to the others, but not at every poll: a poll may have been requested by another
+    /// server, and then every server would notify all others.
+    pub(crate) fn announce_waiters(&self, now: Instant) {
         let mut announced_at = locked(&self.announced_at);
-        if announced_at.is_none_or(|at| now.duration_since(at) >= ANNOUNCEMENT) {
+        if announced_at.is_none_or(|at| now.duration_since(at) >= ANNOUNCEMENT_INTERVAL) {
             *announced_at = Some(now);
             self.announce.notify_one();
         }
     }
 
-    fn others_wait(&self) -> bool {
-        locked(&self.others_wait_until).is_some_and(|until| until > Instant::now())
-    }
-
-    /// What is to be told, if anything.
-    pub(crate) fn take_outgoing(&self) -> Option<Notice> {
-        let notice = std::mem::take(&mut *locked(&self.outbox));
-        (!notice.is_empty()).then_some(notice)
+    pub(crate) fn take_outbox(&self) -> Option<Message> {
+        let message = std::mem::take(&mut *locked(&self.outbox));
+        (!message.is_empty()).then_some(message)
     }
 }
 
@@ -102,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// More than one transaction keeps wakeups of.
+    /// More hints than one transaction collects.
     const MANY: usize = 1_025;
 
     fn claimable(tasks: usize) -> Claimable {
@@ -112,40 +108,40 @@ mod tests {
         claimable
     }
 
-    /// Whether a look before its time was asked for, with somebody waiting or not.
-    fn asks_for_a_look(wakeups: &Wakeups, told: impl FnOnce(&Wakeups)) -> bool {
-        told(wakeups);
-        wakeups.look.notified().now_or_never().is_some()
+    /// Whether `action` requests an immediate poll.
+    fn requests_poll(wakeups: &Wakeups, action: impl FnOnce(&Wakeups)) -> bool {
+        action(wakeups);
+        wakeups.poll_now.notified().now_or_never().is_some()
     }
 
     #[tokio::test]
-    async fn more_than_is_hinted_at_is_looked_for_here_and_by_the_others() {
+    async fn more_tasks_than_hints_are_polled_for_here_and_by_the_others() {
         let wakeups = Wakeups::default();
-        wakeups.heard(&Notice::of_waiting());
+        wakeups.receive(&Message::announcement());
         let _waiter = wakeups.waiters.register(&queue("q"), &route("default"), 1).unwrap();
-        assert!(!asks_for_a_look(&wakeups, |wakeups| wakeups.committed(&claimable(1))));
-        assert_eq!(wakeups.take_outgoing().unwrap().tasks.len(), 1);
-        assert!(asks_for_a_look(&wakeups, |wakeups| wakeups.committed(&claimable(MANY))), "ours");
-        assert_eq!(wakeups.take_outgoing().unwrap().to_text("me"), "me\nlook", "theirs");
+        assert!(!requests_poll(&wakeups, |wakeups| wakeups.committed(&claimable(1))));
+        assert_eq!(wakeups.take_outbox().unwrap().tasks.len(), 1);
+        assert!(requests_poll(&wakeups, |wakeups| wakeups.committed(&claimable(MANY))), "ours");
+        assert_eq!(wakeups.take_outbox().unwrap().to_text("me"), "me\nlook", "theirs");
     }
 
     #[tokio::test]
-    async fn what_others_tell_to_look_for_is_looked_for() {
+    async fn a_poll_that_another_server_requests_is_done() {
         let wakeups = Wakeups::default();
-        let everything = Notice::of_text("other\nlook").1;
-        assert!(!asks_for_a_look(&wakeups, |wakeups| wakeups.heard(&everything)), "nobody waits");
+        let everything = Message::parse("other\nlook").1;
+        assert!(!requests_poll(&wakeups, |wakeups| wakeups.receive(&everything)), "nobody waits");
         let _waiter = wakeups.waiters.register(&queue("q"), &route("default"), 1).unwrap();
-        assert!(asks_for_a_look(&wakeups, |wakeups| wakeups.heard(&everything)));
-        let mut told = Notice::default();
-        told.tasks.insert((queue("q"), routes(&["default"])), (0..MANY).map(task_id).collect());
-        assert!(asks_for_a_look(&wakeups, |wakeups| wakeups.heard(&told)), "more than is kept");
+        assert!(requests_poll(&wakeups, |wakeups| wakeups.receive(&everything)));
+        let mut message = Message::default();
+        message.tasks.insert((queue("q"), routes(&["default"])), (0..MANY).map(task_id).collect());
+        assert!(requests_poll(&wakeups, |wakeups| wakeups.receive(&message)), "more than is collected");
     }
 
     #[tokio::test]
-    async fn that_somebody_waits_is_not_announced_at_each_look() {
+    async fn waiters_are_not_announced_at_each_poll() {
         let (wakeups, now) = (Wakeups::default(), Instant::now());
         let announced = [0, 1, 899, 900, 1_000, 1_800].map(|millis| {
-            wakeups.somebody_waits(now + Duration::from_millis(millis));
+            wakeups.announce_waiters(now + Duration::from_millis(millis));
             wakeups.announce.notified().now_or_never().is_some()
         });
         assert_eq!(announced, [true, false, false, true, false, true]);

@@ -1,5 +1,5 @@
-//! Literals of a filter as values that PostgreSQL can compare a column with. Numbers are compared exactly: columns hold
-//! integers, so every float becomes an integer bound or an answer. Which column is meant is in `dialect.rs`.
+//! Literals of a filter as parameters to compare a column with. Numbers are compared exactly: columns hold integers, so
+//! every float becomes an integer limit or a constant result. The columns are in `dialect.rs`.
 
 use taskqueue_core::filter::{Number, Order};
 use taskqueue_core::task::Status;
@@ -8,7 +8,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::session::Param;
 
-/// A value that goes with a condition.
+/// The value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Bound {
     /// A number or a time.
@@ -22,7 +22,6 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// As the driver wants it.
     pub(crate) fn param(&self) -> Param<'_> {
         match self {
             Self::Int(value) => (value as &(dyn ToSql + Sync), Type::INT8),
@@ -32,7 +31,7 @@ impl Bound {
         }
     }
 
-    /// A list of one as that one; nothing for an empty list.
+    /// A list of one element as that element; nothing for an empty list.
     pub(crate) fn single(self) -> Option<Self> {
         match self {
             Self::Ints(values) if values.len() < 2 => values.into_iter().next().map(Self::Int),
@@ -44,7 +43,6 @@ impl Bound {
 
 /// What an equality or a list compares with.
 pub(crate) struct Listed {
-    /// The values, as a list.
     pub(crate) values: Bound,
     /// Whether null is listed.
     pub(crate) null: bool,
@@ -58,12 +56,11 @@ impl Listed {
     }
 }
 
-/// What a column is compared with.
 pub(crate) trait Operand {
-    /// The values among the literals that the column can have.
+    /// Those of the literals that the column can hold.
     fn listed(literals: &[&Self]) -> Listed;
 
-    /// The same comparison with a value that can be sent, or the answer, or nothing if it cannot be said.
+    /// The equivalent comparison with a parameter, or its constant result, or nothing if SQL cannot express it.
     fn limit(order: Order, literal: &Self) -> Option<Result<(Order, Bound), bool>>;
 }
 
@@ -124,7 +121,7 @@ enum Side {
     Above,
 }
 
-/// A float without fraction as the integer that it is.
+/// Converts a float without fraction.
 fn to_int(whole: f64) -> Result<i64, Side> {
     const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
     match whole {

@@ -1,6 +1,6 @@
-//! What servers on one database tell each other, as the text of a notification: the name of the sender, then lines.
-//! `waits`: somebody waits there. `look`: look at everything. `- queue`: it is gone. `queue routes id id`: these became
-//! claimable. Names hold no blanks. What cannot be understood is left out: nothing depends on it.
+//! The text of a notification between servers: the id of the sender, then lines. `waits`: the sender has waiters. `look`:
+//! poll all routes. `- queue`: the queue was deleted. `queue routes id id`: these tasks became claimable. Names hold no
+//! blanks. Lines that cannot be parsed are ignored: nothing depends on a message.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,32 @@ use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_store::claimable::Claimable;
 
 /// PostgreSQL takes less than 8,000 bytes.
-const MOST_BYTES: usize = 7_900;
+const MAX_BYTES: usize = 7_900;
 
 const WAITS: &str = "waits";
-const LOOK: &str = "look";
-const GONE: &str = "-";
+const POLL_ALL: &str = "look";
+const DELETED: &str = "-";
 
-/// What one server tells.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Notice {
-    pub(crate) waits: bool,
-    pub(crate) everywhere: bool,
-    pub(crate) gone: Vec<QueueName>,
+pub(crate) struct Message {
+    pub(crate) has_waiters: bool,
+    pub(crate) poll_all: bool,
+    pub(crate) deleted_queues: Vec<QueueName>,
     pub(crate) tasks: BTreeMap<(QueueName, Routes), Vec<TaskId>>,
-    /// Of the lines that it makes; more than fit are not kept.
+    /// Length of the lines, without the id of the sender.
     bytes: usize,
 }
 
-impl Notice {
-    /// Tells that somebody waits here.
-    pub(crate) fn of_waiting() -> Self {
-        Self { waits: true, ..Self::default() }
+impl Message {
+    /// Announces that the sender has waiters.
+    pub(crate) fn announcement() -> Self {
+        Self { has_waiters: true, ..Self::default() }
     }
 
-    /// Adds what was committed. When it gets too much, everything is to be looked at instead.
+    /// Adds what was committed. If it does not fit, the receivers poll all routes instead.
     pub(crate) fn add(&mut self, claimable: &Claimable) {
-        self.everywhere |= claimable.must_poll_all_routes();
-        self.gone.extend(claimable.deleted_queues().iter().cloned());
+        self.poll_all |= claimable.must_poll_all_routes();
+        self.deleted_queues.extend(claimable.deleted_queues().iter().cloned());
         self.bytes += claimable.deleted_queues().iter().map(|queue| queue.as_str().len() + 3).sum::<usize>();
         for hint in claimable.hints() {
             let Some(task) = hint.task else { continue };
@@ -44,8 +43,8 @@ impl Notice {
             self.bytes += if tasks.is_empty() { queue + routes + 2 } else { 0 } + task.as_str().len() + 1;
             tasks.push(task);
         }
-        if self.bytes > MOST_BYTES {
-            *self = Self { waits: self.waits, everywhere: true, ..Self::default() };
+        if self.bytes > MAX_BYTES {
+            *self = Self { has_waiters: self.has_waiters, poll_all: true, ..Self::default() };
         }
     }
 
@@ -53,12 +52,11 @@ impl Notice {
         *self == Self::default()
     }
 
-    /// The text, from the server `sender`.
     pub(crate) fn to_text(&self, sender: &str) -> String {
         let mut lines = vec![sender.to_owned()];
-        lines.extend(self.waits.then(|| WAITS.to_owned()));
-        lines.extend(self.everywhere.then(|| LOOK.to_owned()));
-        lines.extend(self.gone.iter().map(|queue| format!("{GONE} {queue}")));
+        lines.extend(self.has_waiters.then(|| WAITS.to_owned()));
+        lines.extend(self.poll_all.then(|| POLL_ALL.to_owned()));
+        lines.extend(self.deleted_queues.iter().map(|queue| format!("{DELETED} {queue}")));
         for ((queue, routes), tasks) in &self.tasks {
             let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
             lines.push(format!("{queue} {} {}", routes.as_json(), tasks.join(" ")));
@@ -66,26 +64,26 @@ impl Notice {
         lines.join("\n")
     }
 
-    /// The sender and what it tells.
-    pub(crate) fn of_text(text: &str) -> (&str, Self) {
+    /// The sender and the message.
+    pub(crate) fn parse(text: &str) -> (&str, Self) {
         let mut lines = text.lines();
         let sender = lines.next().unwrap_or_default();
-        let mut notice = Self::default();
+        let mut message = Self::default();
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             match words.as_slice() {
-                [WAITS] => notice.waits = true,
-                [LOOK] => notice.everywhere = true,
-                [GONE, queue] => notice.gone.extend(QueueName::parse(queue)),
+                [WAITS] => message.has_waiters = true,
+                [POLL_ALL] => message.poll_all = true,
+                [DELETED, queue] => message.deleted_queues.extend(QueueName::parse(queue)),
                 [queue, routes, tasks @ ..] => {
                     let (Some(queue), Some(routes)) = (QueueName::parse(queue), parse_routes(routes)) else { continue };
                     let tasks = tasks.iter().filter_map(|task| TaskId::parse(task));
-                    notice.tasks.entry((queue, routes)).or_default().extend(tasks);
+                    message.tasks.entry((queue, routes)).or_default().extend(tasks);
                 }
                 _ => {}
             }
         }
-        (sender, notice)
+        (sender, message)
     }
 }
 
@@ -112,28 +110,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_is_heard() {
-        let mut notice = Notice::of_waiting();
-        let mut told = claimable(5);
-        told.queue_deleted(&queue("old"));
-        notice.add(&told);
-        let text = notice.to_text("me");
-        let (sender, heard) = Notice::of_text(&text);
-        assert_eq!((sender, Notice { bytes: notice.bytes, ..heard }), ("me", notice));
+    fn what_is_sent_is_what_is_received() {
+        let mut message = Message::announcement();
+        let mut committed = claimable(5);
+        committed.queue_deleted(&queue("old"));
+        message.add(&committed);
+        let text = message.to_text("me");
+        let (sender, received) = Message::parse(&text);
+        assert_eq!((sender, Message { bytes: message.bytes, ..received }), ("me", message));
         assert_eq!(text.lines().count(), 5, "{text}");
     }
 
     #[test]
-    fn too_much_becomes_a_look_at_everything() {
-        let mut notice = Notice::default();
-        notice.add(&claimable(400));
-        assert!(!notice.everywhere && notice.to_text("0123456789abcdef").len() < 8_000);
-        notice.add(&claimable(400));
-        assert_eq!(notice.to_text("me"), "me\nlook");
+    fn a_message_that_would_be_too_long_requests_a_poll_of_all_routes() {
+        let mut message = Message::default();
+        message.add(&claimable(400));
+        assert!(!message.poll_all && message.to_text("0123456789abcdef").len() < 8_000);
+        message.add(&claimable(400));
+        assert_eq!(message.to_text("me"), "me\nlook");
     }
 
     #[test]
-    fn what_strangers_say_is_nothing() {
+    fn lines_that_cannot_be_parsed_are_ignored() {
         for text in [
             "",
             "\n",
@@ -144,7 +142,7 @@ mod tests {
             "\u{1F600}\n\u{1F600} x y",
             "x\nwaits now",
         ] {
-            assert!(Notice::of_text(text).1.is_empty(), "{text:?}");
+            assert!(Message::parse(text).1.is_empty(), "{text:?}");
         }
     }
 }

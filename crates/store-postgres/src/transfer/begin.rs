@@ -1,4 +1,4 @@
-//! Beginning a move: connecting, and making sure that no server is at work on the schema.
+//! Begins a transfer: connects and makes sure that no server uses the schema.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,7 +20,7 @@ use crate::session::{Schema, Session, Sql};
 use crate::transaction::BLOCK;
 use crate::{durability, migrate, rows, statements as sql};
 
-/// One snapshot for everything. A move takes as long as it takes; it waits only a moment for a server that scans.
+/// One snapshot for everything, without a time limit; a server that scans is waited for only briefly.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 0; \
     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '4s'; SET LOCAL jit = off";
 
@@ -29,11 +29,11 @@ fn refused(error: &OpenError) -> TransferError {
 }
 
 impl PostgresTransfer {
-    /// The schema to move from, which must be there.
+    /// The schema to copy from, which must exist.
     pub async fn source(address: Address, schema: &str) -> Result<Self, TransferError> {
         let connector = Connector::new(address, Schema::new(schema)).map_err(|error| refused(&error))?;
         let mut client = connector.open().await.map_err(|error| refused(&error))?;
-        if !is_there(&client, &connector).await? {
+        if !schema_exists(&client, &connector).await? {
             let hosts = connector.hosts();
             return Err(TransferError::Refused(format!(
                 "there is no schema {schema:?} of ours at {hosts}; check its name"
@@ -42,7 +42,7 @@ impl PostgresTransfer {
         Self::begin(&connector, &mut client).await
     }
 
-    /// The schema to move to, which is created if it is not there.
+    /// The schema to copy to, which is created if it does not exist.
     pub async fn target(address: Address, schema: &str) -> Result<Self, TransferError> {
         let connector = Connector::new(address, Schema::new(schema)).map_err(|error| refused(&error))?;
         let mut client = connector.open().await.map_err(|error| refused(&error))?;
@@ -57,10 +57,10 @@ impl PostgresTransfer {
         let (schema, hosts) = (connector.schema(), connector.hosts());
         migrate::migrate(client, schema, &hosts).await.map_err(|error| refused(&error))?;
         let statements: Vec<&'static Sql> = sql::WRITER.iter().chain(sql::TRANSFER).copied().collect();
-        let session = connector.session(&statements).await.map_err(|error| error.failed("connecting"))?;
+        let session = connector.session(&statements).await.map_err(|error| error.to_store_error("connecting"))?;
         session.begin(BEGIN).await.map_err(|error| failed("beginning", &error))?;
-        let (offset_micros, first) = hold(&session, schema, &hosts).await?;
-        let mut side = Self {
+        let (offset_micros, first) = lock_clock(&session, schema, &hosts).await?;
+        let mut transfer = Self {
             session,
             analyze: schema.apply(ANALYZE),
             queues: BTreeMap::new(),
@@ -70,20 +70,20 @@ impl PostgresTransfer {
             runs_kept_until: run_ids_kept_until(SystemClock::new().now()),
             last_number: 0,
         };
-        side.load_queues().await?;
-        Ok(side)
+        transfer.load_queues().await?;
+        Ok(transfer)
     }
 }
 
-async fn is_there(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
+async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
     let asked = client.query_typed(sql::CHECK_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
     let found = asked.map_err(|error| TransferError::Refused(describe(&error)))?;
     Ok(found.first().map(rows::is_so).transpose().map_err(StoreError::from)?.unwrap_or(false))
 }
 
-/// Holds the clock, unless a server has scanned the leases of late: then it lives. Gives the offset of the clock and a
-/// block of numbers.
-async fn hold(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64), TransferError> {
+/// Locks the clock, unless a server has recently scanned the leases and is therefore running. Returns the offset of the
+/// clock and the first number of a block.
+async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i64), TransferError> {
     let in_use = || {
         let name = schema.name();
         TransferError::Refused(format!(
@@ -93,14 +93,14 @@ async fn hold(session: &Session, schema: &Schema, hosts: &str) -> Result<(i64, i
     };
     let row = match session.first(&sql::LOCK_CLOCK, &[]).await {
         Ok(row) => row.ok_or(StoreError::Unavailable)?,
-        // A scan is under way, or was while we waited for it.
+        // A scan is running, or has run while we waited for the lock.
         Err(error) if matches!(cause(&error), Cause::Busy | Cause::Conflict) => return Err(in_use()),
-        Err(error) => return Err(failed("looking for servers", &error).into()),
+        Err(error) => return Err(failed("checking for running servers", &error).into()),
     };
     let ClockRow { micros, offset_micros, last_scan_at, .. } = rows::clock(&row).map_err(StoreError::from)?;
     let first = rows::numbers(&row).map_err(StoreError::from)?;
     let now = Timestamp::from_micros(micros.saturating_add(offset_micros));
-    // A clock that was set back tells as little of a living server as one that went on.
+    // A last scan far in the future is as little a sign of a running server as one long ago: the clock was set back.
     if last_scan_at.is_some_and(|last| !was_out(last, now) && !was_out(now, last)) {
         return Err(in_use());
     }

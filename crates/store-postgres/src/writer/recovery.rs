@@ -74,7 +74,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                let error = error.failed("connecting to write");
+                let error = error.to_store_error("connecting to write");
                 self.connect_failed_at = Some((Instant::now(), error.clone()));
                 Err(Undone::Unconnected(error))
             }
