@@ -1,5 +1,5 @@
-//! One connection from its first byte to its end: timeouts, parking, orderly stop. What a request means is the
-//! handler's business. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
+//! One connection from its first byte to its end: timeouts, parking, orderly stop. The handler decides what a request
+//! means. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
 
 mod activity;
 mod client_check;
@@ -7,12 +7,13 @@ mod close;
 mod disconnect;
 mod io;
 mod request_body;
+mod response_writer;
 mod send_pace;
 mod service;
 mod waiting_request;
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -24,10 +25,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use self::activity::Verdict;
+use self::activity::TimerAction;
 pub(crate) use self::disconnect::Disconnect;
-use self::io::Io;
-use self::service::Observed;
+use self::io::ConnectionIo;
+use self::service::TrackedService;
 pub(crate) use self::service::{Authenticated, Handler};
 use self::waiting_request::{WaitingRequest, WaitingSlot};
 use crate::config::Timeouts;
@@ -39,94 +40,99 @@ use crate::memory_budget::Budgets;
 /// cursor, percent-encoded) takes 72 KiB.
 const READ_BUFFER_BYTES: usize = 128 * 1024;
 
-/// What the server wants of its connections.
+/// What the server asks of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// Go on.
-    Run,
-    /// Finish the request under way, then close.
+pub(crate) enum StopSignal {
+    None,
+    /// Finish the current request, then close.
     Drain,
     /// Close at once.
     Abort,
 }
 
-/// Why hyper's part of a connection is over.
+/// Why requests are no longer read from a connection by hyper.
 enum End {
-    /// It is idle and can wait without buffers.
+    /// It is idle and needs no buffers.
     Parked,
     /// Its request waits for something that may take long.
     Waiting(WaitingRequest),
-    /// Its last answer is out, or the client is gone.
+    /// Its last response is sent, or the client has closed it.
     Finished,
-    /// It was too slow, its client left in the middle of a read, or the server stops: close it without ado.
+    /// Close it at once: it was too slow, its client disconnected during a read, or the server aborts.
     Abandoned,
 }
 
 /// Serves one connection until it ends.
 ///
-/// While a connection waits for a request it holds no buffers and nothing of hyper (16 KiB and more): the next
-/// bytes build that anew. Ten thousand idle workers cost little more than their sockets. For the same reason
-/// the two large futures live on the heap, and only while they run.
+/// While a connection waits for a request it holds no buffers and nothing of hyper (16 KiB and more); the next bytes
+/// allocate them again. So ten thousand idle workers cost little more than their sockets. For the same reason the large
+/// futures live on the heap, and only while they run.
 pub(crate) async fn serve(
     stream: Stream,
     handler: impl Handler,
     budgets: Arc<Budgets>,
     idle_entry: Arc<IdleEntry>,
     timeouts: Timeouts,
-    mut stop: watch::Receiver<Stop>,
+    mut stop: watch::Receiver<StopSignal>,
 ) {
-    let (mut io, mut answer) = (Io::new(stream, budgets), None);
+    let mut io = ConnectionIo::new(stream, budgets);
     loop {
-        let resting_since = io.activity.get().since();
+        let idle_since = io.activity.lock().since;
         if !io.has_unread() {
-            idle_entry.rests();
-            match request_arrives(&io, &timeouts, &mut stop).await {
+            idle_entry.set_idle();
+            match first_bytes(&io, &timeouts, &mut stop).await {
                 Some(bytes) => io.unread(bytes),
                 None => return,
             }
         }
-        let timeouts = after_rest(resting_since.elapsed(), timeouts);
-        let service = Observed {
+        let timeouts = with_park_time(timeouts, idle_since.elapsed());
+        let service = TrackedService {
             handler: handler.clone(),
             activity: io.activity.clone(),
             idle_entry: Arc::clone(&idle_entry),
             waiting_slot: WaitingSlot::default(),
-            answer: Mutex::new(answer.take()),
         };
-        let (end, socket) = Box::pin(exchange(io, service, &timeouts, &mut stop)).await;
+        let (mut end, socket) = Box::pin(exchange(io, service, &timeouts, &mut stop)).await;
+        io = socket;
+        if let End::Waiting(request) = end {
+            let format = request.format;
+            let Some((response, pipelined)) = waiting_request::wait(request, &mut io, &mut stop).await else { return };
+            service::note_authentication(&response, &idle_entry);
+            end = Box::pin(response_writer::write(response, format, &mut io, &timeouts, &mut stop)).await;
+            io.unread(pipelined);
+        }
         match end {
-            End::Parked => io = socket,
-            End::Waiting(waiting_request) => {
-                io = socket;
-                answer = waiting_request::wait(waiting_request, &mut io, &mut stop).await;
-                if answer.is_none() {
-                    return;
-                }
-            }
+            End::Parked | End::Waiting(_) => {}
             End::Finished => {
-                idle_entry.rests();
-                return Box::pin(close::linger(socket, &timeouts, &mut stop)).await;
+                idle_entry.set_idle();
+                return Box::pin(close::linger(io, &timeouts, &mut stop)).await;
             }
-            End::Abandoned => return,
+            End::Abandoned => {
+                if io.activity.lock().is_send_blocked() {
+                    // Otherwise the system would keep the rest of the response for a client that does not take it.
+                    io.stream.reset_when_closed();
+                }
+                return;
+            }
         }
     }
 }
 
-/// Who let us wait for long will do so again: a worker that asks once a second. Its buffers go as soon as it has its answer,
-/// and no timer has to ring for them after each of its requests.
-fn after_rest(rested: Duration, timeouts: Timeouts) -> Timeouts {
-    let park = if rested < timeouts.park { timeouts.park } else { Duration::ZERO };
+/// A client that was idle for long will be so again: a worker that polls once a second. Its buffers are freed as soon as
+/// its response is sent, without a timer for each request.
+fn with_park_time(timeouts: Timeouts, idle_time: Duration) -> Timeouts {
+    let park = if idle_time < timeouts.park { timeouts.park } else { Duration::ZERO };
     Timeouts { park, ..timeouts }
 }
 
 /// Waits for the first bytes of a request; none when the connection is to be closed instead.
-async fn request_arrives(io: &Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) -> Option<Bytes> {
-    let deadline = io.activity.get().idle_deadline(timeouts);
+async fn first_bytes(io: &ConnectionIo, timeouts: &Timeouts, stop: &mut watch::Receiver<StopSignal>) -> Option<Bytes> {
+    let deadline = io.activity.lock().since + timeouts.idle;
     select! {
-        // A request that is already here when the server stops is still answered.
+        // A request that has arrived before the server stops is still answered.
         biased;
         bytes = io.stream.next_bytes() => bytes.ok().filter(|bytes| !bytes.is_empty()),
-        _ = stop.wait_for(|stop| *stop != Stop::Run) => None,
+        _ = stop.wait_for(|stop| *stop != StopSignal::None) => None,
         () = sleep_until(deadline) => {
             debug!("closed a connection that was idle for too long");
             None
@@ -134,44 +140,45 @@ async fn request_arrives(io: &Io, timeouts: &Timeouts, stop: &mut watch::Receive
     }
 }
 
-/// Lets hyper read and answer requests until the connection is idle or over, and gives the socket back.
+/// Lets hyper read and answer requests until the connection is idle, waits or ends, and gives the socket back.
 async fn exchange<H: Handler>(
-    io: Io,
-    service: Observed<H>,
+    io: ConnectionIo,
+    service: TrackedService<H>,
     timeouts: &Timeouts,
-    stop: &mut watch::Receiver<Stop>,
-) -> (End, Io) {
+    stop: &mut watch::Receiver<StopSignal>,
+) -> (End, ConnectionIo) {
     let (activity, waiting_slot, budgets) = (service.activity.clone(), service.waiting_slot.clone(), io.budgets());
     let idle_entry = Arc::clone(&service.idle_entry);
-    // Nothing of an earlier exchange may be left behind in hyper.
-    let can_wait = || waiting_slot.waits() && activity.get().is_settled();
-    // How scarce room is concerns only answers that wait, which are few: others need not ask.
-    let scarcity = || if activity.get().is_waiting() { budgets.answers.sending_scarcity() } else { 0 };
-    let is_late = |rings_at| {
+    // Hyper may hold nothing of an earlier request when a waiting one is taken from it.
+    let can_wait = || waiting_slot.is_waiting() && activity.lock().is_settled();
+    // Scarcity concerns only blocked responses, which are few: others need not ask.
+    let scarcity = || if activity.lock().is_send_blocked() { budgets.answers.sending_scarcity() } else { 0 };
+    let is_before = |fires_at| {
         let scarcity = scarcity();
-        activity.get().deadline(timeouts, scarcity).is_some_and(|at| at < rings_at)
+        activity.lock().deadline(timeouts, scarcity).is_some_and(|at| at < fires_at)
     };
-    let draining = *stop.borrow_and_update() != Stop::Run;
+    let keep_alive = *stop.borrow_and_update() == StopSignal::None;
     let mut connection = http1::Builder::new()
         .max_buf_size(READ_BUFFER_BYTES)
-        .keep_alive(!draining)
-        // A client that has said all it has to say still wants to hear the answer.
+        .keep_alive(keep_alive)
+        // A client that has closed its sending side may still want its response.
         .half_close(true)
         .serve_connection(TokioIo::new(io), service);
+    let mut is_http2 = false;
     let mut timer = Box::pin(sleep_until(Instant::now() + timeouts.head));
     let end = loop {
-        let rings_at = timer.deadline();
-        // Requests move the deadline all the time. The timer follows only when it would ring too late; when it
-        // rings too early it is set again. A busy connection hardly ever touches it.
+        let fires_at = timer.deadline();
+        // Requests move the deadline all the time. The timer is set again only when it would fire too late, or when it has
+        // fired too early, so a busy connection hardly ever touches it.
         let progress = poll_fn(|cx| {
-            let dropped = activity.get().with_dropped_body();
+            let dropped = activity.lock().request_body.dropped();
             if let Poll::Ready(result) = connection.poll_without_shutdown(cx) {
                 return Poll::Ready(Some(result));
             }
-            dropped.into_iter().for_each(|request| activity.get().body_ends(request));
-            let is_due = can_wait() || is_late(rings_at) || {
-                let activity = activity.get();
-                activity.client_is_gone() || activity.is_skipping_body() && !idle_entry.is_resting()
+            dropped.into_iter().for_each(|request| activity.lock().request_body.end(request));
+            let is_due = can_wait() || is_before(fires_at) || {
+                let activity = activity.lock();
+                activity.client_has_disconnected() || activity.is_skipping_body() && !idle_entry.is_idle()
             };
             if is_due { Poll::Ready(None) } else { Poll::Pending }
         });
@@ -179,7 +186,7 @@ async fn exchange<H: Handler>(
             biased;
             result = progress => result,
             changed = stop.changed() => {
-                if changed.is_err() || *stop.borrow_and_update() == Stop::Abort {
+                if changed.is_err() || *stop.borrow_and_update() == StopSignal::Abort {
                     break End::Abandoned;
                 }
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
@@ -189,29 +196,27 @@ async fn exchange<H: Handler>(
         };
         if let Some(result) = over {
             if let Err(error) = result {
-                if error.is_parse_version_h2() {
-                    activity.get().refused(b"HTTP/1.1 400");
-                }
+                is_http2 = error.is_parse_version_h2();
                 debug!(%error, "a connection ended early");
             }
             break End::Finished;
         }
-        if let Some(waiting_request) = can_wait().then(|| waiting_slot.take_out()).flatten() {
-            break End::Waiting(waiting_request);
+        if let Some(request) = can_wait().then(|| waiting_slot.take()).flatten() {
+            break End::Waiting(request);
         }
-        if activity.get().client_is_gone() {
-            debug!("dropped a read whose client has gone");
+        if activity.lock().client_has_disconnected() {
+            debug!("dropped a read whose client has disconnected");
             break End::Abandoned;
         }
-        if activity.get().is_resting() {
-            idle_entry.rests();
+        if !activity.lock().has_request() {
+            idle_entry.set_idle();
         }
         let scarcity = scarcity();
-        let verdict = activity.get().verdict(Instant::now(), timeouts, scarcity);
-        match verdict {
-            Verdict::Wait(until) => timer.as_mut().reset(until),
-            Verdict::Park => break End::Parked,
-            Verdict::Close(slow) => {
+        let action = activity.lock().timer_action(Instant::now(), timeouts, scarcity);
+        match action {
+            TimerAction::Wait(until) => timer.as_mut().reset(until),
+            TimerAction::Park => break End::Parked,
+            TimerAction::Close(slow) => {
                 debug!("closed a connection that was too slow {slow}");
                 break End::Abandoned;
             }
@@ -220,10 +225,9 @@ async fn exchange<H: Handler>(
     let parts = connection.into_parts();
     let mut io = parts.io.into_inner();
     io.unread(parts.read_buf);
-    io.forget_head();
-    if matches!(end, End::Abandoned) && io.activity.get().is_waiting() {
-        // Otherwise the system would hold what is left of the answer, for a client that does not want it.
-        io.stream.reset_when_closed();
+    io.free_head();
+    if is_http2 {
+        io.refused_status = io.refused_status.or(Some(400));
     }
     (end, io)
 }
@@ -235,10 +239,10 @@ mod tests {
     #[test]
     fn buffers_are_kept_for_those_who_were_quick_the_last_time() {
         let timeouts = Timeouts { park: Duration::from_millis(100), ..Timeouts::default() };
-        let kept = |rested| after_rest(Duration::from_millis(rested), timeouts).park;
+        let kept = |idle_millis| with_park_time(timeouts, Duration::from_millis(idle_millis)).park;
         assert_eq!([0, 99, 100, 5_000].map(kept), [timeouts.park, timeouts.park, Duration::ZERO, Duration::ZERO]);
         // Where no buffers are kept at all, a quick one gets none either.
         let none = Timeouts { park: Duration::ZERO, ..timeouts };
-        assert_eq!(after_rest(Duration::ZERO, none).park, Duration::ZERO);
+        assert_eq!(with_park_time(none, Duration::ZERO).park, Duration::ZERO);
     }
 }

@@ -50,7 +50,7 @@ impl Call {
         if !self.body.is_empty() && !is_json(&self.headers) {
             return Err(api_body::not_json::<B>().into());
         }
-        let _share = state.budgets().for_parsing(self.body.len()).await?;
+        let _share = state.budgets().reserve_parsing(self.body.len()).await?;
         Ok(api_body::decode(&self.body)?)
     }
 

@@ -1,49 +1,47 @@
-//! Connections without a request under way, oldest first, so that one of them can be closed when a newcomer finds no place
-//! (docs/decisions/0019). The one to close is found without a search, however many there are.
+//! Connections without a request under way, oldest first, so that one of them can be closed when a new connection would
+//! exceed the cap (docs/decisions/0019). The one to close is found without a search.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The order in which connections are closed: those whose client never showed that it may call, then the others; among
-/// both, who has been idle for longest.
+/// The order in which connections are closed: first those that never sent an authenticated request, then the others;
+/// among both, the one that has been idle for longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    is_known: bool,
-    since: u64,
+    is_authenticated: bool,
+    number: u64,
 }
 
-/// All idle connections.
 #[derive(Debug, Default)]
-pub(crate) struct IdleConnections(Mutex<Listed>);
+pub(crate) struct IdleConnections(Mutex<Ranked>);
 
 #[derive(Debug, Default)]
-struct Listed {
+struct Ranked {
     /// How often a connection became idle; an order that needs no clock.
     count: u64,
     by_rank: BTreeMap<Rank, Arc<Notify>>,
 }
 
 impl IdleConnections {
-    fn listed(&self) -> MutexGuard<'_, Listed> {
+    fn lock(&self) -> MutexGuard<'_, Ranked> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.listed().by_rank.len()
+        self.lock().by_rank.len()
     }
 
     /// Closes the first in order; whether there was one.
     pub(crate) fn close_one(&self) -> bool {
-        let first = self.listed().by_rank.pop_first();
+        let first = self.lock().by_rank.pop_first();
         first.map(|(_, close)| close.notify_one()).is_some()
     }
 }
 
-/// One connection, as the list of idle ones sees it.
+/// The entry of one connection, which is in the list while the connection is idle.
 #[derive(Debug)]
 pub(crate) struct IdleEntry {
     connections: Arc<IdleConnections>,
@@ -53,7 +51,7 @@ pub(crate) struct IdleEntry {
 
 #[derive(Debug, Default)]
 struct State {
-    is_known: bool,
+    is_authenticated: bool,
     rank: Option<Rank>,
 }
 
@@ -62,34 +60,32 @@ impl IdleEntry {
         Self { connections, state: Mutex::default(), close: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No request is under way.
-    pub(crate) fn rests(&self) {
-        let mut state = self.state();
+    pub(crate) fn set_idle(&self) {
+        let mut state = self.lock();
         if state.rank.is_none() {
-            let mut listed = self.connections.listed();
-            listed.count += 1;
-            let rank = Rank { is_known: state.is_known, since: listed.count };
-            listed.by_rank.insert(rank, Arc::clone(&self.close));
+            let mut connections = self.connections.lock();
+            connections.count += 1;
+            let rank = Rank { is_authenticated: state.is_authenticated, number: connections.count };
+            connections.by_rank.insert(rank, Arc::clone(&self.close));
             state.rank = Some(rank);
         }
     }
 
-    /// Whether it is listed as idle.
-    pub(crate) fn is_resting(&self) -> bool {
-        self.state().rank.is_some()
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().rank.is_some()
     }
 
-    /// A request begins. Not if the connection was chosen to be closed: then nothing may be begun on it.
-    pub(crate) fn works(&self) -> bool {
-        let mut state = self.state();
+    /// Whether a request may begin. Not if the connection was chosen to be closed.
+    pub(crate) fn set_busy(&self) -> bool {
+        let mut state = self.lock();
         match state.rank {
             None => true,
             Some(rank) => {
-                let was_listed = self.connections.listed().by_rank.remove(&rank).is_some();
+                let was_listed = self.connections.lock().by_rank.remove(&rank).is_some();
                 if was_listed {
                     state.rank = None;
                 }
@@ -98,21 +94,20 @@ impl IdleEntry {
         }
     }
 
-    /// Its client has shown that it may call.
-    pub(crate) fn note_authenticated(&self) {
-        self.state().is_known = true;
+    pub(crate) fn set_authenticated(&self) {
+        self.lock().is_authenticated = true;
     }
 
-    /// Waits until it is to be closed.
-    pub(crate) async fn closed(&self) {
+    /// Waits until the connection is to be closed.
+    pub(crate) async fn close_requested(&self) {
         self.close.notified().await;
     }
 }
 
 impl Drop for IdleEntry {
     fn drop(&mut self) {
-        if let Some(rank) = self.state().rank {
-            self.connections.listed().by_rank.remove(&rank);
+        if let Some(rank) = self.lock().rank {
+            self.connections.lock().by_rank.remove(&rank);
         }
     }
 }
@@ -126,42 +121,42 @@ mod tests {
     /// Which of `members` are to be closed.
     fn closed(members: &[IdleEntry]) -> Vec<usize> {
         let is_closed = |member: &IdleEntry| {
-            let mut closed = std::pin::pin!(member.closed());
+            let mut closed = std::pin::pin!(member.close_requested());
             closed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
         };
         (0..members.len()).filter(|index| is_closed(&members[*index])).collect()
     }
 
     #[test]
-    fn strangers_go_first_then_the_others_and_who_rests_for_longest_before_who_rests_for_less() {
+    fn unauthenticated_connections_are_closed_first_and_among_equals_the_longest_idle() {
         let connections = Arc::new(IdleConnections::default());
         let members: Vec<IdleEntry> = (0..6).map(|_| IdleEntry::new(Arc::clone(&connections))).collect();
-        members.iter().for_each(IdleEntry::rests);
-        // 0 and 3 have shown that they may call; 0 rests anew, behind 3. 5 works.
+        members.iter().for_each(IdleEntry::set_idle);
+        // 0 and 3 are authenticated; 0 became idle again, after 3. 5 is busy.
         for index in [3, 0, 5] {
-            assert!(members[index].works());
-            members[index].note_authenticated();
+            assert!(members[index].set_busy());
+            members[index].set_authenticated();
         }
-        members[3].rests();
-        members[0].rests();
-        members[0].rests();
+        members[3].set_idle();
+        members[0].set_idle();
+        members[0].set_idle();
         for expected in [1, 2, 4, 3, 0] {
             assert!(connections.close_one());
             assert_eq!(closed(&members), [expected]);
         }
-        assert!(!connections.close_one(), "whoever works stays");
+        assert!(!connections.close_one(), "a busy connection stays");
     }
 
     #[test]
-    fn nothing_begins_on_a_connection_that_is_to_be_closed_and_who_has_left_is_not_listed() {
+    fn nothing_begins_on_a_connection_that_is_to_be_closed_and_a_dropped_one_is_not_listed() {
         let connections = Arc::new(IdleConnections::default());
         let (first, second) = (IdleEntry::new(Arc::clone(&connections)), IdleEntry::new(Arc::clone(&connections)));
-        first.rests();
-        second.rests();
+        first.set_idle();
+        second.set_idle();
         assert!(connections.close_one());
-        assert!(!first.works() && !first.works());
-        assert!(second.works() && second.works() && !second.is_resting());
-        second.rests();
+        assert!(!first.set_busy() && !first.set_busy());
+        assert!(second.set_busy() && second.set_busy() && !second.is_idle());
+        second.set_idle();
         drop(second);
         assert!(!connections.close_one());
     }

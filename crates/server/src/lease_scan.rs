@@ -1,4 +1,4 @@
-//! The lease scan: at start, then at a steady pace. What a scan does is the store's business.
+//! When leases are scanned: at start, then at a fixed interval. What a scan does is decided in the store.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,41 +16,39 @@ use crate::http_service::panic_text;
 /// The longest pause between two scans.
 const INTERVAL: Duration = Duration::from_secs(LEASE_SCAN_SECONDS.unsigned_abs());
 
-/// Scans once.
-pub(crate) async fn once(store: &dyn Store) -> Result<(), StoreError> {
+pub(crate) async fn scan_once(store: &dyn Store) -> Result<(), StoreError> {
     if let Answer::Scanned(scanned) = store.write(Command::Scan).await? {
         log(scanned);
     }
     Ok(())
 }
 
-/// Scans for ever, also after a scan that panicked: that is a bug of ours, but runs must go on to expire. Whoever drops
-/// this ends the scans, too.
-pub(crate) async fn keep(store: Arc<dyn Store>) -> Infallible {
-    // Tasks of a set end with it.
+/// Scans for ever, also after a scan that panicked: that is a bug, but runs must go on to expire. Dropping this future
+/// ends the scans.
+pub(crate) async fn run(store: Arc<dyn Store>) -> Infallible {
+    // Dropping the set aborts its tasks.
     let mut scans = JoinSet::new();
     loop {
-        scans.spawn(scan(Arc::clone(&store)));
-        // Scans do not end in any other way: nobody else aborts them.
+        scans.spawn(scan_repeatedly(Arc::clone(&store)));
+        // A panic is the only way in which the task ends.
         if let Some(Err(ended)) = scans.join_next().await
             && let Ok(panic) = ended.try_into_panic()
         {
-            error!(panic = panic_text(&*panic), "the lease scan panicked; it begins anew");
+            error!(panic = panic_text(&*panic), "the lease scan panicked; it is started again");
         }
     }
 }
 
-/// Scans at a steady pace. A storage that does not work is reported when it fails and when it works again, not in
-/// between.
-async fn scan(store: Arc<dyn Store>) -> Infallible {
+/// Scans at a fixed interval. A failing store is logged when it begins to fail and when it works again, not in between.
+async fn scan_repeatedly(store: Arc<dyn Store>) -> Infallible {
     let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     // After a suspension one scan is enough.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut outage = Outage::default();
     loop {
         ticks.tick().await;
-        match outage.note(once(&*store).await) {
-            Some(Change::Began(error)) => warn!(%error, "the lease scan failed; trying on"),
+        match outage.note(scan_once(&*store).await) {
+            Some(Change::Began(error)) => warn!(%error, "the lease scan failed; it is tried again"),
             Some(Change::Ended) => info!("the lease scan works again"),
             None => {}
         }
@@ -83,7 +81,7 @@ enum Change {
 }
 
 impl Outage {
-    /// What the outcome of a scan changes.
+    /// Whether the result of a scan begins or ends an outage.
     fn note(&mut self, outcome: Result<(), StoreError>) -> Option<Change> {
         let was_failing = std::mem::replace(&mut self.failing, outcome.is_err());
         match outcome {

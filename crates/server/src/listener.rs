@@ -15,7 +15,7 @@ use tracing::debug;
 
 pub use self::address::ListenAddress;
 use self::socket_file::SocketFile;
-pub(crate) use self::stream::Peer;
+pub(crate) use self::stream::PeerState;
 pub use self::stream::Stream;
 
 /// Connections that may wait to be accepted. The system caps this at its own limit (4096 on today's Linux).

@@ -1,6 +1,6 @@
-//! Bounds on the bytes that requests and answers hold in memory all together. A client that is slow with its megabytes
-//! then costs other clients a wait, not the machine its memory. How large the budgets are is decided in `memory_plan.rs`, what
-//! becomes of the slow when room is scarce in `connection/send_pace.rs` and `extract/body.rs`.
+//! Bounds on the memory that all requests and answers hold together. A client that is slow with a large body or answer
+//! then makes other clients wait, but does not use up the memory of the machine. `memory_plan.rs` decides how large the
+//! budgets are; `connection/send_pace.rs` and `extract/body.rs` decide what happens to slow clients when room is scarce.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,81 +18,80 @@ use crate::memory_plan::MemoryPlan;
 pub(crate) const SMALL_ANSWER_BYTES: usize = 8 * 1024;
 /// The same for the body of a request.
 pub(crate) const SMALL_BODY_BYTES: usize = 4 * 1024;
-/// What the fields of a task, of a claim and of the end of a page take besides the texts of the task.
+/// What the field names of a task, of a claim and of the end of a page take, besides the texts of the task.
 const FRAME_BYTES: usize = 4 * 1024;
 /// The largest task in an answer: its stored data, and the error of its last run, which came in a body.
 pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + FRAME_BYTES;
 /// What the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
 const PARSED_FACTOR: usize = 48;
 
-/// How long to wait for a share: as long as for a lock of the storage (decisions.md section 4).
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait for more of it. Those who wait hold what they have, perhaps all of it together, and then only a refusal
-/// makes room.
-const GROW_PATIENCE: Duration = Duration::from_millis(250);
+/// How long to wait for a reservation: as long as for a lock of the store (decisions.md section 4).
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for more of it. Requests that wait to grow hold what they have, perhaps the whole budget together, and
+/// then only a refusal makes room.
+const GROW_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Permits are KiB, because a semaphore hands out at most 2^32 at a time.
 const PERMIT_BYTES: usize = 1024;
 
-/// The highest scarcity: 2^7 times as fast as usual is 1.7 MB/s for those who take answers.
+/// The highest scarcity: clients then have to take answers 2^7 times as fast as usual, at 1.7 MB/s.
 const SCARCITY_MAX: u32 = 7;
 
 /// The budgets of a server.
 pub struct Budgets {
-    /// Of answers, from before they are made until their last byte is sent.
+    /// For answers, from before they are made until their last byte is sent.
     pub(crate) answers: Budget,
-    /// Of bodies, from when they prove to be large until they are answered.
+    /// For bodies, from when they prove to be large until they are answered.
     pub(crate) bodies: Budget,
-    /// Of large heads. They come before the token is known, and must not take the room of bodies.
+    /// For large heads. They arrive before the token is checked, and must not take the room of bodies.
     pub(crate) heads: Budget,
-    /// Of bodies while they are parsed.
+    /// For bodies while they are parsed.
     parsing: Budget,
-    /// What the last list of queues took: nothing else tells how long the next one will be.
-    queues_bytes: AtomicUsize,
+    /// The size of the last list of queues: the only estimate for the next one.
+    queue_list_bytes: AtomicUsize,
 }
 
 impl Budgets {
-    /// Budgets of these sizes.
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),
             bodies: Budget::new(plan.requests_bytes / 4 * 3),
             heads: Budget::new(plan.requests_bytes / 4),
             parsing: Budget::new(plan.parsing_bytes),
-            queues_bytes: AtomicUsize::new(0),
+            queue_list_bytes: AtomicUsize::new(0),
         }
     }
 
-    /// Room for an answer with one task, whatever its size.
-    pub(crate) async fn for_task(&self) -> Result<Reservation, ApiError> {
-        self.answers.take(TASK_BYTES).await
+    /// For an answer with one task, whatever its size.
+    pub(crate) async fn reserve_task(&self) -> Result<Reservation, ApiError> {
+        self.answers.reserve(TASK_BYTES).await
     }
 
-    /// Room for a page that wants so many bytes: at least one task, and of the rest not more than half of what is free.
-    /// So pages become smaller as room becomes scarce, and nobody has to wait for a large one.
-    pub(crate) async fn for_page(&self, wanted_bytes: usize) -> Result<Reservation, ApiError> {
-        let mut share = self.for_task().await?;
+    /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
+    /// smaller as room becomes scarce, and no request waits for a large reservation.
+    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<Reservation, ApiError> {
+        let mut reservation = self.reserve_task().await?;
         let more = wanted_bytes.saturating_sub(TASK_BYTES).min(self.answers.free_bytes() / 2);
-        share.merge(self.answers.try_take(more));
-        Ok(share)
+        reservation.merge(self.answers.try_reserve(more));
+        Ok(reservation)
     }
 
-    /// Room for a list of all queues: as much as the last one took, or for a task if that is more.
-    pub(crate) async fn for_queues(&self) -> Result<Reservation, ApiError> {
-        self.answers.take(self.queues_bytes.load(Ordering::Relaxed).max(TASK_BYTES)).await
+    /// For a list of all queues: as much as the last one took, or for a task if that is more.
+    pub(crate) async fn reserve_queue_list(&self) -> Result<Reservation, ApiError> {
+        self.answers.reserve(self.queue_list_bytes.load(Ordering::Relaxed).max(TASK_BYTES)).await
     }
 
-    /// Remembers how much a list of all queues takes, and makes its room larger if it was too small.
-    pub(crate) async fn queues_take(&self, share: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
-        self.queues_bytes.store(bytes, Ordering::Relaxed);
-        self.answers.grow(share, bytes).await
+    /// Remembers how much a list of all queues takes, and enlarges its reservation if that was too small.
+    pub(crate) async fn grow_queue_list(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
+        self.queue_list_bytes.store(bytes, Ordering::Relaxed);
+        self.answers.grow(reservation, bytes).await
     }
 
-    /// Room for parsing a body of so many bytes; small ones need none.
-    pub(crate) async fn for_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, ApiError> {
+    /// For parsing a body of so many bytes; small ones need none.
+    pub(crate) async fn reserve_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, ApiError> {
         match body_bytes {
             0..=SMALL_BODY_BYTES => Ok(None),
-            _ => self.parsing.take(body_bytes * PARSED_FACTOR).await.map(Some),
+            _ => self.parsing.reserve(body_bytes * PARSED_FACTOR).await.map(Some),
         }
     }
 }
@@ -103,70 +102,68 @@ impl Default for Budgets {
     }
 }
 
-/// So many bytes and no more. Clones are of the same budget.
+/// A number of bytes of which parts can be reserved. Clones are of the same budget.
 #[derive(Clone)]
 pub(crate) struct Budget {
     permits: Arc<Semaphore>,
-    all: u32,
-    /// What is held by answers that are being sent, in permits.
+    total_permits: u32,
+    /// What is reserved for answers that are being sent, in permits.
     sending: Arc<AtomicUsize>,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: usize) -> Self {
-        let all = permits_for(bytes);
-        Self { permits: Arc::new(Semaphore::new(all as usize)), all, sending: Arc::default() }
+        let total_permits = permits_for(bytes);
+        Self { permits: Arc::new(Semaphore::new(total_permits as usize)), total_permits, sending: Arc::default() }
     }
 
-    /// A share of so many bytes, as soon as there is one; 503 when that takes too long.
-    pub(crate) async fn take(&self, bytes: usize) -> Result<Reservation, ApiError> {
-        self.take_within(bytes, PATIENCE).await
+    /// Waits until so many bytes are free; 503 when that takes too long.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Reservation, ApiError> {
+        self.reserve_within(bytes, RESERVE_TIMEOUT).await
     }
 
-    async fn take_within(&self, bytes: usize, patience: Duration) -> Result<Reservation, ApiError> {
-        // More than everything would never come.
-        let permits = permits_for(bytes).min(self.all);
-        match timeout(patience, Arc::clone(&self.permits).acquire_many_owned(permits)).await {
-            Ok(Ok(permit)) => Ok(self.share(permit)),
+    async fn reserve_within(&self, bytes: usize, limit: Duration) -> Result<Reservation, ApiError> {
+        // More than the whole budget would never be free.
+        let permits = permits_for(bytes).min(self.total_permits);
+        match timeout(limit, Arc::clone(&self.permits).acquire_many_owned(permits)).await {
+            Ok(Ok(permit)) => Ok(self.reservation(permit)),
             // The semaphore is never closed, so this is about time.
             Ok(Err(_)) | Err(_) => Err(ApiError::busy()),
         }
     }
 
-    /// A share of so many bytes if it is free now.
-    pub(crate) fn try_take(&self, bytes: usize) -> Option<Reservation> {
-        Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(|permit| self.share(permit))
+    /// Reserves so many bytes if they are free now.
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
+        Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(|permit| self.reservation(permit))
     }
 
-    fn share(&self, permit: OwnedSemaphorePermit) -> Reservation {
+    fn reservation(&self, permit: OwnedSemaphorePermit) -> Reservation {
         Reservation { permit, sending: Arc::clone(&self.sending) }
     }
 
-    /// Makes a share as large as this, if it is smaller.
-    pub(crate) async fn grow(&self, share: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
-        let missing = bytes.min(self.all as usize * PERMIT_BYTES).saturating_sub(share.bytes());
+    /// Enlarges a reservation to so many bytes, if it is smaller.
+    pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
+        let missing = bytes.min(self.total_permits as usize * PERMIT_BYTES).saturating_sub(reservation.bytes());
         if missing > 0 {
-            share.merge(Some(self.take_within(missing, GROW_PATIENCE).await?));
+            reservation.merge(Some(self.reserve_within(missing, GROW_TIMEOUT).await?));
         }
         Ok(())
     }
 
-    /// What nobody holds.
     pub(crate) fn free_bytes(&self) -> usize {
         self.permits.available_permits() * PERMIT_BYTES
     }
 
-    /// How scarce room is: nothing as long as a quarter is free, then one more each time that what is free has halved.
-    /// Those who are slow have to be twice as fast for each.
+    /// How scarce room is: 0 as long as a quarter is free, then one more for each halving of what is free. For each degree,
+    /// slow clients have to be twice as fast.
     pub(crate) fn scarcity(&self) -> u32 {
-        scarcity(self.permits.available_permits(), self.all as usize)
+        scarcity(self.permits.available_permits(), self.total_permits as usize)
     }
 
-    /// The same for those who take answers: what is only reserved, for the milliseconds in which an answer is made, is not
-    /// their fault.
+    /// The same for clients that take answers. What is reserved for answers that are still being made does not count.
     pub(crate) fn sending_scarcity(&self) -> u32 {
-        let all = self.all as usize;
-        scarcity(all.saturating_sub(self.sending.load(Ordering::Relaxed)), all)
+        let total = self.total_permits as usize;
+        scarcity(total.saturating_sub(self.sending.load(Ordering::Relaxed)), total)
     }
 }
 
@@ -174,12 +171,12 @@ fn permits_for(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX)
 }
 
-fn scarcity(free: usize, all: usize) -> u32 {
-    let parts = all.checked_div(free).unwrap_or(usize::MAX);
+fn scarcity(free: usize, total: usize) -> u32 {
+    let parts = total.checked_div(free).unwrap_or(usize::MAX);
     parts.max(1).ilog2().saturating_sub(1).min(SCARCITY_MAX)
 }
 
-/// A part of a budget; dropping it gives it back.
+/// A reserved part of a budget; dropping it frees it.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     permit: OwnedSemaphorePermit,
@@ -187,7 +184,6 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// How much it is.
     pub(crate) fn bytes(&self) -> usize {
         self.permit.num_permits() * PERMIT_BYTES
     }
@@ -198,35 +194,34 @@ impl Reservation {
         }
     }
 
-    /// The bytes of an answer, which hold what they need of this share until the last slice of them is dropped. That is
-    /// when the connection has sent them or given up: hyper takes a body at once and drops it, but keeps its bytes.
-    pub(crate) fn hold(mut self, mut bytes: Vec<u8>) -> Bytes {
+    /// The bytes of an answer, which keep what they need of this reservation until the last slice of them is dropped. That is
+    /// when the connection has sent them or is closed: hyper drops a body at once, but keeps its bytes.
+    pub(crate) fn attach_to(mut self, mut bytes: Vec<u8>) -> Bytes {
         if bytes.len() <= SMALL_ANSWER_BYTES {
             return bytes.into();
         }
-        // A page grows while it is written, up to twice what it needs.
+        // The buffer of a page grows while it is written, up to twice the size of the page.
         bytes.shrink_to_fit();
         let needed = permits_for(bytes.capacity()) as usize;
         let spare = self.permit.num_permits().saturating_sub(needed);
         drop(self.permit.split(spare));
         self.sending.fetch_add(self.permit.num_permits(), Ordering::Relaxed);
-        Bytes::from_owner(Held { bytes, share: self })
+        Bytes::from_owner(ReservedBytes { bytes, reservation: self })
     }
 }
 
-/// Bytes with their share.
-struct Held {
+struct ReservedBytes {
     bytes: Vec<u8>,
-    share: Reservation,
+    reservation: Reservation,
 }
 
-impl Drop for Held {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
-        self.share.sending.fetch_sub(self.share.permit.num_permits(), Ordering::Relaxed);
+        self.reservation.sending.fetch_sub(self.reservation.permit.num_permits(), Ordering::Relaxed);
     }
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,4 +1,4 @@
-//! What a share holds, for how long, and what is left for the others.
+//! What a reservation holds, for how long, and what is left for the others.
 
 use super::*;
 
@@ -11,9 +11,9 @@ fn budgets(answers_bytes: usize) -> Budgets {
 #[tokio::test]
 async fn an_answer_holds_its_size_until_its_last_slice_is_dropped() {
     let budget = Budget::new(20 * MIB);
-    let share = budget.take(16 * MIB).await.unwrap();
+    let reservation = budget.reserve(16 * MIB).await.unwrap();
     assert_eq!(budget.free_bytes(), 4 * MIB);
-    let mut answer = share.hold(vec![b'x'; 2 * MIB]);
+    let mut answer = reservation.attach_to(vec![b'x'; 2 * MIB]);
     assert_eq!(budget.free_bytes(), 18 * MIB);
     let first = answer.split_to(MIB);
     drop(answer);
@@ -26,9 +26,9 @@ async fn an_answer_holds_its_size_until_its_last_slice_is_dropped() {
 #[tokio::test]
 async fn a_small_answer_holds_nothing() {
     let budget = Budget::new(20 * MIB);
-    let answer = budget.take(16 * MIB).await.unwrap().hold(vec![b'x'; SMALL_ANSWER_BYTES]);
+    let answer = budget.reserve(16 * MIB).await.unwrap().attach_to(vec![b'x'; SMALL_ANSWER_BYTES]);
     assert_eq!((budget.free_bytes(), answer.len()), (20 * MIB, SMALL_ANSWER_BYTES));
-    let counted = budget.take(MIB).await.unwrap().hold(vec![b'x'; SMALL_ANSWER_BYTES + 1]);
+    let counted = budget.reserve(MIB).await.unwrap().attach_to(vec![b'x'; SMALL_ANSWER_BYTES + 1]);
     assert!(budget.free_bytes() < 20 * MIB);
     drop(counted);
 }
@@ -36,18 +36,18 @@ async fn a_small_answer_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn who_finds_no_room_waits_for_it_but_not_for_ever() {
     let budget = Budget::new(4 * MIB);
-    let share = budget.take(3 * MIB).await.unwrap();
-    assert!(budget.take(2 * MIB).await.is_err());
-    let (taken, ()) = tokio::join!(budget.take(2 * MIB), async { drop(share) });
+    let reservation = budget.reserve(3 * MIB).await.unwrap();
+    assert!(budget.reserve(2 * MIB).await.is_err());
+    let (taken, ()) = tokio::join!(budget.reserve(2 * MIB), async { drop(reservation) });
     assert!(taken.is_ok());
 }
 
 #[tokio::test]
 async fn more_than_everything_is_everything() {
     let budget = Budget::new(MIB);
-    let share = budget.take(16 * MIB).await.unwrap();
+    let reservation = budget.reserve(16 * MIB).await.unwrap();
     assert_eq!(budget.free_bytes(), 0);
-    drop(share.hold(vec![0; 2 * MIB]));
+    drop(reservation.attach_to(vec![0; 2 * MIB]));
     assert_eq!(budget.free_bytes(), MIB);
 }
 
@@ -56,11 +56,11 @@ async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_ta
     let budgets = budgets(64 * MIB);
     let mut held = Vec::new();
     for _ in 0..6 {
-        let share = budgets.for_page(16 * MIB).await.unwrap();
-        assert!(share.bytes() >= TASK_BYTES);
-        held.push(share);
+        let reservation = budgets.reserve_page(16 * MIB).await.unwrap();
+        assert!(reservation.bytes() >= TASK_BYTES);
+        held.push(reservation);
     }
-    let sizes: Vec<usize> = held.iter().map(|share| share.bytes() / MIB).collect();
+    let sizes: Vec<usize> = held.iter().map(|reservation| reservation.bytes() / MIB).collect();
     assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
     assert_eq!((sizes[0], sizes[3], sizes[5]), (16, 9, 2), "{sizes:?}");
 }
@@ -68,20 +68,20 @@ async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_ta
 #[tokio::test]
 async fn a_page_of_one_task_takes_room_for_one_task() {
     let budgets = budgets(64 * MIB);
-    let share = budgets.for_page(TASK_BYTES).await.unwrap();
-    assert_eq!(share.bytes(), TASK_BYTES);
+    let reservation = budgets.reserve_page(TASK_BYTES).await.unwrap();
+    assert_eq!(reservation.bytes(), TASK_BYTES);
 }
 
 #[tokio::test]
 async fn a_share_grows_to_what_is_needed_and_no_further_than_everything() {
     let budget = Budget::new(4 * MIB);
-    let mut share = budget.take(MIB).await.unwrap();
-    budget.grow(&mut share, MIB / 2).await.unwrap();
-    assert_eq!(share.bytes(), MIB);
-    budget.grow(&mut share, 3 * MIB).await.unwrap();
-    assert_eq!((share.bytes(), budget.free_bytes()), (3 * MIB, MIB));
-    budget.grow(&mut share, 9 * MIB).await.unwrap();
-    assert_eq!((share.bytes(), budget.free_bytes()), (4 * MIB, 0));
+    let mut reservation = budget.reserve(MIB).await.unwrap();
+    budget.grow(&mut reservation, MIB / 2).await.unwrap();
+    assert_eq!(reservation.bytes(), MIB);
+    budget.grow(&mut reservation, 3 * MIB).await.unwrap();
+    assert_eq!((reservation.bytes(), budget.free_bytes()), (3 * MIB, MIB));
+    budget.grow(&mut reservation, 9 * MIB).await.unwrap();
+    assert_eq!((reservation.bytes(), budget.free_bytes()), (4 * MIB, 0));
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn scarcity_rises_by_one_each_time_that_what_is_free_has_halved() {
 #[tokio::test(start_paused = true)]
 async fn those_who_take_answers_need_not_hurry_because_of_what_is_only_reserved() {
     let budget = Budget::new(16 * MIB);
-    let reserved = budget.take(16 * MIB).await.unwrap();
+    let reserved = budget.reserve(16 * MIB).await.unwrap();
     assert_eq!((budget.scarcity(), budget.sending_scarcity()), (7, 0));
-    let sent = reserved.hold(vec![b'x'; 15 * MIB]);
+    let sent = reserved.attach_to(vec![b'x'; 15 * MIB]);
     assert_eq!(budget.sending_scarcity(), 3, "a sixteenth is left");
     drop(sent);
     assert_eq!((budget.scarcity(), budget.sending_scarcity()), (0, 0));
@@ -121,7 +121,7 @@ async fn those_who_take_answers_need_not_hurry_because_of_what_is_only_reserved(
 #[tokio::test(start_paused = true)]
 async fn those_who_hold_a_part_and_want_more_do_not_wait_long_for_each_other() {
     let budget = Budget::new(4 * MIB);
-    let (mut one, mut other) = (budget.take(2 * MIB).await.unwrap(), budget.take(2 * MIB).await.unwrap());
+    let (mut one, mut other) = (budget.reserve(2 * MIB).await.unwrap(), budget.reserve(2 * MIB).await.unwrap());
     let begun = tokio::time::Instant::now();
     let (first, second) = tokio::join!(budget.grow(&mut one, 4 * MIB), budget.grow(&mut other, 4 * MIB));
     assert!(first.is_err() && second.is_err());

@@ -1,5 +1,5 @@
-//! How much memory this process may use, and how it is divided among what clients can make the server hold. The whole
-//! account, with what the storage needs, is docs/memory.md.
+//! How much memory this process may use, and how it is divided among the things that clients make the server hold. The
+//! whole account, with what the store needs, is docs/memory.md.
 
 use std::fs;
 use std::path::Path;
@@ -7,28 +7,27 @@ use std::path::Path;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// What a connection with a request under way costs at most before anything of it is counted: 16 KiB of buffers of the
-/// HTTP layer, 4 KiB of its state, and a small body or a small answer (`memory_budget.rs`).
+/// What a connection with a request under way costs at most without any reservation: 16 KiB of hyper's buffers, 4 KiB of
+/// its state, and a small body or a small answer (`memory_budget.rs`).
 pub(crate) const CONNECTION_BYTES: u64 = 28 * KIB;
 
 /// Room for 250 requests at once that may each turn out to be about the largest task: as many as the writer takes in a
-/// batch. More memory than this is not used, however much there is.
+/// batch. More is never used.
 const ANSWERS_MAX_BYTES: u64 = 512 * MIB;
-/// Room for 128 of the largest bodies, each as sent and as understood.
+/// Room for 128 of the largest bodies, each as it was sent and as it was parsed.
 const REQUESTS_MAX_BYTES: u64 = 256 * MIB;
 /// Room for 10 of the largest bodies while they are parsed.
 const PARSING_MAX_BYTES: u64 = 512 * MIB;
 
-/// What a read that looks at many tasks costs a storage that reads for itself: a connection with its page cache, a thread,
-/// and a large task while it is looked at.
+/// What a long read costs an embedded store: a connection with its page cache, a thread, and one large task at a time.
 const LONG_READ_BYTES: u64 = 3 * MIB;
 /// More such reads at a time would only wait for each other.
 const LONG_READS_MAX: u64 = 64;
 
-/// With this much memory all of the others have as much as they use, and half of the rest may be pending tasks.
+/// With this much memory all other parts have their maximum, and half of the rest may be pending tasks.
 const SATURATED_BYTES: u64 = 3 * 1024 * MIB;
 
-/// What each kind of thing may take, in bytes, and how many connections there may be.
+/// How many bytes each part may take, and how many connections and long reads there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// Answers, from before they are made until they are sent.
@@ -37,11 +36,10 @@ pub struct MemoryPlan {
     pub requests_bytes: usize,
     /// Bodies while they are parsed, which takes many times their size.
     pub parsing_bytes: usize,
-    /// Connections.
     pub connections: usize,
-    /// The pending order of a storage that keeps it in memory.
+    /// The pending order of a store that keeps it in memory.
     pub pending_bytes: usize,
-    /// Reads at a time that look at many tasks.
+    /// Reads at a time that visit many tasks.
     pub long_reads: usize,
 }
 
@@ -51,9 +49,9 @@ impl MemoryPlan {
         Self::within(limit_bytes())
     }
 
-    /// Within a limit: a fifth each for answers, connections and parsing, a tenth for requests, a twentieth each for the
-    /// pending order and for long reads. What is left is for the program and the caches of the storage. Below 256 MiB it is
-    /// divided as if there were 256 MiB.
+    /// Divides a limit: a fifth each for answers, connections and parsing, a tenth for requests, a twentieth each for the
+    /// pending order and for long reads. The rest is for the program and the caches of the store. Less than 256 MiB is
+    /// divided as if it were 256 MiB.
     pub fn within(limit_bytes: u64) -> Self {
         let fifth = limit_bytes.max(256 * MIB) / 5;
         let bytes = |part: u64, most: u64| usize::try_from(part.min(most)).unwrap_or(usize::MAX);
@@ -68,7 +66,7 @@ impl MemoryPlan {
     }
 }
 
-/// The smallest of the limits that this process knows to be under: its own, those of its control groups, the machine.
+/// The smallest of all limits that the system shows: of the process, of its control groups, of the machine.
 fn limit_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let own = limits_of_process(&read("/proc/self/limits"));

@@ -28,14 +28,14 @@ pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
 
 /// An answer that may be large.
 pub(crate) fn large(share: Reservation, body: Vec<u8>) -> Response {
-    json(StatusCode::OK, share.hold(body))
+    json(StatusCode::OK, share.attach_to(body))
 }
 
 /// An answer with a task.
 pub(crate) fn task(status: StatusCode, task: &task::Task, share: Reservation) -> Response {
     let mut body = Vec::with_capacity(Task::expected_bytes(task));
     Task::write(&mut body, &task.view());
-    json(status, share.hold(body))
+    json(status, share.attach_to(body))
 }
 
 /// 204: done, and nothing to tell.

@@ -1,4 +1,4 @@
-//! The server as a function: serves a store at a listener until it is told to stop, then leaves in good order.
+//! The server as a function: serves a store at a listener until the shutdown, then stops in order.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::listener::Listener;
 use crate::memory_budget::Budgets;
 use crate::state::AppState;
 
-/// How long the store may take to close. With the time for requests under way it stays below the 10 s of a stop;
-/// what is acknowledged is durable anyway.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(1500);
+/// How long the store may take to close. With the time for requests under way it stays below the 10 s of a stop. What is
+/// acknowledged is durable in any case.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 impl Handler for HttpService {
     async fn handle(&self, request: Request<Body>) -> Response<Body> {
@@ -32,8 +32,8 @@ impl Handler for HttpService {
 
 /// Serves `store` at `listener` until `shutdown` is done, and returns when the store is closed.
 ///
-/// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that nothing is
-/// answered from runs that ended long ago; if that fails there is no start.
+/// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that no answer shows
+/// a run that ended long ago; if the scan fails, the server does not start.
 pub async fn run(
     listener: Listener,
     store: Arc<dyn Store>,
@@ -41,18 +41,18 @@ pub async fn run(
     ready: impl FnOnce(),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
-    lease_scan::once(&*store).await?;
+    lease_scan::scan_once(&*store).await?;
     let (token, budgets) = (config.token.clone(), Arc::new(Budgets::new(&config.memory)));
     let connections = Connections::new(&config, Arc::clone(&budgets));
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let edge =
+    let service =
         http_service::service_for(hosts, AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
-    let scan = tokio::spawn(lease_scan::keep(Arc::clone(&store)));
+    let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
     ready();
     tokio::select! {
-        never = connections.accept(&listener, edge) => match never {},
+        never = connections.accept(&listener, service) => match never {},
         () = shutdown => {}
     }
 
@@ -61,7 +61,7 @@ pub async fn run(
     store.waiters().close();
     connections.drain().await;
     scan.abort();
-    if timeout(CLOSE_PATIENCE, store.close()).await.is_err() {
+    if timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
         warn!("the store did not close in time");
     }
     info!("stopped");

@@ -1,4 +1,5 @@
-//! Claims that wait: how long, how many, and what is said about it. How a waiter looks and rests is the store's business.
+//! Claims that wait for a task: how long, how many at once, and what the response says about it. How a waiter is woken
+//! is decided in the store.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,18 +15,19 @@ use crate::connection::Disconnect;
 use crate::memory_budget::Reservation;
 use crate::state::AppState;
 
-/// What a claim asked for, and who asked.
+/// The `Prefer: wait` of a claim.
 pub(crate) struct WaitPreference {
     pub(crate) seconds: u32,
-    /// Nothing when nobody can tell whether the client is still there.
+    /// None when a disconnect of the client cannot be noticed.
     pub(crate) disconnect: Option<Disconnect>,
 }
 
-/// What a claim gave: its answer, the share of it, and the wait that was given. There is none of the latter when there are
-/// too many waiters, so that the caller polls for a while instead of coming back at once, and none when the server stops.
+/// The answer, the memory reserved for it, and the wait that was applied. No wait is applied when too many claims wait or
+/// the server stops, so that the caller polls for a while instead of asking again at once.
 type Claimed = (Answer, Option<Reservation>, Option<u32>);
 
-/// Claims, and waits if that was wished for. Each look has room for its answer before it takes a task; who rests has none.
+/// Claims a task, and waits for one if the request prefers that. Each try reserves memory for its answer before it claims;
+/// a waiting claim holds none.
 pub(crate) async fn claim(
     state: &AppState,
     (queue, route, run_id): (QueueName, Route, RunId),
@@ -34,42 +36,42 @@ pub(crate) async fn claim(
     let store = state.store();
     let waiter = preference.as_ref().and_then(|_| store.waiters().register(&queue, &route, state.waiting_cap()));
     let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
-    let room = Mutex::new(None);
-    let look = || async {
-        let share = state.budgets().for_task().await.map_err(|_| StoreError::Busy)?;
-        // Room may have taken seconds, and nobody takes a task for a client that has gone meanwhile.
-        if disconnect.as_ref().is_some_and(Disconnect::is_gone) {
+    let reserved = Mutex::new(None);
+    let try_claim = || async {
+        let reservation = state.budgets().reserve_task().await.map_err(|_| StoreError::Busy)?;
+        // The reservation may have taken seconds. No task is claimed for a client that has disconnected meanwhile.
+        if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
             return Ok(Answer::Claimed(None));
         }
         let answer = store.write(Command::Claim { queue: queue.clone(), route: route.clone(), run_id }).await?;
         if answer != Answer::Claimed(None) {
-            *room.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+            *reserved.lock().unwrap_or_else(PoisonError::into_inner) = Some(reservation);
         }
         Ok(answer)
     };
     let (answer, applied) = match (preference, waiter) {
         (Some(WaitPreference { seconds, disconnect }), Some(waiter)) => {
             let end = Instant::now() + Duration::from_secs(seconds.into());
-            let answer = waiting::claim(waiter, look, is_over(end, disconnect)).await?;
+            let answer = waiting::claim(waiter, try_claim, wait_over(end, disconnect)).await?;
             let cut_short = answer == Answer::Claimed(None) && store.waiters().is_closed();
             (answer, Some(seconds).filter(|_| !cut_short))
         }
-        _ => (look().await?, None),
+        _ => (try_claim().await?, None),
     };
-    Ok((answer, room.into_inner().unwrap_or_else(PoisonError::into_inner), applied))
+    Ok((answer, reserved.into_inner().unwrap_or_else(PoisonError::into_inner), applied))
 }
 
-/// Done when the time is over or the client gone. Its first poll tells that there was nothing at first.
-async fn is_over(end: Instant, disconnect: Option<Disconnect>) {
+/// Done when the time is over or the client has disconnected. It is polled once the first try has found no task.
+async fn wait_over(end: Instant, disconnect: Option<Disconnect>) {
     tracing::debug!("a claim found nothing and waits");
-    let gone = async {
+    let disconnected = async {
         match &disconnect {
-            Some(disconnect) => disconnect.gone().await,
+            Some(disconnect) => disconnect.wait().await,
             None => std::future::pending().await,
         }
     };
     select! {
-        () = gone => tracing::debug!("whoever waited for a task has gone"),
+        () = disconnected => tracing::debug!("the client of a waiting claim has disconnected"),
         () = sleep_until(end) => {}
     }
 }

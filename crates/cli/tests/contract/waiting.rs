@@ -178,7 +178,7 @@ fn deleting_the_queue_answers_waiting_claims() {
 fn a_waiting_claim_whose_client_disconnected_takes_nothing() {
     let server = server_with_debug_log();
     drop([1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60))));
-    server.await_log_lines("whoever waited for a task has gone", 3);
+    server.await_log_lines("the client of a waiting claim has disconnected", 3);
     server.create(1, json!({}));
     // A claim that would still be under way is before these at the writer.
     (2..22).for_each(|n| drop(server.create(n, json!({"routes": ["nobody"]}))));
@@ -193,7 +193,7 @@ fn a_client_that_sends_more_after_a_waiting_claim_and_disconnects_takes_nothing(
         let mut waiter = begin_and_await_waiting(&server, &waiting(&format!("for-{n}"), n, 60));
         waiter.write(behind).unwrap();
         drop(waiter);
-        server.await_log_lines("whoever waited for a task has gone", n + 1);
+        server.await_log_lines("the client of a waiting claim has disconnected", n + 1);
         server.create(n, json!({"routes": [format!("for-{n}")]}));
         // A claim that would still be under way is before these at the writer.
         (10..30).for_each(|other| drop(server.create(100 * n + other, json!({"routes": ["nobody"]}))));

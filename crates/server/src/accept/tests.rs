@@ -182,17 +182,17 @@ async fn an_answer_that_is_not_taken_holds_its_share_until_its_connection_ends()
         let budget = Arc::clone(&budget);
         move |_| {
             let budget = Arc::clone(&budget);
-            async move { Response::new(Body::from(budget.take(BYTES).await.unwrap().hold(vec![b'x'; BYTES]))) }
+            async move { Response::new(Body::from(budget.reserve(BYTES).await.unwrap().attach_to(vec![b'x'; BYTES]))) }
         }
     };
     let server = Server::start(8, TIMEOUTS, handler).await;
     let mut client = server.connect();
     client.write_all(HELLO).unwrap();
     client.read_exact(&mut vec![0; 1 << 20]).unwrap();
-    assert!(timeout(SOON, budget.take(1)).await.is_err(), "hyper has the body, but the client does not");
+    assert!(timeout(SOON, budget.reserve(1)).await.is_err(), "hyper has the body, but the client does not");
 
     drop(client);
-    assert!(budget.take(BYTES).await.is_ok());
+    assert!(budget.reserve(BYTES).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,7 +204,9 @@ async fn whoever_does_not_read_gives_way_to_others_when_room_is_scarce() {
         let budgets = Arc::clone(&budgets);
         move |_| {
             let budgets = Arc::clone(&budgets);
-            async move { Response::new(Body::from(budgets.answers.take(BYTES).await.unwrap().hold(vec![b'x'; BYTES]))) }
+            async move {
+                Response::new(Body::from(budgets.answers.reserve(BYTES).await.unwrap().attach_to(vec![b'x'; BYTES])))
+            }
         }
     };
     // A minute as long as there is room for others; half a second when there is none.
@@ -484,7 +486,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
 
     client.write_all(HELLO).unwrap();
     assert_eq!(read_answer(&mut client).1, "/hello");
-    assert!(started.elapsed() >= 2 * PAUSE);
+    assert!(started.elapsed() >= 2 * RETRY_DELAY);
     assert!(calls.load(Ordering::SeqCst) <= 5);
 }
 

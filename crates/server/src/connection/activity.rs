@@ -1,5 +1,5 @@
-//! What a connection is doing and how long it may go on doing so. Nothing here waits or looks at a clock:
-//! `now` is an argument, so every timeout can be told from a table.
+//! What a connection is doing, and how long it may go on doing it. Nothing here waits or reads a clock: `now` is an
+//! argument, so that a table of cases covers every timeout.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,85 +7,58 @@ use std::time::Duration;
 use axum::http::Version;
 use tokio::time::Instant;
 
-use super::client_check::{LOOK_INTERVAL, Read};
+use super::client_check::{CHECK_INTERVAL, ClientCheck};
+use super::request_body::{BodyProgress, RequestNumber};
 use super::send_pace::BlockedSend;
 use crate::config::Timeouts;
 
-/// How soon to look again at a connection that waits for nothing but us.
+/// How soon to check a connection again that waits only for the server.
 const RECHECK: Duration = Duration::from_secs(1);
 
-/// How soon to look again at a client that takes its answer slowly: room may become scarce in the meantime.
+/// How soon to check a client again that takes its response slowly: room may become scarce in the meantime.
 const RECHECK_SLOW: Duration = Duration::from_millis(100);
 
-/// Where a connection stands between two requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Nothing of a request is here.
+pub(super) enum Phase {
+    /// No byte of a request has arrived.
     Idle,
-    /// Some bytes of a request head are here.
+    /// A part of a request head has arrived.
     Head,
     /// A request is being answered.
     Request,
-    /// The answer is complete, but its last bytes may not have left yet.
+    /// The response is complete, but its last bytes may not be sent yet.
     Flushing,
 }
 
-/// Which request of a connection.
-pub(super) type RequestNumber = u64;
-
-/// How far hyper is with the body of the last request.
+/// What to do about a connection when its timer fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestBody {
-    /// There was none, or hyper is behind it: what comes next is a request.
-    Over,
-    /// Somebody may still read it, perhaps when the answer is out already.
-    Open,
-    /// Nobody wants it any more. At its next turn hyper reads over what is left, or gives the connection up.
-    Dropped,
-}
-
-/// What is to be done about a connection when its timer rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TimerAction {
     /// Nothing before that instant.
     Wait(Instant),
-    /// It is idle: let go of its buffers.
+    /// It is idle: free its buffers.
     Park,
-    /// It has been too slow; the text says with what.
+    /// The client is too slow; the text says with what.
     Close(&'static str),
 }
 
-/// What a connection is doing.
 #[derive(Debug)]
 pub(super) struct Activity {
-    phase: Phase,
+    pub(super) phase: Phase,
     /// When the phase began.
-    since: Instant,
-    /// An answer that the client has not taken at once.
-    waiting: Option<BlockedSend>,
-    /// Whether an answer has ended whose last bytes may not have left yet.
+    pub(super) since: Instant,
+    /// Set while the socket's buffer is full, because the client does not take its response.
+    blocked_send: Option<BlockedSend>,
+    /// Whether a response is complete whose last bytes may not be sent yet. The next request may begin before they are.
     unsent: bool,
-    /// The last request. Whoever reads the body of an earlier one may be late to say so.
-    request: RequestNumber,
-    body: RequestBody,
-    /// The request under way, if it is a read that is not answered yet.
-    read: Option<Read>,
-    /// The status of an answer that hyper wrote on its own account.
-    refused_status: Option<u16>,
+    pub(super) request_body: BodyProgress,
+    /// Of a read that is not answered yet.
+    client_check: Option<ClientCheck>,
 }
 
 impl Activity {
     fn new(now: Instant) -> Self {
-        Self {
-            phase: Phase::Idle,
-            since: now,
-            waiting: None,
-            unsent: false,
-            request: 0,
-            body: RequestBody::Over,
-            read: None,
-            refused_status: None,
-        }
+        let request_body = BodyProgress::default();
+        Self { phase: Phase::Idle, since: now, blocked_send: None, unsent: false, request_body, client_check: None }
     }
 
     fn enter(&mut self, phase: Phase, now: Instant) {
@@ -93,189 +66,111 @@ impl Activity {
         self.since = now;
     }
 
-    /// Bytes arrived. Between requests they are the beginning of a head; otherwise they belong to a body.
+    /// Notes bytes that arrived. Between requests they are the beginning of a head; otherwise they belong to a body.
     pub(super) fn bytes_arrived(&mut self, now: Instant) {
-        if self.phase == Phase::Idle && self.body == RequestBody::Over {
+        if self.phase == Phase::Idle && self.request_body.is_consumed() {
             self.enter(Phase::Head, now);
         }
     }
 
-    /// A head is complete.
-    pub(super) fn request_begins(&mut self, now: Instant) -> RequestNumber {
-        self.request += 1;
-        self.body = RequestBody::Over;
+    /// Notes that a head is complete.
+    pub(super) fn begin_request(&mut self, now: Instant) -> RequestNumber {
         self.enter(Phase::Request, now);
-        self.request
+        self.request_body.next_request()
     }
 
-    /// The request is a read: it is dropped when its client has gone.
-    pub(super) fn read_begins(&mut self, version: Version, now: Instant) {
-        self.read = Some(Read::new(version, now));
+    /// Begins to check whether the client is still connected. For reads only: they are dropped when it is not.
+    pub(super) fn begin_client_check(&mut self, version: Version, now: Instant) {
+        self.client_check = Some(ClientCheck::new(version, now));
     }
 
-    /// The answer is there.
-    pub(super) fn answer_begins(&mut self) {
-        self.read = None;
+    pub(super) fn end_client_check(&mut self) {
+        self.client_check = None;
     }
 
-    /// The read whose client is to be looked for now.
-    pub(super) fn read_to_look_at(&mut self) -> Option<&mut Read> {
-        self.read.as_mut().and_then(|read| read.take_due().then_some(read))
+    /// The client check, if it is to be made now.
+    pub(super) fn due_client_check(&mut self) -> Option<&mut ClientCheck> {
+        self.client_check.as_mut().and_then(|check| check.take_due().then_some(check))
     }
 
-    /// Whether a read is under way whose client has gone.
-    pub(super) fn client_is_gone(&self) -> bool {
-        self.read.is_some_and(|read| read.client_is_gone())
+    /// Whether a read is under way whose client has disconnected.
+    pub(super) fn client_has_disconnected(&self) -> bool {
+        self.client_check.is_some_and(|check| check.has_disconnected())
     }
 
-    /// Whether no request is under way: there is none, or only a part of its head, or its answer has left.
-    pub(super) fn is_resting(&self) -> bool {
-        matches!(self.phase, Phase::Idle | Phase::Head)
+    /// Whether a request is under way: its head is complete and its response is not yet sent.
+    pub(super) fn has_request(&self) -> bool {
+        matches!(self.phase, Phase::Request | Phase::Flushing)
     }
 
-    /// Whether the answer has left, but not the whole body has come.
+    /// Whether the response is sent, but the body of its request has not completely arrived.
     pub(super) fn is_skipping_body(&self) -> bool {
-        self.phase == Phase::Idle && self.body != RequestBody::Over
+        self.phase == Phase::Idle && !self.request_body.is_consumed()
     }
 
-    /// A body follows the head.
-    pub(super) fn body_begins(&mut self, request: RequestNumber) {
-        self.body_becomes(RequestBody::Open, request);
-    }
-
-    /// Hyper is behind the body.
-    pub(super) fn body_ends(&mut self, request: RequestNumber) {
-        self.body_becomes(RequestBody::Over, request);
-    }
-
-    /// Nobody wants what is left of the body, if anything is.
-    pub(super) fn body_is_dropped(&mut self, request: RequestNumber) {
-        if self.body == RequestBody::Open {
-            self.body_becomes(RequestBody::Dropped, request);
-        }
-    }
-
-    /// The request whose body nobody wants any more, if there is one. When hyper has had another turn since and goes on
-    /// with the connection, that body has ended.
-    pub(super) fn with_dropped_body(&self) -> Option<RequestNumber> {
-        (self.body == RequestBody::Dropped).then_some(self.request)
-    }
-
-    fn body_becomes(&mut self, body: RequestBody, request: RequestNumber) {
-        if request == self.request {
-            self.body = body;
-        }
-    }
-
-    /// The last byte of an answer is on its way.
-    pub(super) fn response_ends(&mut self, now: Instant) {
+    /// Notes that hyper has taken the last byte of a response.
+    pub(super) fn end_response(&mut self, now: Instant) {
         self.unsent = true;
         self.enter(Phase::Flushing, now);
     }
 
-    /// Everything written so far has left.
+    /// Notes that everything written so far is sent.
     pub(super) fn flushed(&mut self, now: Instant) {
         self.unsent = false;
-        self.waiting = None;
+        self.blocked_send = None;
         if self.phase == Phase::Flushing {
             self.enter(Phase::Idle, now);
         }
     }
 
-    /// The client took so many bytes, or none.
+    /// Notes that the socket took so many bytes; none when its buffer is full.
     pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
-        match &mut self.waiting {
-            Some(waiting) if bytes > 0 => waiting.took(bytes, now),
-            None if bytes == 0 => self.waiting = Some(BlockedSend::begin(now)),
+        match &mut self.blocked_send {
+            Some(blocked) if bytes > 0 => blocked.wrote(bytes, now),
+            None if bytes == 0 => self.blocked_send = Some(BlockedSend::new(now)),
             _ => {}
         }
     }
 
-    /// Whether an answer waits for its client.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.waiting.is_some()
+    pub(super) fn is_send_blocked(&self) -> bool {
+        self.blocked_send.is_some()
     }
 
-    /// Whether nothing of a request is here.
-    pub(super) fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle
-    }
-
-    /// Whether bytes that arrive now are a request head.
-    pub(super) fn is_in_head(&self) -> bool {
-        self.phase == Phase::Head
-    }
-
-    /// Whether hyper holds nothing of an earlier exchange: every answer has left (one request may begin before the answer to
-    /// the last one has), and no body is under way.
+    /// Whether hyper holds nothing of earlier requests: neither bytes of a response nor the rest of a body.
     pub(super) fn is_settled(&self) -> bool {
-        !self.unsent && self.body == RequestBody::Over
+        !self.unsent && self.request_body.is_consumed()
     }
 
-    /// When the phase began.
-    pub(super) fn since(&self) -> Instant {
-        self.since
-    }
-
-    /// Whether an answer is being written. If not, bytes to be written are an answer of hyper's own.
-    pub(super) fn is_answering(&self) -> bool {
-        matches!(self.phase, Phase::Request | Phase::Flushing)
-    }
-
-    /// Hyper refuses what it read, in these words.
-    pub(super) fn refused(&mut self, answer: &[u8]) {
-        let status = answer.strip_prefix(b"HTTP/1.1 ").or_else(|| answer.strip_prefix(b"HTTP/1.0 "));
-        let status = status.and_then(|rest| std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok());
-        self.refused_status = self.refused_status.or(status);
-    }
-
-    /// The status with which hyper refused what it read, if it did.
-    pub(super) fn refused_status(&self) -> Option<u16> {
-        self.refused_status
-    }
-
-    /// There is no room for this request.
-    pub(super) fn refuse_for_room(&mut self) {
-        self.refused_status = Some(503);
-    }
-
-    /// When somebody should look at this connection, if it is the client's turn. `scarcity` is that of the room for answers.
+    /// When the connection is to be checked, if it waits for the client. `scarcity` is that of the room for answers.
     pub(super) fn deadline(&self, timeouts: &Timeouts, scarcity: u32) -> Option<Instant> {
-        match (self.waiting, self.phase) {
-            (Some(waiting), _) => Some(waiting.deadline(timeouts, scarcity)),
-            (None, Phase::Idle) if self.body == RequestBody::Over => Some(self.since + timeouts.park),
+        match (self.blocked_send, self.phase) {
+            (Some(blocked), _) => Some(blocked.deadline(timeouts, scarcity)),
+            (None, Phase::Idle) if self.request_body.is_consumed() => Some(self.since + timeouts.park),
             (None, Phase::Head) => Some(self.since + timeouts.head),
-            (None, Phase::Request) if self.read.is_some() => self.read.map(|read| read.next_look()),
-            (None, Phase::Idle | Phase::Request | Phase::Flushing) => None,
+            (None, Phase::Request) => self.client_check.map(|check| check.next_check()),
+            (None, Phase::Idle | Phase::Flushing) => None,
         }
     }
 
-    /// What is to be done about this connection now.
-    pub(super) fn verdict(&mut self, now: Instant, timeouts: &Timeouts, scarcity: u32) -> Verdict {
+    pub(super) fn timer_action(&mut self, now: Instant, timeouts: &Timeouts, scarcity: u32) -> TimerAction {
+        let is_blocked = self.is_send_blocked();
         match self.deadline(timeouts, scarcity) {
-            None => Verdict::Wait(now + RECHECK),
-            Some(deadline) if deadline > now && self.waiting.is_some() => {
-                Verdict::Wait(deadline.min(now + RECHECK_SLOW))
-            }
-            Some(deadline) if deadline > now => Verdict::Wait(deadline),
-            Some(_) if self.waiting.is_some() => Verdict::Close("taking the answer"),
-            Some(_) if self.phase == Phase::Head => Verdict::Close("sending the request head"),
+            None => TimerAction::Wait(now + RECHECK),
+            Some(deadline) if deadline > now && is_blocked => TimerAction::Wait(deadline.min(now + RECHECK_SLOW)),
+            Some(deadline) if deadline > now => TimerAction::Wait(deadline),
+            Some(_) if is_blocked => TimerAction::Close("taking the answer"),
+            Some(_) if self.phase == Phase::Head => TimerAction::Close("sending the request head"),
             Some(_) if self.phase == Phase::Request => {
-                self.read.iter_mut().for_each(|read| read.comes_due(now));
-                Verdict::Wait(now + LOOK_INTERVAL)
+                self.client_check.iter_mut().for_each(|check| check.set_due(now));
+                TimerAction::Wait(now + CHECK_INTERVAL)
             }
-            Some(_) => Verdict::Park,
+            Some(_) => TimerAction::Park,
         }
-    }
-
-    /// When a connection that stays idle is closed.
-    pub(super) fn idle_deadline(&self, timeouts: &Timeouts) -> Instant {
-        self.since + timeouts.idle
     }
 }
 
-/// The activity of one connection, seen by all parts of it. They run in one task, except for who reads the rest of a body when
-/// the answer is out; nobody holds it for longer than a look.
+/// The activity of one connection. All its users run in one task, except for a reader of a body that outlives the
+/// response. The lock is held for single calls only.
 #[derive(Clone, Debug)]
 pub(super) struct SharedActivity(Arc<Mutex<Activity>>);
 
@@ -284,8 +179,7 @@ impl SharedActivity {
         Self(Arc::new(Mutex::new(Activity::new(now))))
     }
 
-    /// A look at it, or a change.
-    pub(super) fn get(&self) -> MutexGuard<'_, Activity> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Activity> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -307,16 +201,16 @@ mod tests {
     /// A second, and what happens at it.
     type Step = (u64, fn(&mut Activity, Instant));
 
-    /// What happens to a connection that did `steps` (each at its second) when its timer rings at `second`.
-    fn verdict_at(second: u64, steps: &[Step]) -> Verdict {
+    /// What happens to a connection that did `steps` (each at its second) when its timer fires at `second`.
+    fn action_at(second: u64, steps: &[Step]) -> TimerAction {
         let start = Instant::now();
         let mut activity = Activity::new(start);
         for (at, step) in steps {
             step(&mut activity, start + Duration::from_secs(*at));
         }
-        match activity.verdict(start + Duration::from_secs(second), &TIMEOUTS, 0) {
+        match activity.timer_action(start + Duration::from_secs(second), &TIMEOUTS, 0) {
             // Seconds after the start are easier to read in a table than instants.
-            Verdict::Wait(until) => Verdict::Wait(Instant::from_std(epoch() + (until - start))),
+            TimerAction::Wait(until) => TimerAction::Wait(Instant::from_std(epoch() + (until - start))),
             other => other,
         }
     }
@@ -326,38 +220,38 @@ mod tests {
         *EPOCH.get_or_init(std::time::Instant::now)
     }
 
-    fn wait_until(second: u64) -> Verdict {
-        Verdict::Wait(Instant::from_std(epoch() + Duration::from_secs(second)))
+    fn wait_until(second: u64) -> TimerAction {
+        TimerAction::Wait(Instant::from_std(epoch() + Duration::from_secs(second)))
     }
 
     fn request(activity: &mut Activity, now: Instant) {
-        activity.request_begins(now);
+        activity.begin_request(now);
     }
 
     fn read_request(activity: &mut Activity, now: Instant) {
-        activity.request_begins(now);
-        activity.read_begins(Version::HTTP_11, now);
+        activity.begin_request(now);
+        activity.begin_client_check(Version::HTTP_11, now);
     }
 
     fn answer(activity: &mut Activity, _: Instant) {
-        activity.answer_begins();
+        activity.end_client_check();
     }
 
     fn upload(activity: &mut Activity, now: Instant) {
-        let request = activity.request_begins(now);
-        activity.body_begins(request);
+        let request = activity.begin_request(now);
+        activity.request_body.begin(request);
     }
 
     fn read(activity: &mut Activity, _: Instant) {
-        activity.body_ends(activity.request);
+        activity.request_body.end(activity.request_body.request);
     }
 
     fn earlier_read(activity: &mut Activity, _: Instant) {
-        activity.body_ends(activity.request - 1);
+        activity.request_body.end(activity.request_body.request - 1);
     }
 
     fn dropped(activity: &mut Activity, _: Instant) {
-        activity.body_is_dropped(activity.request);
+        activity.request_body.abandon(activity.request_body.request);
     }
 
     fn blocked(activity: &mut Activity, now: Instant) {
@@ -374,15 +268,15 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_own_timeout() {
-        let (bytes, ends, flushed) = (Activity::bytes_arrived, Activity::response_ends, Activity::flushed);
-        type Case<'a> = (&'a str, u64, &'a [Step], Verdict);
+        let (bytes, ends, flushed) = (Activity::bytes_arrived, Activity::end_response, Activity::flushed);
+        type Case<'a> = (&'a str, u64, &'a [Step], TimerAction);
         let cases: &[Case<'_>] = &[
             ("fresh", 0, &[], wait_until(1)),
-            ("still idle", 1, &[], Verdict::Park),
+            ("still idle", 1, &[], TimerAction::Park),
             ("a head that trickles counts from its first byte", 9, &[(0, bytes), (5, bytes)], wait_until(10)),
-            ("a slow head", 10, &[(0, bytes), (9, bytes)], Verdict::Close("sending the request head")),
+            ("a slow head", 10, &[(0, bytes), (9, bytes)], TimerAction::Close("sending the request head")),
             ("a request under way may take its time", 100, &[(0, bytes), (1, request)], wait_until(101)),
-            ("nobody looks for the client of an answered read", 5, &[(1, read_request), (2, answer)], wait_until(6)),
+            ("the client of an answered read is not checked", 5, &[(1, read_request), (2, answer)], wait_until(6)),
             ("body bytes are no head", 100, &[(1, request), (2, bytes)], wait_until(101)),
             ("an answer not yet flushed", 50, &[(1, request), (2, ends)], wait_until(51)),
             ("idle again", 50, &[(1, request), (2, ends), (50, flushed)], wait_until(51)),
@@ -390,11 +284,16 @@ mod tests {
             ("flushing inside an answer is not its end", 50, &[(1, request), (2, flushed)], wait_until(51)),
             ("a body that may still be read", 50, &[(1, upload), (2, ends), (2, flushed)], wait_until(51)),
             ("late bytes of it are no head", 50, &[(1, upload), (2, ends), (2, flushed), (9, bytes)], wait_until(51)),
-            ("a body that nobody wants", 50, &[(1, upload), (2, ends), (2, flushed), (9, dropped)], wait_until(51)),
-            ("a body that was read late", 50, &[(1, upload), (2, ends), (2, flushed), (9, read)], Verdict::Park),
-            ("read, then dropped", 50, &[(1, upload), (2, read), (3, dropped), (4, ends), (5, flushed)], Verdict::Park),
+            ("a body that was dropped", 50, &[(1, upload), (2, ends), (2, flushed), (9, dropped)], wait_until(51)),
+            ("a body that was read late", 50, &[(1, upload), (2, ends), (2, flushed), (9, read)], TimerAction::Park),
             (
-                "what is told late of an earlier body is not told of this one",
+                "read, then dropped",
+                50,
+                &[(1, upload), (2, read), (3, dropped), (4, ends), (5, flushed)],
+                TimerAction::Park,
+            ),
+            (
+                "a late report about an earlier body does not concern this one",
                 50,
                 &[(1, upload), (2, upload), (3, earlier_read), (4, ends), (5, flushed)],
                 wait_until(51),
@@ -403,20 +302,20 @@ mod tests {
                 "a client that takes nothing",
                 6,
                 &[(0, request), (1, blocked), (3, blocked)],
-                Verdict::Close("taking the answer"),
+                TimerAction::Close("taking the answer"),
             ),
             (
                 "a client that takes little",
                 9,
                 &[(0, request), (1, blocked), (3, took_little), (3, blocked), (5, took_little), (5, blocked)],
-                Verdict::Close("taking the answer"),
+                TimerAction::Close("taking the answer"),
             ),
             ("an answer that does not wait has all the time", 99, &[(0, request), (1, took_little)], wait_until(100)),
             (
                 "the end of an answer has no more time than the rest",
                 11,
                 &[(0, request), (1, blocked), (2, took_64_kib), (2, blocked), (3, ends)],
-                Verdict::Close("taking the answer"),
+                TimerAction::Close("taking the answer"),
             ),
             (
                 "a client that took its answer",
@@ -426,48 +325,33 @@ mod tests {
             ),
         ];
         for (name, second, steps, expected) in cases {
-            assert_eq!(verdict_at(*second, steps), *expected, "{name}");
+            assert_eq!(action_at(*second, steps), *expected, "{name}");
         }
     }
 
     #[test]
-    fn the_client_of_a_read_is_looked_for_again_and_again() {
+    fn the_client_of_a_read_is_checked_again_and_again() {
         let start = Instant::now();
         let mut activity = Activity::new(start);
         read_request(&mut activity, start);
-        assert_eq!(activity.verdict(start, &TIMEOUTS, 0), Verdict::Wait(start + LOOK_INTERVAL));
-        assert!(activity.read_to_look_at().is_none());
+        assert_eq!(activity.timer_action(start, &TIMEOUTS, 0), TimerAction::Wait(start + CHECK_INTERVAL));
+        assert!(activity.due_client_check().is_none());
         for round in 1..4 {
-            let now = start + round * LOOK_INTERVAL;
-            assert_eq!(activity.verdict(now, &TIMEOUTS, 0), Verdict::Wait(now + LOOK_INTERVAL));
-            assert!(activity.read_to_look_at().is_some());
-            assert!(activity.read_to_look_at().is_none());
+            let now = start + round * CHECK_INTERVAL;
+            assert_eq!(activity.timer_action(now, &TIMEOUTS, 0), TimerAction::Wait(now + CHECK_INTERVAL));
+            assert!(activity.due_client_check().is_some());
+            assert!(activity.due_client_check().is_none());
         }
     }
 
     #[test]
-    fn a_client_that_is_fast_enough_is_looked_at_again_soon() {
+    fn a_client_that_is_fast_enough_is_checked_again_soon() {
         let start = Instant::now();
         let mut activity = Activity::new(start);
-        activity.request_begins(start);
+        activity.begin_request(start);
         activity.wrote(0, start);
-        assert_eq!(activity.verdict(start, &TIMEOUTS, 0), Verdict::Wait(start + RECHECK_SLOW));
-        assert_eq!(activity.verdict(start + RECHECK_SLOW, &TIMEOUTS, 7), Verdict::Close("taking the answer"));
+        assert_eq!(activity.timer_action(start, &TIMEOUTS, 0), TimerAction::Wait(start + RECHECK_SLOW));
+        assert_eq!(activity.timer_action(start + RECHECK_SLOW, &TIMEOUTS, 7), TimerAction::Close("taking the answer"));
         assert_eq!(activity.deadline(&TIMEOUTS, 0), Some(start + Duration::from_secs(5)));
-    }
-
-    #[test]
-    fn the_status_of_a_refusal_of_the_http_layer_is_remembered() {
-        let cases: [(&[u8], Option<u16>); 4] = [
-            (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n", Some(400)),
-            (b"HTTP/1.0 431 Request Header Fields Too Large\r\n", Some(431)),
-            (b"HTTP/1.1 4", None),
-            (b"", None),
-        ];
-        for (answer, status) in cases {
-            let mut activity = Activity::new(Instant::now());
-            activity.refused(answer);
-            assert_eq!(activity.refused_status(), status);
-        }
     }
 }

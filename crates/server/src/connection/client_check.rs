@@ -1,98 +1,93 @@
-//! Whether the client of a read has gone, so that nobody goes on computing its answer (docs/decisions/0019). Nothing here
-//! waits or touches a socket: what the socket knows is an argument. Writes are not looked after: what was begun is finished.
+//! Whether the client of a read is still connected. A read whose client has disconnected is dropped, so that nothing is
+//! computed for nobody (docs/decisions/0019). Nothing here waits or touches a socket: the state of the socket is an
+//! argument. Writes are not checked: one that has begun is finished.
 
 use std::time::Duration;
 
 use axum::http::Version;
 use tokio::time::Instant;
 
-use crate::listener::Peer;
+use crate::listener::PeerState;
 
-/// How often the client of a read is looked for. Together with one [`PROBE_TIME`] half of the 100 ms (invariants.md, C2)
-/// within which a read must stop.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(40);
+/// How often the client of a read is checked. With one [`PROBE_TIME`] it is half of the 100 ms (invariants.md, C2) within
+/// which a read must stop.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(40);
 
-/// How long a machine that no longer knows the connection has to say so, before the next look.
+/// How long a machine that has closed the connection has to answer a probe with a reset.
 const PROBE_TIME: Duration = Duration::from_millis(10);
 
-/// What is to be done after a look.
+/// What to do after a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Go on.
+pub(super) enum NextStep {
     Continue,
-    /// Send something that a client may ignore: if there is none any more, its machine answers with a reset.
+    /// Send something that a client may ignore: a machine that has closed the connection answers with a reset.
     Probe,
-    /// Drop the read.
-    Drop,
+    DropRead,
 }
 
-/// A read under way and what is known of its client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
+pub(super) struct ClientCheck {
     begun: Instant,
-    next_look: Instant,
+    next_check: Instant,
     is_due: bool,
-    /// Whether the client understands interim answers (1xx): those came with HTTP/1.1.
+    /// Whether the client understands interim responses (1xx), which came with HTTP/1.1.
     takes_interim: bool,
-    /// Whether the last look ended with a probe.
+    /// Whether the last check ended with a probe.
     probed: bool,
-    gone: bool,
+    has_disconnected: bool,
 }
 
-impl Read {
+impl ClientCheck {
     pub(super) fn new(version: Version, now: Instant) -> Self {
-        let takes_interim = version != Version::HTTP_10;
-        Self { begun: now, next_look: now + LOOK_INTERVAL, is_due: false, takes_interim, probed: false, gone: false }
+        let (next_check, takes_interim) = (now + CHECK_INTERVAL, version != Version::HTTP_10);
+        Self { begun: now, next_check, is_due: false, takes_interim, probed: false, has_disconnected: false }
     }
 
-    /// When to look next.
-    pub(super) fn next_look(&self) -> Instant {
-        self.next_look
+    pub(super) fn next_check(&self) -> Instant {
+        self.next_check
     }
 
-    /// The time of a look has come.
-    pub(super) fn comes_due(&mut self, now: Instant) {
+    pub(super) fn set_due(&mut self, now: Instant) {
         self.is_due = true;
-        self.next_look = now + LOOK_INTERVAL;
+        self.next_check = now + CHECK_INTERVAL;
     }
 
-    /// Whether to look now; once for each time that has come.
+    /// Whether to check now; true once for each [`Self::set_due`].
     pub(super) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }
 
-    /// Looks: what the socket knows decides.
+    /// Decides by the state of the socket.
     ///
-    /// A client that has ended its stream may have gone, or may only have nothing more to send and still want its answer. In
-    /// HTTP/1.1 a probe tells; in HTTP/1.0 there is none, and it is taken for gone. The same holds for a client that sends on
-    /// and on, whose end would not arrive. Neither shows when it goes later, so the probe is repeated.
-    pub(super) fn look(&mut self, peer: Peer, now: Instant) -> Step {
+    /// A client that has closed its sending side may have disconnected, or may still want its response. In HTTP/1.1 a probe
+    /// tells; in HTTP/1.0 there is none, and the client counts as disconnected. The same holds for a client that sends more
+    /// and more, because its close could not arrive. Neither state shows a later disconnect, so the probe is repeated.
+    pub(super) fn check(&mut self, peer: PeerState, now: Instant) -> NextStep {
+        use PeerState::{Closed, HalfClosed, ManyUnread, Open};
         let step = match peer {
-            Peer::Open => Step::Continue,
-            Peer::Gone => Step::Drop,
-            // A quick read is answered without ado.
-            Peer::Ended | Peer::Crowding if now < self.begun + LOOK_INTERVAL => Step::Continue,
-            // The last probe was not answered.
-            Peer::Ended | Peer::Crowding if self.probed => Step::Continue,
-            Peer::Ended | Peer::Crowding if self.takes_interim => Step::Probe,
-            Peer::Ended | Peer::Crowding => Step::Drop,
+            Open => NextStep::Continue,
+            Closed => NextStep::DropRead,
+            // A quick read is answered in any case.
+            HalfClosed | ManyUnread if now < self.begun + CHECK_INTERVAL => NextStep::Continue,
+            // No reset came in answer to the last probe.
+            HalfClosed | ManyUnread if self.probed => NextStep::Continue,
+            HalfClosed | ManyUnread if self.takes_interim => NextStep::Probe,
+            HalfClosed | ManyUnread => NextStep::DropRead,
         };
-        self.probed = step == Step::Probe;
+        self.probed = step == NextStep::Probe;
         if self.probed {
-            self.next_look = now + PROBE_TIME;
+            self.next_check = now + PROBE_TIME;
         }
-        self.gone |= step == Step::Drop;
+        self.has_disconnected |= step == NextStep::DropRead;
         step
     }
 
-    /// The client is gone.
-    pub(super) fn client_goes(&mut self) {
-        self.gone = true;
+    pub(super) fn set_disconnected(&mut self) {
+        self.has_disconnected = true;
     }
 
-    /// Whether the client is gone.
-    pub(super) fn client_is_gone(&self) -> bool {
-        self.gone
+    pub(super) fn has_disconnected(&self) -> bool {
+        self.has_disconnected
     }
 }
 
@@ -101,43 +96,56 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_tells_who_has_gone_from_who_has_only_nothing_more_to_send() {
-        use Peer::{Crowding, Ended, Gone, Open};
-        use Step::{Continue, Drop, Probe};
+    fn a_check_tells_a_disconnect_from_a_half_closed_connection() {
+        use NextStep::{Continue, DropRead, Probe};
+        use PeerState::{Closed, HalfClosed, ManyUnread, Open};
         let (old, new) = (Version::HTTP_10, Version::HTTP_11);
-        type Looks<'a> = &'a [(u64, Peer, Step)];
-        let cases: [(&str, Version, Looks<'_>); 10] = [
+        type Checks<'a> = &'a [(u64, PeerState, NextStep)];
+        let cases: [(&str, Version, Checks<'_>); 10] = [
             ("there", new, &[(40, Open, Continue), (80, Open, Continue)]),
-            ("a reset", new, &[(40, Gone, Drop)]),
-            ("half closed", new, &[(40, Ended, Probe), (50, Ended, Continue), (90, Ended, Probe), (100, Gone, Drop)]),
-            ("half closed, then reset", new, &[(40, Ended, Probe), (50, Ended, Continue), (90, Gone, Drop)]),
-            ("closed", new, &[(40, Open, Continue), (80, Ended, Probe), (90, Gone, Drop)]),
-            ("closed, in HTTP/1.0", old, &[(40, Ended, Drop)]),
-            ("sends on", new, &[(40, Crowding, Probe), (50, Crowding, Continue), (90, Crowding, Probe)]),
-            ("sends on, then goes", new, &[(40, Crowding, Probe), (50, Gone, Drop)]),
-            ("sends on and on, in HTTP/1.0", old, &[(39, Crowding, Continue), (40, Crowding, Drop)]),
-            ("too early to tell", new, &[(39, Ended, Continue), (40, Ended, Probe)]),
+            ("a reset", new, &[(40, Closed, DropRead)]),
+            (
+                "half closed",
+                new,
+                &[
+                    (40, HalfClosed, Probe),
+                    (50, HalfClosed, Continue),
+                    (90, HalfClosed, Probe),
+                    (100, Closed, DropRead),
+                ],
+            ),
+            (
+                "half closed, then reset",
+                new,
+                &[(40, HalfClosed, Probe), (50, HalfClosed, Continue), (90, Closed, DropRead)],
+            ),
+            ("closed", new, &[(40, Open, Continue), (80, HalfClosed, Probe), (90, Closed, DropRead)]),
+            ("closed, in HTTP/1.0", old, &[(40, HalfClosed, DropRead)]),
+            ("sends on", new, &[(40, ManyUnread, Probe), (50, ManyUnread, Continue), (90, ManyUnread, Probe)]),
+            ("sends on, then goes", new, &[(40, ManyUnread, Probe), (50, Closed, DropRead)]),
+            ("sends on and on, in HTTP/1.0", old, &[(39, ManyUnread, Continue), (40, ManyUnread, DropRead)]),
+            ("too early to tell", new, &[(39, HalfClosed, Continue), (40, HalfClosed, Probe)]),
         ];
-        for (name, version, looks) in cases {
+        for (name, version, checks) in cases {
             let start = Instant::now();
-            let mut read = Read::new(version, start);
-            for (at, peer, expected) in looks {
-                assert_eq!(read.look(*peer, start + Duration::from_millis(*at)), *expected, "{name} at {at}");
-                assert_eq!(read.client_is_gone(), *expected == Drop, "{name} at {at}");
+            let mut check = ClientCheck::new(version, start);
+            for (at, peer, expected) in checks {
+                assert_eq!(check.check(*peer, start + Duration::from_millis(*at)), *expected, "{name} at {at}");
+                assert_eq!(check.has_disconnected(), *expected == DropRead, "{name} at {at}");
             }
         }
     }
 
     #[test]
-    fn each_time_that_comes_is_one_look() {
+    fn each_due_time_is_one_check() {
         let start = Instant::now();
-        let mut read = Read::new(Version::HTTP_11, start);
-        assert!(!read.take_due());
-        assert_eq!(read.next_look(), start + LOOK_INTERVAL);
-        read.comes_due(start + LOOK_INTERVAL);
-        assert_eq!((read.take_due(), read.take_due()), (true, false));
-        assert_eq!(read.next_look(), start + 2 * LOOK_INTERVAL);
-        read.look(Peer::Ended, start + LOOK_INTERVAL);
-        assert_eq!(read.next_look(), start + LOOK_INTERVAL + PROBE_TIME, "a probe is answered soon");
+        let mut check = ClientCheck::new(Version::HTTP_11, start);
+        assert!(!check.take_due());
+        assert_eq!(check.next_check(), start + CHECK_INTERVAL);
+        check.set_due(start + CHECK_INTERVAL);
+        assert_eq!((check.take_due(), check.take_due()), (true, false));
+        assert_eq!(check.next_check(), start + 2 * CHECK_INTERVAL);
+        check.check(PeerState::HalfClosed, start + CHECK_INTERVAL);
+        assert_eq!(check.next_check(), start + CHECK_INTERVAL + PROBE_TIME, "a probe is answered soon");
     }
 }

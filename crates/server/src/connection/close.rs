@@ -1,60 +1,57 @@
-//! The end of a connection: the envelope for what was not HTTP, and a close that does not destroy the last answer.
+//! Closing a connection: the error envelope for what was not HTTP, and a close that does not destroy the last response.
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 
 use taskqueue_api::ErrorCode;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::select;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::Stop;
-use super::io::Io;
+use super::StopSignal;
+use super::io::ConnectionIo;
 use crate::config::Timeouts;
 use crate::error::NO_ROOM;
-use crate::listener::Stream;
 
-/// Bytes that a client may still send behind its last answer: a body of the size that gets 413, a few times over.
+/// How much a client may still send after its last response: a body of the size that gets 413, a few times over.
 const LINGER_BYTES: usize = 16 * 1_048_576;
 
-/// Ends a connection whose last answer is out.
+/// Closes a connection whose last response is sent.
 ///
-/// A socket that is closed while the client still sends resets the connection, and the reset may overtake the
-/// answer (a 413, say). So: no more from our side, then read and forget until the client is done too.
-pub(super) async fn linger(mut io: Io, timeouts: &Timeouts, stop: &mut watch::Receiver<Stop>) {
+/// Closing a socket while the client still sends resets the connection, and the reset may overtake the response (a 413,
+/// for example). So only the sending side is closed, and what the client sends is read and dropped until it closes too.
+pub(super) async fn linger(mut io: ConnectionIo, timeouts: &Timeouts, stop: &mut watch::Receiver<StopSignal>) {
     let unread = io.take_unread();
-    let refused = Refusal::of(io.activity.get().refused_status(), &unread);
-    let goodbye = async {
-        if let Some(refusal) = refused {
-            write_all(&mut io.stream, refusal.answer().as_bytes()).await?;
+    let refusal = Refusal::new(io.refused_status, &unread);
+    let closing = async {
+        if let Some(refusal) = refusal {
+            io.stream.write_all(refusal.response().as_bytes()).await?;
         }
-        poll_fn(|cx| Pin::new(&mut io.stream).poll_shutdown(cx)).await?;
-        let mut forgotten = 0;
-        while forgotten < LINGER_BYTES {
-            match timeout(timeouts.linger, read_some(&mut io.stream)).await {
-                Ok(Ok(count @ 1..)) => forgotten += count,
+        io.stream.shutdown().await?;
+        let (mut dropped, mut buffer) = (0, [0; 4096]);
+        while dropped < LINGER_BYTES {
+            match timeout(timeouts.linger, io.stream.read(&mut buffer)).await {
+                Ok(Ok(count @ 1..)) => dropped += count,
                 _ => break,
             }
         }
         Ok::<(), io::Error>(())
     };
-    // However slowly a client may trickle, it does not hold its place longer than one that is slow in taking answers.
+    // A client that sends slowly does not hold its connection longer than one that takes its response slowly.
     select! {
-        _ = goodbye => {}
-        _ = stop.wait_for(|stop| *stop != Stop::Run) => {}
+        _ = closing => {}
+        _ = stop.wait_for(|stop| *stop != StopSignal::None) => {}
         () = sleep(timeouts.write) => {}
     }
 }
 
-/// How HTTP/2 begins when a client takes it for granted (RFC 9113, section 3.4). Hyper has no answer to it.
+/// How HTTP/2 begins without negotiation (RFC 9113, section 3.4). Hyper does not answer it.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0";
 
 /// How TLS begins: a handshake record of version 3.
 const TLS: &[u8] = b"\x16\x03";
 
-/// An answer to what no handler ever saw.
+/// The response to bytes that never reached a handler.
 struct Refusal {
     status: u16,
     reason: &'static str,
@@ -63,9 +60,8 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal of what was read last, if it was refused: `status` is hyper's, or 503 where there was no room; `unread` is
-    /// where it gave up.
-    fn of(status: Option<u16>, unread: &[u8]) -> Option<Self> {
+    /// Describes why the bytes at `unread` were refused, if they were: `status` is hyper's, or 503 where there was no room.
+    fn new(status: Option<u16>, unread: &[u8]) -> Option<Self> {
         let bad_request = |message| ("Bad Request", ErrorCode::InvalidRequest, message);
         let (status, (reason, code, message)) = match status? {
             503 => (503, ("Service Unavailable", ErrorCode::DatabaseBusy, NO_ROOM)),
@@ -87,8 +83,8 @@ impl Refusal {
         Some(Self { status, reason, code, message })
     }
 
-    /// The whole answer, in the error envelope of the contract.
-    fn answer(&self) -> String {
+    /// The whole response, with the error envelope of the contract.
+    fn response(&self) -> String {
         let Self { status, reason, code, message } = self;
         let body = format!(r#"{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}"#);
         let (length, retry) = (body.len(), if *status == 503 { "retry-after: 1\r\n" } else { "" });
@@ -97,22 +93,4 @@ impl Refusal {
              {retry}connection: close\r\n\r\n{body}"
         )
     }
-}
-
-async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            count => bytes = &bytes[count..],
-        }
-    }
-    Ok(())
-}
-
-/// Reads some bytes and forgets them; 0 at the end.
-async fn read_some(stream: &mut Stream) -> io::Result<usize> {
-    let mut space = [0; 4096];
-    let mut buffer = ReadBuf::new(&mut space);
-    poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buffer)).await?;
-    Ok(buffer.filled().len())
 }

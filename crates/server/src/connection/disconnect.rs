@@ -1,57 +1,42 @@
-//! Whether the client of a waiting request is still there. The handler asks; whoever holds the socket knows.
+//! Tells the handler of a waiting request that its client has disconnected, which only the owner of the socket sees.
 
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The client of one request, for as long as the request waits.
+use tokio::sync::Notify;
+
+/// The disconnect of one client. Clones are of the same one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disconnect(Arc<Mutex<State>>);
+pub(crate) struct Disconnect(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether the request waits for something that may take long.
-    waits: bool,
-    gone: bool,
-    waker: Option<Waker>,
+    is_watched: AtomicBool,
+    has_occurred: AtomicBool,
+    notify: Notify,
 }
 
 impl Disconnect {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until the client has closed its side, or has sent too much to go on waiting with it. The first poll marks the
+    /// request as a waiting one: from then on it may hold no buffers.
+    pub(crate) async fn wait(&self) {
+        self.0.is_watched.store(true, Ordering::Relaxed);
+        if !self.has_occurred() {
+            self.0.notify.notified().await;
+        }
     }
 
-    /// Waits until the client is gone, has nothing more to say, or says too much. Asking is what makes a request a waiting one: from
-    /// then on it may cost no buffers.
-    pub(crate) async fn gone(&self) {
-        poll_fn(|context| {
-            let mut state = self.state();
-            state.waits = true;
-            if state.gone {
-                return Poll::Ready(());
-            }
-            state.waker = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// Whether the client is not waited with any longer.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.state().gone
+    pub(crate) fn has_occurred(&self) -> bool {
+        self.0.has_occurred.load(Ordering::Relaxed)
     }
 
     /// Whether the request waits.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.state().waits
+    pub(super) fn is_watched(&self) -> bool {
+        self.0.is_watched.load(Ordering::Relaxed)
     }
 
-    /// The client is not waited with any longer.
-    pub(super) fn end(&self) {
-        let mut state = self.state();
-        state.gone = true;
-        if let Some(waker) = state.waker.take() {
-            waker.wake();
-        }
+    pub(super) fn report(&self) {
+        self.0.has_occurred.store(true, Ordering::Relaxed);
+        self.0.notify.notify_one();
     }
 }

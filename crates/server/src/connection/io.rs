@@ -1,5 +1,5 @@
-//! The thin layer between hyper and the socket that notes what the connection is doing.
-//! It also keeps back the bare answers that hyper writes by itself to what is not HTTP; ours replace them.
+//! The layer between hyper and the socket that tracks what the connection is doing. It also holds back the responses that
+//! hyper writes by itself to what is not HTTP; `close.rs` replaces them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,124 +11,126 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::READ_BUFFER_BYTES;
-use super::activity::SharedActivity;
-use super::client_check::Step;
+use super::activity::{Phase, SharedActivity};
+use super::client_check::NextStep;
 use crate::listener::Stream;
 use crate::memory_budget::{Budgets, Reservation};
 
-/// An interim answer that says nothing. Who did not ask for it ignores it (RFC 9110, section 15.2.1).
+/// An interim response without content. A client that did not ask for it ignores it (RFC 9110, section 15.2.1).
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What is read at once. Hyper makes its buffer larger, up to 128 KiB, when reads fill it; the first piece of a body would
-/// then be that large before anybody has asked whether there is room for it.
+/// How much is read at once. Hyper enlarges its buffer, up to 128 KiB, when reads fill it; the first piece of a body would
+/// then be that large before memory for it was reserved.
 const READ_BYTES: usize = 8 * 1024 - 1;
 /// A head of this size fits into the first buffer of the HTTP layer.
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
-/// What a larger one may take: the buffer it is read into, and the smaller one it is copied from while that grows.
+/// The most that a larger one takes: the buffer it is read into, and the smaller one it is copied from while that grows.
 const LARGE_HEAD_BYTES: usize = 2 * READ_BUFFER_BYTES;
 
-/// A socket under observation.
-pub(super) struct Io {
+pub(super) struct ConnectionIo {
     pub(super) stream: Stream,
     pub(super) activity: SharedActivity,
-    /// Bytes that were read from the socket before and have yet to be looked at.
+    /// Bytes that were read from the socket and given back; they are read again first.
     unread: Bytes,
     budgets: Arc<Budgets>,
-    /// What has arrived of the head of the request under way.
+    /// How much of the head of the current request has arrived.
     head_bytes: usize,
-    /// The share of a large head, until its request is answered.
-    head_share: Option<Reservation>,
+    /// For a large head, until its request is answered.
+    head_reservation: Option<Reservation>,
+    /// The status with which hyper refused what it read, or 503 where there was no room for a head.
+    pub(super) refused_status: Option<u16>,
 }
 
-impl Io {
+impl ConnectionIo {
     pub(super) fn new(stream: Stream, budgets: Arc<Budgets>) -> Self {
         let (activity, unread) = (SharedActivity::new(Instant::now()), Bytes::new());
-        Self { stream, activity, unread, budgets, head_bytes: 0, head_share: None }
+        Self { stream, activity, unread, budgets, head_bytes: 0, head_reservation: None, refused_status: None }
     }
 
-    /// What requests and answers may hold.
     pub(super) fn budgets(&self) -> Arc<Budgets> {
         Arc::clone(&self.budgets)
     }
 
-    /// Gives back bytes that were read too early. They are the beginning of a request head, and come before those that
-    /// were given back earlier and that nobody has looked at since.
+    /// Gives back bytes that were read too early. They are the beginning of a request head, and come before bytes that were
+    /// given back earlier and not read since.
     pub(super) fn unread(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
-            self.activity.get().bytes_arrived(Instant::now());
+            self.activity.lock().bytes_arrived(Instant::now());
             self.unread = if self.unread.is_empty() { bytes } else { [bytes, self.take_unread()].concat().into() };
         }
     }
 
-    /// Takes them away again.
     pub(super) fn take_unread(&mut self) -> Bytes {
         std::mem::take(&mut self.unread)
     }
 
-    /// Whether bytes wait that the socket no longer has.
     pub(super) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// Whether what is to be written is a refusal of hyper's own; it is noted instead of written.
-    fn keeps_back(&self, answer: &[u8]) -> bool {
-        let mut activity = self.activity.get();
-        if activity.is_answering() {
-            return false;
+    /// Whether hyper writes a refusal of its own, not the response of a handler. Its status is noted instead.
+    fn holds_back(&mut self, response: &[u8]) -> bool {
+        let is_refusal = !self.activity.lock().has_request();
+        if is_refusal {
+            self.refused_status = self.refused_status.or_else(|| status_of(response));
         }
-        activity.refused(answer);
-        true
+        is_refusal
     }
 
-    /// Looks whether the client of the read under way has gone, if it is time for that.
-    fn look_for_client(&self, context: &mut Context<'_>) {
-        let mut activity = self.activity.get();
-        let Some(read) = activity.read_to_look_at() else { return };
-        let probes = read.look(self.stream.peer(context), Instant::now()) == Step::Probe;
-        // Who has not even taken its earlier answers and has ended its stream is not waited for.
-        if probes && !self.stream.sends_at_once(PROBE) {
-            read.client_goes();
+    /// Checks whether the client of the current read is still connected, if that is due.
+    fn check_client(&self, context: &mut Context<'_>) {
+        let mut activity = self.activity.lock();
+        let Some(check) = activity.due_client_check() else { return };
+        let step = check.check(self.stream.peer_state(context), Instant::now());
+        // A client that has closed its sending side and has not even taken its earlier responses counts as disconnected.
+        if step == NextStep::Probe && !self.stream.sends_at_once(PROBE) {
+            check.set_disconnected();
         }
     }
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
         match written {
-            Poll::Ready(Ok(bytes)) => self.activity.get().wrote(*bytes, Instant::now()),
-            Poll::Pending => self.activity.get().wrote(0, Instant::now()),
+            Poll::Ready(Ok(bytes)) => self.activity.lock().wrote(*bytes, Instant::now()),
+            Poll::Pending => self.activity.lock().wrote(0, Instant::now()),
             Poll::Ready(Err(_)) => {}
         }
     }
 
-    /// Notes bytes that were read. A head that grows large needs room: the HTTP layer keeps it until it is complete, and
+    /// Notes bytes that were read. Memory is reserved for a head that grows large: hyper holds it until it is complete, and
     /// the handler until it has answered.
     fn note_read(&mut self, bytes: usize) -> io::Result<()> {
-        let in_head = {
-            let mut activity = self.activity.get();
+        let phase = {
+            let mut activity = self.activity.lock();
             activity.bytes_arrived(Instant::now());
-            activity.is_in_head()
+            activity.phase
         };
-        if !in_head {
+        if phase != Phase::Head {
             return Ok(());
         }
         self.head_bytes += bytes;
-        if self.head_bytes > SMALL_HEAD_BYTES && self.head_share.is_none() {
-            self.head_share = self.budgets.heads.try_take(LARGE_HEAD_BYTES);
-            if self.head_share.is_none() {
-                self.activity.get().refuse_for_room();
+        if self.head_bytes > SMALL_HEAD_BYTES && self.head_reservation.is_none() {
+            self.head_reservation = self.budgets.heads.try_reserve(LARGE_HEAD_BYTES);
+            if self.head_reservation.is_none() {
+                self.refused_status = Some(503);
                 return Err(io::ErrorKind::OutOfMemory.into());
             }
         }
         Ok(())
     }
 
-    /// Nothing of a request is left.
-    pub(super) fn forget_head(&mut self) {
+    pub(super) fn free_head(&mut self) {
         self.head_bytes = 0;
-        self.head_share = None;
+        self.head_reservation = None;
     }
 }
 
-impl AsyncRead for Io {
+/// The status of a response that begins with these bytes.
+fn status_of(response: &[u8]) -> Option<u16> {
+    let rest = response.strip_prefix(b"HTTP/1.1 ").or_else(|| response.strip_prefix(b"HTTP/1.0 "))?;
+    std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok()
+}
+
+impl AsyncRead for ConnectionIo {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.has_unread() {
             let count = self.unread.len().min(buffer.remaining());
@@ -148,9 +150,9 @@ impl AsyncRead for Io {
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for ConnectionIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.keeps_back(bytes) {
+        if self.holds_back(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -163,7 +165,7 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.keeps_back(slices.first().map_or(&[], |slice| slice)) {
+        if self.holds_back(slices.first().map_or(&[], |slice| slice)) {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
@@ -176,19 +178,19 @@ impl AsyncWrite for Io {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Hyper flushes the socket at each of its turns, and only when it has handed over everything it had: nothing can
-        // get between the parts of an answer here.
+        // Hyper flushes the socket each time it is polled, but only when it has written all of its bytes: a probe that is
+        // sent here does not get between the parts of a response.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if let Poll::Ready(Ok(())) = flushed {
-            let idle = {
-                let mut activity = self.activity.get();
+            let phase = {
+                let mut activity = self.activity.lock();
                 activity.flushed(Instant::now());
-                activity.is_idle()
+                activity.phase
             };
-            if idle {
-                self.forget_head();
+            if phase == Phase::Idle {
+                self.free_head();
             }
-            self.look_for_client(cx);
+            self.check_client(cx);
         }
         flushed
     }
@@ -204,11 +206,15 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn what_is_given_back_comes_before_what_was_given_back_earlier() {
+    async fn connected() -> ConnectionIo {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut io = Io::new(Stream::Tcp(client), Arc::default());
+        ConnectionIo::new(Stream::Tcp(client), Arc::default())
+    }
+
+    #[tokio::test]
+    async fn what_is_given_back_comes_before_what_was_given_back_earlier() {
+        let mut io = connected().await;
         io.unread(Bytes::from_static(b"abcdef"));
         let (mut space, mut context) = ([0; 4], Context::from_waker(std::task::Waker::noop()));
         let mut buffer = ReadBuf::new(&mut space);
@@ -216,5 +222,20 @@ mod tests {
         assert_eq!(buffer.filled(), b"abcd");
         io.unread(Bytes::from_static(b"cd"));
         assert_eq!(io.take_unread(), "cdef");
+    }
+
+    #[tokio::test]
+    async fn the_status_of_a_refusal_of_the_http_layer_is_remembered() {
+        let cases: [(&[u8], Option<u16>); 4] = [
+            (b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n", Some(400)),
+            (b"HTTP/1.0 431 Request Header Fields Too Large\r\n", Some(431)),
+            (b"HTTP/1.1 4", None),
+            (b"", None),
+        ];
+        for (answer, status) in cases {
+            let mut io = connected().await;
+            assert!(io.holds_back(answer));
+            assert_eq!(io.refused_status, status);
+        }
     }
 }

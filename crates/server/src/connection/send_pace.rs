@@ -1,5 +1,5 @@
-//! How fast a client must take an answer that waits for it. Pure functions of bytes and time: what is done about a client
-//! that is too slow is decided in `activity.rs`.
+//! How fast a client must take a response once the buffer of its socket is full. Pure functions of bytes and time:
+//! `activity.rs` decides what happens to a client that is too slow.
 
 use std::time::Duration;
 
@@ -7,42 +7,39 @@ use tokio::time::Instant;
 
 use crate::config::Timeouts;
 
-/// What a client must take in each [`Timeouts::read_pace`], on average.
+/// How much a client must take in each [`Timeouts::read_pace`], on average.
 const PACE_BYTES: u64 = 64 * 1024;
 
-/// An answer that waits: the buffer of its socket is full.
+/// A response that is blocked by its client: the buffer of the socket was full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockedSend {
-    /// Since when.
     since: Instant,
-    /// What the client has taken of it since.
+    /// What the client has taken since then.
     taken_bytes: u64,
     /// When it last took something.
     taken_at: Instant,
 }
 
 impl BlockedSend {
-    /// It begins to wait.
-    pub(super) fn begin(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self { since: now, taken_bytes: 0, taken_at: now }
     }
 
-    /// The client took some of it.
-    pub(super) fn took(&mut self, bytes: usize, now: Instant) {
+    pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
         self.taken_bytes += bytes as u64;
         self.taken_at = now;
     }
 
-    /// When the client will have been too slow, should it take nothing more: by its average, or by its silence.
+    /// When the client counts as too slow unless it takes more: by its average, or because it took nothing for too long.
     pub(super) fn deadline(&self, timeouts: &Timeouts, scarcity: u32) -> Instant {
         let by_average = self.since + allowed(self.taken_bytes, timeouts.read_pace, scarcity);
-        let by_silence = self.taken_at + (timeouts.write / 2_u32.saturating_pow(scarcity));
-        by_average.min(by_silence)
+        let by_pause = self.taken_at + (timeouts.write / 2_u32.saturating_pow(scarcity));
+        by_average.min(by_pause)
     }
 }
 
-/// How long a client may have taken for so many bytes: one pace to begin with, and one for each [`PACE_BYTES`]. What is
-/// left of an answer at its end, however little, has the same time. Each degree of scarcity halves it.
+/// How long a client may take for so many bytes: one pace to begin with, and one for each [`PACE_BYTES`]. The last bytes
+/// of a response, however few, have the same time. Each degree of scarcity halves it.
 fn allowed(taken_bytes: u64, pace: Duration, scarcity: u32) -> Duration {
     let earned = pace.as_nanos() * u128::from(taken_bytes) / u128::from(PACE_BYTES);
     let earned = Duration::from_nanos(u64::try_from(earned).unwrap_or(u64::MAX));
@@ -82,14 +79,14 @@ mod tests {
     fn cut_after(bytes: usize, every: u64, scarcity: u32) -> Option<u64> {
         let timeouts = Timeouts { read_pace: 5 * SECOND, write: 30 * SECOND, ..Timeouts::default() };
         let start = Instant::now();
-        let mut waiting = BlockedSend::begin(start);
+        let mut blocked = BlockedSend::new(start);
         (1..3_600).find(|second| {
             let now = start + *second as u32 * SECOND;
-            if waiting.deadline(&timeouts, scarcity) <= now {
+            if blocked.deadline(&timeouts, scarcity) <= now {
                 return true;
             }
             if second % every == 0 && bytes > 0 {
-                waiting.took(bytes, now);
+                blocked.wrote(bytes, now);
             }
             false
         })
@@ -110,7 +107,7 @@ mod tests {
             ("16 MiB once in a minute", 16_384 * kib, 3, 0, None),
             ("95 kB a second when room is scarce", 95_000, 1, 2, None),
             ("95 kB a second when room is very scarce", 95_000, 1, 4, Some(1)),
-            ("whoever takes nothing for a second when room is scarcest", 2_000_000, 1, 7, Some(1)),
+            ("takes nothing for a second when room is scarcest", 2_000_000, 1, 7, Some(1)),
         ];
         for (name, bytes, every, scarcity, expected) in cases {
             assert_eq!(cut_after(bytes, every, scarcity), expected, "{name}");
@@ -118,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_does_not_pay_for_a_long_silence() {
+    fn a_burst_does_not_pay_for_a_long_pause() {
         let timeouts = Timeouts { read_pace: 5 * SECOND, write: 30 * SECOND, ..Timeouts::default() };
         let start = Instant::now();
-        let mut waiting = BlockedSend::begin(start);
-        waiting.took(16 * 1024 * 1024, start + SECOND);
-        assert_eq!(waiting.deadline(&timeouts, 0), start + 31 * SECOND);
-        assert_eq!(waiting.deadline(&timeouts, 2), start + SECOND + 30 * SECOND / 4);
+        let mut blocked = BlockedSend::new(start);
+        blocked.wrote(16 * 1024 * 1024, start + SECOND);
+        assert_eq!(blocked.deadline(&timeouts, 0), start + 31 * SECOND);
+        assert_eq!(blocked.deadline(&timeouts, 2), start + SECOND + 30 * SECOND / 4);
     }
 }

@@ -1,9 +1,9 @@
-//! The service that hyper calls: it notes when a request begins and when its answer ends, and hands the rest on.
+//! The service that hyper calls: it tracks when a request begins and when its response ends, and calls the handler.
 
 use std::convert::Infallible;
-use std::future::{Future, pending, poll_fn, ready};
+use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
@@ -13,99 +13,90 @@ use hyper::service::Service;
 use taskqueue_api::headers::PREFER;
 use tokio::time::Instant;
 
-use super::activity::{RequestNumber, SharedActivity};
-use super::request_body;
+use super::activity::SharedActivity;
+use super::request_body::{self, RequestNumber};
 use super::waiting_request::WaitingSlot;
 use crate::idle_connections::IdleEntry;
 
 /// Answers requests; cheap to clone.
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
-    /// Answers one request.
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// An extension of an answer: its request showed that the client may call.
+/// An extension of a response: its request was authenticated.
 #[derive(Clone, Copy)]
 pub(crate) struct Authenticated;
 
-/// A handler whose work is noted.
-pub(super) struct Observed<H> {
+/// Remembers the authentication of the client, if the response tells of one.
+pub(super) fn note_authentication(response: &Response<Body>, idle_entry: &IdleEntry) {
+    if response.extensions().get::<Authenticated>().is_some() {
+        idle_entry.set_authenticated();
+    }
+}
+
+pub(super) struct TrackedService<H> {
     pub(super) handler: H,
     pub(super) activity: SharedActivity,
     pub(super) idle_entry: Arc<IdleEntry>,
-    /// Where requests go that may come to wait.
+    /// For a request that may begin to wait.
     pub(super) waiting_slot: WaitingSlot,
-    /// The answer to a request that has waited; the next call is for it.
-    pub(super) answer: Mutex<Option<Response<Body>>>,
 }
 
-impl<H: Handler> Service<Request<Incoming>> for Observed<H> {
-    type Response = Response<ObservedBody>;
+impl<H: Handler> Service<Request<Incoming>> for TrackedService<H> {
+    type Response = Response<TrackedResponseBody>;
     type Error = Infallible;
-    // On the heap, so that the connection may be moved while a request is under way (hyper wants that for giving
-    // back the socket).
+    // On the heap: hyper gives the socket back only from a connection that may be moved while a request is under way.
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if !self.idle_entry.works() {
+        if !self.idle_entry.set_busy() {
             return Box::pin(pending());
         }
         let number = self.begin(&request);
-        let request = request.map(|incoming| request_body::observe(incoming, &self.activity, number));
-        let (handler, answered) = (self.handler.clone(), self.answered());
-        if let Some(answer) = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Box::pin(ready(Ok(answered(answer))));
-        }
-        // Only who has a preference can come to wait; the others go the shorter way.
+        let request = request.map(|incoming| request_body::track(incoming, &self.activity, number));
+        let (handler, track) = (self.handler.clone(), self.track_response());
+        // Only a request with a preference can begin to wait; the others need no slot.
         if request.headers().contains_key(PREFER) {
-            let waiting_slot = self.waiting_slot.clone();
-            waiting_slot.take_in(handler, request);
-            return Box::pin(async move {
-                let response = poll_fn(|context| waiting_slot.poll(context)).await;
-                Ok(answered(response))
-            });
+            let slot = self.waiting_slot.clone();
+            slot.put(handler, request);
+            return Box::pin(async move { Ok(track(poll_fn(|context| slot.poll(context)).await)) });
         }
-        Box::pin(async move { Ok(answered(handler.handle(request).await)) })
+        Box::pin(async move { Ok(track(handler.handle(request).await)) })
     }
 }
 
-impl<H> Observed<H> {
-    /// Notes that a request begins.
+impl<H> TrackedService<H> {
     fn begin(&self, request: &Request<Incoming>) -> RequestNumber {
-        let (now, mut activity) = (Instant::now(), self.activity.get());
-        let number = activity.request_begins(now);
+        let (now, mut activity) = (Instant::now(), self.activity.lock());
         if matches!(*request.method(), Method::GET | Method::HEAD) {
-            activity.read_begins(request.version(), now);
+            activity.begin_client_check(request.version(), now);
         }
-        number
+        activity.begin_request(now)
     }
 
-    /// Notes that the answer is there, and by what it says whether the client may call.
-    fn answered(&self) -> impl FnOnce(Response<Body>) -> Response<ObservedBody> + Send + 'static {
+    fn track_response(&self) -> impl FnOnce(Response<Body>) -> Response<TrackedResponseBody> + Send + 'static {
         let (activity, idle_entry) = (self.activity.clone(), Arc::clone(&self.idle_entry));
-        move |answer| {
-            activity.get().answer_begins();
-            if answer.extensions().get::<Authenticated>().is_some() {
-                idle_entry.note_authenticated();
-            }
-            answer.map(|body| ObservedBody { body, activity })
+        move |response| {
+            activity.lock().end_client_check();
+            note_authentication(&response, &idle_entry);
+            response.map(|body| TrackedResponseBody { body, activity })
         }
     }
 }
 
-/// A response body whose end is noted: hyper drops it when it has taken its last byte.
-pub(super) struct ObservedBody {
+/// A response body whose end is tracked: hyper drops it when it has taken its last byte.
+pub(super) struct TrackedResponseBody {
     body: Body,
     activity: SharedActivity,
 }
 
-impl Drop for ObservedBody {
+impl Drop for TrackedResponseBody {
     fn drop(&mut self) {
-        self.activity.get().response_ends(Instant::now());
+        self.activity.lock().end_response(Instant::now());
     }
 }
 
-impl hyper::body::Body for ObservedBody {
+impl hyper::body::Body for TrackedResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -75,7 +75,7 @@ async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Rese
         if total > SMALL_BODY_BYTES {
             let needed = 2 * total.next_power_of_two().clamp(SHARE_BYTES, REQUEST_BODY_BYTES);
             match &mut share {
-                None => share = Some(budget.take(needed).await.map_err(Incomplete::Refused)?),
+                None => share = Some(budget.reserve(needed).await.map_err(Incomplete::Refused)?),
                 Some(share) => budget.grow(share, needed).await.map_err(Incomplete::Refused)?,
             }
         }
@@ -211,7 +211,7 @@ mod tests {
     async fn the_scarcer_room_is_the_less_time_a_large_body_has() {
         for (others_hold, seconds) in [(0, 30), (3 * REQUEST_BODY_BYTES, 15), (4 * REQUEST_BODY_BYTES, 0)] {
             let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * SHARE_BYTES);
-            let _others = budget.take(others_hold).await.unwrap();
+            let _others = budget.reserve(others_hold).await.unwrap();
             let begun = Instant::now();
             let slow = read(Body::new(Pieces { sizes: vec![2 * SMALL_BODY_BYTES], ends: false }), false, &budget).await;
             assert!(slow.is_err());
@@ -282,7 +282,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_large_body_that_trickles_has_no_more_time_than_one_that_stops() {
         let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * SHARE_BYTES);
-        let _others = budget.take(4 * REQUEST_BODY_BYTES).await.unwrap();
+        let _others = budget.reserve(4 * REQUEST_BODY_BYTES).await.unwrap();
         let begun = Instant::now();
         let trickle = Trickle::body(Duration::from_millis(1), Arc::default());
         assert!(read(trickle, false, &budget).await.is_err());

@@ -1,4 +1,4 @@
-//! A connected socket of either kind, so that everything behind the listener exists once.
+//! A connected socket, over TCP or a Unix socket.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -11,33 +11,30 @@ use tokio::net::{TcpStream, UnixStream};
 /// Bytes read at once by [`Stream::next_bytes`]: enough for most requests of workers.
 const FIRST_BYTES: usize = 1024;
 
-/// Less than any receive buffer holds (16 KiB and more): an end behind fewer bytes has arrived.
-const CROWD_BYTES: usize = 4096;
+/// Less than any receive buffer holds (16 KiB and more): a close behind fewer bytes has arrived.
+const MANY_UNREAD_BYTES: usize = 4096;
 
-/// What is known of the other side of a connection, without sending it anything.
+/// What the socket shows of the other side, without sending it anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(crate) enum PeerState {
     /// It may send more.
     Open,
-    /// So much of it waits to be read that its end may not have arrived.
-    Crowding,
-    /// It sends nothing more. Over TCP nobody can tell whether it still takes something.
-    Ended,
-    /// It takes nothing any more.
-    Gone,
+    /// So many of its bytes are unread that its close may not have arrived.
+    ManyUnread,
+    /// It has closed its sending side. Over TCP this does not show whether it still receives.
+    HalfClosed,
+    /// It receives nothing any more.
+    Closed,
 }
 
-/// A connected socket.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
     Tcp(TcpStream),
-    /// Over a socket file.
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Waits for the next bytes without holding a buffer meanwhile; none at the end of the stream.
+    /// Waits for the next bytes without holding a buffer meanwhile; empty at the end of the stream.
     pub(crate) async fn next_bytes(&self) -> io::Result<Bytes> {
         loop {
             match self {
@@ -52,9 +49,9 @@ impl Stream {
         }
     }
 
-    /// What is known of the other side. A few bytes that nobody has read yet do not hide that it has ended. `context` is
-    /// that of whoever reads this stream, in case somebody does at this moment.
-    pub(crate) fn peer(&self, context: &mut Context<'_>) -> Peer {
+    /// The state of the other side. A few unread bytes do not hide that it has closed. `context` is that of the task that
+    /// reads this stream, in case a read is under way.
+    pub(crate) fn peer_state(&self, context: &mut Context<'_>) -> PeerState {
         let ready = async {
             let interest = Interest::READABLE | Interest::WRITABLE;
             match self {
@@ -63,23 +60,23 @@ impl Stream {
             }
         };
         match pin!(ready).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(ready)) if ready.is_write_closed() => Peer::Gone,
-            Poll::Ready(Ok(ready)) if ready.is_read_closed() => Peer::Ended,
-            Poll::Ready(Ok(_)) | Poll::Pending if self.has_unread(CROWD_BYTES, context) => Peer::Crowding,
-            Poll::Ready(Ok(_)) | Poll::Pending => Peer::Open,
-            Poll::Ready(Err(_)) => Peer::Gone,
+            Poll::Ready(Ok(ready)) if ready.is_write_closed() => PeerState::Closed,
+            Poll::Ready(Ok(ready)) if ready.is_read_closed() => PeerState::HalfClosed,
+            Poll::Ready(Ok(_)) | Poll::Pending if self.has_many_unread(context) => PeerState::ManyUnread,
+            Poll::Ready(Ok(_)) | Poll::Pending => PeerState::Open,
+            Poll::Ready(Err(_)) => PeerState::Closed,
         }
     }
 
-    /// Whether at least so many bytes wait to be read. Never over a Unix socket, whose end does not come behind them.
-    fn has_unread(&self, bytes: usize, context: &mut Context<'_>) -> bool {
+    /// Never over a Unix socket, whose close does not arrive behind unread bytes.
+    fn has_many_unread(&self, context: &mut Context<'_>) -> bool {
         let Self::Tcp(stream) = self else { return false };
-        let mut space = [0; CROWD_BYTES];
+        let mut space = [0; MANY_UNREAD_BYTES];
         let mut buffer = ReadBuf::new(&mut space);
-        matches!(stream.poll_peek(context, &mut buffer), Poll::Ready(Ok(count)) if count >= bytes)
+        matches!(stream.poll_peek(context, &mut buffer), Poll::Ready(Ok(count)) if count == MANY_UNREAD_BYTES)
     }
 
-    /// Sends bytes that are few enough to leave at once; whether they did.
+    /// Sends a few bytes without waiting; whether the socket took them all.
     pub(crate) fn sends_at_once(&self, bytes: &[u8]) -> bool {
         let sent = match self {
             Self::Tcp(stream) => stream.try_write(bytes),
@@ -88,12 +85,12 @@ impl Stream {
         sent.is_ok_and(|count| count == bytes.len())
     }
 
-    /// What was not sent when this is closed is forgotten, and the client is told of a reset.
+    /// Makes the close drop what is not sent yet, and send a reset to the client.
     pub(crate) fn reset_when_closed(&self) {
         if let Self::Tcp(stream) = self
             && let Err(error) = stream.set_zero_linger()
         {
-            tracing::debug!(%error, "a connection is closed with bytes on their way");
+            tracing::debug!(%error, "a connection is closed with unsent bytes");
         }
     }
 

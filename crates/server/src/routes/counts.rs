@@ -46,7 +46,7 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ou
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection, dimensions: grouping.dimensions, limit: grouping.limit, after };
-    let share = state.budgets().for_page(groups_bytes(query.limit)).await?;
+    let share = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
     let page = state.store().group_tasks(&queue, query).await?;
     Ok(grouped(&binding, &words, &page, share))
 }
@@ -75,7 +75,7 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection: filter, dimensions: grouping.dimensions, limit: grouping.limit, after };
-    let share = state.budgets().for_page(groups_bytes(query.limit)).await?;
+    let share = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
     let page = state.store().group_workers(&queue, query).await?;
     Ok(grouped(&binding, &words, &page, share))
 }

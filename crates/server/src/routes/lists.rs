@@ -47,7 +47,7 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Out
     let selection = cursor_first(cursor.as_deref(), selectors.selection())?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
-    let share = state.budgets().for_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
+    let share = state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
     let query = TaskQuery { selection, order, limit, after, max_bytes: share.bytes().saturating_sub(FRAME_BYTES) };
     let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, TaskPage::append).await?;
     TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
@@ -73,7 +73,7 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> O
     let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
-    let share = state.budgets().for_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
+    let share = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
     let limit = observations_within(share.bytes()).min(limit);
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));

@@ -23,7 +23,7 @@ pub(crate) type Outcome = Result<Response, ApiError>;
 
 /// Does a write that answers with a task. Room for the answer comes first: what is done must be told.
 async fn write_task(state: &AppState, command: Command) -> Outcome {
-    let share = state.budgets().for_task().await?;
+    let share = state.budgets().reserve_task().await?;
     match state.store().write(command).await? {
         Answer::Task { created, task } => {
             Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, share))

@@ -44,11 +44,11 @@ pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> O
     responses((status = 200, description = "All queues, sorted by name.", body = Vec<Queue>)),
 )]
 pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outcome {
-    let mut share = state.budgets().for_queues().await?;
+    let mut share = state.budgets().reserve_queue_list().await?;
     let queues = state.store().list_queues().await?;
     let bytes = queues.iter().map(|queue| QUEUE_BYTES + queue.as_str().len()).sum();
     // The names and their JSON.
-    state.budgets().queues_take(&mut share, 2 * bytes).await?;
+    state.budgets().grow_queue_list(&mut share, 2 * bytes).await?;
     let mut body = Vec::with_capacity(bytes);
     Queue::write_all(&mut body, &queues);
     Ok(respond::large(share, body))

@@ -54,7 +54,7 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ou
 )]
 pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outcome {
     let (queue, id) = call.task()?;
-    let share = state.budgets().for_task().await?;
+    let share = state.budgets().reserve_task().await?;
     let task = state.store().get_task(&queue, id).await?;
     Ok(respond::task(StatusCode::OK, &task, share))
 }

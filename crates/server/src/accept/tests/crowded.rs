@@ -90,7 +90,7 @@ async fn a_request_under_way_keeps_its_connection_and_newcomers_wait_until_one_i
     }
     let mut newcomer = server.connect();
     newcomer.write_all(HELLO).unwrap();
-    newcomer.set_read_timeout(Some(3 * PAUSE)).unwrap();
+    newcomer.set_read_timeout(Some(3 * RETRY_DELAY)).unwrap();
     let early = newcomer.read(&mut [0]).unwrap_err().kind();
     assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early:?}");
 

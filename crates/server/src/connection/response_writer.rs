@@ -1,0 +1,167 @@
+//! Writes a finished response to the socket without hyper: the answer to a request that waited outside of hyper. The
+//! client has as much time to take it as for any other response.
+
+use std::pin::pin;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::response::Parts;
+use axum::http::{HeaderMap, Response, StatusCode, Version};
+use bytes::Buf;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use tokio::io::AsyncWriteExt;
+use tokio::select;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+
+use super::activity::TimerAction;
+use super::io::ConnectionIo;
+use super::{End, StopSignal};
+use crate::config::Timeouts;
+
+/// What the head of a request says about its response: the version of HTTP, and whether the connection stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResponseFormat {
+    version: Version,
+    keep_alive: bool,
+}
+
+impl ResponseFormat {
+    pub(super) fn new(version: Version, headers: &HeaderMap) -> Self {
+        let has_option = |name: &str| {
+            let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+            values.flat_map(|value| value.split(',')).any(|option| option.trim().eq_ignore_ascii_case(name))
+        };
+        // Where both a length and an encoding were sent, hyper believes the encoding, hides the length, and closes: a proxy
+        // may have believed the length. Here the length is no longer visible, so an encoding always closes.
+        let closes = has_option("close") || headers.contains_key(TRANSFER_ENCODING);
+        let keep_alive = !closes && (version != Version::HTTP_10 || has_option("keep-alive"));
+        Self { version, keep_alive }
+    }
+
+    /// The head, with the same fields that hyper would add.
+    fn head(self, parts: &Parts, body_bytes: usize) -> Vec<u8> {
+        let status = parts.status;
+        let version = if self.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        let reason = status.canonical_reason().unwrap_or_default();
+        let mut head = format!("{version} {} {reason}\r\n", status.as_str()).into_bytes();
+        let mut add = |name: &str, value: &[u8]| head.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
+        for (name, value) in parts.headers.iter().filter(|(name, _)| *name != CONTENT_LENGTH) {
+            add(name.as_str(), value.as_bytes());
+        }
+        if status != StatusCode::NO_CONTENT {
+            add("content-length", body_bytes.to_string().as_bytes());
+        }
+        match (self.version, self.keep_alive) {
+            (Version::HTTP_10, true) => add("connection", b"keep-alive"),
+            (Version::HTTP_10, false) | (_, true) => {}
+            (_, false) => add("connection", b"close"),
+        }
+        add("date", httpdate::fmt_http_date(std::time::SystemTime::now()).as_bytes());
+        head.extend(b"\r\n");
+        head
+    }
+}
+
+/// Writes a response. The connection goes on (parked), is to be closed in order (finished), or is lost (abandoned).
+pub(super) async fn write(
+    response: Response<Body>,
+    mut format: ResponseFormat,
+    io: &mut ConnectionIo,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<StopSignal>,
+) -> End {
+    let (parts, body) = response.into_parts();
+    // The bodies of handlers are complete in memory; this neither waits nor copies.
+    let Ok(body) = to_bytes(body, usize::MAX).await else { return End::Abandoned };
+    format.keep_alive &= *stop.borrow() == StopSignal::None;
+    let head = format.head(&parts, body.len());
+    match send(head, body, io, timeouts, stop).await {
+        None => End::Abandoned,
+        Some(Ok(())) if format.keep_alive && *stop.borrow() == StopSignal::None => End::Parked,
+        Some(Ok(())) => End::Finished,
+        Some(Err(error)) => {
+            debug!(%error, "a connection ended early");
+            End::Finished
+        }
+    }
+}
+
+/// Sends all bytes; nothing when the client is too slow or the server stops at once.
+async fn send(
+    head: Vec<u8>,
+    body: Bytes,
+    io: &mut ConnectionIo,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<StopSignal>,
+) -> Option<std::io::Result<()>> {
+    let (activity, budgets) = (io.activity.clone(), io.budgets());
+    let mut sending = pin!(async {
+        let mut bytes = Bytes::from(head).chain(body);
+        io.write_all_buf(&mut bytes).await?;
+        activity.lock().end_response(Instant::now());
+        io.flush().await
+    });
+    let mut check_at = Instant::now();
+    loop {
+        select! {
+            biased;
+            result = sending.as_mut() => return Some(result),
+            _ = stop.wait_for(|stop| *stop == StopSignal::Abort) => return None,
+            () = sleep_until(check_at) => {}
+        }
+        match activity.lock().timer_action(Instant::now(), timeouts, budgets.answers.sending_scarcity()) {
+            TimerAction::Wait(until) => check_at = until,
+            TimerAction::Park => return None,
+            TimerAction::Close(slow) => {
+                debug!("closed a connection that was too slow {slow}");
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Version = Version::HTTP_10;
+    const NEW: Version = Version::HTTP_11;
+
+    #[test]
+    fn a_response_ends_the_connection_where_its_request_asked_for_it() {
+        type Case<'a> = (Version, &'a [(&'a str, &'a str)], bool);
+        let cases: [Case<'_>; 7] = [
+            (NEW, &[], true),
+            (NEW, &[("connection", "Close")], false),
+            (NEW, &[("connection", "x, close")], false),
+            (NEW, &[("transfer-encoding", "chunked")], false),
+            (OLD, &[], false),
+            (OLD, &[("connection", "keep-alive")], true),
+            (OLD, &[("connection", "keep-alive, close")], false),
+        ];
+        for (version, fields, keep_alive) in cases {
+            let header = |(name, value): &(&str, &str)| (name.parse().unwrap(), value.parse().unwrap());
+            let format = ResponseFormat::new(version, &fields.iter().map(header).collect());
+            assert_eq!(format, ResponseFormat { version, keep_alive }, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_says_what_hyper_would_say() {
+        let cases = [
+            (NEW, true, 200, "HTTP/1.1 200 OK\r\nx: y\r\ncontent-length: 7\r\ndate: "),
+            (NEW, false, 200, "HTTP/1.1 200 OK\r\nx: y\r\ncontent-length: 7\r\nconnection: close\r\ndate: "),
+            (NEW, true, 204, "HTTP/1.1 204 No Content\r\nx: y\r\ndate: "),
+            (OLD, true, 200, "HTTP/1.0 200 OK\r\nx: y\r\ncontent-length: 7\r\nconnection: keep-alive\r\ndate: "),
+            (OLD, false, 200, "HTTP/1.0 200 OK\r\nx: y\r\ncontent-length: 7\r\ndate: "),
+        ];
+        for (version, keep_alive, status, expected) in cases {
+            let response = Response::builder().status(status).header("content-length", "0").header("x", "y");
+            let (parts, ()) = response.body(()).unwrap().into_parts();
+            let head = String::from_utf8(ResponseFormat { version, keep_alive }.head(&parts, 7)).unwrap();
+            assert!(head.starts_with(expected), "{head}");
+            assert!(head.ends_with(" GMT\r\n\r\n") && head.matches("\r\n\r\n").count() == 1, "{head}");
+        }
+    }
+}
