@@ -1,5 +1,5 @@
-//! Authentication: one server-wide bearer token (decisions.md section 15). Only its digest is kept, so that nothing can
-//! show it and the comparison takes the same time whatever was sent.
+//! Authentication: one server-wide bearer token (decisions.md section 15). Only its digest is stored, so that it cannot be
+//! shown and the comparison takes the same time for all credentials.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use taskqueue_api::headers::BEARER;
 
-/// The token that callers must present.
+/// The digest of the token that callers must send.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// The token in `text`: non-empty visible ASCII, or nothing.
+    /// None unless `text` is non-empty visible ASCII.
     pub fn parse(text: &str) -> Option<Self> {
         let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         valid.then(|| Self::of(text.as_bytes()))
@@ -24,7 +24,7 @@ impl Token {
         Self(Sha256::digest(credentials).into())
     }
 
-    /// Whether a request with these headers carries this token: in exactly one `Authorization` header.
+    /// Whether there is exactly one `Authorization` header, and it carries this token.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next().and_then(credentials), values.next()) {
@@ -40,7 +40,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What stands behind `Bearer` and one blank, further blanks around it ignored.
+/// The text after `Bearer` and one blank, without further blanks around it.
 fn credentials(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, credentials) = value.as_bytes().split_at_checked(BEARER.len())?;
     let credentials = credentials.strip_prefix(b" ")?;

@@ -1,5 +1,5 @@
-//! What a server without a token refuses because a web page may have sent it: foreign `Host`, foreign `Origin`, cross-site
-//! requests (docs/decisions/0019). With a token none of this is checked, because a page does not have the token.
+//! Refuses requests that a foreign web page may have sent to a server without a token: by `Host`, by `Origin`, by
+//! `Sec-Fetch-Site` (docs/decisions/0019). With a token none of this is checked, because a page does not have the token.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::error::ApiError;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The longest name that DNS knows.
+/// The longest name in DNS.
 const NAME_BYTES: usize = 253;
 
 /// Why a request is refused.
@@ -26,7 +26,7 @@ pub(crate) enum Reason {
     CrossSite,
 }
 
-/// A host that clients may name, besides this machine.
+/// A host for which requests are accepted, besides this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName(String);
 
@@ -40,10 +40,10 @@ impl FromStr for HostName {
     }
 }
 
-/// The hosts for which a server without a token takes requests.
+/// The hosts for which a server without a token accepts requests.
 #[derive(Clone, Debug)]
 pub enum Hosts {
-    /// Whatever a client names: no browser can connect to a Unix socket.
+    /// For a Unix socket, to which no browser can connect.
     Any,
     /// This machine (a loopback address or `localhost`), and these.
     LocalAnd(Vec<HostName>),
@@ -56,8 +56,8 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// Whether a request for `HOST` or `HOST:PORT` is taken. Clients of Unix sockets write anything, also a path.
-    fn have(&self, named: &str) -> bool {
+    /// Whether a request for `HOST` or `HOST:PORT` is accepted. Clients of Unix sockets send anything here, even a path.
+    fn accept(&self, named: &str) -> bool {
         match (self, split(named)) {
             (Self::Any, _) => true,
             (Self::LocalAnd(names), Some((host, _))) => {
@@ -78,14 +78,14 @@ pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option
     }
 }
 
-/// Whether nothing about a request says that a web page of somebody else sent it. `host` is its `Host` header.
+/// Refuses a request that a foreign web page may have sent. `host` is its `Host` header.
 ///
 /// A request target with an authority counts like a `Host`, and both must be accepted. An HTTP/1.0 request without either
 /// names no foreign host; browsers always send one.
 pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
     let host = host.map(|value| value.to_str().unwrap_or_default());
     let target = head.uri.authority().map(|authority| authority.as_str());
-    if [target, host].into_iter().flatten().any(|named| !hosts.have(named)) {
+    if [target, host].into_iter().flatten().any(|named| !hosts.accept(named)) {
         return Err(Reason::Host);
     }
     let own = target.or(host).unwrap_or_default();
@@ -98,8 +98,8 @@ pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> 
     Ok(())
 }
 
-/// Whether an `Origin` is that of our own pages: the same host and port as the request. The scheme is not compared, because
-/// a proxy may speak HTTPS for us; it only says which port is meant where none is written.
+/// Whether an `Origin` is that of the server's own pages: the same host and port as the request. The scheme is not
+/// compared, because there may be a proxy with HTTPS; it only gives the default port.
 fn is_origin_of(own: &str, origin: &HeaderValue) -> bool {
     let (scheme, authority) = origin.to_str().ok().and_then(|text| text.split_once("://")).unwrap_or_default();
     let default_port = match scheme {
@@ -107,8 +107,8 @@ fn is_origin_of(own: &str, origin: &HeaderValue) -> bool {
         "https" => 443,
         _ => return false,
     };
-    let place = |text| split(text).map(|(host, port)| (host.text(), port.unwrap_or(default_port)));
-    match (place(own), place(authority)) {
+    let host_and_port = |text| split(text).map(|(host, port)| (host.text(), port.unwrap_or(default_port)));
+    match (host_and_port(own), host_and_port(authority)) {
         (Some(own), Some(other)) => own.0.eq_ignore_ascii_case(other.0) && own.1 == other.1,
         _ => false,
     }
@@ -118,7 +118,7 @@ fn is_cross_site(value: &HeaderValue) -> bool {
     [&b"cross-site"[..], b"same-site"].iter().any(|site| value.as_bytes().trim_ascii().eq_ignore_ascii_case(site))
 }
 
-/// A host as requests write it.
+/// A host as it stands in a request.
 #[derive(Clone, Copy, Debug)]
 enum Host<'a> {
     Name(&'a str),
@@ -145,7 +145,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Names below `localhost` do not count: what they stand for is up to a resolver.
+    /// Names below `localhost` do not count: a resolver decides what they mean.
     fn is_local(self) -> bool {
         match self {
             Self::Name(_) => self.is_called("localhost"),

@@ -1,5 +1,5 @@
-//! What a server can be told: its token, how many connections it holds, how long it waits for what.
-//! Reading flags, files and the environment is the command line's business.
+//! The settings of a server: its token, the number of connections, its timeouts. Flags, files and the environment are read
+//! by the command line.
 
 use std::time::Duration;
 
@@ -7,34 +7,32 @@ use crate::auth::Token;
 use crate::browser_check::HostName;
 use crate::memory_plan::MemoryPlan;
 
-/// Connections held at once unless the machine allows fewer: room for 10,000 workers and their clients.
+/// Open connections, unless the machine allows fewer: enough for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;
 
-/// Claims that wait at once, unless there are few connections: every worker of the largest installation we think of.
+/// Claims that wait at once, unless there are few connections: one for each of 10,000 workers.
 pub(crate) const WAITING_CAP: usize = 10_000;
 
-/// File descriptors kept back from connections: the database files, the listener, logs and the runtime.
+/// File descriptors that connections do not use: the database files, the listener, logs and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
 
-/// How a server behaves.
 #[derive(Clone)]
 pub struct Config {
-    /// The token that callers must show; without one everybody may call.
+    /// The token that callers must send; without one every caller is accepted.
     pub token: Option<Token>,
-    /// The hosts that clients may name besides this machine, when there is no token.
+    /// The hosts for which requests are accepted besides this machine, when there is no token.
     pub allowed_hosts: Vec<HostName>,
-    /// Connections held at once; idle ones are closed for newcomers, and who finds none idle waits.
+    /// Open connections. At the cap an idle one is closed for a new one; while none is idle, the new one waits.
     pub connection_cap: usize,
-    /// Claims that wait at once; the ones above are answered at once.
+    /// Claims that wait at once. At the cap a claim is answered at once.
     pub waiting_cap: usize,
-    /// What requests and answers may take of the memory.
+    /// How much memory requests and answers may take.
     pub memory: MemoryPlan,
-    /// How long it waits for what.
     pub timeouts: Timeouts,
 }
 
 impl Config {
-    /// The usual behaviour, with as many connections as the process may open and as there is memory for.
+    /// The default settings, with as many connections as the limits of open files and memory allow.
     pub fn new(token: Option<Token>) -> Self {
         let memory = MemoryPlan::of_this_process();
         let connection_cap = connection_cap(open_file_limit()).min(memory.connections);
@@ -49,7 +47,7 @@ impl Config {
     }
 }
 
-/// How long a server waits for what. The body of a request has its own timeout where it is read.
+/// How long a server waits. The timeout of a request body is in `extract/body.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// For the rest of a request head once its first byte is there.
@@ -58,14 +56,14 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For a client to take some more of its answer.
     pub write: Duration,
-    /// For a client to take 64 KiB of an answer that waits for it, on average.
+    /// For a client to take 64 KiB of an answer once the buffer of its socket is full, on average.
     pub read_pace: Duration,
-    /// How long an idle connection keeps its buffers, in the hope of another request.
+    /// How long an idle connection keeps its buffers for another request.
     pub park: Duration,
-    /// For more bytes of a client whose last answer is out, before the connection is closed under it.
+    /// For more bytes of a client whose last answer is sent, before the connection is closed.
     pub linger: Duration,
-    /// For requests under way when the server stops. Less than the 10 s within which it must be gone, by what the
-    /// store needs to close and the log to be written.
+    /// For requests under way when the server stops. A stop may take 10 s, and the store has to close and the log to be
+    /// written after this.
     pub stop: Duration,
 }
 
@@ -89,7 +87,7 @@ fn connection_cap(open_files: Option<usize>) -> usize {
     room.map_or(CONNECTION_CAP, |room| room.min(CONNECTION_CAP))
 }
 
-/// Those who wait leave a quarter of the connections to those who do not.
+/// Waiting claims leave a quarter of the connections to other requests.
 fn waiting_cap(connection_cap: usize) -> usize {
     WAITING_CAP.min(connection_cap - connection_cap / 4)
 }

@@ -1,5 +1,5 @@
-//! The way of every request: request id, who may call, the route table, and what every answer gets on its way out.
-//! One function instead of a stack of layers, so that the order of section 5 of decisions.md can be read here.
+//! The steps of every request: request id, authentication, the route table, and the headers of every answer. One function
+//! instead of a stack of layers, so that the order of section 5 of decisions.md can be read here.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -22,11 +22,11 @@ use crate::browser_check::{self, Hosts};
 use crate::connection::Authenticated;
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
-use crate::request_log::{Record, RequestId, RequestIds};
+use crate::request_log::{RequestId, RequestIds, RequestRecord};
 use crate::state::AppState;
 use crate::{openapi, router};
 
-/// Where everything begins that needs authentication and carries the version.
+/// Paths that need authentication and whose answers carry the version.
 const API_PREFIX: &str = "/api/";
 
 /// Answers requests. Cheap to clone.
@@ -40,12 +40,12 @@ struct Inner {
     request_ids: RequestIds,
 }
 
-/// The service that a connection hands its requests to. Without a token it takes requests for this machine only.
+/// The service for all connections. Without a token it accepts requests for this machine only.
 pub fn service(state: AppState) -> HttpService {
     service_for(Hosts::default(), state)
 }
 
-/// The same; without a token it takes requests for these hosts.
+/// The same; without a token it accepts requests for these hosts.
 pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
     openapi::document();
     let router = router::router(state.clone());
@@ -53,24 +53,24 @@ pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
 }
 
 impl HttpService {
-    /// Answers one request; every failure is an answer, too.
+    /// Answers one request; every failure becomes an answer, too.
     pub async fn call(&self, mut request: Request<Body>) -> Response {
         let id = self.0.request_ids.next();
         if let Some(uri) = normalised(request.uri()) {
             *request.uri_mut() = uri;
         }
-        let record = Record::begin(&request);
+        let record = RequestRecord::begin(&request);
         let is_api = request.uri().path().starts_with(API_PREFIX);
         let token = self.0.state.token();
         let has_token = token.is_some_and(|token: &Token| token.is_in(request.headers()));
-        // Callers of other paths need no token, and get none of what is only for those who have it.
+        // Other paths need no token, and their answers do not carry the version.
         let authorised = has_token || token.is_none() || !is_api;
 
         let (head, body) = request.into_parts();
         let admitted = self.admit(&head, authorised);
         let authenticated = admitted.is_ok() && (has_token || token.is_none());
         let mut response = match admitted {
-            Ok(()) => finished(self.route(Request::from_parts(head, body), id).await, id),
+            Ok(()) => corrected(self.route(Request::from_parts(head, body), id).await, id),
             Err(refusal) => {
                 discard(body);
                 refusal.into_response()
@@ -87,7 +87,7 @@ impl HttpService {
         response
     }
 
-    /// What is checked before anything else of a request is looked at.
+    /// The checks that come before all others.
     fn admit(&self, head: &Parts, authorised: bool) -> Result<(), ApiError> {
         let host = browser_check::host_field(head.version, &head.headers)?;
         match self.0.state.token() {
@@ -104,7 +104,7 @@ impl HttpService {
             return answer.into_response();
         }
         let mut answer = pin!(self.0.router.clone().call(request));
-        // A panic is a bug of ours, but it must not take the connection with it.
+        // A panic is a bug, but it must not end the connection.
         let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(response))) => Poll::Ready(Ok(response)),
@@ -117,10 +117,10 @@ impl HttpService {
     }
 }
 
-/// What the route table could not know when it answered.
-fn finished(mut response: Response, id: RequestId) -> Response {
+/// Corrects what the framework answered by itself.
+fn corrected(mut response: Response, id: RequestId) -> Response {
     match response.status() {
-        // axum counts the bytes of an empty body; 204 has none to count.
+        // axum adds a content-length of 0; a 204 must not have one.
         StatusCode::NO_CONTENT => {
             response.headers_mut().remove(CONTENT_LENGTH);
             response
@@ -134,7 +134,7 @@ fn finished(mut response: Response, id: RequestId) -> Response {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()

@@ -1,5 +1,5 @@
-//! The HTTP edge: the route table and what surrounds it, and the shell that serves it ([`run()`]): listener, accept
-//! loop, connections, lease scan. No backend, no SQL and no command line lives here.
+//! The HTTP server: the route table, the steps of every request around it, and the shell that serves it ([`run()`]):
+//! listener, accept loop, connections, lease scan. No backend, no SQL and no command line lives here.
 
 mod accept;
 pub mod auth;

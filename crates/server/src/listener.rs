@@ -1,5 +1,5 @@
-//! Listening: from an address to connected streams, over TCP or a Unix socket.
-//! An address that other machines can reach needs a token; that is decided here, before anything is bound.
+//! Listening at an address and accepting connections, over TCP or a Unix socket. An address that other machines can reach
+//! needs a token; that is checked here, before anything is bound.
 
 mod address;
 mod socket_file;
@@ -21,20 +21,20 @@ pub use self::stream::Stream;
 /// Connections that may wait to be accepted. The system caps this at its own limit (4096 on today's Linux).
 const BACKLOG: u32 = 4096;
 
-/// What the system may hold of an answer on its way to a client; Linux counts its own overhead and allows twice as much.
+/// How much of an answer the system may buffer for a client; Linux counts its own overhead and allows twice as much.
 /// At a distance of 50 ms this lets 2.6 MB/s through.
 const SEND_BUFFER_BYTES: u32 = 128 * 1024;
 
-/// Why there is no listening at an address. The text says what is wrong; what to do about it depends on the caller.
+/// Why an address cannot be listened at. The text says what is wrong; the caller adds what to do about it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ListenError {
     /// Other machines can reach this address, and there is no token.
     NeedsToken(String),
-    /// Somebody else listens there.
+    /// Another process listens there.
     InUse(String),
-    /// There is something else at the path of the socket.
+    /// The path of the socket is another kind of file.
     NotASocket(PathBuf),
-    /// Anything else: what was tried and what the system said.
+    /// Any other error of the system: the address and the reason.
     Failed(String, String),
 }
 
@@ -62,7 +62,6 @@ impl fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// A bound listener.
 #[derive(Debug)]
 pub struct Listener(Kind);
 
@@ -93,7 +92,7 @@ impl Listener {
         }
     }
 
-    /// What clients call this server: `http://ADDRESS:PORT` or `unix:PATH`.
+    /// `http://ADDRESS:PORT` or `unix:PATH`.
     pub fn base_url(&self) -> String {
         match &self.0 {
             Kind::Tcp(_, address) => format!("http://{address}"),
@@ -106,12 +105,11 @@ impl Listener {
         matches!(self.0, Kind::Unix(..))
     }
 
-    /// Takes the next connection.
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match &self.0 {
             Kind::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                // An answer leaves in one or two writes; waiting for more to send with it only delays it.
+                // An answer is sent with one or two writes; Nagle's algorithm would only delay it.
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!(%error, "a connection stays without TCP_NODELAY");
                 }
@@ -122,7 +120,7 @@ impl Listener {
     }
 }
 
-/// Listens at the first address that lets us: a host name may stand for several.
+/// Listens at the first address that can be bound: a host name may have several.
 fn bind_first(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in addresses {
@@ -136,9 +134,9 @@ fn bind_first(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
 
 fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Old connections of a server that just ended must not keep its successor from starting.
+    // Old connections of a server that just ended must not prevent the next start.
     socket.set_reuseaddr(true)?;
-    // Accepted connections inherit it. Left to itself, the system holds up to 4 MiB for each client that does not read.
+    // Accepted connections inherit it. By default the system buffers up to 4 MiB for each client that does not read.
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

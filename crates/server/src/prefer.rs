@@ -1,5 +1,5 @@
-//! What a caller prefers (RFC 7240), as far as anybody here can give it: to wait for a task. Whatever is not understood is
-//! ignored, as the RFC says: a preference is never an error.
+//! The `Prefer` header (RFC 7240), of which only `wait` is supported. What is not understood is ignored, as the RFC says: a
+//! preference is never an error.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -8,15 +8,15 @@ use taskqueue_core::limits::WAIT_SECONDS_MAX;
 
 const WAIT: &str = "wait";
 
-/// For how many seconds a caller wants to wait, cut to what is given at most. The first `wait` counts, also when it is
-/// malformed: then there is none.
+/// For how many seconds a caller prefers to wait, at most [`WAIT_SECONDS_MAX`]. The first `wait` counts; if it is
+/// malformed, there is none.
 pub(crate) fn wait_seconds(headers: &HeaderMap) -> Option<u32> {
     let values = headers.get_all(PREFER).into_iter().filter_map(|value| value.to_str().ok());
     let (_, value) = values.flat_map(|value| split(value, ',')).map(preference).find(|(name, _)| is_wait(name))?;
     seconds(value?)
 }
 
-/// What an answer says about it.
+/// The header of an answer that says which wait was applied.
 pub(crate) fn applied(seconds: u32) -> (HeaderName, HeaderValue) {
     let value = HeaderValue::try_from(format!("{WAIT}={seconds}")).unwrap_or(HeaderValue::from_static(WAIT));
     (HeaderName::from_static(PREFERENCE_APPLIED), value)
@@ -41,12 +41,12 @@ fn seconds(value: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // Too large for the type is too large for us.
+    // A number that does not fit is above the maximum, too.
     let seconds = digits.parse().unwrap_or(WAIT_SECONDS_MAX).min(WAIT_SECONDS_MAX);
     (seconds > 0).then_some(seconds)
 }
 
-/// The parts of a list; a separator inside quotes is none.
+/// Splits a list; separators inside quotes do not count.
 fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(move |character| {

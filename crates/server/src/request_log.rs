@@ -11,7 +11,7 @@ use hyper::Method;
 use taskqueue_api::paths;
 use tracing::Level;
 
-/// What a person names when something went wrong.
+/// Names a request in answers and log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(u64);
 
@@ -21,7 +21,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Gives ids: a random beginning, so that those of two processes differ, then one after the other.
+/// Counts up from a random number, so that the ids of two processes differ.
 pub(crate) struct RequestIds(AtomicU64);
 
 impl RequestIds {
@@ -34,12 +34,12 @@ impl RequestIds {
     }
 }
 
-/// What the line of a request tells besides, as an extension of its response.
+/// A remark for the log line of a request, as an extension of its response.
 #[derive(Clone)]
 pub(crate) struct Note(pub(crate) String);
 
-/// A request under way, if anybody wants to read about it.
-pub(crate) struct Record(Option<Begun>);
+/// The log line of a request under way; none if the log level leaves it out.
+pub(crate) struct RequestRecord(Option<Begun>);
 
 struct Begun {
     method: Method,
@@ -47,7 +47,7 @@ struct Begun {
     at: Instant,
 }
 
-impl Record {
+impl RequestRecord {
     pub(crate) fn begin(request: &Request) -> Self {
         Self(tracing::enabled!(Level::INFO).then(|| Begun {
             method: request.method().clone(),

@@ -11,10 +11,10 @@ use crate::memory_budget::Budgets;
 /// The state behind the route table.
 #[derive(Clone)]
 pub struct AppState {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     store: Arc<dyn Store>,
     token: Option<Token>,
     budgets: Arc<Budgets>,
@@ -22,33 +22,30 @@ struct Shared {
 }
 
 impl AppState {
-    /// Serves `store`, to everybody or to those who have the token.
+    /// Serves `store`; without a token to every caller.
     pub fn new(store: Arc<dyn Store>, token: Option<Token>) -> Self {
         Self::with_limits(store, token, Arc::default(), WAITING_CAP)
     }
 
-    /// The same within other limits than the usual ones: the budgets, and how many claims may wait at once.
+    /// The same with other limits than the default ones.
     pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Arc<Budgets>, waiting_cap: usize) -> Self {
-        Self { shared: Arc::new(Shared { store, token, budgets, waiting_cap }) }
+        Self { inner: Arc::new(Inner { store, token, budgets, waiting_cap }) }
     }
 
-    /// How many claims may wait at once.
     pub(crate) fn waiting_cap(&self) -> usize {
-        self.shared.waiting_cap
+        self.inner.waiting_cap
     }
 
-    /// What requests and answers may hold in memory.
     pub(crate) fn budgets(&self) -> &Budgets {
-        &self.shared.budgets
+        &self.inner.budgets
     }
 
-    /// Where queues, tasks and observations live.
     pub(crate) fn store(&self) -> &dyn Store {
-        &*self.shared.store
+        &*self.inner.store
     }
 
-    /// What callers must present under `/api/`.
+    /// The token that is needed under `/api/`.
     pub(crate) fn token(&self) -> Option<&Token> {
-        self.shared.token.as_ref()
+        self.inner.token.as_ref()
     }
 }

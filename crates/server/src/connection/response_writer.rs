@@ -123,7 +123,14 @@ async fn send(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::listener::Stream;
 
     const OLD: Version = Version::HTTP_10;
     const NEW: Version = Version::HTTP_11;
@@ -145,6 +152,43 @@ mod tests {
             let format = ResponseFormat::new(version, &fields.iter().map(header).collect());
             assert_eq!(format, ResponseFormat { version, keep_alive }, "{fields:?}");
         }
+    }
+
+    /// Writes a response of so many bytes to a client.
+    async fn write_to_client(body_bytes: usize, signal: StopSignal) -> (End, ConnectionIo, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut io = ConnectionIo::new(Stream::Tcp(listener.accept().await.unwrap().0), Arc::default());
+        io.activity.lock().begin_request(Instant::now());
+        let timeouts = Timeouts { read_pace: Duration::from_millis(50), ..Timeouts::default() };
+        let (response, format) =
+            (Response::new(Body::from(vec![b'x'; body_bytes])), ResponseFormat { version: NEW, keep_alive: true });
+        let (_stop, mut stop) = watch::channel(signal);
+        let end = write(response, format, &mut io, &timeouts, &mut stop).await;
+        (end, io, client)
+    }
+
+    #[tokio::test]
+    async fn a_connection_goes_on_unless_the_server_stops() {
+        for (signal, expected) in [
+            (StopSignal::None, "200 OK\r\ncontent-length: 3\r\ndate"),
+            (StopSignal::Drain, "200 OK\r\ncontent-length: 3\r\nconnection: close"),
+        ] {
+            let (end, io, mut client) = write_to_client(3, signal).await;
+            assert_eq!(matches!(end, End::Parked), signal == StopSignal::None);
+            assert_eq!(matches!(end, End::Finished), signal == StopSignal::Drain);
+            assert!(!io.activity.lock().has_request());
+            drop(io);
+            let mut text = String::new();
+            client.read_to_string(&mut text).await.unwrap();
+            assert!(text.contains(expected) && text.ends_with("\r\n\r\nxxx"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_take_the_response_is_abandoned() {
+        let (end, io, _client) = write_to_client(64 * 1024 * 1024, StopSignal::None).await;
+        assert!(matches!(end, End::Abandoned) && io.activity.lock().is_send_blocked());
     }
 
     #[test]

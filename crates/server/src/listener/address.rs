@@ -1,20 +1,17 @@
-//! Where to listen, as people write it: `HOST:PORT`, `[::1]:PORT` or `unix:PATH`.
+//! The address to listen at, as a text: `HOST:PORT`, `[::1]:PORT` or `unix:PATH`.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A host name or IP address and a port; port 0 picks a free one.
     Tcp {
         /// Without brackets.
         host: String,
-        /// The port.
         port: u16,
     },
-    /// A socket file.
     Unix(PathBuf),
 }
 

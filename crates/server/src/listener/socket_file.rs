@@ -1,5 +1,5 @@
-//! The file of a Unix socket: made so that nobody else can ever connect, replaced only when its server is dead,
-//! removed when ours stops.
+//! The file of a Unix socket: only its user can connect at any moment; it is replaced only when no server listens at it,
+//! and removed when this server stops.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,14 +16,14 @@ use super::{BACKLOG, ListenError};
 /// Only the user of the server may connect.
 const MODE: u32 = 0o600;
 
-/// How long an existing socket may take to show that somebody is behind it.
-const KNOCK: Duration = Duration::from_secs(1);
+/// How long an existing socket may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The file of a socket that we made; removed with this value.
+/// The file of our socket; removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     pub(super) path: PathBuf,
-    /// Device and inode: another server may have put its own file in the place of ours.
+    /// Device and inode: another server may have replaced the file by its own.
     identity: (u64, u64),
 }
 
@@ -42,20 +42,20 @@ impl Drop for SocketFile {
 /// Listens on a socket file at `path`.
 pub(super) async fn bind(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
     remove_stale(path).await?;
-    make(path).map_err(|error| ListenError::from_io(&format!("unix:{}", path.display()), &error))
+    create(path).map_err(|error| ListenError::from_io(&format!("unix:{}", path.display()), &error))
 }
 
-/// The file gets its mode after `bind`, which makes it, and before `listen`, without which nobody can connect.
-fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+/// The file gets its mode after `bind`, which creates it, and before `listen`, without which no client can connect.
+fn create(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
-    let made = fs::symlink_metadata(path)?;
-    let file = SocketFile { path: path.into(), identity: (made.dev(), made.ino()) };
+    let created = fs::symlink_metadata(path)?;
+    let file = SocketFile { path: path.into(), identity: (created.dev(), created.ino()) };
     fs::set_permissions(path, Permissions::from_mode(MODE))?;
     Ok((socket.listen(BACKLOG)?, file))
 }
 
-/// Removes the socket file of a dead server. Anything else at that path is refused.
+/// Removes a socket file at which no server listens. Anything else at that path is an error.
 async fn remove_stale(path: &Path) -> Result<(), ListenError> {
     let address = format!("unix:{}", path.display());
     let found = match fs::symlink_metadata(path) {
@@ -66,7 +66,7 @@ async fn remove_stale(path: &Path) -> Result<(), ListenError> {
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket(path.into()));
     }
-    match timeout(KNOCK, UnixStream::connect(path)).await {
+    match timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await {
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| ListenError::from_io(&address, &error))
         }
@@ -74,7 +74,7 @@ async fn remove_stale(path: &Path) -> Result<(), ListenError> {
         Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(ListenError::from_io(&address, &error))
         }
-        // It answers, or is too busy to: somebody is behind it.
+        // A server accepts connections there, or is too busy to.
         _ => Err(ListenError::InUse(address)),
     }
 }
