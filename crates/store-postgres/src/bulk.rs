@@ -20,6 +20,7 @@ use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::dialect::operand::Bound;
+use crate::dialect::order;
 use crate::readers::{ReadError, Readers, in_snapshot};
 use crate::session::{Param, Session};
 use crate::snapshot::Snapshot;
@@ -106,7 +107,7 @@ pub(crate) async fn visit_matching(
 ) -> Result<(), ReadError> {
     let selection = TaskSelection { filter: Some(filter.clone()), ..TaskSelection::default() };
     let condition = dialect::condition(&selection, 2);
-    let text = format!("{} AND ({})", sql::LIST_MATCHING, condition.text);
+    let text = order::with_condition(&sql::LIST_MATCHING.text, &condition.text);
     let mut params: Vec<Param<'_>> = vec![(&queue.0, Type::INT8)];
     params.extend(condition.bound.iter().map(Bound::param));
     let mut rows = Box::pin(snapshot.session.stream(&text, &params).await?);

@@ -22,7 +22,7 @@ use crate::statements::{COUNT_TASKS, SCAN_TASKS};
 /// The ids of the tasks that the condition of a selection lets through, and whether it says that it is exact.
 async fn narrowed(session: &Session, selection: &TaskSelection) -> (BTreeSet<String>, bool) {
     let condition = dialect::condition(selection, 4);
-    let text = order::with_condition(SCAN_TASKS.text, &condition.text);
+    let text = order::with_condition(&SCAN_TASKS.text, &condition.text);
     let fixed: [Param<'_>; 3] = [(&QUEUE_KEY, Type::INT8), (&false, Type::BOOL), (&false, Type::BOOL)];
     let params: Vec<Param<'_>> = fixed.into_iter().chain(condition.bound.iter().map(Bound::param)).collect();
     let found = session.stream(&text, &params).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_literal_is_never_part_of_the_text() {
     );
     let condition = dialect::condition(&by(&filter), 2);
     assert!(!condition.text.contains("DROP") && !condition.text.contains("424242"), "{}", condition.text);
-    assert!(order::with_condition(COUNT_TASKS.text, &condition.text).contains(&condition.text));
+    assert!(order::with_condition(&COUNT_TASKS.text, &condition.text).contains(&condition.text));
 }
 
 #[test]

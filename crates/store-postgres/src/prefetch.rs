@@ -215,8 +215,8 @@ impl Loaded {
     fn into_workspace(self, named: &Named) -> Result<Workspace, StoreError> {
         let mut workspace = Workspace::default();
         for row in &self.queues {
-            let name = QueueName::parse(row.get(1)).ok_or(StoreError::Unavailable)?;
-            workspace.queues.insert(name, Found::Here(QueueKey(row.get(0))));
+            let (key, name) = rows::named_queue(row)?;
+            workspace.queues.insert(name, Found::Here(key));
         }
         for row in &self.held {
             workspace.take_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
@@ -241,7 +241,7 @@ impl Loaded {
             workspace.ids.entry(place).or_insert(Found::Missing);
         }
         for row in &self.observations {
-            let queue = rows::queue_of_observation(row)?;
+            let queue = rows::found_queue(row)?;
             let held = workspace.queues.iter().find(|(_, found)| **found == Found::Here(queue));
             // Of a queue that is not to be held nothing is looked at.
             let Some(name) = held.map(|(name, _)| name.clone()) else { continue };
@@ -263,7 +263,7 @@ impl Loaded {
         let mut picks = Vec::with_capacity(self.picks.len());
         for row in &self.picks {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-            picks.push((rows::place(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
+            picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
             workspace.take_held(key, queue, head);
             if rows::is_whole(row)? {
                 workspace.take_whole(row)?;
@@ -271,8 +271,8 @@ impl Loaded {
         }
         // In the claim's order within each route; the statement does not promise one.
         picks.sort_unstable();
-        for (place, _, _, queue, key) in picks {
-            let route = routes.get(place.wrapping_sub(1)).ok_or(StoreError::Unavailable)?;
+        for (route_number, _, _, queue, key) in picks {
+            let route = routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Unavailable)?;
             workspace.picks.entry((queue, (*route).clone())).or_default().push_back(key);
         }
         Ok(())

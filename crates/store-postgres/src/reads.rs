@@ -141,7 +141,7 @@ async fn fill(
         Some(after) => order::after(condition.clone(), behind(&sql::LIST_TASKS), query.order, after)
             .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
     };
-    let text = order::with_order(sql::LIST_TASKS.text, &condition.text, query.order);
+    let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, query.order);
     // At least one row, however little room there is.
     let max_bytes = query.max_bytes.max(1);
     let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(max_bytes));
@@ -197,7 +197,7 @@ async fn each_selected(
     mut read: impl FnMut(&Row) -> Read<()>,
 ) -> Read<()> {
     let condition = dialect::condition(selection, behind(&sql::SCAN_TASKS));
-    let text = order::with_condition(sql::SCAN_TASKS.text, &condition.text);
+    let text = order::with_condition(&sql::SCAN_TASKS.text, &condition.text);
     let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
     let fixed: Vec<Param<'_>> =
         vec![(&key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
@@ -213,7 +213,7 @@ async fn each_selected(
 /// How many tasks are selected, by kept counts. One statement.
 pub(crate) async fn count_tally(session: &Session, queue: &QueueName, status: Option<Status>) -> Read<u64> {
     let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &status.map(Status::as_str)]).await?;
-    Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, 0)?)
+    Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, "tasks")?)
 }
 
 /// How many tasks are selected, by looking at them.
@@ -222,10 +222,10 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
     let condition = dialect::condition(selection, behind(&sql::COUNT_TASKS));
     let mut count = 0;
     if condition.exact {
-        let text = order::with_condition(sql::COUNT_TASKS.text, &condition.text);
+        let text = order::with_condition(&sql::COUNT_TASKS.text, &condition.text);
         let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
         while let Some(row) = snapshot.next(&mut found).await? {
-            count = rows::count(&row, 0)?;
+            count = rows::count(&row, "tasks")?;
         }
     } else {
         each_selected(snapshot, key, selection, |_| {
@@ -262,10 +262,10 @@ pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, quer
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
     let condition = dialect::condition(&query.selection, behind(&sql::GROUP_TASKS));
     if condition.exact {
-        let text = order::with_condition(sql::GROUP_TASKS.text, &condition.text);
+        let text = order::with_condition(&sql::GROUP_TASKS.text, &condition.text);
         let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
         while let Some(row) = snapshot.next(&mut found).await? {
-            add_line(&mut groups, query, &rows::tally(&row, 0)?);
+            add_line(&mut groups, query, &rows::tally(&row)?);
         }
     } else {
         each_selected(snapshot, key, &query.selection, |row| {

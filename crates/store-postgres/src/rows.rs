@@ -1,108 +1,151 @@
-//! The only file that knows columns: how a row becomes a task, a head or an observation, how a filter reads a row
-//! without building a task first, and how what PostgreSQL cannot hold as it is becomes a column.
-//!
-//! Every statement that selects tasks has these columns in this order (the model is `sql/get_task.sql`):
-//!
-//! - a head is `tasks.` task_key, queue_key, id, status, name, priority, attempt, max_attempts, routes, last_route,
-//!   created_at, updated_at, started_at, finished_at, pending_seq, run_id, lease_expires_at, finished_run_id,
-//!   finished_run_end, definition_bytes;
-//! - a whole task is a head, then `definitions.` args, metadata, `outcomes.` result, error, error_occurred_at,
-//!   error_attempt, error_run_id, and `definitions.identity`. Those that are picked for a claim may lack all of that.
-//!
-//! An observation is `observations.` id, route, status, task_id, last_seen_at, expires_at, metadata.
+//! The only file that knows columns: the lists that statements select, how a row becomes a task, a head or an observation,
+//! and how a filter reads a row without building a task first. Rows with few columns are read by name.
 
-use std::borrow::Cow;
+mod error_column;
+
 use std::cell::OnceCell;
+use std::fmt::Display;
 
 use taskqueue_core::definition::{Definition, Identity, Routes, routes_of};
 use taskqueue_core::filter::{LastErrorFields, TaskFields};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::{self, JsonObject, Value};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
-use taskqueue_core::task::{
-    ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
-};
+use taskqueue_core::task::{ActiveRun, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::view::TaskView;
 use taskqueue_store::StoreError;
+use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 use tokio_postgres::Row;
+use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
-const KEY: usize = 0;
-const QUEUE_KEY: usize = 1;
-const ID: usize = 2;
-const STATUS: usize = 3;
-const NAME: usize = 4;
-const PRIORITY: usize = 5;
-const ATTEMPT: usize = 6;
-const MAX_ATTEMPTS: usize = 7;
-const ROUTES: usize = 8;
-const LAST_ROUTE: usize = 9;
-const CREATED_AT: usize = 10;
-const UPDATED_AT: usize = 11;
-const STARTED_AT: usize = 12;
-const FINISHED_AT: usize = 13;
-const PENDING_SEQ: usize = 14;
-const RUN_ID: usize = 15;
-const LEASE_EXPIRES_AT: usize = 16;
-const FINISHED_RUN_ID: usize = 17;
-const FINISHED_RUN_END: usize = 18;
-const DEFINITION_BYTES: usize = 19;
-const ARGS: usize = 20;
-const METADATA: usize = 21;
-const RESULT: usize = 22;
-const ERROR: usize = 23;
-const ERROR_OCCURRED_AT: usize = 24;
-const ERROR_ATTEMPT: usize = 25;
-const ERROR_RUN_ID: usize = 26;
-const IDENTITY: usize = 27;
-/// Only in `transfer_tasks.sql`.
-const RUNS: usize = 28;
-/// Only in `pick_tasks.sql`.
-const PLACE: usize = 28;
+use self::error_column::ErrorText;
+pub(crate) use self::error_column::error_text;
+
+columns! {
+    HEAD from 0;
+    KEY = "tasks.task_key",
+    QUEUE_KEY = "tasks.queue_key",
+    ID = "tasks.id",
+    STATUS = "tasks.status",
+    NAME = "tasks.name",
+    PRIORITY = "tasks.priority",
+    ATTEMPT = "tasks.attempt",
+    MAX_ATTEMPTS = "tasks.max_attempts",
+    ROUTES = "tasks.routes",
+    LAST_ROUTE = "tasks.last_route",
+    CREATED_AT = "tasks.created_at",
+    UPDATED_AT = "tasks.updated_at",
+    STARTED_AT = "tasks.started_at",
+    FINISHED_AT = "tasks.finished_at",
+    PENDING_SEQ = "tasks.pending_seq",
+    RUN_ID = "tasks.run_id",
+    LEASE_EXPIRES_AT = "tasks.lease_expires_at",
+    FINISHED_RUN_ID = "tasks.finished_run_id",
+    FINISHED_RUN_END = "tasks.finished_run_end",
+    DEFINITION_BYTES = "tasks.definition_bytes",
+}
+
+columns! {
+    // Tasks that are picked for a claim may lack all of these.
+    HEAVY from HEAD.len();
+    ARGS = "definitions.args",
+    METADATA = "definitions.metadata",
+    RESULT = "outcomes.result",
+    ERROR = "outcomes.error",
+    ERROR_OCCURRED_AT = "outcomes.error_occurred_at",
+    ERROR_ATTEMPT = "outcomes.error_attempt",
+    ERROR_RUN_ID = "outcomes.error_run_id",
+}
+
+columns! {
+    HIDDEN from HEAD.len() + HEAVY.len();
+    IDENTITY = "definitions.identity",
+}
+
+/// The column behind a whole task in `pick_tasks.sql`.
+const ROUTE_NUMBER: usize = IDENTITY + 1;
+
+mod observations {
+    taskqueue_store::columns! {
+        COLUMNS from 0;
+        ID = "observations.id",
+        ROUTE = "observations.route",
+        STATUS = "observations.status",
+        TASK_ID = "observations.task_id",
+        LAST_SEEN_AT = "observations.last_seen_at",
+        EXPIRES_AT = "observations.expires_at",
+        METADATA = "observations.metadata",
+    }
+}
+
+/// The text of a statement with the columns that it asks for, for example `{task_columns}`.
+pub(crate) fn with_columns(text: &str) -> String {
+    // With $2 a filter reads definitions, with $3 outcomes. The rest is null, so that the planner removes the join.
+    let if_read = |column: &&str| match column.starts_with("definitions.") {
+        true => format!("CASE WHEN $2 THEN {column} END"),
+        false => format!("CASE WHEN $3 THEN {column} END"),
+    };
+    let filtered: Vec<String> =
+        HEAD.iter().map(|column| (*column).to_owned()).chain(HEAVY.iter().map(if_read)).collect();
+    text.replace("{head_columns}", &HEAD.join(", "))
+        .replace("{task_columns}", &[HEAD, HEAVY, HIDDEN].concat().join(", "))
+        .replace("{filtered_columns}", &filtered.join(", "))
+        .replace("{observation_columns}", &observations::COLUMNS.join(", "))
+}
 
 /// A row holds what this service did not write there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged {
-    /// The number of the column in its statement.
-    pub(crate) column: usize,
+    /// The name of the column, or its position in the list of its statement.
+    pub(crate) column: String,
+}
+
+impl Damaged {
+    fn at(column: impl Display) -> Self {
+        Self { column: column.to_string() }
+    }
 }
 
 type Read<T> = Result<T, Damaged>;
 
 impl From<Damaged> for StoreError {
-    /// The end of the matter: nobody above can do anything about it but log it, so that is done here.
+    /// No caller can do anything about it, so it is logged here.
     fn from(Damaged { column }: Damaged) -> Self {
         tracing::error!(column, "the database holds a row that cannot be read; restore it from a backup");
         Self::Unavailable
     }
 }
 
-/// A column as PostgreSQL has it.
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
-    row.try_get(column).map_err(|_| Damaged { column })
+/// A position or a name.
+trait Column: RowIndex + Display + Copy {}
+
+impl<C: RowIndex + Display + Copy> Column for C {}
+
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: impl Column) -> Read<T> {
+    row.try_get(column).map_err(|_| Damaged::at(column))
 }
 
 /// A word of the contract or an identifier in a column, with the function that reads it.
-fn parsed<T>(row: &Row, column: usize, parse: fn(&str) -> Option<T>) -> Read<T> {
-    parse(get(row, column)?).ok_or(Damaged { column })
+fn parsed<T>(row: &Row, column: impl Column, parse: fn(&str) -> Option<T>) -> Read<T> {
+    parse(get(row, column)?).ok_or_else(|| Damaged::at(column))
 }
 
-/// The same where it may be null.
-fn parsed_or_null<T>(row: &Row, column: usize, parse: fn(&str) -> Option<T>) -> Read<Option<T>> {
+fn parsed_or_null<T>(row: &Row, column: impl Column, parse: fn(&str) -> Option<T>) -> Read<Option<T>> {
     let text: Option<&str> = get(row, column)?;
-    text.map(|text| parse(text).ok_or(Damaged { column })).transpose()
+    text.map(|text| parse(text).ok_or_else(|| Damaged::at(column))).transpose()
 }
 
-fn time(row: &Row, column: usize) -> Read<Timestamp> {
+fn time(row: &Row, column: impl Column) -> Read<Timestamp> {
     get(row, column).map(Timestamp::from_micros)
 }
 
-fn time_or_null(row: &Row, column: usize) -> Read<Option<Timestamp>> {
+fn time_or_null(row: &Row, column: impl Column) -> Read<Option<Timestamp>> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_micros))
 }
 
@@ -186,7 +229,7 @@ fn outcome(row: &Row) -> Read<Outcome> {
     let last_error = match get::<Option<&str>>(row, ERROR)? {
         None => None,
         Some(text) => Some(LastError {
-            failure: ErrorText::read(text).ok_or(Damaged { column: ERROR })?.into(),
+            failure: ErrorText::read(text).ok_or_else(|| Damaged::at(ERROR))?.into(),
             occurred_at: time(row, ERROR_OCCURRED_AT)?,
             attempt: get(row, ERROR_ATTEMPT)?,
             run_id: parsed(row, ERROR_RUN_ID, RunId::parse)?,
@@ -208,131 +251,126 @@ pub(crate) fn task(row: &Row, queue: &QueueName) -> Read<Task> {
 
 /// The identity that a whole task was created with.
 pub(crate) fn identity(row: &Row) -> Read<Identity> {
-    Identity::try_from(get::<&[u8]>(row, IDENTITY)?).map_err(|_| Damaged { column: IDENTITY })
+    Identity::try_from(get::<&[u8]>(row, IDENTITY)?).map_err(|_| Damaged::at(IDENTITY))
 }
 
-/// All run ids of a task, from `transfer_tasks.sql`.
+/// All run ids of a transferred task.
 pub(crate) fn runs(row: &Row) -> Read<Vec<RunId>> {
-    let texts: Vec<&str> = get(row, RUNS)?;
-    texts.into_iter().map(|text| RunId::parse(text).ok_or(Damaged { column: RUNS })).collect()
+    let texts: Vec<&str> = get(row, "runs")?;
+    texts.into_iter().map(|text| RunId::parse(text).ok_or_else(|| Damaged::at("runs"))).collect()
 }
 
-/// A line of `list_whole_tally.sql`: the key of a queue, a status, and how many tasks.
+/// The key of a queue, a status, and how many tasks the queue has in it.
 pub(crate) fn whole_tally(row: &Row) -> Read<(QueueKey, Status, u64)> {
-    Ok((QueueKey(get(row, 0)?), parsed(row, 1, Status::parse)?, count(row, 2)?))
+    Ok((found_queue(row)?, parsed(row, "status", Status::parse)?, count(row, "tasks")?))
 }
 
-/// A queue, from `load_queues.sql`.
+/// A queue and its name.
 pub(crate) fn named_queue(row: &Row) -> Read<(QueueKey, QueueName)> {
-    Ok((QueueKey(get(row, 0)?), parsed(row, 1, QueueName::parse)?))
+    Ok((found_queue(row)?, queue_name(row)?))
 }
 
-/// The clock, from `load_clock.sql` and `lock_clock.sql`.
 pub(crate) fn clock(row: &Row) -> Read<ClockRow> {
-    let (micros, offset_micros) = (get(row, 0)?, get(row, 1)?);
-    Ok(ClockRow { micros, offset_micros, last_scan_at: time_or_null(row, 2)?, ahead_since: time_or_null(row, 4)? })
+    Ok(ClockRow {
+        micros: get(row, "micros")?,
+        offset_micros: get(row, "offset_micros")?,
+        last_scan_at: time_or_null(row, "last_scan_at")?,
+        ahead_since: time_or_null(row, "ahead_since")?,
+    })
 }
 
-/// The first of a block of numbers, from the same.
+/// The first of a block of numbers.
 pub(crate) fn numbers(row: &Row) -> Read<i64> {
-    get(row, 3)
+    get(row, "first_number")
 }
 
-/// Whether something is so, in the first column.
+/// The value of a statement that asks whether something is so.
 pub(crate) fn is_so(row: &Row) -> Read<bool> {
     get(row, 0)
 }
 
-/// What a whole task counts against the bytes of `list_tasks.sql`.
+/// What a whole task counts against the byte limit of `list_tasks.sql`.
 pub(crate) fn bytes(row: &Row) -> Read<usize> {
-    let text = |column| Ok(get::<Option<&str>>(row, column)?.map_or(0, str::len));
+    let text = |column: usize| Ok(get::<Option<&str>>(row, column)?.map_or(0, str::len));
     let definition: i64 = get(row, DEFINITION_BYTES)?;
     Ok(usize::try_from(definition).unwrap_or(0) + text(RESULT)? + text(ERROR)?)
 }
 
-/// An observation.
 pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
+    use observations::{EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID};
     Ok(Observation {
-        id: parsed(row, 0, WorkerId::parse)?,
+        id: parsed(row, ID, WorkerId::parse)?,
         queue: queue.clone(),
         report: Report {
-            route: parsed(row, 1, Route::parse)?,
-            status: parsed(row, 2, WorkerStatus::parse)?,
-            task_id: parsed_or_null(row, 3, TaskId::parse)?,
-            metadata: object(row, 6)?,
+            route: parsed(row, ROUTE, Route::parse)?,
+            status: parsed(row, STATUS, WorkerStatus::parse)?,
+            task_id: parsed_or_null(row, TASK_ID, TaskId::parse)?,
+            metadata: object(row, METADATA)?,
         },
-        last_seen_at: time(row, 4)?,
-        expires_at: time(row, 5)?,
+        last_seen_at: time(row, LAST_SEEN_AT)?,
+        expires_at: time(row, EXPIRES_AT)?,
     })
 }
 
-/// A queue key in the first column.
+/// A queue key in a row that is no task.
 pub(crate) fn found_queue(row: &Row) -> Read<QueueKey> {
-    get(row, 0).map(QueueKey)
+    get(row, "queue_key").map(QueueKey)
 }
 
-/// The time in the second column.
+/// The time of the service.
 pub(crate) fn found_time(row: &Row) -> Read<Timestamp> {
-    time(row, 1)
+    time(row, "now")
 }
 
-/// A queue name in the first column.
 pub(crate) fn queue_name(row: &Row) -> Read<QueueName> {
-    parsed(row, 0, QueueName::parse)
+    parsed(row, "name", QueueName::parse)
 }
 
-/// A count in this column. A sum over shards is never below zero.
-pub(crate) fn count(row: &Row, column: usize) -> Read<u64> {
-    u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged { column })
+/// A count. A sum over shards is never below zero.
+pub(crate) fn count(row: &Row, column: &str) -> Read<u64> {
+    u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged::at(column))
 }
 
-/// The number of the route that a task was picked for.
-pub(crate) fn place(row: &Row) -> Read<usize> {
-    usize::try_from(get::<i64>(row, PLACE)?).map_err(|_| Damaged { column: PLACE })
+/// The number of the route that a task was picked for, from 1 on.
+pub(crate) fn route_number(row: &Row) -> Read<usize> {
+    usize::try_from(get::<i64>(row, ROUTE_NUMBER)?).map_err(|_| Damaged::at(ROUTE_NUMBER))
 }
 
-/// Whether a picked task came whole.
+/// Whether a picked task came with its heavy part.
 pub(crate) fn is_whole(row: &Row) -> Read<bool> {
     Ok(get::<Option<&str>>(row, ARGS)?.is_some())
 }
 
-/// A run id and what it is used for, from `find_runs.sql`.
+/// A run id and what it is used for.
 pub(crate) fn run(row: &Row) -> Read<(RunId, RunUse)> {
-    let run_id = parsed(row, 0, RunId::parse)?;
-    let owns = get(row, 3)?;
-    let usage = if owns { RunUse::Active(QueueKey(get(row, 2)?), TaskKey(get(row, 1)?)) } else { RunUse::Past };
+    let run_id = parsed(row, "run_id", RunId::parse)?;
+    let usage = match get(row, "is_active")? {
+        true => RunUse::Active(found_queue(row)?, TaskKey(get(row, "task_key")?)),
+        false => RunUse::Past,
+    };
     Ok((run_id, usage))
 }
 
-/// A run id of a deleted task and until when it is kept.
+/// A run id of a deleted task and the time until which it stays used.
 pub(crate) fn deleted_run(row: &Row) -> Read<DeletedRun> {
-    Ok((Timestamp::from_micros(get(row, 1)?), parsed(row, 0, RunId::parse)?))
+    Ok((time(row, "kept_until")?, parsed(row, "run_id", RunId::parse)?))
 }
 
-/// The key of the queue of an observation, behind it.
-pub(crate) fn queue_of_observation(row: &Row) -> Read<QueueKey> {
-    get(row, 7).map(QueueKey)
-}
-
-/// Tasks with the same routes and status.
+/// How many tasks have these routes, as JSON, and this status.
 pub(crate) struct TallyRow<'a> {
-    /// The routes as JSON.
     pub(crate) routes: &'a str,
-    /// The status.
     pub(crate) status: Status,
-    /// How many tasks.
     pub(crate) tasks: u64,
 }
 
-/// Routes, status and a count, from column `first` on.
-pub(crate) fn tally(row: &Row, first: usize) -> Read<TallyRow<'_>> {
-    let status = parsed(row, first + 1, Status::parse)?;
-    Ok(TallyRow { routes: get(row, first)?, status, tasks: count(row, first + 2)? })
+pub(crate) fn tally(row: &Row) -> Read<TallyRow<'_>> {
+    let status = parsed(row, "status", Status::parse)?;
+    Ok(TallyRow { routes: get(row, "routes")?, status, tasks: count(row, "tasks")? })
 }
 
-/// The same from `list_tally.sql`, where a queue without tasks has one line that says nothing.
+/// The same for a queue that may have no tasks: then its only row has no routes.
 pub(crate) fn tally_or_null(row: &Row) -> Read<Option<TallyRow<'_>>> {
-    if get::<Option<&str>>(row, 1)?.is_some() { tally(row, 1).map(Some) } else { Ok(None) }
+    if get::<Option<&str>>(row, "routes")?.is_some() { tally(row).map(Some) } else { Ok(None) }
 }
 
 /// A task row as a filter sees it: columns are read when asked for. Values of the wrong type cannot occur in our
@@ -358,7 +396,7 @@ impl<'a> RowFields<'a> {
         let row = self.row;
         let last_error = match get::<Option<&str>>(row, ERROR)? {
             None => None,
-            Some(_) => Some(self.last_error().ok_or(Damaged { column: ERROR })?),
+            Some(_) => Some(self.last_error().ok_or_else(|| Damaged::at(ERROR))?),
         };
         Ok(TaskView {
             id: id(row)?,
@@ -450,77 +488,5 @@ impl TaskFields for RowFields<'_> {
             attempt: self.int(ERROR_ATTEMPT)?,
             run_id: self.text(ERROR_RUN_ID)?,
         })
-    }
-}
-
-/// The column `outcomes.error`: type, message and traceback as a JSON array.
-struct ErrorText<'a> {
-    kind: Cow<'a, str>,
-    message: Cow<'a, str>,
-    traceback: Option<Cow<'a, str>>,
-}
-
-impl<'a> ErrorText<'a> {
-    fn read(column: &'a str) -> Option<Self> {
-        let Value::Array(parts) = json::parse(column.as_bytes()).ok()? else { return None };
-        match <[Value<'a>; 3]>::try_from(parts).ok()? {
-            [Value::Str(kind), Value::Str(message), Value::Null] => Some(Self { kind, message, traceback: None }),
-            [Value::Str(kind), Value::Str(message), Value::Str(traceback)] => {
-                Some(Self { kind, message, traceback: Some(traceback) })
-            }
-            _ => None,
-        }
-    }
-}
-
-impl From<ErrorText<'_>> for Failure {
-    fn from(text: ErrorText<'_>) -> Self {
-        Self { kind: text.kind.into(), message: text.message.into(), traceback: text.traceback.map(Into::into) }
-    }
-}
-
-/// The column `outcomes.error` of a failure.
-pub(crate) fn error_text(failure: &Failure) -> String {
-    let mut text = vec![b'['];
-    json::write_string(&mut text, &failure.kind);
-    text.push(b',');
-    json::write_string(&mut text, &failure.message);
-    text.push(b',');
-    match &failure.traceback {
-        Some(traceback) => json::write_string(&mut text, traceback),
-        None => text.extend_from_slice(b"null"),
-    }
-    text.push(b']');
-    // Only whole pieces of UTF-8 were written, so this does not fail.
-    String::from_utf8(text).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failure(kind: &str, message: &str, traceback: Option<&str>) -> Failure {
-        Failure { kind: kind.into(), message: message.into(), traceback: traceback.map(Into::into) }
-    }
-
-    #[test]
-    fn an_error_reads_back_from_its_column_whatever_characters_it_holds() {
-        let cases = [
-            (failure("", "", None), r#"["","",null]"#),
-            (failure("E", "a\0b", Some("")), r#"["E","a\u0000b",""]"#),
-            (failure("\"],[", "é\n\\", Some("null")), r#"["\"],[","é\n\\","null"]"#),
-        ];
-        for (failure, column) in cases {
-            assert_eq!(error_text(&failure), column);
-            assert_eq!(ErrorText::read(column).map(Failure::from), Some(failure), "{column}");
-        }
-    }
-
-    #[test]
-    fn a_damaged_error_column_is_noticed() {
-        for column in ["", "[", "{}", r#"["a","b"]"#, r#"["a","b",1]"#, r#"[null,"b",null]"#, r#"["a","b",null,null]"#]
-        {
-            assert!(ErrorText::read(column).is_none(), "{column}");
-        }
     }
 }

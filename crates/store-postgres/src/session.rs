@@ -2,8 +2,8 @@
 //! statements. The files in `sql/` use the schema `taskqueue`; here it is replaced by the actual one.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::try_join_all;
 use tokio_postgres::types::{ToSql, Type};
@@ -19,7 +19,7 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(crate) struct Sql {
     /// The name of its file, without extension.
     pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
+    pub(crate) text: LazyLock<String>,
     /// The types of its parameters.
     pub(crate) types: &'static [Type],
 }
@@ -74,7 +74,7 @@ impl Session {
             let rows = session.client.query_typed("SELECT pg_backend_pid()", &[]).await?;
             session.backend_pid = rows.first().map(|row| row.try_get(0)).transpose()?;
             let prepare = |sql: &&'static Sql| {
-                let (name, types, text) = (sql.name, sql.types, session.schema.apply(sql.text));
+                let (name, types, text) = (sql.name, sql.types, session.schema.apply(&sql.text));
                 let client = &session.client;
                 async move { Ok::<_, Error>((name, client.prepare_typed(&text, types).await?)) }
             };
@@ -101,7 +101,7 @@ impl Session {
     pub(crate) async fn query(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         match self.prepared.get(sql.name) {
             Some(statement) => self.client.query(statement, params).await.inspect_err(|error| self.check_pooler(error)),
-            None => self.client.query_typed(&self.schema.apply(sql.text), &typed(sql, params)).await,
+            None => self.client.query_typed(&self.schema.apply(&sql.text), &typed(sql, params)).await,
         }
     }
 
@@ -116,7 +116,7 @@ impl Session {
             Some(statement) => {
                 self.client.execute(statement, params).await.inspect_err(|error| self.check_pooler(error))
             }
-            None => self.client.execute_typed(&self.schema.apply(sql.text), &typed(sql, params)).await,
+            None => self.client.execute_typed(&self.schema.apply(&sql.text), &typed(sql, params)).await,
         }
     }
 
@@ -133,7 +133,7 @@ impl Session {
 
     /// Whether the database can name its transactions, so that it can report later whether one was committed.
     pub(crate) async fn can_name_transactions(&self) -> bool {
-        self.client.query_typed(CURRENT_TRANSACTION.text, &[]).await.is_ok()
+        self.client.query_typed(&CURRENT_TRANSACTION.text, &[]).await.is_ok()
     }
 
     /// Executes `text`, which begins a transaction that uses prepared statements. If a pooler has assigned another server

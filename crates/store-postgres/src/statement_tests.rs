@@ -63,7 +63,7 @@ async fn every_order_can_be_said_with_and_without_a_position() {
                 let after = TaskPosition { value, id: task_id(1) };
                 let condition = dialect::condition(&TaskSelection::default(), 4);
                 let Ok(condition) = order::after(condition, 4, order, &after) else { continue };
-                let text = order::with_order(LIST_TASKS.text, &condition.text, order);
+                let text = order::with_order(&LIST_TASKS.text, &condition.text, order);
                 let kinds = condition.bound.iter().map(|bound| bound.param().1);
                 let kinds: Vec<Type> = LIST_TASKS.types.iter().cloned().chain(kinds).collect();
                 session.client().prepare_typed(&text, &kinds).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
@@ -77,7 +77,7 @@ async fn a_task_is_found_by_indexes_alone_whatever_the_planner_knows() {
     let (database, session) = filled().await;
     let generic = async |session: &Session| {
         session.execute_text("SET plan_cache_mode = force_generic_plan").await.unwrap();
-        session.execute_text(&format!("PREPARE get (text, text) AS {}", GET_TASK.text)).await.unwrap();
+        session.execute_text(&format!("PREPARE get (text, text) AS {}", *GET_TASK.text)).await.unwrap();
         let plan = plan(session, "EXECUTE get ('q', 't_000000000042')", &[]).await;
         session.execute_text("DEALLOCATE get").await.unwrap();
         plan
@@ -104,7 +104,7 @@ async fn lists_in_an_indexed_order_walk_their_index_from_the_cursor_on() {
             let first = dialect::condition(&TaskSelection::default(), 4);
             let next = order::after(first.clone(), 4, order, &after).unwrap();
             for (condition, cond) in [(first, "(queue_key = "), (next, if descending { "<" } else { ">" })] {
-                let text = order::with_order(LIST_TASKS.text, &condition.text, order);
+                let text = order::with_order(&LIST_TASKS.text, &condition.text, order);
                 let fixed: [Param<'_>; 3] =
                     [(&QUEUE_KEY, Type::INT8), (&101_i64, Type::INT8), (&16_777_216_i64, Type::INT8)];
                 let params: Vec<Param<'_>> =
@@ -121,9 +121,9 @@ async fn lists_in_an_indexed_order_walk_their_index_from_the_cursor_on() {
 #[tokio::test]
 async fn joins_that_nobody_asked_for_are_not_done() {
     let (_database, session) = filled().await;
-    let count = plan(&session, COUNT_TASKS.text, &[(&QUEUE_KEY, Type::INT8)]).await;
+    let count = plan(&session, &COUNT_TASKS.text, &[(&QUEUE_KEY, Type::INT8)]).await;
     let no: Param<'_> = (&false, Type::BOOL);
-    let scan = plan(&session, SCAN_TASKS.text, &[(&QUEUE_KEY, Type::INT8), no.clone(), no]).await;
+    let scan = plan(&session, &SCAN_TASKS.text, &[(&QUEUE_KEY, Type::INT8), no.clone(), no]).await;
     for plan in [count, scan] {
         assert!(!plan.contains("definitions") && !plan.contains("outcomes"), "{plan}");
     }
@@ -134,7 +134,7 @@ async fn writers_plan(session: &Session, sql: &Sql) -> String {
     begin_to_write(session).await.unwrap();
     let types: Vec<&str> = sql.types.iter().map(Type::name).collect();
     let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
-    session.execute_text(&format!("PREPARE it {types} AS {}", sql.text)).await.unwrap();
+    session.execute_text(&format!("PREPARE it {types} AS {}", *sql.text)).await.unwrap();
     let nulls = vec!["NULL"; sql.types.len()].join(", ");
     let arguments = if nulls.is_empty() { nulls } else { format!("({nulls})") };
     let plan = plan(session, &format!("EXECUTE it {arguments}"), &[]).await;

@@ -1,15 +1,18 @@
 //! Every SQL statement of this backend, one file each, with the types of its parameters. What they do is written there;
 //! what is decided, in `core`.
 
+use std::sync::LazyLock;
+
 use tokio_postgres::types::Type;
 
+use crate::rows::with_columns;
 use crate::session::Sql;
 
 macro_rules! statements {
     ($(#[$doc:meta])* $list:ident: $($name:ident = $file:literal ($($type:ident),*);)*) => {
         $(pub(crate) static $name: Sql = Sql {
             name: $file,
-            text: include_str!(concat!("sql/", $file, ".sql")),
+            text: LazyLock::new(|| with_columns(include_str!(concat!("sql/", $file, ".sql")))),
             types: &[$(Type::$type),*],
         };)*
 
@@ -108,9 +111,6 @@ statements! {
 /// Asked before there is anything to prepare on.
 pub(crate) const CHECK_SCHEMA: &str = include_str!("sql/check_schema.sql");
 
-/// The beginning of a statement that is composed: every task of a queue that is not running, whole.
-pub(crate) const LIST_MATCHING: &str = include_str!("sql/list_matching.sql");
-
 statements! {
     /// What is said unprepared: by reading connections, and what the planner is to plan anew each time.
     #[cfg(test)]
@@ -134,6 +134,7 @@ statements! {
     COMPOSED:
     COUNT_TASKS = "count_tasks" (INT8);
     GROUP_TASKS = "group_tasks" (INT8);
+    LIST_MATCHING = "list_matching" (INT8);
     LIST_TASKS = "list_tasks" (INT8, INT8, INT8);
     SCAN_TASKS = "scan_tasks" (INT8, BOOL, BOOL);
 }

@@ -142,7 +142,7 @@ impl PostgresTransaction<'_> {
             // The connection ended, with or without a word. All was sent before: whoever ended it, a pooler say, may have
             // passed the COMMIT on.
             _ => {
-                let name = |row: Row| Name { number: row.get(0), life: row.get(1) };
+                let name = |row: Row| Name { number: row.get("number"), life: row.get("life") };
                 Ended::Unknown(name_row.ok().flatten().map(name))
             }
         }
@@ -184,7 +184,7 @@ impl PostgresTransaction<'_> {
                     return Ok(rows);
                 }
                 let all = session.first(&sql::COUNT_RUNNING, &[&until_micros]).await?;
-                if all.is_none_or(|row| row.get::<_, i64>(0) <= rows.len() as i64) {
+                if all.map(|row| row.get::<_, i64>("tasks")).is_none_or(|tasks| tasks <= rows.len() as i64) {
                     return Ok(rows);
                 }
                 tokio::time::sleep(CREDIT_PAUSE).await;
@@ -214,7 +214,7 @@ impl Transaction for PostgresTransaction<'_> {
         let session = self.session;
         let block = self.wait("taking numbers", async { session.first(&sql::TAKE_NUMBERS, &[]).await });
         // Without a block the transaction has failed and whatever is returned is written nowhere.
-        let first = block.ok().flatten().map_or(0, |row| row.get::<_, i64>(0));
+        let first = block.ok().flatten().map_or(0, |row| row.get::<_, i64>("first_number"));
         self.numbers = first..first + BLOCK;
         self.numbers.next().unwrap_or_default()
     }
@@ -241,8 +241,8 @@ impl Transaction for PostgresTransaction<'_> {
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
         let session = self.session;
         let row = self.wait("counting tasks", async { session.first(&sql::TALLY_QUEUE, &[&queue.0]).await })?;
-        let count = |column| row.as_ref().map_or(0, |row| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0));
-        Ok(QueueTally { tasks: count(0), running: count(1) })
+        let row = row.ok_or(StoreError::Unavailable)?;
+        Ok(QueueTally { tasks: rows::count(&row, "tasks")?, running: rows::count(&row, "running")? })
     }
 
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {

@@ -157,10 +157,10 @@ impl Source for PostgresTransfer {
         let row = self.one(&sql::COUNT_DERIVED, &[&self.queue_keys()], "counting").await?;
         let mut totals = Totals {
             queues: self.queues.len() as u64,
-            running: rows::count(&row, 0)?,
-            pending_entries: rows::count(&row, 1)?,
-            runs: rows::count(&row, 2)?,
-            observations: rows::count(&row, 3)?,
+            running: rows::count(&row, "running")?,
+            pending_entries: rows::count(&row, "pending")?,
+            runs: rows::count(&row, "runs")?,
+            observations: rows::count(&row, "observations")?,
             ..Totals::default()
         };
         for row in self.query(&sql::LIST_WHOLE_TALLY, &[], "counting tasks").await? {

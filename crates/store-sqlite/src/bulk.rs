@@ -234,7 +234,7 @@ pub(crate) fn load_existing(
     (queue, name): (QueueKey, &QueueName),
     key: TaskKey,
 ) -> rusqlite::Result<Option<Task>> {
-    let mut statement = file.prepare_cached(sql::LOAD_TASK_OF_QUEUE)?;
+    let mut statement = file.prepare_cached(&sql::LOAD_TASK_OF_QUEUE)?;
     statement.query_row(params![key.0, queue.0], |row| rows::task(row, name)).optional()
 }
 

@@ -70,7 +70,7 @@ impl ClaimIndex {
     fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let living: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
         let mut pending: HashMap<QueueKey, PendingLists> = HashMap::new();
-        each_row(connection, statements::LOAD_CLAIM_INDEX, [], |row| {
+        each_row(connection, &statements::LOAD_CLAIM_INDEX, [], |row| {
             let task = rows::claim_index(row)?;
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
             self.latest_at = self.latest_at.max(task.updated_at);
@@ -81,7 +81,7 @@ impl ClaimIndex {
             }
             let queue = QueueKey(task.queue_key);
             if task.status == Status::Running {
-                let head = connection.prepare_cached(statements::LOAD_HEAD)?.query_row([task.key.0], rows::head)?;
+                let head = connection.prepare_cached(&statements::LOAD_HEAD)?.query_row([task.key.0], rows::head)?;
                 self.start(queue, task.key, head);
             }
             if task.status == Status::Pending {

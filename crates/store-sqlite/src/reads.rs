@@ -55,7 +55,7 @@ pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
 /// One task.
 pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
     let key = existing_queue(file, queue)?;
-    let mut statement = file.connection.prepare_cached(sql::GET_TASK)?;
+    let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
     let task = statement.query_row(params![key.0, id.as_str()], |row| rows::task(row, queue)).optional()?;
     task.ok_or_else(|| refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }))
 }
@@ -100,18 +100,18 @@ fn list_by_index(
     });
     match (query.order.field, query.order.descending) {
         (OrderField::Id, false) => {
-            file.each_row(sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(start)], take)?;
+            file.each_row(&sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(start)], take)?;
         }
         (OrderField::Id, true) => {
-            file.each_row(sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(end)], take)?;
+            file.each_row(&sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(end)], take)?;
         }
         (_, false) => {
             let position = params![key.0, created_at.unwrap_or(i64::MIN), id.unwrap_or(start)];
-            file.each_row(sql::LIST_TASKS_BY_CREATION_ASCENDING, position, take)?;
+            file.each_row(&sql::LIST_TASKS_BY_CREATION_ASCENDING, position, take)?;
         }
         (_, true) => {
             let position = params![key.0, created_at.unwrap_or(i64::MAX), id.unwrap_or(end)];
-            file.each_row(sql::LIST_TASKS_BY_CREATION_DESCENDING, position, take)?;
+            file.each_row(&sql::LIST_TASKS_BY_CREATION_DESCENDING, position, take)?;
         }
     }
     Ok(page.finish(more))
@@ -130,7 +130,7 @@ fn list_by_looking_at_all(
         first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
         Ok(GO_ON)
     })?;
-    let mut statement = file.connection.prepare_cached(sql::LOAD_TASK)?;
+    let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
     for task in first.into_sorted() {
         file.yield_if_due()?;
         if !statement.query_row([task.0], |row| Ok(page.takes(&rows::view(row, queue)?)))? {
@@ -163,10 +163,10 @@ pub(crate) fn all_tasks_statement(
     let mut weigh = connection.prepare_cached(sql::WEIGH_QUEUE)?;
     let (own, all): (i64, i64) = weigh.query_row([queue.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(match (own.saturating_mul(2) >= all, heavy) {
-        (true, false) => sql::SCAN_TASKS,
-        (true, true) => sql::SCAN_WHOLE_TASKS,
-        (false, false) => sql::WALK_TASKS,
-        (false, true) => sql::WALK_WHOLE_TASKS,
+        (true, false) => &sql::SCAN_TASKS,
+        (true, true) => &sql::SCAN_WHOLE_TASKS,
+        (false, false) => &sql::WALK_TASKS,
+        (false, true) => &sql::WALK_WHOLE_TASKS,
     })
 }
 
@@ -229,7 +229,7 @@ fn each_observation(
     mut read: impl FnMut(Observation) -> Go,
 ) -> Read<()> {
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
-    file.each_row(sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
+    file.each_row(&sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
         let observation = rows::observation(row, queue)?;
         let selected = filter.is_none_or(|filter| filter.matches(&observation));
         Ok(if selected { read(observation) } else { GO_ON })

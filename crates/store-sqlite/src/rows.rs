@@ -1,8 +1,8 @@
-//! The only file that knows columns: how a row becomes a task, a head or an observation, and how a filter reads a row
-//! without building a task first. Column numbers follow the SELECT lists in `sql/`.
+//! The only file that knows columns: the lists that statements select, how a row becomes a task, a head or an observation,
+//! and how a filter reads a row without building a task first. Rows with few columns are read by name.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use rusqlite::{Result, Row};
+use rusqlite::{Result, Row, RowIndex};
 use taskqueue_core::definition::{Definition, Identity, Routes, routes_of};
 use taskqueue_core::filter::{LastErrorFields, TaskFields};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
@@ -13,40 +13,100 @@ use taskqueue_core::task::{
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::view::TaskView;
+use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 
-const KEY: usize = 0;
-const ID: usize = 1;
-const STATUS: usize = 2;
-const NAME: usize = 3;
-const PRIORITY: usize = 4;
-const ATTEMPT: usize = 5;
-const MAX_ATTEMPTS: usize = 6;
-const ROUTES: usize = 7;
-const LAST_ROUTE: usize = 8;
-const CREATED_AT: usize = 9;
-const UPDATED_AT: usize = 10;
-const STARTED_AT: usize = 11;
-const FINISHED_AT: usize = 12;
-const PENDING_SEQ: usize = 13;
-const RUN_ID: usize = 14;
-const LEASE_EXPIRES_AT: usize = 15;
-const FINISHED_RUN_ID: usize = 16;
-const FINISHED_RUN_END: usize = 17;
-const DEFINITION_BYTES: usize = 18;
-const ARGS: usize = 19;
-const METADATA: usize = 20;
-const RESULT: usize = 21;
-const ERROR_TYPE: usize = 22;
-const ERROR_MESSAGE: usize = 23;
-const ERROR_TRACEBACK: usize = 24;
-const ERROR_OCCURRED_AT: usize = 25;
-const ERROR_ATTEMPT: usize = 26;
-const ERROR_RUN_ID: usize = 27;
-/// From here on only in `transfer_tasks.sql`.
-const IDENTITY: usize = 28;
-const QUEUE_KEY: usize = 29;
+columns! {
+    // What clients see of the narrow table.
+    SHOWN from 0;
+    KEY = "tasks.task_key",
+    ID = "tasks.id",
+    STATUS = "tasks.status",
+    NAME = "tasks.name",
+    PRIORITY = "tasks.priority",
+    ATTEMPT = "tasks.attempt",
+    MAX_ATTEMPTS = "tasks.max_attempts",
+    ROUTES = "tasks.routes",
+    LAST_ROUTE = "tasks.last_route",
+    CREATED_AT = "tasks.created_at",
+    UPDATED_AT = "tasks.updated_at",
+    STARTED_AT = "tasks.started_at",
+    FINISHED_AT = "tasks.finished_at",
+}
+
+columns! {
+    // What else is in the narrow table: the pending order, runs and sizes.
+    INTERNAL from SHOWN.len();
+    PENDING_SEQ = "tasks.pending_seq",
+    RUN_ID = "tasks.run_id",
+    LEASE_EXPIRES_AT = "tasks.lease_expires_at",
+    FINISHED_RUN_ID = "tasks.finished_run_id",
+    FINISHED_RUN_END = "tasks.finished_run_end",
+    DEFINITION_BYTES = "tasks.definition_bytes",
+}
+
+columns! {
+    HEAVY from SHOWN.len() + INTERNAL.len();
+    ARGS = "definitions.args",
+    METADATA = "definitions.metadata",
+    RESULT = "outcomes.result",
+    ERROR_TYPE = "outcomes.error_type",
+    ERROR_MESSAGE = "outcomes.error_message",
+    ERROR_TRACEBACK = "outcomes.error_traceback",
+    ERROR_OCCURRED_AT = "outcomes.error_occurred_at",
+    ERROR_ATTEMPT = "outcomes.error_attempt",
+    ERROR_RUN_ID = "outcomes.error_run_id",
+}
+
+columns! {
+    TRANSFERRED from SHOWN.len() + INTERNAL.len() + HEAVY.len();
+    IDENTITY = "definitions.identity",
+    QUEUE_KEY = "tasks.queue_key",
+}
+
+mod observations {
+    taskqueue_store::columns! {
+        COLUMNS from 0;
+        ID = "observations.id",
+        ROUTE = "observations.route",
+        STATUS = "observations.status",
+        TASK_ID = "observations.task_id",
+        LAST_SEEN_AT = "observations.last_seen_at",
+        EXPIRES_AT = "observations.expires_at",
+        METADATA = "observations.metadata",
+    }
+}
+
+mod claim_index {
+    taskqueue_store::columns! {
+        COLUMNS from 0;
+        KEY = "tasks.task_key",
+        QUEUE_KEY = "tasks.queue_key",
+        STATUS = "tasks.status",
+        PRIORITY = "tasks.priority",
+        PENDING_SEQ = "tasks.pending_seq",
+        ROUTES = "tasks.routes",
+        UPDATED_AT = "tasks.updated_at",
+        FINISHED_RUN_ID = "tasks.finished_run_id",
+    }
+}
+
+/// The text of a statement with the columns that it asks for, for example `{task_columns}`.
+pub(crate) fn with_columns(text: &str) -> String {
+    let nulls = ["NULL"; INTERNAL.len()];
+    let lists: [(&str, &[&[&str]]); 7] = [
+        ("{shown_columns}", &[SHOWN]),
+        ("{head_columns}", &[SHOWN, INTERNAL]),
+        // No list shows what is internal.
+        ("{listed_columns}", &[SHOWN, &nulls, HEAVY]),
+        ("{task_columns}", &[SHOWN, INTERNAL, HEAVY]),
+        ("{transferred_columns}", &[SHOWN, INTERNAL, HEAVY, TRANSFERRED]),
+        ("{claim_index_columns}", &[claim_index::COLUMNS]),
+        ("{observation_columns}", &[observations::COLUMNS]),
+    ];
+    lists.iter().fold(text.to_owned(), |text, (name, columns)| text.replace(name, &columns.concat().join(", ")))
+}
 
 /// A word of the contract or an identifier in a column.
 struct Parsed<T>(T);
@@ -64,7 +124,7 @@ macro_rules! parsed {
 parsed! { Status RunEnd TaskId RunId WorkerId Route WorkerStatus }
 
 /// A column of this type.
-fn parsed<T>(row: &Row<'_>, column: usize) -> Result<T>
+fn parsed<T>(row: &Row<'_>, column: impl RowIndex) -> Result<T>
 where
     Parsed<T>: FromSql,
 {
@@ -72,18 +132,18 @@ where
 }
 
 /// A column of this type or null.
-fn parsed_or_null<T>(row: &Row<'_>, column: usize) -> Result<Option<T>>
+fn parsed_or_null<T>(row: &Row<'_>, column: impl RowIndex) -> Result<Option<T>>
 where
     Parsed<T>: FromSql,
 {
     Ok(row.get::<_, Option<Parsed<T>>>(column)?.map(|parsed| parsed.0))
 }
 
-fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
+fn time(row: &Row<'_>, column: impl RowIndex) -> Result<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
 }
 
-fn time_or_null(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
+fn time_or_null(row: &Row<'_>, column: impl RowIndex) -> Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
 }
 
@@ -212,78 +272,75 @@ pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskVie
     })
 }
 
-/// The key of the queue of a task, from `transfer_tasks.sql`.
+/// The key of the queue of a transferred task.
 pub(crate) fn queue_key(row: &Row<'_>) -> Result<QueueKey> {
     row.get(QUEUE_KEY).map(QueueKey)
 }
 
-/// A run id of a deleted task and until when it is kept.
+/// A run id of a deleted task and the time until which it stays used.
 pub(crate) fn deleted_run(row: &Row<'_>) -> Result<DeletedRun> {
-    Ok((time(row, 1)?, run_id(row)?))
+    Ok((time(row, "kept_until")?, run_id(row)?))
 }
 
-/// A deleted queue and until when the run ids of its tasks are kept, if that was noted.
+/// A deleted queue, and the time until which the run ids of its tasks stay used, if its deletion recorded one.
 pub(crate) fn purge(row: &Row<'_>) -> Result<(i64, Option<Timestamp>)> {
-    Ok((row.get(0)?, time_or_null(row, 1)?))
+    Ok((row.get("queue_key")?, time_or_null(row, "kept_until")?))
 }
 
-/// The identity of a task, from `transfer_tasks.sql`.
+/// The identity of a transferred task.
 pub(crate) fn identity(row: &Row<'_>) -> Result<Identity> {
     row.get(IDENTITY)
 }
 
-/// What a whole task weighs: its JSON and the texts of its error.
+/// The size of a whole task: its JSON and the texts of its error.
 pub(crate) fn bytes(row: &Row<'_>) -> Result<usize> {
     let text = |column| Ok(row.get_ref(column)?.as_str_or_null()?.map_or(0, str::len));
     let heavy = [ARGS, METADATA, RESULT, ERROR_TYPE, ERROR_MESSAGE, ERROR_TRACEBACK];
     heavy.into_iter().map(text).sum()
 }
 
-/// A line of `list_whole_tally.sql`: the key of a queue, a status, and how many tasks.
+fn count(row: &Row<'_>, column: &str) -> Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+}
+
+/// The key of a queue, a status, and how many tasks the queue has in it.
 pub(crate) fn whole_tally(row: &Row<'_>) -> Result<(QueueKey, Status, u64)> {
-    let tasks: i64 = row.get(2)?;
-    Ok((QueueKey(row.get(0)?), parsed(row, 1)?, u64::try_from(tasks).unwrap_or(0)))
+    Ok((QueueKey(row.get("queue_key")?), parsed(row, "status")?, count(row, "tasks")?))
 }
 
 /// The four counts of `count_derived.sql`.
 pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 4]> {
-    let count = |column| row.get::<_, i64>(column).map(|count| u64::try_from(count).unwrap_or(0));
-    Ok([count(0)?, count(1)?, count(2)?, count(3)?])
+    Ok([count(row, "running")?, count(row, "pending")?, count(row, "runs")?, count(row, "observations")?])
 }
 
-/// An observation, from the statements that select observations.
 pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observation> {
+    use observations::{EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID};
     Ok(Observation {
-        id: parsed(row, 0)?,
+        id: parsed(row, ID)?,
         queue: queue.clone(),
         report: Report {
-            route: parsed(row, 1)?,
-            status: parsed(row, 2)?,
-            task_id: parsed_or_null(row, 3)?,
-            metadata: JsonObject::from_canonical(row.get_ref(6)?.as_str()?),
+            route: parsed(row, ROUTE)?,
+            status: parsed(row, STATUS)?,
+            task_id: parsed_or_null(row, TASK_ID)?,
+            metadata: JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?),
         },
-        last_seen_at: time(row, 4)?,
-        expires_at: time(row, 5)?,
+        last_seen_at: time(row, LAST_SEEN_AT)?,
+        expires_at: time(row, EXPIRES_AT)?,
     })
 }
 
-/// A line of the tally.
+/// How many tasks have these routes, as JSON, and this status.
 pub(crate) struct TallyRow {
-    /// The routes as JSON.
     pub(crate) routes: String,
-    /// The status.
     pub(crate) status: Status,
-    /// How many tasks.
     pub(crate) tasks: u64,
 }
 
-/// A line of the tally, from `list_tally.sql`.
 pub(crate) fn tally(row: &Row<'_>) -> Result<TallyRow> {
-    let tasks: i64 = row.get(2)?;
-    Ok(TallyRow { routes: row.get(0)?, status: parsed(row, 1)?, tasks: u64::try_from(tasks).unwrap_or(0) })
+    Ok(TallyRow { routes: row.get("routes")?, status: parsed(row, "status")?, tasks: count(row, "tasks")? })
 }
 
-/// A line of `load_claim_index.sql`.
+/// What the claim index needs of a task. The routes are read with [`claim_index_routes`], only where they are needed.
 pub(crate) struct ClaimIndexRow {
     pub(crate) key: TaskKey,
     pub(crate) queue_key: i64,
@@ -294,27 +351,26 @@ pub(crate) struct ClaimIndexRow {
     pub(crate) finished_run_id: Option<RunId>,
 }
 
-/// A line of `load_claim_index.sql`; its routes are read with [`claim_index_routes`], only where they are needed.
 pub(crate) fn claim_index(row: &Row<'_>) -> Result<ClaimIndexRow> {
+    use claim_index::{FINISHED_RUN_ID, KEY, PENDING_SEQ, PRIORITY, QUEUE_KEY, STATUS, UPDATED_AT};
     Ok(ClaimIndexRow {
-        key: key(row)?,
-        queue_key: row.get(1)?,
-        status: parsed(row, 2)?,
-        priority: row.get(3)?,
-        pending_seq: row.get(4)?,
-        updated_at: time(row, 6)?,
-        finished_run_id: parsed_or_null(row, 7)?,
+        key: row.get(KEY).map(TaskKey)?,
+        queue_key: row.get(QUEUE_KEY)?,
+        status: parsed(row, STATUS)?,
+        priority: row.get(PRIORITY)?,
+        pending_seq: row.get(PENDING_SEQ)?,
+        updated_at: time(row, UPDATED_AT)?,
+        finished_run_id: parsed_or_null(row, FINISHED_RUN_ID)?,
     })
 }
 
-/// The routes of a line of `load_claim_index.sql`, as JSON.
+/// The routes as JSON.
 pub(crate) fn claim_index_routes<'a>(row: &'a Row<'_>) -> Result<&'a str> {
-    Ok(row.get_ref(5)?.as_str()?)
+    Ok(row.get_ref(claim_index::ROUTES)?.as_str()?)
 }
 
-/// A run id in the first column.
 pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {
-    parsed(row, 0)
+    parsed(row, "run_id")
 }
 
 /// A task row as a filter sees it: columns are read when asked for. Values of the wrong type cannot occur in a STRICT

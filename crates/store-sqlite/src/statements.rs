@@ -1,13 +1,56 @@
-//! Every SQL statement of this backend, one file each. What they do is written there; what is decided, in `core`.
+//! Every SQL statement of this backend. Each file says what it is for; what is decided is in `core`.
+
+use std::sync::LazyLock;
+
+use crate::rows::with_columns;
 
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {
         $(pub(crate) const $name: &str = include_str!(concat!("sql/", $file, ".sql"));)*
 
-        /// All of them, with the name of their file.
         #[cfg(test)]
-        pub(crate) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+        const PLAIN: &[(&str, &str, &str)] = &[$((stringify!($name), $file, $name)),*];
     };
+}
+
+/// Statements that select one of the column lists of `rows.rs`, and that differ from another one by a few words.
+macro_rules! composed_statements {
+    ($($name:ident = $file:literal $(, $word:literal = $text:literal)*;)*) => {
+        $(pub(crate) static $name: LazyLock<String> = LazyLock::new(|| {
+            let text = with_columns(include_str!(concat!("sql/", $file, ".sql")));
+            $(let text = text.replace($word, $text);)*
+            text
+        });)*
+
+        #[cfg(test)]
+        const COMPOSED: &[(&str, &str, &LazyLock<String>)] = &[$((stringify!($name), $file, &$name)),*];
+    };
+}
+
+/// All statements: the name of the constant, the name of the file, the text.
+#[cfg(test)]
+pub(crate) fn all() -> Vec<(&'static str, &'static str, &'static str)> {
+    let composed = COMPOSED.iter().map(|(name, file, text)| (*name, *file, text.as_str()));
+    PLAIN.iter().copied().chain(composed).collect()
+}
+
+composed_statements! {
+    GET_TASK = "get_task";
+    LIST_OBSERVATIONS = "list_observations";
+    LIST_TASKS_BY_CREATION_ASCENDING = "list_tasks_by_creation", "{after}" = ">", "{direction}" = "ASC";
+    LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation", "{after}" = "<", "{direction}" = "DESC";
+    LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id", "{after}" = ">", "{direction}" = "ASC";
+    LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id", "{after}" = "<", "{direction}" = "DESC";
+    LOAD_CLAIM_INDEX = "load_claim_index";
+    LOAD_HEAD = "load_head";
+    LOAD_OBSERVATION = "load_observation";
+    LOAD_TASK = "load_task";
+    LOAD_TASK_OF_QUEUE = "load_task_of_queue";
+    SCAN_TASKS = "visit_tasks", "{access}" = "NOT INDEXED";
+    SCAN_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "NOT INDEXED";
+    TRANSFER_TASKS = "transfer_tasks";
+    WALK_TASKS = "visit_tasks", "{access}" = "INDEXED BY tasks_by_creation";
+    WALK_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "INDEXED BY tasks_by_creation";
 }
 
 statements! {
@@ -37,7 +80,6 @@ statements! {
     FIND_PURGE = "find_purge";
     FIND_QUEUE = "find_queue";
     FIND_TASK = "find_task";
-    GET_TASK = "get_task";
     INSERT_DEFINITION = "insert_definition";
     INSERT_DELETED_RUN = "insert_deleted_run";
     INSERT_PAST_RUN = "insert_past_run";
@@ -45,26 +87,16 @@ statements! {
     INSERT_QUEUE = "insert_queue";
     INSERT_TASK = "insert_task";
     LIST_FORGETTABLE_RUNS = "list_forgettable_runs";
-    LIST_OBSERVATIONS = "list_observations";
     LIST_PAST_RUNS = "list_past_runs";
     LIST_PURGEABLE_TASKS = "list_purgeable_tasks";
     LIST_QUEUES = "list_queues";
     LIST_TALLY = "list_tally";
-    LIST_TASKS_BY_CREATION_ASCENDING = "list_tasks_by_creation_ascending";
-    LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation_descending";
-    LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id_ascending";
-    LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id_descending";
     LIST_WHOLE_TALLY = "list_whole_tally";
-    LOAD_CLAIM_INDEX = "load_claim_index";
     LOAD_DELETED_RUNS = "load_deleted_runs";
-    LOAD_HEAD = "load_head";
     LOAD_IDENTITY = "load_identity";
-    LOAD_OBSERVATION = "load_observation";
     LOAD_PAST_RUNS = "load_past_runs";
     LOAD_QUEUES = "load_queues";
     LOAD_SCAN = "load_scan";
-    LOAD_TASK = "load_task";
-    LOAD_TASK_OF_QUEUE = "load_task_of_queue";
     SAVE_ARGS = "save_args";
     SAVE_DEFINITION = "save_definition";
     SAVE_ERROR = "save_error";
@@ -76,12 +108,7 @@ statements! {
     SAVE_PLANNED_HEAD = "save_planned_head";
     SAVE_RESULT = "save_result";
     SAVE_SCAN = "save_scan";
-    SCAN_TASKS = "scan_tasks";
-    SCAN_WHOLE_TASKS = "scan_whole_tasks";
     TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
     TRANSFER_QUEUE = "transfer_queue";
-    TRANSFER_TASKS = "transfer_tasks";
-    WALK_TASKS = "walk_tasks";
-    WALK_WHOLE_TASKS = "walk_whole_tasks";
     WEIGH_QUEUE = "weigh_queue";
 }

@@ -247,7 +247,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
-        let task = self.one(sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?;
+        let task = self.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?;
         task.ok_or(StoreError::Unavailable)
     }
 
@@ -255,7 +255,7 @@ impl Transaction for SqliteTransaction<'_> {
         if let Some(head) = self.claim_index.running_head(key) {
             return Ok(head.clone());
         }
-        self.one(sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(StoreError::Unavailable)
+        self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(StoreError::Unavailable)
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
@@ -453,7 +453,7 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
         let values = params![queue.key.0, id.as_str()];
-        self.one(sql::LOAD_OBSERVATION, values, "loading an observation", |row| rows::observation(row, queue.name))
+        self.one(&sql::LOAD_OBSERVATION, values, "loading an observation", |row| rows::observation(row, queue.name))
     }
 
     fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {

@@ -123,14 +123,14 @@ impl Source for SqliteTransfer {
             Ok(if full { ControlFlow::Break(()) } else { GO_ON })
         };
         let first = behind.unwrap_or(i64::MIN);
-        each_row(&self.connection, sql::TRANSFER_TASKS, [first], read).doing("reading tasks")?;
+        each_row(&self.connection, &sql::TRANSFER_TASKS, [first], read).doing("reading tasks")?;
         Ok(chunk)
     }
 
     async fn observations(&mut self, queue: &QueueName) -> Result<Vec<Observation>, StoreError> {
         let (key, mut observations) = (self.key(queue)?, Vec::new());
         let (expired_too, first) = (i64::MIN, "");
-        each_row(&self.connection, sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], |row| {
+        each_row(&self.connection, &sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], |row| {
             observations.push(rows::observation(row, queue)?);
             Ok(GO_ON)
         })

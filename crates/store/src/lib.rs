@@ -5,6 +5,7 @@
 pub mod bulk;
 pub mod claimable;
 pub mod clock;
+mod columns;
 pub mod command;
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -81,6 +81,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("writer/memory_limit.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("address.rs", "a server is found and logged in to by a URL"),
     ("clock.rs", "the time is the database's"),
+    ("rows/error_column.rs", "a PostgreSQL text cannot hold U+0000"),
     ("changes.rs", "PostgreSQL is written to in sets"),
     ("dialect.rs", "rows travel, so the database narrows what it sends"),
     ("durability.rs", "PostgreSQL's settings are somebody else's"),

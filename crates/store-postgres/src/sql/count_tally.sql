@@ -1,5 +1,5 @@
 -- No row: no such queue. $2 is null for every status.
-SELECT coalesce(sum(tally.tasks), 0)::bigint
+SELECT coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally
     ON tally.queue_key = queues.queue_key AND ($2 IS NULL OR tally.status = $2)

@@ -1,5 +1,5 @@
 -- What is known of these run ids: the task that had them, unless it was deleted, and whether they still own it.
-SELECT runs.run_id, tasks.task_key, tasks.queue_key, tasks.run_id IS NOT DISTINCT FROM runs.run_id
+SELECT runs.run_id, tasks.task_key, tasks.queue_key, tasks.run_id IS NOT DISTINCT FROM runs.run_id AS is_active
 FROM taskqueue.runs
 LEFT JOIN taskqueue.tasks ON tasks.task_key = runs.task_key
 WHERE runs.run_id = ANY($1);

@@ -1,5 +1,5 @@
 -- Joins that the condition does not need are removed by the planner.
-SELECT tasks.routes, tasks.status, count(*)
+SELECT tasks.routes, tasks.status, count(*) AS tasks
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key

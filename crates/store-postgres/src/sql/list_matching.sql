@@ -1,13 +1,6 @@
--- Every task of a queue that is not running, whole. A condition follows here.
-SELECT
-    tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt, tasks.max_attempts,
-    tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at, tasks.finished_at,
-    tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id, tasks.finished_run_end,
-    tasks.definition_bytes,
-    definitions.args, definitions.metadata,
-    outcomes.result, outcomes.error, outcomes.error_occurred_at, outcomes.error_attempt, outcomes.error_run_id,
-    definitions.identity
+-- Lists the whole tasks of a queue that are not running. A condition takes the place of `true` (`dialect/order.rs`).
+SELECT {task_columns}
 FROM taskqueue.tasks
 JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1 AND tasks.status <> 'running'
+WHERE tasks.queue_key = $1 AND tasks.status <> 'running' AND true;

@@ -1,5 +1,5 @@
 -- The position $3 is empty for the first page.
-SELECT id, route, status, task_id, last_seen_at, expires_at, metadata
+SELECT {observation_columns}
 FROM taskqueue.observations
 WHERE queue_key = $1 AND expires_at > $2 AND id > $3
 ORDER BY id

@@ -1,5 +1,5 @@
 -- Sums over the shards. No row: no such queue; one row without routes: no task. $2 is null for every status.
-SELECT queues.queue_key, tally.routes, tally.status, coalesce(sum(tally.tasks), 0)::bigint
+SELECT queues.queue_key, tally.routes, tally.status, coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally
     ON tally.queue_key = queues.queue_key AND ($2 IS NULL OR tally.status = $2)

@@ -1,5 +1,5 @@
 -- What the tally says of every queue that exists, as sums over the shards.
-SELECT tally.queue_key, tally.status, sum(tally.tasks)::bigint
+SELECT tally.queue_key, tally.status, sum(tally.tasks)::bigint AS tasks
 FROM taskqueue.tally
 JOIN taskqueue.queues ON queues.queue_key = tally.queue_key
 GROUP BY tally.queue_key, tally.status;

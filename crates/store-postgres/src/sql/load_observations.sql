@@ -1,6 +1,4 @@
-SELECT
-    observations.id, observations.route, observations.status, observations.task_id, observations.last_seen_at,
-    observations.expires_at, observations.metadata, observations.queue_key
+SELECT {observation_columns}, observations.queue_key
 FROM unnest($1::text[], $2::text[]) AS named (queue, id)
 JOIN taskqueue.queues ON queues.name = named.queue
 JOIN taskqueue.observations ON observations.queue_key = queues.queue_key AND observations.id = named.id;

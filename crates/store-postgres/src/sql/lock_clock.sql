@@ -1,7 +1,7 @@
 -- Only one scan at a time, over all servers.
 SELECT
-    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, offset_micros, last_scan_at,
-    nextval('taskqueue.numbers'), ahead_since
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros, offset_micros, last_scan_at,
+    nextval('taskqueue.numbers') AS first_number, ahead_since
 FROM taskqueue.clock
 WHERE one = 1
 FOR UPDATE;

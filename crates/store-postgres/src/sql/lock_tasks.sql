@@ -1,9 +1,5 @@
 -- The heads of the named tasks, except those that another transaction holds.
-SELECT
-    tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt, tasks.max_attempts,
-    tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at, tasks.finished_at,
-    tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id, tasks.finished_run_end,
-    tasks.definition_bytes
+SELECT {head_columns}
 FROM unnest($1::text[], $2::text[]) AS named (queue, id)
 JOIN taskqueue.queues ON queues.name = named.queue
 CROSS JOIN LATERAL (

@@ -1,14 +1,7 @@
 -- The first pending tasks of each route in the claim's order, as many as wanted, except those that others hold.
 -- What comes may have been changed after it was read in the order and before it was held: the caller looks again.
-SELECT
-    tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt, tasks.max_attempts,
-    tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at, tasks.finished_at,
-    tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id, tasks.finished_run_end,
-    tasks.definition_bytes,
-    definitions.args, definitions.metadata,
-    outcomes.result, outcomes.error, outcomes.error_occurred_at, outcomes.error_attempt, outcomes.error_run_id,
-    definitions.identity, wanted.place
-FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, place)
+SELECT {task_columns}, wanted.route_number
+FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, route_number)
 JOIN taskqueue.queues ON queues.name = wanted.queue
 CROSS JOIN LATERAL (
     SELECT tasks.*, tasks.ctid AS version

@@ -1,1 +1,1 @@
-SELECT nextval('taskqueue.numbers');
+SELECT nextval('taskqueue.numbers') AS first_number;

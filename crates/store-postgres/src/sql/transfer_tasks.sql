@@ -4,12 +4,7 @@
 SELECT tasks.*
 FROM (
     SELECT
-        tasks.task_key, tasks.queue_key, tasks.id, tasks.status, tasks.name, tasks.priority, tasks.attempt,
-        tasks.max_attempts, tasks.routes, tasks.last_route, tasks.created_at, tasks.updated_at, tasks.started_at,
-        tasks.finished_at, tasks.pending_seq, tasks.run_id, tasks.lease_expires_at, tasks.finished_run_id,
-        tasks.finished_run_end, tasks.definition_bytes,
-        definitions.args, definitions.metadata, outcomes.result, outcomes.error, outcomes.error_occurred_at,
-        outcomes.error_attempt, outcomes.error_run_id, definitions.identity,
+        {task_columns},
         ARRAY(SELECT runs.run_id FROM taskqueue.runs WHERE runs.task_key = tasks.task_key) AS runs,
         sum(
             tasks.definition_bytes + coalesce(octet_length(outcomes.result), 0)

@@ -1,0 +1,5 @@
+-- Visits all tasks of a queue, without their JSON. There are two ways to do it: a scan of the table visits the tasks of all
+-- queues too; a walk along the index of the queue visits no other tasks, at twice the cost per task.
+SELECT {shown_columns}
+FROM tasks {access}
+WHERE tasks.queue_key = ?1;
