@@ -4,6 +4,7 @@
 
 pub mod cursor;
 pub mod definition;
+pub mod delta;
 pub mod filter;
 pub mod fuzzy;
 pub mod grouping;

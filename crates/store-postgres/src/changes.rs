@@ -1,192 +1,207 @@
-//! What a transaction writes: the difference between what its commands made of the loaded rows and what the database
-//! holds, as columns of set statements. Each statement writes all rows of its kind at once.
+//! What a transaction writes: the difference between the loaded rows as its commands left them and what the database holds,
+//! as columns of set statements. Each statement writes all rows of its kind at once.
 
 use std::collections::BTreeMap;
 
 use taskqueue_core::definition::Routes;
+use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::ErrorChange;
-use taskqueue_core::task::{Lifecycle, RunEnd, Status, TaskHead};
+use taskqueue_core::task::{Lifecycle, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
 use crate::rows;
 use crate::session::Sql;
 use crate::statements as sql;
-use crate::workspace::{Alike, Entry, Workspace};
+use crate::workspace::{BulkValues, Entry, Workspace};
 
-type Text<'a> = Vec<&'a str>;
-type TextOrNull<'a> = Vec<Option<&'a str>>;
-type Int = Vec<i64>;
-type IntOrNull = Vec<Option<i64>>;
-
-/// One statement and the columns it takes.
+/// One statement and the values of its parameters.
 pub(crate) type Write<'a> = (&'static Sql, Vec<&'a (dyn ToSql + Sync)>);
+
+/// Declares the parameters of set statements: a struct for one row, and one with a vector for each column. The columns have
+/// the order of the statement's parameters.
+macro_rules! sets {
+    ($($set:ident of $row:ident { $first:ident: $first_type:ty, $($column:ident: $type:ty,)* })*) => {$(
+        struct $row<'a> {
+            $first: $first_type,
+            $($column: $type,)*
+        }
+
+        #[derive(Default)]
+        struct $set<'a> {
+            $first: Vec<$first_type>,
+            $($column: Vec<$type>,)*
+        }
+
+        impl<'a> $set<'a> {
+            fn push(&mut self, row: $row<'a>) {
+                self.$first.push(row.$first);
+                $(self.$column.push(row.$column);)*
+            }
+
+            /// The statement with these columns, if there is a row to write.
+            fn write(&self, sql: &'static Sql) -> Option<Write<'_>> {
+                let params: Vec<&(dyn ToSql + Sync)> = vec![&self.$first, $(&self.$column),*];
+                (!self.$first.is_empty()).then_some((sql, params))
+            }
+        }
+    )*};
+}
+
+sets! {
+    Queues of Queue { key: i64, name: &'a str, }
+
+    NewTasks of NewTask {
+        key: i64,
+        queue: i64,
+        id: &'a str,
+        status: &'a str,
+        name: Option<&'a str>,
+        priority: i64,
+        attempt: i64,
+        max_attempts: i64,
+        routes: &'a str,
+        last_route: Option<&'a str>,
+        created_at: i64,
+        updated_at: i64,
+        started_at: Option<i64>,
+        finished_at: Option<i64>,
+        pending_seq: i64,
+        run_id: Option<&'a str>,
+        lease_expires_at: Option<i64>,
+        finished_run_id: Option<&'a str>,
+        finished_run_end: Option<&'a str>,
+        definition_bytes: i64,
+    }
+
+    Lifecycles of LifecycleRow {
+        key: i64,
+        status: &'a str,
+        attempt: i64,
+        pending_seq: i64,
+        last_route: Option<&'a str>,
+        updated_at: i64,
+        started_at: Option<i64>,
+        finished_at: Option<i64>,
+        run_id: Option<&'a str>,
+        lease_expires_at: Option<i64>,
+        finished_run_id: Option<&'a str>,
+        finished_run_end: Option<&'a str>,
+    }
+
+    Heads of HeadRow {
+        key: i64,
+        priority: i64,
+        max_attempts: i64,
+        routes: &'a str,
+        definition_bytes: i64,
+        updated_at: i64,
+    }
+
+    Names of Name { key: i64, name: Option<&'a str>, }
+
+    NewDefinitions of NewDefinition { key: i64, identity: &'a [u8], args: &'a str, metadata: &'a str, }
+
+    Definitions of DefinitionRow { key: i64, args: &'a str, metadata: &'a str, }
+
+    Results of ResultRow { key: i64, result: &'a str, }
+
+    Errors of ErrorRow { key: i64, error: String, occurred_at: i64, attempt: i64, run_id: &'a str, }
+
+    RemovedReady of RemovedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, }
+
+    AddedReady of AddedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, key: i64, }
+
+    Runs of RunRow { run_id: &'a str, key: i64, kept_until: Option<i64>, }
+
+    Observations of ObservationRow {
+        queue: i64,
+        id: &'a str,
+        route: &'a str,
+        status: &'a str,
+        task_id: Option<&'a str>,
+        last_seen_at: i64,
+        expires_at: i64,
+        metadata: &'a str,
+    }
+
+    WithdrawnObservations of WithdrawnObservation { queue: i64, id: &'a str, }
+
+    Tally of TallyRow { queue: i64, routes: &'a str, status: &'a str, tasks: i64, }
+}
+
+/// Differences of the counts, in the order in which every transaction writes them.
+type TallyDifferences<'a> = BTreeMap<(QueueKey, &'a Routes, &'static str), i64>;
 
 /// Everything that is to be written, by column.
 #[derive(Default)]
 pub(crate) struct Changes<'a> {
-    new_queues: (Int, Text<'a>),
-    new_tasks: (Lifecycles<'a>, Heads<'a>, Births<'a>),
+    new_queues: Queues<'a>,
+    new_tasks: NewTasks<'a>,
     lifecycles: Lifecycles<'a>,
     heads: Heads<'a>,
-    planned_heads: Heads<'a>,
-    alike: Option<&'a Alike>,
-    /// The values that `alike` gives.
-    alike_values: [Option<&'a str>; 4],
-    new_definitions: (Int, Vec<&'a [u8]>, Text<'a>, Text<'a>),
-    definitions: (Int, Text<'a>, Text<'a>),
-    results: (Int, Text<'a>),
-    cleared_results: Int,
-    errors: (Int, Vec<String>, Int, Int, Text<'a>),
-    cleared_errors: Int,
-    gone_from_ready: Ready<'a>,
-    new_in_ready: Ready<'a>,
-    gone_from_running: Int,
-    new_in_running: Int,
-    new_runs: (Text<'a>, Int, IntOrNull),
-    deleted: Int,
+    names: Names<'a>,
+    new_definitions: NewDefinitions<'a>,
+    definitions: Definitions<'a>,
+    results: Results<'a>,
+    cleared_results: Vec<i64>,
+    errors: Errors<'a>,
+    cleared_errors: Vec<i64>,
+    removed_ready: RemovedReady<'a>,
+    added_ready: AddedReady<'a>,
+    ended_tasks: Vec<i64>,
+    started_tasks: Vec<i64>,
+    new_runs: Runs<'a>,
+    deleted_tasks: Vec<i64>,
     deleted_runs_kept_until: i64,
-    observations: (Int, Text<'a>, Text<'a>, Text<'a>, TextOrNull<'a>, Int, Int, Text<'a>),
-    withdrawn: (Int, Text<'a>),
-    tally: (Int, Text<'a>, Text<'a>, Int),
+    observations: Observations<'a>,
+    withdrawn_observations: WithdrawnObservations<'a>,
+    tally: Tally<'a>,
     shard: i16,
+    bulk: Option<BulkWrite<'a>>,
 }
 
-/// The columns that actions change.
-#[derive(Default)]
-struct Lifecycles<'a> {
-    key: Int,
-    status: Text<'a>,
-    attempt: Int,
-    pending_seq: Int,
-    last_route: TextOrNull<'a>,
-    updated_at: Int,
-    started_at: IntOrNull,
-    finished_at: IntOrNull,
-    run_id: TextOrNull<'a>,
-    lease_expires_at: IntOrNull,
-    finished_run_id: TextOrNull<'a>,
-    finished_run_end: TextOrNull<'a>,
-}
-
-/// The columns that updates change.
-#[derive(Default)]
-struct Heads<'a> {
-    key: Int,
-    name: TextOrNull<'a>,
-    priority: Int,
-    max_attempts: Int,
-    routes: Text<'a>,
-    definition_bytes: Int,
-    updated_at: Int,
-}
-
-/// The columns that never change.
-#[derive(Default)]
-struct Births<'a> {
-    queue: Int,
-    id: Text<'a>,
-    created_at: Int,
-}
-
-/// Places in the claim's order.
-#[derive(Default)]
-struct Ready<'a> {
-    queue: Int,
-    route: Text<'a>,
-    priority: Int,
-    pending_seq: Int,
-    key: Int,
+/// The values that a bulk update gives to many tasks.
+struct BulkWrite<'a> {
+    values: &'a BulkValues,
+    args: Option<&'a str>,
+    metadata: Option<&'a str>,
+    result: Option<&'a str>,
 }
 
 fn micros(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_micros)
 }
 
-impl<'a> Lifecycles<'a> {
-    fn push(&mut self, key: TaskKey, lifecycle: &'a Lifecycle) {
-        let (run, finished) = (lifecycle.run.as_ref(), lifecycle.finished_run.as_ref());
-        self.key.push(key.0);
-        self.status.push(lifecycle.status.as_str());
-        self.attempt.push(lifecycle.attempt);
-        self.pending_seq.push(lifecycle.pending_seq);
-        self.last_route.push(lifecycle.last_route.as_ref().map(Route::as_str));
-        self.updated_at.push(lifecycle.updated_at.as_micros());
-        self.started_at.push(micros(lifecycle.started_at));
-        self.finished_at.push(micros(lifecycle.finished_at));
-        self.run_id.push(run.map(|run| run.run_id.as_str()));
-        self.lease_expires_at.push(run.map(|run| run.lease_expires_at.as_micros()));
-        self.finished_run_id.push(finished.map(|run| run.run_id.as_str()));
-        self.finished_run_end.push(finished.map(|run| run.end).map(RunEnd::as_str));
-    }
-
-    fn columns(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![
-            &self.key,
-            &self.status,
-            &self.attempt,
-            &self.pending_seq,
-            &self.last_route,
-            &self.updated_at,
-            &self.started_at,
-            &self.finished_at,
-            &self.run_id,
-            &self.lease_expires_at,
-            &self.finished_run_id,
-            &self.finished_run_end,
-        ]
+fn lifecycle_row(key: TaskKey, lifecycle: &Lifecycle) -> LifecycleRow<'_> {
+    let (run, finished) = (lifecycle.run.as_ref(), lifecycle.finished_run.as_ref());
+    LifecycleRow {
+        key: key.0,
+        status: lifecycle.status.as_str(),
+        attempt: lifecycle.attempt,
+        pending_seq: lifecycle.pending_seq,
+        last_route: lifecycle.last_route.as_ref().map(Route::as_str),
+        updated_at: lifecycle.updated_at.as_micros(),
+        started_at: micros(lifecycle.started_at),
+        finished_at: micros(lifecycle.finished_at),
+        run_id: run.map(|run| run.run_id.as_str()),
+        lease_expires_at: run.map(|run| run.lease_expires_at.as_micros()),
+        finished_run_id: finished.map(|run| run.run_id.as_str()),
+        finished_run_end: finished.map(|run| run.end).map(RunEnd::as_str),
     }
 }
 
-impl<'a> Heads<'a> {
-    fn push(&mut self, key: TaskKey, head: &'a TaskHead, name: Option<&'a str>) {
-        self.key.push(key.0);
-        self.name.push(name);
-        self.priority.push(head.priority);
-        self.max_attempts.push(head.max_attempts);
-        self.routes.push(head.routes.as_json());
-        self.definition_bytes.push(i64::try_from(head.definition_bytes).unwrap_or(i64::MAX));
-        self.updated_at.push(head.lifecycle.updated_at.as_micros());
-    }
-
-    fn columns(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![
-            &self.key,
-            &self.name,
-            &self.priority,
-            &self.max_attempts,
-            &self.routes,
-            &self.definition_bytes,
-            &self.updated_at,
-        ]
-    }
-}
-
-impl Heads<'_> {
-    fn columns_without_name(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let mut columns = self.columns();
-        columns.remove(1);
-        columns
-    }
-}
-
-impl<'a> Ready<'a> {
-    fn push(&mut self, queue: QueueKey, key: TaskKey, head: &'a TaskHead) {
-        for route in head.routes.iter() {
-            self.queue.push(queue.0);
-            self.route.push(route);
-            self.priority.push(head.priority);
-            self.pending_seq.push(head.lifecycle.pending_seq);
-            self.key.push(key.0);
-        }
-    }
-
-    fn columns(&self) -> Vec<&(dyn ToSql + Sync)> {
-        vec![&self.queue, &self.route, &self.priority, &self.pending_seq, &self.key]
+fn head_row(key: TaskKey, head: &TaskHead) -> HeadRow<'_> {
+    HeadRow {
+        key: key.0,
+        priority: head.priority,
+        max_attempts: head.max_attempts,
+        routes: head.routes.as_json(),
+        definition_bytes: i64::try_from(head.definition_bytes).unwrap_or(i64::MAX),
+        updated_at: head.lifecycle.updated_at.as_micros(),
     }
 }
 
@@ -195,87 +210,106 @@ impl<'a> Changes<'a> {
     pub(crate) fn of(workspace: &'a Workspace, shard: i16) -> Self {
         let kept_until = workspace.deleted_runs_kept_until.as_micros();
         let mut changes = Self { shard, deleted_runs_kept_until: kept_until, ..Self::default() };
-        let mut tally = BTreeMap::new();
+        let mut tally = TallyDifferences::new();
         for (name, key) in &workspace.new_queues {
-            changes.new_queues.0.push(key.0);
-            changes.new_queues.1.push(name.as_str());
+            changes.new_queues.push(Queue { key: key.0, name: name.as_str() });
         }
         for (key, entry) in &workspace.tasks {
-            changes.add_task(*key, entry);
-            count(&mut tally, entry);
+            changes.add_task(*key, entry, &mut tally);
         }
         // A task may have been claimed, cancelled and deleted at once.
         let deleted = |key: &TaskKey| workspace.tasks.get(key).is_none_or(|entry| entry.deleted);
         for (run_id, key) in &workspace.new_runs {
-            changes.new_runs.0.push(run_id.as_str());
-            changes.new_runs.1.push(key.0);
-            changes.new_runs.2.push(deleted(key).then_some(kept_until));
+            let kept_until = deleted(key).then_some(kept_until);
+            changes.new_runs.push(RunRow { run_id: run_id.as_str(), key: key.0, kept_until });
         }
         changes.add_observations(workspace);
-        changes.add_alike(workspace);
+        if let Some(values) = &workspace.bulk_values {
+            changes.add_bulk_values(values);
+        }
         for ((queue, routes, status), tasks) in tally.into_iter().filter(|(_, tasks)| *tasks != 0) {
-            changes.tally.0.push(queue.0);
-            changes.tally.1.push(routes.as_json());
-            changes.tally.2.push(status);
-            changes.tally.3.push(tasks);
+            changes.tally.push(TallyRow { queue: queue.0, routes: routes.as_json(), status, tasks });
         }
         changes
     }
 
-    fn add_task(&mut self, key: TaskKey, entry: &'a Entry) {
-        match (&entry.stored, entry.deleted) {
-            (None, true) => {}
-            (Some(stored), true) => {
-                self.deleted.push(key.0);
-                self.add_places(key, entry.queue, Some(stored), None);
+    fn add_task(&mut self, key: TaskKey, entry: &'a Entry, tally: &mut TallyDifferences<'a>) {
+        let after = (!entry.deleted).then_some(&entry.head);
+        match (&entry.stored, after) {
+            (Some(_), None) => self.deleted_tasks.push(key.0),
+            (None, Some(_)) => self.add_new_task(key, entry),
+            (Some(stored), Some(_)) => self.add_changed_task(key, entry, &stored.lifecycle),
+            (None, None) => {}
+        }
+        let delta = Delta::between(entry.stored.as_ref(), after);
+        for (line, difference) in [(delta.tally.removed, -1), (delta.tally.added, 1)] {
+            if let Some(line) = line {
+                *tally.entry((entry.queue, line.routes, line.status.as_str())).or_default() += difference;
             }
-            (None, false) => {
-                self.add_new_task(key, entry);
-                self.add_places(key, entry.queue, None, Some(&entry.head));
-            }
-            (Some(stored), false) => {
-                self.add_changed_task(key, entry, stored);
-                self.add_places(key, entry.queue, Some(stored), Some(&entry.head));
-            }
+        }
+        if let Some(removed) = delta.pending.removed {
+            self.remove_ready(entry.queue, removed);
+        }
+        if let Some(added) = delta.pending.added {
+            self.add_ready(entry.queue, key, added);
+        }
+        // A task that has another run than before stays among the running ones.
+        match (delta.run.removed, delta.run.added) {
+            (None, Some(_)) => self.started_tasks.push(key.0),
+            (Some(_), None) => self.ended_tasks.push(key.0),
+            _ => {}
         }
     }
 
     fn add_new_task(&mut self, key: TaskKey, entry: &'a Entry) {
-        let (lifecycles, heads, births) = &mut self.new_tasks;
-        let body = entry.body.as_ref();
-        lifecycles.push(key, &entry.head.lifecycle);
-        heads.push(key, &entry.head, body.and_then(|body| body.definition.name.as_deref()));
-        births.queue.push(entry.queue.0);
-        births.id.push(entry.head.id.as_str());
-        births.created_at.push(entry.head.lifecycle.created_at.as_micros());
+        let (body, lifecycle) = (entry.body.as_ref(), lifecycle_row(key, &entry.head.lifecycle));
+        let head = head_row(key, &entry.head);
+        self.new_tasks.push(NewTask {
+            key: key.0,
+            queue: entry.queue.0,
+            id: entry.head.id.as_str(),
+            status: lifecycle.status,
+            name: body.and_then(|body| body.definition.name.as_deref()),
+            priority: head.priority,
+            attempt: lifecycle.attempt,
+            max_attempts: head.max_attempts,
+            routes: head.routes,
+            last_route: lifecycle.last_route,
+            created_at: entry.head.lifecycle.created_at.as_micros(),
+            updated_at: lifecycle.updated_at,
+            started_at: lifecycle.started_at,
+            finished_at: lifecycle.finished_at,
+            pending_seq: lifecycle.pending_seq,
+            run_id: lifecycle.run_id,
+            lease_expires_at: lifecycle.lease_expires_at,
+            finished_run_id: lifecycle.finished_run_id,
+            finished_run_end: lifecycle.finished_run_end,
+            definition_bytes: head.definition_bytes,
+        });
         if let (Some(body), Some(identity)) = (body, &entry.identity) {
-            self.new_definitions.0.push(key.0);
-            self.new_definitions.1.push(identity);
-            self.new_definitions.2.push(body.definition.args.as_str());
-            self.new_definitions.3.push(body.definition.metadata.as_str());
+            let (args, metadata) = (body.definition.args.as_str(), body.definition.metadata.as_str());
+            self.new_definitions.push(NewDefinition { key: key.0, identity, args, metadata });
         }
         self.add_outcome(key, entry);
     }
 
-    fn add_changed_task(&mut self, key: TaskKey, entry: &'a Entry, stored: &TaskHead) {
-        // An update changes the time of the last change, and nothing of the lifecycle besides; it saves both itself.
-        let was = &stored.lifecycle;
-        let only_updated = (entry.updated || entry.planned)
-            && Lifecycle { updated_at: was.updated_at, ..entry.head.lifecycle.clone() } == *was;
-        if entry.head.lifecycle != *was && !only_updated {
-            self.lifecycles.push(key, &entry.head.lifecycle);
+    fn add_changed_task(&mut self, key: TaskKey, entry: &'a Entry, stored: &Lifecycle) {
+        let lifecycle = &entry.head.lifecycle;
+        // An update changes nothing of the lifecycle but the time of the last change, which is saved with the head.
+        let only_updated = entry.updated && Lifecycle { updated_at: stored.updated_at, ..lifecycle.clone() } == *stored;
+        if lifecycle != stored && !only_updated {
+            self.lifecycles.push(lifecycle_row(key, lifecycle));
         }
-        if entry.planned {
-            self.planned_heads.push(key, &entry.head, None);
+        if entry.updated {
+            self.heads.push(head_row(key, &entry.head));
         }
         if let Some(body) = &entry.body {
-            if entry.updated {
-                self.heads.push(key, &entry.head, body.definition.name.as_deref());
+            if entry.renamed {
+                self.names.push(Name { key: key.0, name: body.definition.name.as_deref() });
             }
             if entry.redefined {
-                self.definitions.0.push(key.0);
-                self.definitions.1.push(body.definition.args.as_str());
-                self.definitions.2.push(body.definition.metadata.as_str());
+                let (args, metadata) = (body.definition.args.as_str(), body.definition.metadata.as_str());
+                self.definitions.push(DefinitionRow { key: key.0, args, metadata });
             }
         }
         self.add_outcome(key, entry);
@@ -284,162 +318,130 @@ impl<'a> Changes<'a> {
     fn add_outcome(&mut self, key: TaskKey, entry: &'a Entry) {
         match &entry.result {
             Some(result) if result.is_empty_object() => self.cleared_results.push(key.0),
-            Some(result) => {
-                self.results.0.push(key.0);
-                self.results.1.push(result.as_str());
-            }
+            Some(result) => self.results.push(ResultRow { key: key.0, result: result.as_str() }),
             None => {}
         }
         match &entry.error {
             ErrorChange::Keep => {}
             ErrorChange::Clear => self.cleared_errors.push(key.0),
-            ErrorChange::Set(error) => {
-                self.errors.0.push(key.0);
-                self.errors.1.push(rows::error_text(&error.failure));
-                self.errors.2.push(error.occurred_at.as_micros());
-                self.errors.3.push(error.attempt);
-                self.errors.4.push(error.run_id.as_str());
-            }
+            ErrorChange::Set(error) => self.errors.push(ErrorRow {
+                key: key.0,
+                error: rows::error_text(&error.failure),
+                occurred_at: error.occurred_at.as_micros(),
+                attempt: error.attempt,
+                run_id: error.run_id.as_str(),
+            }),
         }
     }
 
-    /// Where a task stands: in the claim's order while it is pending, among the running ones while it runs.
-    fn add_places(&mut self, key: TaskKey, queue: QueueKey, was: Option<&'a TaskHead>, is: Option<&'a TaskHead>) {
-        let place = |head: &&TaskHead| head.lifecycle.status == Status::Pending;
-        let (waited, waits) = (was.filter(place), is.filter(place));
-        let same = |a: &TaskHead, b: &TaskHead| {
-            (&a.routes, a.priority, a.lifecycle.pending_seq) == (&b.routes, b.priority, b.lifecycle.pending_seq)
-        };
-        match (waited, waits) {
-            (Some(waited), Some(waits)) if same(waited, waits) => {}
-            (waited, waits) => {
-                waited.into_iter().for_each(|head| self.gone_from_ready.push(queue, key, head));
-                waits.into_iter().for_each(|head| self.new_in_ready.push(queue, key, head));
-            }
-        }
-        let runs = |head: Option<&TaskHead>| head.is_some_and(|head| head.lifecycle.status == Status::Running);
-        match (runs(was), runs(is)) {
-            (false, true) => self.new_in_running.push(key.0),
-            (true, false) => self.gone_from_running.push(key.0),
-            _ => {}
+    fn remove_ready(&mut self, queue: QueueKey, entry: PendingEntry<'a>) {
+        let PendingEntry { routes, priority, pending_seq } = entry;
+        for route in routes.iter() {
+            self.removed_ready.push(RemovedEntry { queue: queue.0, route, priority, pending_seq });
         }
     }
 
-    fn add_alike(&mut self, workspace: &'a Workspace) {
-        let Some(alike) = &workspace.alike else { return };
-        let Update { name, args, metadata, result, .. } = &alike.update;
+    fn add_ready(&mut self, queue: QueueKey, key: TaskKey, entry: PendingEntry<'a>) {
+        let PendingEntry { routes, priority, pending_seq } = entry;
+        for route in routes.iter() {
+            self.added_ready.push(AddedEntry { queue: queue.0, route, priority, pending_seq, key: key.0 });
+        }
+    }
+
+    fn add_bulk_values(&mut self, values: &'a BulkValues) {
+        let update = &values.update;
         let text = |json: &'a Option<JsonObject>| json.as_ref().map(JsonObject::as_str);
-        self.alike = Some(alike);
-        self.alike_values = [name.as_ref().and_then(Option::as_deref), text(args), text(metadata), text(result)];
-        if result.as_ref().is_some_and(JsonObject::is_empty_object) {
-            self.cleared_results.extend(&alike.results);
+        let name = update.name.as_ref().and_then(Option::as_deref);
+        values.names.iter().for_each(|key| self.names.push(Name { key: *key, name }));
+        let mut result = text(&update.result);
+        if update.result.as_ref().is_some_and(JsonObject::is_empty_object) {
+            self.cleared_results.extend(&values.results);
+            result = None;
         }
-    }
-
-    /// The statements that give many tasks the same value.
-    fn alike_writes(&self) -> Vec<(usize, Write<'_>)> {
-        let (Some(alike), [name, args, metadata, result]) = (self.alike, &self.alike_values) else { return Vec::new() };
-        let clears = alike.update.result.as_ref().is_some_and(JsonObject::is_empty_object);
-        vec![
-            (alike.names.len(), (&sql::SAVE_ONE_NAME, vec![&alike.names, name])),
-            (alike.args.len(), (&sql::SAVE_ONE_ARGS, vec![&alike.args, args])),
-            (alike.metadata.len(), (&sql::SAVE_ONE_METADATA, vec![&alike.metadata, metadata])),
-            (if clears { 0 } else { alike.results.len() }, (&sql::SAVE_ONE_RESULT, vec![&alike.results, result])),
-        ]
+        self.bulk = Some(BulkWrite { values, args: text(&update.args), metadata: text(&update.metadata), result });
     }
 
     fn add_observations(&mut self, workspace: &'a Workspace) {
-        for ((queue, id), observation) in &workspace.observed {
+        for ((queue, id), observation) in &workspace.changed_observations {
             let Some(observation) = observation else {
-                self.withdrawn.0.push(queue.0);
-                self.withdrawn.1.push(id.as_str());
+                self.withdrawn_observations.push(WithdrawnObservation { queue: queue.0, id: id.as_str() });
                 continue;
             };
-            let (columns, report) = (&mut self.observations, &observation.report);
-            columns.0.push(queue.0);
-            columns.1.push(observation.id.as_str());
-            columns.2.push(report.route.as_str());
-            columns.3.push(report.status.as_str());
-            columns.4.push(report.task_id.as_ref().map(TaskId::as_str));
-            columns.5.push(observation.last_seen_at.as_micros());
-            columns.6.push(observation.expires_at.as_micros());
-            columns.7.push(report.metadata.as_str());
+            let report = &observation.report;
+            self.observations.push(ObservationRow {
+                queue: queue.0,
+                id: observation.id.as_str(),
+                route: report.route.as_str(),
+                status: report.status.as_str(),
+                task_id: report.task_id.as_ref().map(TaskId::as_str),
+                last_seen_at: observation.last_seen_at.as_micros(),
+                expires_at: observation.expires_at.as_micros(),
+                metadata: report.metadata.as_str(),
+            });
         }
     }
 
-    /// The statements that have something to write, in the order in which every transaction says them: what can make
-    /// one transaction wait for another comes in one order everywhere.
+    /// The statements that have something to write, in the same order in every transaction, so that transactions that wait
+    /// for each other cannot wait in a circle.
     pub(crate) fn writes(&self) -> Vec<Write<'_>> {
-        let (new, saved, errors) = (&self.new_definitions, &self.definitions, &self.errors);
-        let (gone, waiting) = (&self.gone_from_ready, &self.new_in_ready);
-        let (queue, id, route, status, task_id, seen, expires, metadata) = &self.observations;
-        let (tally_queue, tally_routes, tally_status, tasks) = &self.tally;
-        let all: [(usize, Write<'_>); 20] = [
-            (self.new_queues.0.len(), (&sql::INSERT_QUEUES, vec![&self.new_queues.0, &self.new_queues.1])),
+        let mut deleted_tasks = write_keys(&sql::DELETE_TASKS, &self.deleted_tasks);
+        deleted_tasks.iter_mut().for_each(|(_, params)| params.push(&self.deleted_runs_kept_until));
+        let mut tally = self.tally.write(&sql::ADD_TALLY);
+        tally.iter_mut().for_each(|(_, params)| params.push(&self.shard));
+        let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
+        let writes = [
+            self.new_queues.write(&sql::INSERT_QUEUES),
             // Before the new ones: an id may be deleted and created again.
-            (self.deleted.len(), (&sql::DELETE_TASKS, vec![&self.deleted, &self.deleted_runs_kept_until])),
-            (self.new_tasks.0.key.len(), (&sql::INSERT_TASKS, self.columns_of_new_tasks())),
-            (new.0.len(), (&sql::INSERT_DEFINITIONS, vec![&new.0, &new.1, &new.2, &new.3])),
-            (self.lifecycles.key.len(), (&sql::SAVE_LIFECYCLES, self.lifecycles.columns())),
-            (self.heads.key.len(), (&sql::SAVE_HEADS, self.heads.columns())),
-            (self.planned_heads.key.len(), (&sql::SAVE_PLANNED_HEADS, self.planned_heads.columns_without_name())),
-            (saved.0.len(), (&sql::SAVE_DEFINITIONS, vec![&saved.0, &saved.1, &saved.2])),
-            (self.results.0.len(), (&sql::SAVE_RESULTS, vec![&self.results.0, &self.results.1])),
-            (self.cleared_results.len(), (&sql::CLEAR_RESULTS, vec![&self.cleared_results])),
-            (errors.0.len(), (&sql::SAVE_ERRORS, vec![&errors.0, &errors.1, &errors.2, &errors.3, &errors.4])),
-            (self.cleared_errors.len(), (&sql::CLEAR_ERRORS, vec![&self.cleared_errors])),
-            (gone.key.len(), (&sql::DELETE_READY, vec![&gone.queue, &gone.route, &gone.priority, &gone.pending_seq])),
-            (waiting.key.len(), (&sql::INSERT_READY, waiting.columns())),
-            (self.gone_from_running.len(), (&sql::DELETE_RUNNING, vec![&self.gone_from_running])),
-            (self.new_in_running.len(), (&sql::INSERT_RUNNING, vec![&self.new_in_running])),
-            (self.new_runs.0.len(), (&sql::INSERT_RUNS, vec![&self.new_runs.0, &self.new_runs.1, &self.new_runs.2])),
-            (queue.len(), (&sql::SAVE_OBSERVATIONS, vec![queue, id, route, status, task_id, seen, expires, metadata])),
-            (self.withdrawn.0.len(), (&sql::DELETE_OBSERVATIONS, vec![&self.withdrawn.0, &self.withdrawn.1])),
-            (tally_queue.len(), (&sql::ADD_TALLY, vec![tally_queue, tally_routes, tally_status, tasks, &self.shard])),
+            deleted_tasks,
+            self.new_tasks.write(&sql::INSERT_TASKS),
+            self.new_definitions.write(&sql::INSERT_DEFINITIONS),
+            self.lifecycles.write(&sql::SAVE_LIFECYCLES),
+            self.heads.write(&sql::SAVE_HEADS),
+            self.names.write(&sql::SAVE_NAMES),
+            self.definitions.write(&sql::SAVE_DEFINITIONS),
+            self.results.write(&sql::SAVE_RESULTS),
+            write_keys(&sql::CLEAR_RESULTS, &self.cleared_results),
+            self.errors.write(&sql::SAVE_ERRORS),
+            write_keys(&sql::CLEAR_ERRORS, &self.cleared_errors),
+            self.removed_ready.write(&sql::DELETE_READY),
+            self.added_ready.write(&sql::INSERT_READY),
+            write_keys(&sql::DELETE_RUNNING, &self.ended_tasks),
+            write_keys(&sql::INSERT_RUNNING, &self.started_tasks),
+            self.new_runs.write(&sql::INSERT_RUNS),
+            self.observations.write(&sql::SAVE_OBSERVATIONS),
+            self.withdrawn_observations.write(&sql::DELETE_OBSERVATIONS),
+            tally,
+            args,
+            metadata,
+            results,
         ];
-        let all = all.into_iter().chain(self.alike_writes());
-        all.filter(|(rows, _)| *rows > 0).map(|(_, write)| write).collect()
+        writes.into_iter().flatten().collect()
     }
 
-    /// How many entries of the claim's order these writes leave dead.
+    /// How many rows of the pending order these writes leave behind as dead.
     pub(crate) fn dead_entries(&self) -> usize {
-        self.gone_from_ready.key.len()
+        self.removed_ready.queue.len()
     }
+}
 
-    fn columns_of_new_tasks(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let (life, head, birth) = &self.new_tasks;
-        vec![
-            &life.key,
-            &birth.queue,
-            &birth.id,
-            &life.status,
-            &head.name,
-            &head.priority,
-            &life.attempt,
-            &head.max_attempts,
-            &head.routes,
-            &life.last_route,
-            &birth.created_at,
-            &life.updated_at,
-            &life.started_at,
-            &life.finished_at,
-            &life.pending_seq,
-            &life.run_id,
-            &life.lease_expires_at,
-            &life.finished_run_id,
-            &life.finished_run_end,
-            &head.definition_bytes,
+impl BulkWrite<'_> {
+    fn writes(&self) -> [Option<Write<'_>>; 3] {
+        [
+            write_one(&sql::SAVE_ONE_ARGS, &self.values.args, &self.args),
+            write_one(&sql::SAVE_ONE_METADATA, &self.values.metadata, &self.metadata),
+            write_one(&sql::SAVE_ONE_RESULT, &self.values.results, &self.result),
         ]
     }
 }
 
-/// How a task changes the counts of its queue.
-fn count<'a>(tally: &mut BTreeMap<(QueueKey, &'a Routes, &'static str), i64>, entry: &'a Entry) {
-    let line = |head: &'a TaskHead| (entry.queue, &head.routes, head.lifecycle.status.as_str());
-    let is = (!entry.deleted).then(|| line(&entry.head));
-    let was = entry.stored.as_ref().map(line);
-    if was != is {
-        was.into_iter().for_each(|was| *tally.entry(was).or_default() -= 1);
-        is.into_iter().for_each(|is| *tally.entry(is).or_default() += 1);
-    }
+/// A statement that gives one value to the tasks with these keys, if there are any.
+fn write_one<'a>(sql: &'static Sql, keys: &'a Vec<i64>, value: &'a Option<&'a str>) -> Option<Write<'a>> {
+    let params: Vec<&(dyn ToSql + Sync)> = vec![keys, value];
+    (!keys.is_empty() && value.is_some()).then_some((sql, params))
+}
+
+/// A statement for the tasks with these keys, if there are any.
+fn write_keys<'a>(sql: &'static Sql, keys: &'a Vec<i64>) -> Option<Write<'a>> {
+    let params: Vec<&(dyn ToSql + Sync)> = vec![keys];
+    (!keys.is_empty()).then_some((sql, params))
 }

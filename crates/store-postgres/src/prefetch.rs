@@ -219,7 +219,7 @@ impl Loaded {
             workspace.queues.insert(name, Found::Here(key));
         }
         for row in &self.held {
-            workspace.take_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
+            workspace.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
         }
         // Before what is only read: what was read of a task that is held now may be older.
         self.take_claims(named, &mut workspace)?;
@@ -231,9 +231,9 @@ impl Loaded {
         for row in &self.whole {
             let place = (rows::queue_key(row)?, rows::id(row)?);
             if to_hold.contains(&place) && !workspace.tasks.contains_key(&rows::key(row)?) {
-                workspace.ids.insert(place, Found::Elsewhere);
+                workspace.ids.insert(place, Found::HeldElsewhere);
             } else {
-                let key = workspace.take_whole(row)?;
+                let key = workspace.add_whole(row)?;
                 workspace.ids.insert(place, Found::Here(key));
             }
         }
@@ -258,15 +258,15 @@ impl Loaded {
 
     fn take_claims(&self, named: &Named, workspace: &mut Workspace) -> Result<(), StoreError> {
         workspace.runs.extend(named.runs.iter().map(|run_id| (*run_id, RunUse::New)));
-        self.runs.iter().try_for_each(|row| workspace.take_run(row))?;
+        self.runs.iter().try_for_each(|row| workspace.add_run(row))?;
         let routes: Vec<&Route> = named.wanted.keys().map(|(_, route)| route).collect();
         let mut picks = Vec::with_capacity(self.picks.len());
         for row in &self.picks {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
             picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
-            workspace.take_held(key, queue, head);
+            workspace.add_held(key, queue, head);
             if rows::is_whole(row)? {
-                workspace.take_whole(row)?;
+                workspace.add_whole(row)?;
             }
         }
         // In the claim's order within each route; the statement does not promise one.

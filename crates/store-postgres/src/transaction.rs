@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
 use taskqueue_core::definition::Identity;
+use taskqueue_core::delta::Delta;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
@@ -110,7 +111,7 @@ impl PostgresTransaction<'_> {
         for answer in sent {
             answer.map_err(|error| self.failed("writing", &error))?;
         }
-        self.workspace.settle();
+        self.workspace.mark_stored();
         Ok(())
     }
 
@@ -168,7 +169,7 @@ impl PostgresTransaction<'_> {
         let session = self.session;
         let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
-        rows.iter().try_for_each(|row| self.workspace.take_whole(row).map(drop))
+        rows.iter().try_for_each(|row| self.workspace.add_whole(row).map(drop))
     }
 
     /// Holds the running tasks whose lease ends in time. One that others hold is left to the next scan: its lease may end
@@ -197,7 +198,7 @@ impl PostgresTransaction<'_> {
         let (session, wanted) = (self.session, vec![run_id.as_str()]);
         let rows = self.wait("finding a run", async { session.query(&sql::FIND_RUNS, &[&wanted]).await })?;
         self.workspace.runs.insert(run_id, RunUse::New);
-        rows.iter().try_for_each(|row| self.workspace.take_run(row))?;
+        rows.iter().try_for_each(|row| self.workspace.add_run(row))?;
         Ok(self.workspace.runs.get(&run_id).copied().unwrap_or(RunUse::New))
     }
 }
@@ -226,7 +227,7 @@ impl Transaction for PostgresTransaction<'_> {
         // It was named and not to be held.
         let (session, text) = (self.session, name.as_str());
         let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
-        let found = if row.is_some() { Found::Elsewhere } else { Found::Missing };
+        let found = if row.is_some() { Found::HeldElsewhere } else { Found::Missing };
         self.workspace.queues.insert(name.clone(), found);
         found.key()
     }
@@ -259,7 +260,7 @@ impl Transaction for PostgresTransaction<'_> {
             None => {
                 let session = self.session;
                 let asked = async { session.first(&sql::FIND_TASK, &[&queue.0, &id.as_str()]).await };
-                let found = self.wait("finding a task", asked)?.map_or(Found::Missing, |_| Found::Elsewhere);
+                let found = self.wait("finding a task", asked)?.map_or(Found::Missing, |_| Found::HeldElsewhere);
                 self.workspace.ids.insert((queue, id), found);
                 found
             }
@@ -302,7 +303,7 @@ impl Transaction for PostgresTransaction<'_> {
         let mut heads = Vec::with_capacity(rows.len());
         for row in &rows {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-            self.workspace.take_held(key, queue, head.clone());
+            self.workspace.add_held(key, queue, head.clone());
             heads.push((key, head));
         }
         Ok(heads)
@@ -350,13 +351,15 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
-        self.held_entry(key)?.follow(change);
-        self.workspace.follow_run(queue, key, before, change);
+        let entry = self.held_entry(key)?;
+        entry.apply_change(change);
+        let run = Delta::between(Some(before), Some(&entry.head)).run;
+        self.workspace.apply_run(queue, key, &run);
         Ok(())
     }
 
     fn save_update(&mut self, _queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
-        self.held_entry(key)?.update(before, after);
+        self.held_entry(key)?.apply_update(before, after);
         Ok(())
     }
 
@@ -370,8 +373,8 @@ impl Transaction for PostgresTransaction<'_> {
     ) -> Loaded<()> {
         let entry = self.held_entry(key)?;
         entry.head = after.clone();
-        entry.planned = true;
-        self.workspace.follow_effect(key, update, effect);
+        entry.updated = true;
+        self.workspace.apply_effect(key, update, effect);
         Ok(())
     }
 
@@ -427,7 +430,7 @@ impl Transaction for PostgresTransaction<'_> {
         let rows = self.hold_running(until)?;
         let take = |row: &Row| {
             let (key, queue) = (rows::key(row)?, rows::queue_key(row)?);
-            self.workspace.take_held(key, queue, rows::head(row)?);
+            self.workspace.add_held(key, queue, rows::head(row)?);
             Ok((queue, key))
         };
         rows.iter().map(take).collect()
@@ -461,13 +464,13 @@ impl Transaction for PostgresTransaction<'_> {
     fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
         let (worker, observation) = ((queue, observation.id), Some(observation.clone()));
         self.workspace.observations.insert(worker, observation.clone());
-        self.workspace.observed.insert(worker, observation);
+        self.workspace.changed_observations.insert(worker, observation);
         Ok(())
     }
 
     fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
         self.workspace.observations.insert((queue, id), None);
-        self.workspace.observed.insert((queue, id), None);
+        self.workspace.changed_observations.insert((queue, id), None);
         Ok(())
     }
 

@@ -200,7 +200,7 @@ impl Target for PostgresTransfer {
         let mut workspace = Workspace::default();
         for observation in observations {
             let key = (self.key(&observation.queue)?, observation.id);
-            workspace.observed.insert(key, Some(observation.clone()));
+            workspace.changed_observations.insert(key, Some(observation.clone()));
         }
         self.send(&workspace, "copying observations").await
     }

@@ -1,10 +1,11 @@
-//! What one transaction knows: the rows it has loaded, as they are after the commands that ran so far, beside what the
-//! database still holds. Nothing is asked of the database here and nothing is decided.
+//! What one transaction has loaded: the rows as the commands so far have left them, and as the database still holds them.
+//! No statement runs here and nothing is decided.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use taskqueue_core::definition::{Definition, Identity};
+use taskqueue_core::delta::Difference;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{Change, ErrorChange};
@@ -18,23 +19,22 @@ use tokio_postgres::Row;
 
 use crate::rows;
 
-/// What is known of a queue or a task that was named.
+/// Whether a queue or a task that a command names exists, and whether this transaction may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found<K> {
-    /// There is none.
     Missing,
-    /// It is there, and another transaction holds it.
-    Elsewhere,
-    /// It is there and ours to change, or only to be read.
+    /// Another transaction holds it.
+    HeldElsewhere,
+    /// This transaction holds it, or only reads it.
     Here(K),
 }
 
 impl<K> Found<K> {
-    /// The key, if it is there. Busy when another transaction holds it: the writer tries the command again.
+    /// The key, if it exists. Busy when another transaction holds it: the writer tries the command again.
     pub(crate) fn key(self) -> Result<Option<K>, StoreError> {
         match self {
             Self::Missing => Ok(None),
-            Self::Elsewhere => Err(StoreError::Busy),
+            Self::HeldElsewhere => Err(StoreError::Busy),
             Self::Here(key) => Ok(Some(key)),
         }
     }
@@ -51,19 +51,18 @@ pub(crate) struct Body {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) queue: QueueKey,
-    /// As it is now.
     pub(crate) head: TaskHead,
-    /// Whether this transaction holds it: then it is what it was when it was loaded. Others are only read.
+    /// Whether this transaction has locked the row. Others are only read.
     pub(crate) held: bool,
-    /// As the database has it; nothing for a task that is new.
+    /// As the database has it. Nothing for a task that is new.
     pub(crate) stored: Option<TaskHead>,
-    /// Loaded when it is asked for; kept up to date from then on.
+    /// Loaded on demand, and from then on changed with the head.
     pub(crate) body: Option<Body>,
     pub(crate) identity: Option<Identity>,
     /// Whether an update changed anything.
     pub(crate) updated: bool,
-    /// Whether a planned update changed its head.
-    pub(crate) planned: bool,
+    /// Whether an update of this task alone changed its name.
+    pub(crate) renamed: bool,
     /// Whether args or metadata differ from what is stored.
     pub(crate) redefined: bool,
     /// A result that is to be stored.
@@ -89,7 +88,7 @@ impl Entry {
             body: None,
             identity: None,
             updated: false,
-            planned: false,
+            renamed: false,
             redefined: false,
             result: None,
             error: ErrorChange::Keep,
@@ -115,8 +114,7 @@ impl Entry {
         pending && self.head.routes.contains(route.as_str())
     }
 
-    /// Follows an action.
-    pub(crate) fn follow(&mut self, change: &Change) {
+    pub(crate) fn apply_change(&mut self, change: &Change) {
         self.head.lifecycle = change.lifecycle.clone();
         if let Some(result) = &change.result {
             self.result = Some(result.clone());
@@ -124,11 +122,10 @@ impl Entry {
         if change.last_error != ErrorChange::Keep {
             self.error = change.last_error.clone();
         }
-        self.catch_up();
+        self.apply_outcome_to_body();
     }
 
-    /// Brings the heavy part up to what is to be stored.
-    fn catch_up(&mut self) {
+    fn apply_outcome_to_body(&mut self) {
         let Some(Body { outcome, .. }) = &mut self.body else { return };
         if let Some(result) = &self.result {
             outcome.result = result.clone();
@@ -140,10 +137,10 @@ impl Entry {
         }
     }
 
-    /// Follows an update.
-    pub(crate) fn update(&mut self, before: &Task, after: &Task) {
+    pub(crate) fn apply_update(&mut self, before: &Task, after: &Task) {
         let (old, new) = (&before.definition, &after.definition);
         self.updated = true;
+        self.renamed |= old.name != new.name;
         self.redefined |= (&old.args, &old.metadata) != (&new.args, &new.metadata);
         if before.outcome.result != after.outcome.result {
             self.result = Some(after.outcome.result.clone());
@@ -153,9 +150,9 @@ impl Entry {
     }
 }
 
-/// What a planned update gives many tasks alike: the values are sent once.
+/// The values that a bulk update gives to many tasks, sent once, and the keys of the tasks that get each of them.
 #[derive(Debug)]
-pub(crate) struct Alike {
+pub(crate) struct BulkValues {
     pub(crate) update: Update,
     pub(crate) names: Vec<i64>,
     pub(crate) args: Vec<i64>,
@@ -163,19 +160,19 @@ pub(crate) struct Alike {
     pub(crate) results: Vec<i64>,
 }
 
-impl Alike {
+impl BulkValues {
     fn new(update: &Update) -> Self {
         let none = Vec::new;
         Self { update: update.clone(), names: none(), args: none(), metadata: none(), results: none() }
     }
 }
 
-/// Everything that is known, and what is to be written besides tasks.
+/// Everything that was loaded, and what is to be written besides tasks.
 #[derive(Default)]
 pub(crate) struct Workspace {
     pub(crate) queues: HashMap<QueueName, Found<QueueKey>>,
     pub(crate) ids: HashMap<(QueueKey, TaskId), Found<TaskKey>>,
-    /// By key: what is written goes in this order.
+    /// Ordered by key, which is the order in which they are written.
     pub(crate) tasks: BTreeMap<TaskKey, Entry>,
     /// Held tasks for the claims of a route, first one first.
     pub(crate) picks: HashMap<(QueueKey, Route), VecDeque<TaskKey>>,
@@ -183,11 +180,11 @@ pub(crate) struct Workspace {
     pub(crate) observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
     pub(crate) new_queues: BTreeMap<QueueName, QueueKey>,
     pub(crate) new_runs: BTreeMap<RunId, TaskKey>,
-    /// Until when the run ids of tasks that are deleted here stay used up: one time, that of the transaction.
+    /// Until when the run ids of tasks that are deleted here stay used.
     pub(crate) deleted_runs_kept_until: Timestamp,
-    /// Observations that were reported or withdrawn.
-    pub(crate) observed: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
-    pub(crate) alike: Option<Alike>,
+    /// Observations that were reported, or withdrawn.
+    pub(crate) changed_observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
+    pub(crate) bulk_values: Option<BulkValues>,
 }
 
 impl Workspace {
@@ -196,8 +193,8 @@ impl Workspace {
         self.queues.get(name).and_then(|found| found.key().ok()?)
     }
 
-    /// Takes a task that is held from now on. What was only read of it before may have changed until then.
-    pub(crate) fn take_held(&mut self, key: TaskKey, queue: QueueKey, head: TaskHead) {
+    /// Adds a task that is held from now on. What was only read of it before may have changed since.
+    pub(crate) fn add_held(&mut self, key: TaskKey, queue: QueueKey, head: TaskHead) {
         if !self.tasks.get(&key).is_some_and(|entry| entry.held) {
             self.ids.insert((queue, head.id), Found::Here(key));
             self.tasks.insert(key, Entry::loaded(queue, head));
@@ -216,40 +213,39 @@ impl Workspace {
         None
     }
 
-    /// The tasks that the database still has as claimable for a route and that this transaction has made something else
-    /// of. What it merely knows, because it holds or has read it, is claimable all the same.
+    /// The tasks that are claimable for a route in the database, and no longer after this transaction. Tasks that it has only
+    /// loaded stay claimable.
     pub(crate) fn no_longer_ready(&self, route: &Route) -> Vec<i64> {
         let gone = self.tasks.iter().filter(|(_, entry)| entry.stored.is_some() && !entry.is_claimable(route));
         gone.map(|(key, _)| key.0).collect()
     }
 
-    /// Follows the run of a task from one lifecycle to the next.
-    pub(crate) fn follow_run(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) {
-        match (before.lifecycle.run, change.lifecycle.run) {
-            (None, Some(run)) => {
-                self.runs.insert(run.run_id, RunUse::Active(queue, key));
-                self.new_runs.insert(run.run_id, key);
-            }
-            (Some(run), None) => drop(self.runs.insert(run.run_id, RunUse::Past)),
-            _ => {}
+    /// Applies what a change of a task means for the run ids.
+    pub(crate) fn apply_run(&mut self, queue: QueueKey, key: TaskKey, run: &Difference<RunId>) {
+        if let Some(run_id) = run.removed {
+            self.runs.insert(run_id, RunUse::Past);
+        }
+        if let Some(run_id) = run.added {
+            self.runs.insert(run_id, RunUse::Active(queue, key));
+            self.new_runs.insert(run_id, key);
         }
     }
 
-    /// Follows a planned update of a task whose head is known already.
-    pub(crate) fn follow_effect(&mut self, key: TaskKey, update: &Update, effect: Effect) {
-        let alike = self.alike.get_or_insert_with(|| Alike::new(update));
+    /// Applies a planned update to what is not in the head of a task.
+    pub(crate) fn apply_effect(&mut self, key: TaskKey, update: &Update, effect: Effect) {
+        let values = self.bulk_values.get_or_insert_with(|| BulkValues::new(update));
         let parts = [
-            (update.name.is_some(), &mut alike.names),
-            (effect.args, &mut alike.args),
-            (effect.metadata, &mut alike.metadata),
-            (effect.result, &mut alike.results),
+            (update.name.is_some(), &mut values.names),
+            (effect.args, &mut values.args),
+            (effect.metadata, &mut values.metadata),
+            (effect.result, &mut values.results),
         ];
         parts.into_iter().filter(|(changes, _)| *changes).for_each(|(_, keys)| keys.push(key.0));
     }
 
-    /// Takes a whole row of a task. If the task is held, its heavy part is what it was when it was held, and what its
-    /// head has become since is kept. If it is not, it can only be read: whoever asks for its id is not sent here.
-    pub(crate) fn take_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
+    /// Adds a whole row of a task. If the task is held, its heavy part is the one that was locked, and what the commands have
+    /// made of its head stays. If it is not held, it is only for reading, and is not found by its id.
+    pub(crate) fn add_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
         let (key, (definition, outcome), identity) = (rows::key(row)?, rows::body(row)?, rows::identity(row)?);
         let entry = match self.tasks.entry(key) {
             Slot::Occupied(known) => known.into_mut(),
@@ -261,13 +257,13 @@ impl Workspace {
         entry.identity = Some(identity);
         if entry.body.is_none() {
             entry.body = Some(Body { definition, outcome });
-            entry.catch_up();
+            entry.apply_outcome_to_body();
         }
         Ok(key)
     }
 
-    /// Takes what is known of a run id, unless this transaction knows better.
-    pub(crate) fn take_run(&mut self, row: &Row) -> Result<(), StoreError> {
+    /// Adds what the database knows of a run id, unless this transaction has used it.
+    pub(crate) fn add_run(&mut self, row: &Row) -> Result<(), StoreError> {
         let (run_id, usage) = rows::run(row)?;
         let known = self.runs.entry(run_id).or_insert(RunUse::New);
         if *known == RunUse::New {
@@ -276,7 +272,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The run ids of claims that nothing was known of.
+    /// The run ids of claims that are new.
     pub(crate) fn unused_runs(&self) -> Vec<String> {
         let unused = self.runs.iter().filter(|(_, usage)| **usage == RunUse::New);
         unused.map(|(run_id, _)| run_id.to_string()).collect()
@@ -288,21 +284,21 @@ impl Workspace {
         self.picks.values().flatten().filter(bare).copied().collect()
     }
 
-    /// Everything was sent: what is known is what the database holds.
-    pub(crate) fn settle(&mut self) {
+    /// After everything was sent: the database holds what is here.
+    pub(crate) fn mark_stored(&mut self) {
         self.tasks.retain(|_, entry| !entry.deleted);
         for entry in self.tasks.values_mut() {
             entry.stored = Some(entry.head.clone());
-            (entry.updated, entry.redefined, entry.result, entry.error) = (false, false, None, ErrorChange::Keep);
-            entry.planned = false;
+            (entry.updated, entry.renamed, entry.redefined) = (false, false, false);
+            (entry.result, entry.error) = (None, ErrorChange::Keep);
         }
         self.new_queues.clear();
         self.new_runs.clear();
-        self.observed.clear();
-        self.alike = None;
+        self.changed_observations.clear();
+        self.bulk_values = None;
     }
 
-    /// Forgets the tasks: what was written is what the database holds.
+    /// Forgets the tasks. All of them are stored.
     pub(crate) fn forget_tasks(&mut self) {
         self.tasks.clear();
         self.ids.clear();

@@ -6,15 +6,15 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension};
-use taskqueue_core::definition::Routes;
+use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
-use taskqueue_core::task::{Lifecycle, Status, TaskHead};
+use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Command;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::each_row::{GO_ON, each_row};
-use crate::pending::{PendingLists, PendingOrder};
+use crate::pending::{PendingLists, PendingOrder, Rank};
 use crate::rows;
 use crate::statements;
 
@@ -82,11 +82,11 @@ impl ClaimIndex {
             let queue = QueueKey(task.queue_key);
             if task.status == Status::Running {
                 let head = connection.prepare_cached(&statements::LOAD_HEAD)?.query_row([task.key.0], rows::head)?;
-                self.start(queue, task.key, head);
+                self.set_running(queue, task.key, head);
             }
             if task.status == Status::Pending {
-                let place = (Reverse(task.priority), task.pending_seq);
-                pending.entry(queue).or_default().add(place, task.key, rows::claim_index_routes(row)?);
+                let rank = (Reverse(task.priority), task.pending_seq);
+                pending.entry(queue).or_default().add(rank, task.key, rows::claim_index_routes(row)?);
             }
             Ok(GO_ON)
         })?;
@@ -188,46 +188,42 @@ impl ClaimIndex {
     }
 
     /// Makes a task claimable by each of its routes.
-    pub(crate) fn add_pending(&mut self, queue: QueueKey, task: TaskKey, routes: &Routes, priority: i64, seq: i64) {
+    pub(crate) fn add_pending(&mut self, queue: QueueKey, task: TaskKey, entry: PendingEntry<'_>) {
         let order = self.pending.entry(queue).or_default();
         let before = order.bytes();
-        order.add((Reverse(priority), seq), task, routes);
+        order.add(rank(entry), task, entry.routes);
         self.pending_bytes = self.pending_bytes - before + order.bytes();
     }
 
-    /// Makes a task unclaimable.
-    pub(crate) fn remove_pending(&mut self, queue: QueueKey, routes: &Routes, priority: i64, seq: i64) {
+    fn remove_pending(&mut self, queue: QueueKey, entry: PendingEntry<'_>) {
         if let Some(order) = self.pending.get_mut(&queue) {
             let before = order.bytes();
-            order.remove((Reverse(priority), seq), routes);
+            order.remove(rank(entry), entry.routes);
             self.pending_bytes = self.pending_bytes - before + order.bytes();
         }
     }
 
-    /// Follows an action from one lifecycle to the next.
-    pub(crate) fn follow(&mut self, queue: QueueKey, task: TaskKey, before: &TaskHead, after: &Lifecycle) {
-        let was = &before.lifecycle;
-        let moved = (was.status, was.pending_seq) != (after.status, after.pending_seq);
-        if moved && was.status == Status::Pending {
-            self.remove_pending(queue, &before.routes, before.priority, was.pending_seq);
+    /// Applies a change of a task.
+    pub(crate) fn apply(&mut self, queue: QueueKey, task: TaskKey, delta: &Delta<'_>, after: Option<&TaskHead>) {
+        if let Some(entry) = delta.pending.removed {
+            self.remove_pending(queue, entry);
         }
-        if moved && after.status == Status::Pending {
-            self.add_pending(queue, task, &before.routes, before.priority, after.pending_seq);
+        if let Some(entry) = delta.pending.added {
+            self.add_pending(queue, task, entry);
         }
-        match (was.run, after.run) {
-            (_, Some(_)) => self.start(queue, task, TaskHead { lifecycle: after.clone(), ..before.clone() }),
-            (Some(ended), None) => {
-                self.running.remove(&task);
-                self.running_ids.remove(&(queue, before.id));
-                self.active_runs.remove(&ended.run_id);
-                self.past_runs.insert(ended.run_id);
-            }
-            (None, None) => {}
+        if let Some(run_id) = delta.run.removed {
+            let ended = self.running.remove(&task);
+            ended.and_then(|ended| self.running_ids.remove(&(queue, ended.head.id)));
+            self.active_runs.remove(&run_id);
+            self.past_runs.insert(run_id);
+        }
+        if let Some(head) = after.filter(|head| head.lifecycle.run.is_some()) {
+            self.set_running(queue, task, head.clone());
         }
     }
 
-    /// Notes a running task as it is now.
-    fn start(&mut self, queue: QueueKey, task: TaskKey, head: TaskHead) {
+    /// Records a running task as it is now.
+    fn set_running(&mut self, queue: QueueKey, task: TaskKey, head: TaskHead) {
         self.active_runs.extend(head.lifecycle.run.map(|run| (run.run_id, task)));
         self.running_ids.insert((queue, head.id), task);
         self.running.insert(task, Running { queue, head });
@@ -237,6 +233,10 @@ impl ClaimIndex {
     pub(crate) fn forget_run(&mut self, run_id: RunId) {
         self.past_runs.remove(&run_id);
     }
+}
+
+fn rank(entry: PendingEntry<'_>) -> Rank {
+    (Reverse(entry.priority), entry.pending_seq)
 }
 
 /// When the leases were last scanned according to the file.

@@ -6,13 +6,14 @@ use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::definition::{Definition, Identity, Routes};
+use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
-use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
+use taskqueue_core::task::{FinishedRun, LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
@@ -77,8 +78,15 @@ impl<'a> SqliteTransaction<'a> {
         each_row(self.connection, statement, params, read).doing(doing)
     }
 
-    fn count(&mut self, queue: QueueKey, routes: &Routes, status: Status, difference: i64) {
-        *self.tally.entry((queue, routes.clone(), status)).or_default() += difference;
+    /// Applies what a change of a task means for the counts and the claim index.
+    fn apply(&mut self, queue: QueueKey, key: TaskKey, delta: &Delta<'_>, after: Option<&TaskHead>) {
+        for (line, difference) in [(delta.tally.removed, -1), (delta.tally.added, 1)] {
+            if let Some(TallyLine { routes, status }) = line {
+                *self.tally.entry((queue, routes.clone(), status)).or_default() += difference;
+            }
+        }
+        self.claim_index.apply(queue, key, delta, after);
+        self.touched.add(queue, key);
     }
 
     fn flush_tally(&mut self) -> Loaded<()> {
@@ -137,30 +145,19 @@ impl<'a> SqliteTransaction<'a> {
         self.run(sql::SAVE_ERROR, values, "saving an error").map(drop)
     }
 
-    /// What an update changes besides the rows of its task.
-    fn follow_update(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, after: &TaskHead) {
-        let Lifecycle { status, pending_seq, .. } = after.lifecycle;
-        if before.routes != after.routes {
-            self.count(queue, &before.routes, status, -1);
-            self.count(queue, &after.routes, status, 1);
-        }
-        if status == Status::Pending && (&before.routes, before.priority) != (&after.routes, after.priority) {
-            self.claim_index.remove_pending(queue, &before.routes, before.priority, pending_seq);
-            self.claim_index.add_pending(queue, key, &after.routes, after.priority, pending_seq);
-        }
-        self.touched.add(queue, key);
-    }
-
-    /// Removes the rows of a task; its run ids go to those of deleted tasks. The caller updates the claim index and the
-    /// tally.
-    fn delete_rows(&mut self, key: TaskKey, runs_kept_until: Timestamp) -> Loaded<()> {
+    /// Removes the rows of a task. Its run ids are moved to those of deleted tasks.
+    fn delete_rows(
+        &mut self,
+        key: TaskKey,
+        finished_run: Option<FinishedRun>,
+        runs_kept_until: Timestamp,
+    ) -> Loaded<()> {
         let mut runs: Vec<RunId> = Vec::new();
         self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
             runs.push(rows::run_id(row)?);
             Ok(GO_ON)
         })?;
-        let head = self.load_head(key)?;
-        runs.extend(head.lifecycle.finished_run.map(|run| run.run_id));
+        runs.extend(finished_run.map(|run| run.run_id));
         for run_id in runs {
             self.add_deleted_run((runs_kept_until, run_id))?;
         }
@@ -188,7 +185,8 @@ impl<'a> SqliteTransaction<'a> {
             Ok(GO_ON)
         })?;
         for key in &keys {
-            self.delete_rows(*key, runs_kept_until)?;
+            let finished_run = self.load_head(*key)?.lifecycle.finished_run;
+            self.delete_rows(*key, finished_run, runs_kept_until)?;
         }
         if keys.is_empty() {
             self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
@@ -306,18 +304,17 @@ impl Transaction for SqliteTransaction<'_> {
         let key = TaskKey(self.connection.last_insert_rowid());
         let values = params![key.0, identity, args.as_str(), metadata.as_str()];
         self.run(sql::INSERT_DEFINITION, values, "creating a task")?;
-        self.claim_index.add_pending(queue, key, routes, *priority, lifecycle.pending_seq);
-        self.count(queue, routes, lifecycle.status, 1);
-        self.touched.add(queue, key);
+        let head = task.head();
+        self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));
         Ok(())
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
-        let (was, after) = (&before.lifecycle, &change.lifecycle);
-        self.save_lifecycle(key, after)?;
-        if let Some(displaced) = was.finished_run.filter(|_| was.finished_run != after.finished_run) {
-            let values = params![key.0, displaced.run_id.as_str()];
-            self.run(sql::INSERT_PAST_RUN, values, "remembering a run")?;
+        let after = TaskHead { lifecycle: change.lifecycle.clone(), ..before.clone() };
+        let delta = Delta::between(Some(before), Some(&after));
+        self.save_lifecycle(key, &after.lifecycle)?;
+        if let Some(run_id) = delta.past_run {
+            self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
         }
         if let Some(result) = &change.result {
             self.save_result(key, result)?;
@@ -327,12 +324,7 @@ impl Transaction for SqliteTransaction<'_> {
             ErrorChange::Clear => drop(self.run(sql::CLEAR_ERROR, [key.0], "clearing an error")?),
             ErrorChange::Set(error) => self.save_error(key, error)?,
         }
-        if was.status != after.status {
-            self.count(queue, &before.routes, was.status, -1);
-            self.count(queue, &before.routes, after.status, 1);
-        }
-        self.claim_index.follow(queue, key, before, after);
-        self.touched.add(queue, key);
+        self.apply(queue, key, &delta, Some(&after));
         Ok(())
     }
 
@@ -355,7 +347,8 @@ impl Transaction for SqliteTransaction<'_> {
         if before.outcome.result != after.outcome.result {
             self.save_result(key, &after.outcome.result)?;
         }
-        self.follow_update(queue, key, &before.head(), &after.head());
+        let (before, after) = (before.head(), after.head());
+        self.apply(queue, key, &Delta::between(Some(&before), Some(&after)), Some(&after));
         Ok(())
     }
 
@@ -391,7 +384,7 @@ impl Transaction for SqliteTransaction<'_> {
         if let Some(result) = update.result.as_ref().filter(|_| effect.result) {
             self.save_result(key, result)?;
         }
-        self.follow_update(queue, key, before, after);
+        self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
         Ok(())
     }
 
@@ -402,13 +395,8 @@ impl Transaction for SqliteTransaction<'_> {
         before: &TaskHead,
         runs_kept_until: Timestamp,
     ) -> Loaded<()> {
-        self.delete_rows(key, runs_kept_until)?;
-        let Lifecycle { status, pending_seq, .. } = before.lifecycle;
-        if status == Status::Pending {
-            self.claim_index.remove_pending(queue, &before.routes, before.priority, pending_seq);
-        }
-        self.count(queue, &before.routes, status, -1);
-        self.touched.add(queue, key);
+        self.delete_rows(key, before.lifecycle.finished_run, runs_kept_until)?;
+        self.apply(queue, key, &Delta::between(Some(before), None), None);
         Ok(())
     }
 

@@ -135,7 +135,7 @@ impl Writer {
     /// Runs until every sender is gone, then moves the whole log into the file.
     pub(crate) fn run(mut self, mut requests: Receiver<Request>) {
         while let Some(batch) = self.next_batch(&mut requests) {
-            self.with_board(|writer| writer.serve(batch));
+            self.with_claim_index(|writer| writer.serve(batch));
         }
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = moved {
@@ -153,7 +153,9 @@ impl Writer {
                 Ok(request) => batch.push(request),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) if !self.alone.is_empty() => return Some(batch),
                 Err(TryRecvError::Empty) if !batch.is_empty() => return Some(batch),
-                Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => self.with_board(Self::purge),
+                Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => {
+                    self.with_claim_index(Self::purge)
+                }
                 Err(TryRecvError::Empty) => match requests.blocking_recv()? {
                     request if turn(&request.command) == Turn::Alone => self.alone.push_back(request),
                     request => batch.push(request),
@@ -169,7 +171,7 @@ impl Writer {
 
     /// Works with the index withdrawn: other threads see nothing that is not committed. While the storage is out of order the
     /// index is not what the file holds, and is not published. After a panic it is never published again.
-    fn with_board(&mut self, work: impl FnOnce(&mut Self)) {
+    fn with_claim_index(&mut self, work: impl FnOnce(&mut Self)) {
         if let Some(claim_index) = self.published_index.withdraw() {
             self.claim_index = claim_index;
         }

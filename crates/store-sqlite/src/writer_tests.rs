@@ -3,6 +3,7 @@
 use std::task::{Context, Waker};
 
 use taskqueue_core::definition::Definition;
+use taskqueue_core::delta::PendingEntry;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::submission::{Awaited, hand_over};
@@ -44,7 +45,7 @@ fn serve(writer: &mut Writer, commands: Vec<Command>) -> Vec<Outcome> {
         .unzip();
     let (alone, batch) = batch.into_iter().partition::<Vec<_>, _>(|request| turn(&request.command) == Turn::Alone);
     writer.alone.extend(alone);
-    writer.with_board(|writer| writer.serve(batch));
+    writer.with_claim_index(|writer| writer.serve(batch));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     answers.into_iter().map(|awaited| runtime.block_on(awaited.outcome())).collect()
 }
@@ -57,7 +58,7 @@ fn shows_nothing(writer: &Writer) -> bool {
 fn nobody_sees_the_board_until_the_commit() {
     let (mut writer, _folder) = writer();
     assert!(shows_nothing(&writer));
-    writer.with_board(|writer| {
+    writer.with_claim_index(|writer| {
         let published_index = writer.published_index();
         let seen = writer.in_transaction(|tx| {
             tx.insert_queue(&queue("r"))?;
@@ -86,7 +87,7 @@ fn empty_claims_that_reach_the_writer_need_no_transaction() {
 #[test]
 fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
     let (mut writer, _folder) = writer();
-    writer.with_board(|writer| {
+    writer.with_claim_index(|writer| {
         let panicked = writer.in_transaction::<()>(|tx| {
             tx.insert_queue(&queue("r"))?;
             panic!("a bug in a rule");
@@ -103,7 +104,7 @@ fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
 fn a_panic_outside_of_a_transaction_takes_the_board_away() {
     let (mut writer, _folder) = writer();
     let published_index = writer.published_index();
-    let panicked = catch_unwind(AssertUnwindSafe(|| writer.with_board(|_| panic!("the end of the thread"))));
+    let panicked = catch_unwind(AssertUnwindSafe(|| writer.with_claim_index(|_| panic!("the end of the thread"))));
     assert!(panicked.is_err());
     assert!(!published_index.finds_nothing(&claim("q", "default", 1)) && published_index.withdraw().is_none());
 }
@@ -111,11 +112,11 @@ fn a_panic_outside_of_a_transaction_takes_the_board_away() {
 #[test]
 fn nobody_sees_the_board_of_a_storage_that_failed_until_it_was_opened_again() {
     let (mut writer, _folder) = writer();
-    writer.with_board(Writer::fail);
+    writer.with_claim_index(Writer::fail);
     assert!(!shows_nothing(&writer));
     assert_eq!(serve(&mut writer, vec![claim("q", "default", 1)]), [Err(StoreError::Unavailable)]);
     assert!(!shows_nothing(&writer));
-    writer.with_board(Writer::reopen);
+    writer.with_claim_index(Writer::reopen);
     assert!(shows_nothing(&writer));
 }
 
@@ -138,7 +139,7 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
     };
     let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(request).unzip();
     // Seventeen answers are more than 16 MiB.
-    writer.with_board(|writer| {
+    writer.with_claim_index(|writer| {
         let done = writer.transact(&mut batch).unwrap().len();
         assert!((16..20).contains(&done), "{done} answers in one transaction");
         assert_eq!(committed(writer), done as i64);
@@ -208,14 +209,15 @@ fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     let is_woken = |resting: &mut Waiter| std::pin::pin!(resting.woken()).poll(&mut noop()).is_ready();
     let mut everywhere = Claimable::new(true);
     everywhere.poll_all_routes();
-    writer.with_board(|writer| writer.wake(&everywhere));
+    writer.with_claim_index(|writer| writer.wake(&everywhere));
     assert!(!is_woken(&mut resting), "nothing is pending");
     assert!(matches!(serve(&mut writer, vec![create("q", 1, with_routes(&["other"]))])[..], [Ok(_)]));
-    writer.with_board(|writer| writer.wake(&everywhere));
+    writer.with_claim_index(|writer| writer.wake(&everywhere));
     assert!(!is_woken(&mut resting), "nothing that it waits for");
-    writer.with_board(|writer| {
+    writer.with_claim_index(|writer| {
         let key = writer.claim_index.queue(&queue("q")).unwrap();
-        writer.claim_index.add_pending(key, TaskKey(9), &routes(&["default"]), 0, 9);
+        let entry = PendingEntry { routes: &routes(&["default"]), priority: 0, pending_seq: 9 };
+        writer.claim_index.add_pending(key, TaskKey(9), entry);
         writer.wake(&everywhere);
     });
     assert!(is_woken(&mut resting));
@@ -241,7 +243,7 @@ fn one_long_command_comes_between_two_batches() {
     let served = |writer: &mut Writer, requests: &mut _| {
         let batch = writer.next_batch(requests).unwrap();
         let ordinary = batch.len();
-        writer.with_board(|writer| writer.serve(batch));
+        writer.with_claim_index(|writer| writer.serve(batch));
         (ordinary, writer.alone.len())
     };
     assert_eq!(served(&mut writer, &mut requests), (1, 2));
@@ -260,14 +262,14 @@ fn a_command_that_was_taken_back_is_not_done() {
     let (mut writer, _folder) = writer();
     let (handed, awaited) = hand_over();
     drop(awaited);
-    writer.with_board(|writer| writer.serve(vec![Request { command: create_queue("r"), plan: None, handed }]));
+    writer.with_claim_index(|writer| writer.serve(vec![Request { command: create_queue("r"), plan: None, handed }]));
     assert_eq!(writer.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0)), Ok(1));
 }
 
 #[test]
 fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
     let (mut writer, _folder) = writer();
-    writer.with_board(|writer| {
+    writer.with_claim_index(|writer| {
         let given_up = writer.in_transaction::<()>(|tx| {
             tx.insert_queue(&queue("r"))?;
             Err(StoreError::Busy)
@@ -289,8 +291,8 @@ fn synchronous(connection: &Connection) -> i64 {
 fn the_writer_syncs_every_commit_also_after_it_was_opened_again() {
     let (mut writer, folder) = writer();
     assert_eq!(synchronous(&writer.connection), 2);
-    writer.with_board(Writer::fail);
-    writer.with_board(Writer::reopen);
+    writer.with_claim_index(Writer::fail);
+    writer.with_claim_index(Writer::reopen);
     assert_eq!(writer.failed_at, None);
     assert_eq!(synchronous(&writer.connection), 2);
     assert_eq!(synchronous(&open::checkpointer(&folder.path().join("tasks.db")).unwrap()), 2);

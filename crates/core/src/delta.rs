@@ -1,0 +1,192 @@
+//! What a change of a task means for everything that is derived from tasks: the counts, the pending order, the running tasks
+//! and the run ids. Derived here once; each storage applies it to its own tables and indexes.
+
+use crate::definition::Routes;
+use crate::ids::RunId;
+use crate::task::{Status, TaskHead};
+
+/// The difference between a task before and after a change. A task that is created has no state before, one that is deleted
+/// has none after.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Delta<'a> {
+    pub tally: Difference<TallyLine<'a>>,
+    pub pending: Difference<PendingEntry<'a>>,
+    /// The run that owns the task. It is among the running tasks as long as it has one.
+    pub run: Difference<RunId>,
+    /// The run that was the last finished one and no longer is. The task does not name it any more, so its id is to be
+    /// recorded as used.
+    pub past_run: Option<RunId>,
+}
+
+/// What no longer holds and what holds instead. Both are empty if nothing changes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Difference<T> {
+    pub removed: Option<T>,
+    pub added: Option<T>,
+}
+
+/// Tasks are counted by routes and status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TallyLine<'a> {
+    pub routes: &'a Routes,
+    pub status: Status,
+}
+
+/// A pending task in the order in which each of its routes is claimed: highest priority first, then by `pending_seq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingEntry<'a> {
+    pub routes: &'a Routes,
+    pub priority: i64,
+    pub pending_seq: i64,
+}
+
+impl<'a> Delta<'a> {
+    pub fn between(before: Option<&'a TaskHead>, after: Option<&'a TaskHead>) -> Self {
+        let finished_run = |head: &TaskHead| head.lifecycle.finished_run.map(|run| run.run_id);
+        Self {
+            tally: Difference::between(before.map(tally_line), after.map(tally_line)),
+            pending: Difference::between(before.and_then(pending_entry), after.and_then(pending_entry)),
+            run: Difference::between(before.and_then(active_run), after.and_then(active_run)),
+            past_run: Difference::between(before.and_then(finished_run), after.and_then(finished_run)).removed,
+        }
+    }
+}
+
+impl<T: PartialEq> Difference<T> {
+    fn between(before: Option<T>, after: Option<T>) -> Self {
+        if before == after { Self { removed: None, added: None } } else { Self { removed: before, added: after } }
+    }
+}
+
+fn tally_line(head: &TaskHead) -> TallyLine<'_> {
+    TallyLine { routes: &head.routes, status: head.lifecycle.status }
+}
+
+fn pending_entry(head: &TaskHead) -> Option<PendingEntry<'_>> {
+    let TaskHead { routes, priority, lifecycle, .. } = head;
+    let entry = PendingEntry { routes, priority: *priority, pending_seq: lifecycle.pending_seq };
+    (lifecycle.status == Status::Pending).then_some(entry)
+}
+
+fn active_run(head: &TaskHead) -> Option<RunId> {
+    head.lifecycle.run.map(|run| run.run_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Route, TaskId};
+    use crate::task::{ActiveRun, FinishedRun, Lifecycle, RunEnd};
+    use crate::time::Timestamp;
+
+    fn run(name: &str) -> RunId {
+        RunId::parse(&format!("r_{name:_<12}")).unwrap()
+    }
+
+    /// A task with these values: status, route, priority, place in the pending order, and the last finished run.
+    fn task(status: Status, route: &str, priority: i64, pending_seq: i64, finished: Option<&str>) -> TaskHead {
+        let running = ActiveRun { run_id: run("active"), lease_expires_at: Timestamp::from_micros(9) };
+        TaskHead {
+            id: TaskId::parse("t_abcdefghijkl").unwrap(),
+            priority,
+            max_attempts: 3,
+            routes: Routes::new(vec![Route::parse(route).unwrap()]).unwrap(),
+            definition_bytes: 0,
+            lifecycle: Lifecycle {
+                status,
+                run: (status == Status::Running).then_some(running),
+                finished_run: finished.map(|name| FinishedRun { run_id: run(name), end: RunEnd::Fail }),
+                ..Lifecycle::created(Timestamp::from_micros(1), pending_seq)
+            },
+        }
+    }
+
+    /// One line for each part of a difference, in words.
+    fn describe(before: Option<&TaskHead>, after: Option<&TaskHead>) -> Vec<String> {
+        let Delta { tally, pending, run, past_run } = Delta::between(before, after);
+        let line = |line: TallyLine<'_>| format!("{} {}", line.status.as_str(), line.routes.as_json());
+        let entry = |entry: PendingEntry<'_>| {
+            format!("pending {} {} {}", entry.routes.as_json(), entry.priority, entry.pending_seq)
+        };
+        let run_id = |run_id: RunId| run_id.to_string();
+        let signed =
+            |sign: char, texts: [Option<String>; 3]| texts.map(|text| text.map(|text| format!("{sign}{text}")));
+        let removed = signed('-', [tally.removed.map(line), pending.removed.map(entry), run.removed.map(run_id)]);
+        let added = signed('+', [tally.added.map(line), pending.added.map(entry), run.added.map(run_id)]);
+        let past = past_run.map(|run_id| format!("past {run_id}"));
+        removed.into_iter().chain(added).chain([past]).flatten().collect()
+    }
+
+    #[test]
+    fn a_delta_says_what_every_kind_of_change_adds_and_removes() {
+        use Status::{Cancelled, Failed, Pending, Running};
+        let pending = task(Pending, "a", 0, 1, None);
+        let running = task(Running, "a", 0, 1, None);
+        let failed = task(Failed, "a", 0, 1, Some("active"));
+        type Case<'a> = (&'a str, Option<TaskHead>, Option<TaskHead>, &'a [&'a str]);
+        let cases: [Case<'_>; 13] = [
+            ("create", None, Some(pending.clone()), &[r#"+pending ["a"]"#, r#"+pending ["a"] 0 1"#]),
+            (
+                "claim",
+                Some(pending.clone()),
+                Some(running.clone()),
+                &[r#"-pending ["a"]"#, r#"-pending ["a"] 0 1"#, r#"+running ["a"]"#, "+r_active______"],
+            ),
+            ("heartbeat", Some(running.clone()), Some(running.clone()), &[]),
+            (
+                "fail",
+                Some(running.clone()),
+                Some(failed.clone()),
+                &[r#"-running ["a"]"#, "-r_active______", r#"+failed ["a"]"#],
+            ),
+            (
+                "fail with another attempt left",
+                Some(running.clone()),
+                Some(task(Pending, "a", 0, 2, Some("active"))),
+                &[r#"-running ["a"]"#, "-r_active______", r#"+pending ["a"]"#, r#"+pending ["a"] 0 2"#],
+            ),
+            (
+                "end of a second run",
+                Some(task(Running, "a", 0, 1, Some("first"))),
+                Some(failed.clone()),
+                &[r#"-running ["a"]"#, "-r_active______", r#"+failed ["a"]"#, "past r_first_______"],
+            ),
+            (
+                "requeue",
+                Some(failed.clone()),
+                Some(task(Pending, "a", 0, 2, Some("active"))),
+                &[r#"-failed ["a"]"#, r#"+pending ["a"]"#, r#"+pending ["a"] 0 2"#],
+            ),
+            (
+                "requeue of a pending task",
+                Some(pending.clone()),
+                Some(task(Pending, "a", 0, 2, None)),
+                &[r#"-pending ["a"] 0 1"#, r#"+pending ["a"] 0 2"#],
+            ),
+            (
+                "new priority",
+                Some(pending.clone()),
+                Some(task(Pending, "a", 5, 1, None)),
+                &[r#"-pending ["a"] 0 1"#, r#"+pending ["a"] 5 1"#],
+            ),
+            (
+                "new routes",
+                Some(pending.clone()),
+                Some(task(Pending, "b", 0, 1, None)),
+                &[r#"-pending ["a"]"#, r#"-pending ["a"] 0 1"#, r#"+pending ["b"]"#, r#"+pending ["b"] 0 1"#],
+            ),
+            (
+                "new routes of a task that is not pending",
+                Some(task(Cancelled, "a", 0, 1, None)),
+                Some(task(Cancelled, "b", 5, 1, None)),
+                &[r#"-cancelled ["a"]"#, r#"+cancelled ["b"]"#],
+            ),
+            ("delete", Some(pending), None, &[r#"-pending ["a"]"#, r#"-pending ["a"] 0 1"#]),
+            ("delete after a run", Some(failed), None, &[r#"-failed ["a"]"#, "past r_active______"]),
+        ];
+        for (change, before, after, expected) in &cases {
+            assert_eq!(describe(before.as_ref(), after.as_ref()), *expected, "{change}");
+        }
+        assert_eq!(describe(None, None), [""; 0]);
+    }
+}

@@ -1,1 +1,0 @@
-UPDATE taskqueue.tasks SET name = $2 WHERE task_key = ANY($1);
