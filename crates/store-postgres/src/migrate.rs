@@ -1,8 +1,8 @@
-//! Migrations: numbered SQL files in the program, applied forward only. The schema remembers number, name and checksum;
-//! unknown, newer or changed ones are refused. Whatever is missing is applied in one transaction, so that a server that
-//! dies leaves nothing half-done; of several servers at once, one does it and the others wait.
+//! Applies the migrations of this program to a schema. Which ones are missing, and which schemas are refused, is decided in
+//! `store::migration`. All that are missing are applied in one transaction, so that a server that dies leaves nothing
+//! half-done; of several servers that start at once, one applies them and the others wait.
 
-use sha2::{Digest, Sha256};
+use taskqueue_store::migration::{AppliedMigration, Migration, SchemaMismatch, unapplied};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, GenericClient, IsolationLevel, Transaction};
@@ -10,12 +10,6 @@ use tokio_postgres::{Client, Error, GenericClient, IsolationLevel, Transaction};
 use crate::failure::describe;
 use crate::open::OpenError;
 use crate::session::Schema;
-
-struct Migration {
-    version: i64,
-    name: &'static str,
-    sql: &'static str,
-}
 
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
@@ -26,7 +20,7 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-const LEDGER: &str = "CREATE TABLE taskqueue.migrations (
+const CREATE_MIGRATIONS: &str = "CREATE TABLE taskqueue.migrations (
     version  bigint NOT NULL PRIMARY KEY,
     name     text NOT NULL,
     checksum text NOT NULL
@@ -34,7 +28,7 @@ const LEDGER: &str = "CREATE TABLE taskqueue.migrations (
 
 /// Whether there is such a schema, what columns its table `migrations` has, and whether there is anything else in it.
 /// Asked of the catalogue, which everybody may read.
-const LOOK: &str = "SELECT
+const INSPECT_SCHEMA: &str = "SELECT
     n.oid IS NOT NULL,
     (SELECT string_agg(a.attname || ' ' || format_type(a.atttypid, NULL), ', ' ORDER BY a.attnum)
      FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -42,21 +36,21 @@ const LOOK: &str = "SELECT
     EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid)
     FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS n ON n.nspname = $1";
 
-const LEDGER_COLUMNS: &str = "version bigint, name text, checksum text";
+const MIGRATIONS_COLUMNS: &str = "version bigint, name text, checksum text";
 
-/// Waits for another server that migrates, for so long. A time limit that the role may have is for smaller work.
+/// How long to wait for another server that migrates. A statement timeout of the role is meant for smaller work.
 const LIMITS: &str = "SET LOCAL lock_timeout = '30s'; SET LOCAL statement_timeout = 0";
 
-/// Waits for whoever migrates and keeps others out; those who only read the ledger do not wait.
-const TAKE_TURN: &str = "LOCK TABLE taskqueue.migrations IN SHARE ROW EXCLUSIVE MODE";
+/// Waits for a server that migrates, and makes others wait. Servers that only read the table do not wait.
+const LOCK_MIGRATIONS: &str = "LOCK TABLE taskqueue.migrations IN SHARE ROW EXCLUSIVE MODE";
 
-/// How often a schema is looked at because somebody else was first. Twice is enough unless it is dropped in between.
-const LOOKS: usize = 5;
+/// How often it is tried again because another server was faster. Twice is enough unless the schema is dropped in between.
+const ATTEMPTS: usize = 5;
 
-/// What is there.
-enum Found {
-    Nothing,
-    EmptySchema,
+/// What is in the database under the name of the schema.
+enum SchemaState {
+    Missing,
+    Empty,
     Ours,
 }
 
@@ -72,90 +66,87 @@ impl From<Error> for Stop {
     }
 }
 
-/// Brings the schema to the newest version. A schema that is there already needs no right to change it.
+/// Brings the schema to the newest version. A schema that is up to date needs no right to change it.
 pub(crate) async fn migrate(client: &mut Client, schema: &Schema, hosts: &str) -> Result<(), OpenError> {
-    for _ in 1..LOOKS {
-        match advance(client, schema).await {
-            Err(Stop::Driver(error)) if is_overtaken(&error) => {}
+    for _ in 1..ATTEMPTS {
+        match try_migrate(client, schema).await {
+            Err(Stop::Driver(error)) if was_created_by_other(&error) => {}
             done => return done.map_err(|stop| explain(stop, schema, hosts)),
         }
     }
-    advance(client, schema).await.map_err(|stop| explain(stop, schema, hosts))
+    try_migrate(client, schema).await.map_err(|stop| explain(stop, schema, hosts))
 }
 
-/// One look, and what it asks for.
-async fn advance(client: &mut Client, schema: &Schema) -> Result<(), Stop> {
-    let found = look(client, schema).await?;
-    if matches!(found, Found::Ours) && pending(client, schema).await?.is_empty() {
+/// Inspects the schema and applies what is missing.
+async fn try_migrate(client: &mut Client, schema: &Schema) -> Result<(), Stop> {
+    let state = inspect(client, schema).await?;
+    if matches!(state, SchemaState::Ours) && missing(client, schema).await?.is_empty() {
         return Ok(());
     }
     let transaction = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
     transaction.batch_execute(LIMITS).await?;
-    match found {
-        Found::Nothing => {
+    match state {
+        SchemaState::Missing => {
             transaction.batch_execute(&format!("CREATE SCHEMA {}", schema.quoted())).await?;
-            transaction.batch_execute(&schema.apply(LEDGER)).await?;
+            transaction.batch_execute(&schema.apply(CREATE_MIGRATIONS)).await?;
         }
-        Found::EmptySchema => transaction.batch_execute(&schema.apply(LEDGER)).await?,
-        Found::Ours => transaction.batch_execute(&schema.apply(TAKE_TURN)).await?,
+        SchemaState::Empty => transaction.batch_execute(&schema.apply(CREATE_MIGRATIONS)).await?,
+        SchemaState::Ours => transaction.batch_execute(&schema.apply(LOCK_MIGRATIONS)).await?,
     }
-    // Read again: whoever was waited for may have applied them.
-    let pending = pending(&transaction, schema).await?;
-    for migration in pending {
+    // Read again: the server that was waited for may have applied them.
+    let missing = missing(&transaction, schema).await?;
+    for migration in missing {
         apply(&transaction, schema, migration).await?;
     }
     transaction.commit().await?;
-    for migration in pending {
+    for migration in missing {
         tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     }
     Ok(())
 }
 
 /// Refuses a schema that is not ours, without having changed anything.
-async fn look(client: &Client, schema: &Schema) -> Result<Found, Stop> {
+async fn inspect(client: &Client, schema: &Schema) -> Result<SchemaState, Stop> {
     let foreign = || Stop::Refused(OpenError::Foreign(schema.name().to_owned()));
-    let rows = client.query_typed(LOOK, &[(&schema.name(), Type::TEXT)]).await?;
+    let rows = client.query_typed(INSPECT_SCHEMA, &[(&schema.name(), Type::TEXT)]).await?;
     let row = rows.first().ok_or_else(foreign)?;
-    let (exists, ledger, used) = (row.try_get(0)?, row.try_get::<_, Option<String>>(1)?, row.try_get(2)?);
-    match (exists, ledger.as_deref(), used) {
-        (false, ..) => Ok(Found::Nothing),
-        (true, Some(LEDGER_COLUMNS), _) => Ok(Found::Ours),
-        (true, None, false) => Ok(Found::EmptySchema),
+    let (exists, columns, used) = (row.try_get(0)?, row.try_get::<_, Option<String>>(1)?, row.try_get(2)?);
+    match (exists, columns.as_deref(), used) {
+        (false, ..) => Ok(SchemaState::Missing),
+        (true, Some(MIGRATIONS_COLUMNS), _) => Ok(SchemaState::Ours),
+        (true, None, false) => Ok(SchemaState::Empty),
         (true, ..) => Err(foreign()),
     }
 }
 
-/// What is still to be applied, if what was applied is what this program knows.
-async fn pending(client: &impl GenericClient, schema: &Schema) -> Result<&'static [Migration], Stop> {
+/// The migrations that are still to be applied.
+async fn missing(client: &impl GenericClient, schema: &Schema) -> Result<&'static [Migration], Stop> {
     let question = schema.apply("SELECT version, name, checksum FROM taskqueue.migrations ORDER BY version");
-    let rows = client.query_typed(&question, &[]).await?;
-    for (index, row) in rows.iter().enumerate() {
-        let (version, name, checksum): (i64, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let Some(known) = MIGRATIONS.get(index) else {
-            let why = format!("schema version {version}");
-            return Err(Stop::Refused(OpenError::Newer(schema.name().to_owned(), why)));
-        };
-        if (known.version, known.name, digest(known.sql)) != (version, name.as_str(), checksum) {
-            let why = format!("migration {version} {name}");
-            return Err(Stop::Refused(OpenError::Changed(schema.name().to_owned(), why)));
-        }
+    let mut applied = Vec::new();
+    for row in client.query_typed(&question, &[]).await? {
+        let (version, name) = (row.try_get("version")?, row.try_get("name")?);
+        applied.push(AppliedMigration { version, name, checksum: row.try_get("checksum")? });
     }
-    Ok(&MIGRATIONS[rows.len()..])
+    unapplied(MIGRATIONS, &applied).map_err(|mismatch| {
+        Stop::Refused(match mismatch {
+            SchemaMismatch::Newer(why) => OpenError::Newer(schema.name().to_owned(), why),
+            SchemaMismatch::Changed(why) => OpenError::Changed(schema.name().to_owned(), why),
+        })
+    })
 }
 
 async fn apply(transaction: &Transaction<'_>, schema: &Schema, migration: &Migration) -> Result<(), Error> {
     transaction.batch_execute(&schema.apply(migration.sql)).await?;
     let entry = schema.apply("INSERT INTO taskqueue.migrations (version, name, checksum) VALUES ($1, $2, $3)");
-    let checksum = digest(migration.sql);
+    let checksum = migration.checksum();
     let values: &[(&(dyn tokio_postgres::types::ToSql + Sync), Type)] =
         &[(&migration.version, Type::INT8), (&migration.name, Type::TEXT), (&checksum, Type::TEXT)];
     transaction.execute_typed(&entry, values).await?;
     Ok(())
 }
 
-/// Whether another server created first what we were about to create. PostgreSQL says so in several ways, depending on
-/// how far the other was.
-fn is_overtaken(error: &Error) -> bool {
+/// Whether another server created the schema first. Which error PostgreSQL reports depends on how far the other one was.
+fn was_created_by_other(error: &Error) -> bool {
     const CONFLICT: &[SqlState] = &[
         SqlState::DUPLICATE_SCHEMA,
         SqlState::DUPLICATE_TABLE,
@@ -179,10 +170,6 @@ fn explain(stop: Stop, schema: &Schema, hosts: &str) -> OpenError {
         Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => OpenError::ReadOnly(hosts.to_owned()),
         _ => OpenError::Failed(hosts.to_owned(), text),
     }
-}
-
-fn digest(sql: &str) -> String {
-    Sha256::digest(sql.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

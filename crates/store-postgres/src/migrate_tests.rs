@@ -69,7 +69,7 @@ async fn a_server_that_dies_in_the_middle_leaves_nothing() {
     let mut client = connector.open().await.unwrap();
     let transaction = client.transaction().await.unwrap();
     transaction.batch_execute("CREATE SCHEMA taskqueue").await.unwrap();
-    transaction.batch_execute(LEDGER).await.unwrap();
+    transaction.batch_execute(CREATE_MIGRATIONS).await.unwrap();
     let (schema, url) = (Schema::new("taskqueue"), database.url());
     let waiting = tokio::spawn(async move { migrated(&url, "taskqueue").await });
     apply(&transaction, &schema, &MIGRATIONS[0]).await.unwrap();

@@ -1,25 +1,19 @@
-//! Migrations: numbered SQL files in the program, applied forward only, each in a transaction of its own. The file
-//! remembers number, name and checksum; unknown, newer or changed ones are refused.
+//! Applies the migrations of this program to a file, each in a transaction of its own. Which ones are missing, and which
+//! files are refused, is decided in `store::migration`.
 
 use std::path::Path;
 
 use rusqlite::Connection;
-use sha2::{Digest, Sha256};
+use taskqueue_store::migration::{AppliedMigration, Migration, SchemaMismatch, unapplied};
 
 use crate::open::{APPLICATION_ID, OpenError};
-
-struct Migration {
-    version: i64,
-    name: &'static str,
-    sql: &'static str,
-}
 
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
 ];
 
-const LEDGER: &str = "CREATE TABLE migrations (
+const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (
     version  INTEGER PRIMARY KEY,
     name     TEXT NOT NULL,
     checksum TEXT NOT NULL
@@ -32,8 +26,11 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         mark(connection).map_err(failed)?;
     }
     let applied = applied(connection).map_err(failed)?;
-    check(&applied, path)?;
-    for migration in &MIGRATIONS[applied.len()..] {
+    let missing = unapplied(MIGRATIONS, &applied).map_err(|mismatch| match mismatch {
+        SchemaMismatch::Newer(why) => OpenError::Newer(path.into(), why),
+        SchemaMismatch::Changed(why) => OpenError::Changed(path.into(), why),
+    })?;
+    for migration in missing {
         apply(connection, migration).map_err(failed)?;
     }
     Ok(())
@@ -56,27 +53,17 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 /// Makes an empty database ours.
 fn mark(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    transaction.execute_batch(LEDGER)?;
+    transaction.execute_batch(CREATE_MIGRATIONS)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.commit()
 }
 
-fn applied(connection: &Connection) -> rusqlite::Result<Vec<(i64, String, String)>> {
+fn applied(connection: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
     let mut statement = connection.prepare("SELECT version, name, checksum FROM migrations ORDER BY version")?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let rows = statement.query_map([], |row| {
+        Ok(AppliedMigration { version: row.get("version")?, name: row.get("name")?, checksum: row.get("checksum")? })
+    })?;
     rows.collect()
-}
-
-fn check(applied: &[(i64, String, String)], path: &Path) -> Result<(), OpenError> {
-    for (index, (version, name, checksum)) in applied.iter().enumerate() {
-        let Some(known) = MIGRATIONS.get(index) else {
-            return Err(OpenError::Newer(path.into(), format!("schema version {version}")));
-        };
-        if (known.version, known.name, digest(known.sql)) != (*version, name.as_str(), checksum.clone()) {
-            return Err(OpenError::Changed(path.into(), format!("migration {version} {name}")));
-        }
-    }
-    Ok(())
 }
 
 fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<()> {
@@ -84,13 +71,9 @@ fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result
     transaction.execute_batch(migration.sql)?;
     transaction.execute(
         "INSERT INTO migrations (version, name, checksum) VALUES (?1, ?2, ?3)",
-        (migration.version, migration.name, digest(migration.sql)),
+        (migration.version, migration.name, migration.checksum()),
     )?;
     transaction.commit()?;
     tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     Ok(())
-}
-
-fn digest(sql: &str) -> String {
-    Sha256::digest(sql.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -12,6 +12,7 @@ pub mod conformance;
 mod error;
 pub mod execute;
 pub mod long_reads;
+pub mod migration;
 pub mod model;
 pub mod page;
 mod store;
