@@ -1,5 +1,4 @@
-//! One answer: what its status means, and the way from its body to a type. How each type is read is said in
-//! `taskqueue_api`.
+//! One answer: its status, and reading its body. The reader of each type is in `taskqueue_api`.
 
 use std::time::Duration;
 
@@ -9,13 +8,13 @@ use taskqueue_core::json::{self, Value};
 
 use crate::error::Error;
 
-/// What a creation found or made.
+/// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created<T> {
     /// The resource as it is now.
     pub value: T,
-    /// Whether the request that was answered created it. `false` if it was there already; it may be an earlier try of the
-    /// same call that created it, whose answer was lost.
+    /// Whether the answered request created it. If `false`, it existed: an earlier try of the same call, whose answer was
+    /// lost, may have created it.
     pub created: bool,
 }
 
@@ -38,33 +37,33 @@ impl Answer {
         read: impl FnOnce(&Value<'_>) -> Result<T, Unreadable>,
     ) -> Result<T, Error> {
         if !expected.contains(&self.status) {
-            return Err(self.refusal());
+            return Err(self.to_error());
         }
-        let value = json::parse(&self.body).map_err(|_| self.nonsense("it is not JSON".to_owned()))?;
-        read(&value).map_err(|Unreadable(message)| self.nonsense(message))
+        let value = json::parse(&self.body).map_err(|_| self.protocol_error("it is not JSON".to_owned()))?;
+        read(&value).map_err(|Unreadable(message)| self.protocol_error(message))
     }
 
-    /// A success that says nothing more.
-    pub(crate) fn nothing(&self) -> Result<(), Error> {
-        if self.status == 204 { Ok(()) } else { Err(self.refusal()) }
+    /// Expects 204.
+    pub(crate) fn no_content(&self) -> Result<(), Error> {
+        if self.status == 204 { Ok(()) } else { Err(self.to_error()) }
     }
 
-    pub(crate) fn nonsense(&self, message: String) -> Error {
+    pub(crate) fn protocol_error(&self, message: String) -> Error {
         Error::Protocol { status: self.status, message }
     }
 
-    /// Why this is not the success that was expected.
-    fn refusal(&self) -> Error {
+    /// The error of an answer with an unexpected status.
+    fn to_error(&self) -> Error {
         match self.status {
             400.. => self.envelope().unwrap_or_else(|| {
                 let message = format!("status {} without the error envelope of this API", self.status);
-                self.nonsense(message)
+                self.protocol_error(message)
             }),
             300..400 => {
                 let message = "it is a redirect, which would carry the token elsewhere; check the base URL";
-                self.nonsense(message.to_owned())
+                self.protocol_error(message.to_owned())
             }
-            status => self.nonsense(format!("status {status} was not expected")),
+            status => self.protocol_error(format!("status {status} was not expected")),
         }
     }
 

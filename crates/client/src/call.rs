@@ -1,5 +1,5 @@
-//! One call before it is sent: method, path, parameters, body, and what a repetition of it would do. How each endpoint's
-//! call looks is said in `endpoints/`.
+//! One call before it is sent: method, path, parameters, body, and whether it may be repeated. The calls of the endpoints are
+//! built in `endpoints/`.
 
 use reqwest::Method;
 use taskqueue_api::body::{Body, encode};
@@ -15,11 +15,11 @@ pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Option<Vec<u8>>,
-    /// Whether sending it a second time does nothing twice and undoes nothing that others did meanwhile.
+    /// Whether a second request has no second effect and overwrites nothing that others did in between.
     pub(crate) is_repeatable: bool,
-    /// How to find out what happened when no answer tells; only calls that change something have this.
+    /// How to find out whether the call was done when its answer is lost; only for calls that change something.
     pub(crate) advice: Option<&'static str>,
-    /// How long the server is asked to wait for something to happen.
+    /// How long the server is asked to wait for a task.
     pub(crate) wait_seconds: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Call {
         Self { name, method: Method::GET, path, query, body, is_repeatable: true, advice: None, wait_seconds: None }
     }
 
-    /// A call that creates something under an identity that the caller chose: asking again gives what is there.
+    /// A call that creates something under an identity that the caller chose: a repetition returns what exists.
     pub(crate) fn creation(name: &'static str, path: String) -> Self {
         Self { method: Method::PUT, ..Self::read(name, path) }
     }
@@ -48,14 +48,14 @@ impl Call {
         Self { query, ..self }
     }
 
-    /// What the caller is told when the last try ended with `error`; `earlier_open` is whether an earlier try may have been
-    /// done, which a last one that never arrived does not change.
-    pub(crate) fn final_error(&self, mut error: Error, earlier_open: bool) -> Error {
+    /// The error of the call when its last try ended with `error`. An earlier try may have been done (`earlier_may_be_done`)
+    /// although the last one never arrived.
+    pub(crate) fn final_error(&self, mut error: Error, earlier_may_be_done: bool) -> Error {
         if let Error::Transport { may_have_arrived, .. } = &mut error {
-            *may_have_arrived |= earlier_open;
+            *may_have_arrived |= earlier_may_be_done;
         }
         match self.advice {
-            Some(advice) if error.leaves_outcome_open() => {
+            Some(advice) if error.may_have_been_done() => {
                 Error::OutcomeUnknown { call: self.name, advice, cause: Box::new(error) }
             }
             _ => error,

@@ -1,12 +1,12 @@
-//! How to reach a server, and every way in which that can be said wrongly.
+//! How to reach a server, and the errors of a configuration.
 
 use std::time::Duration;
 
-use crate::base::Base;
 use crate::retries::Retries;
+use crate::server_address::ServerAddress;
 use crate::token::Token;
 
-/// Most networks connect within milliseconds; a lost packet or two is repeated within this time.
+/// Most networks connect within milliseconds; one or two lost packets are sent again within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The server answers everything within 30 seconds (invariants.md, L3).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,7 +14,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Where the server is and how to talk to it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub(crate) base: Base,
+    pub(crate) base: ServerAddress,
     pub(crate) token: Option<Token>,
     pub(crate) allow_insecure_token: bool,
     pub(crate) connect_timeout: Duration,
@@ -26,7 +26,7 @@ impl Config {
     /// A server at `http://HOST:PORT`, `https://HOST` or `unix:PATH`. A URL may have a path, if the server has a prefix.
     pub fn new(base_url: &str) -> Result<Self, ConfigError> {
         Ok(Self {
-            base: Base::parse(base_url)?,
+            base: ServerAddress::parse(base_url)?,
             token: None,
             allow_insecure_token: false,
             connect_timeout: CONNECT_TIMEOUT,
@@ -35,7 +35,7 @@ impl Config {
         })
     }
 
-    /// Shows this token with every call that needs one.
+    /// Sends this token with every call that needs one.
     pub fn token(mut self, token: &str) -> Result<Self, ConfigError> {
         self.token = Some(Token::parse(token).ok_or(ConfigError::Token)?);
         Ok(self)
@@ -48,19 +48,19 @@ impl Config {
         self
     }
 
-    /// Whether there will be no client, because the token would be readable on the network and nobody allows that.
+    /// Whether [`Client::new`](crate::Client::new) refuses this configuration: the token would be readable on the network.
     pub fn refuses_insecure_token(&self) -> bool {
         self.token.is_some() && !self.base.is_private() && !self.allow_insecure_token
     }
 
-    /// How long a connection may take to open; 5 seconds unless said otherwise.
+    /// How long a connection may take to open; 5 seconds by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long one request may take until its answer is read; 30 seconds unless said otherwise. A claim that waits may
+    /// How long one request may take until its answer is read; 30 seconds by default. A claim that waits may
     /// take as much longer as it waits.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -68,7 +68,7 @@ impl Config {
         self
     }
 
-    /// How calls are repeated that can be.
+    /// How often and when repeatable calls are repeated.
     #[must_use]
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;

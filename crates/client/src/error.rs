@@ -1,4 +1,4 @@
-//! What can go wrong with a call, in the ways that callers want to tell apart. Nothing here holds the token.
+//! The errors of a call, as far as callers distinguish them. None of them holds the token.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::error::Code;
 use taskqueue_core::json::JsonObject;
 
-/// Why a call did not give what was asked for.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server said no, or not now. For a call that changes something this means that nothing was changed.
+    /// The server refused the call, now or for good. Nothing was changed.
     #[error("{message} ({code})")]
     Api {
         /// The HTTP status.
@@ -21,18 +21,18 @@ pub enum Error {
         message: String,
         /// Informative.
         details: JsonObject,
-        /// When the server wants to be asked again.
+        /// After how long the server asks for the next try.
         retry_after: Option<Duration>,
     },
-    /// The server was not reached, or the connection broke, or the time was over.
+    /// The server was not reached, the connection broke, or the request timed out.
     #[error("{message}")]
     Transport {
         /// What went wrong.
         message: String,
-        /// Whether the server may have got the request; `false` means that it certainly did not.
+        /// Whether the server may have received the request.
         may_have_arrived: bool,
     },
-    /// An answer came that makes no sense: this is no server of this API, or a broken one.
+    /// The answer is invalid: this is no server of this API, or a broken one.
     #[error("the answer makes no sense: {message}")]
     Protocol {
         /// The HTTP status.
@@ -40,21 +40,21 @@ pub enum Error {
         /// What is wrong with the answer.
         message: String,
     },
-    /// The call may have been done or not: it was sent, and no answer tells. It was not repeated.
+    /// The call was sent and its answer was lost, so it may have been done or not. It was not repeated.
     #[error("it is unknown whether the call to {call} was done: {cause}; {advice}")]
     OutcomeUnknown {
-        /// What was to be done, such as `cancel the task`.
+        /// What the call does, such as `cancel the task`.
         call: &'static str,
         /// How to find out.
         advice: &'static str,
-        /// What became of the answer.
+        /// Why there is no answer.
         #[source]
         cause: Box<Self>,
     },
 }
 
 impl Error {
-    /// The code of the server's answer, if there was one and this client knows it; also of an unknown outcome's cause.
+    /// The code of the server's answer, if it has one that this client knows; for an unknown outcome, that of its cause.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Api { code: Code::Known(code), .. } => Some(*code),
@@ -69,7 +69,7 @@ impl Error {
     }
 
     /// Whether the same call may succeed a little later.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Transport { .. } => true,
             Self::Api { status, .. } | Self::Protocol { status, .. } => *status == 503,
@@ -77,9 +77,9 @@ impl Error {
         }
     }
 
-    /// Whether the server may have done what it was asked to do. A 4xx answer is a refusal, a 3xx answer comes from somebody
-    /// else, and `database_busy` says that nothing was done; every other failure of a server leaves it open.
-    pub(crate) fn leaves_outcome_open(&self) -> bool {
+    /// Whether the server may have done the call. A 4xx answer is a refusal, a 3xx answer does not come from this API, and
+    /// `database_busy` means that nothing was done; after every other failure it is unknown.
+    pub(crate) fn may_have_been_done(&self) -> bool {
         match self {
             Self::Transport { may_have_arrived, .. } => *may_have_arrived,
             Self::Api { code: Code::Known(ErrorCode::DatabaseBusy), .. } => false,

@@ -6,7 +6,7 @@
 //! * **Every other call** is sent once. When its answer is lost the error is [`Error::OutcomeUnknown`], which says how to find
 //!   out what happened.
 //! * **The token** goes to the configured server only, and over plain HTTP only to this machine, unless
-//!   [`Config::allow_insecure_token`] says otherwise. No proxy is used, whatever the environment says.
+//!   [`Config::allow_insecure_token`] says otherwise. No proxy is used, also if the environment names one.
 //! * **An older server** is no error: see [`Client::take_warning`].
 //!
 //! ```
@@ -37,17 +37,17 @@
 //! ```
 
 mod answer;
-mod base;
 mod call;
 mod client;
 mod config;
 mod endpoints;
 mod error;
-mod exchange;
 mod query;
 mod retries;
+mod server_address;
 mod tls;
 mod token;
+mod transport;
 mod version;
 mod walk;
 

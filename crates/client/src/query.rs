@@ -1,5 +1,5 @@
-//! Which items a list or count is about: selections, order, page size and cursor, as query parameters. The values are
-//! checked by the server; the encoding into a URL is done in `base.rs`.
+//! Query parameters of lists and counts: selection, order, page size and cursor. The server checks the values;
+//! `server_address.rs` encodes them.
 
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
 use taskqueue_core::selection::{OrderField, TaskOrder};
@@ -110,14 +110,14 @@ impl Selection for WorkerSelection {
     }
 }
 
-/// How many items a page has at most, and behind what it begins.
+/// The size of a page, and the cursor where it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct PageRange {
     limit: Option<u16>,
     cursor: Option<String>,
 }
 
-impl Place {
+impl PageRange {
     fn append_to(&self, parameters: &mut Parameters) {
         parameters.extend(self.limit.map(|limit| ("limit", limit.to_string())));
         parameters.extend(self.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
@@ -127,22 +127,22 @@ impl Place {
 /// The methods that every query has whose answer is a page.
 macro_rules! paged {
     () => {
-        /// At most so many items per page, 1 to 1000; 100 unless said otherwise.
+        /// At most so many items per page, 1 to 1000; 100 by default.
         #[must_use]
         pub fn limit(mut self, limit: u16) -> Self {
-            self.place.limit = Some(limit);
+            self.range.limit = Some(limit);
             self
         }
 
         /// Begins where an earlier page of the same selection ended.
         #[must_use]
         pub fn after(mut self, cursor: impl Into<String>) -> Self {
-            self.place.cursor = Some(cursor.into());
+            self.range.cursor = Some(cursor.into());
             self
         }
 
         pub(crate) fn cursor(&self) -> Option<&str> {
-            self.place.cursor.as_deref()
+            self.range.cursor.as_deref()
         }
     };
 }
@@ -152,7 +152,7 @@ macro_rules! paged {
 pub struct TaskQuery {
     selection: TaskSelection,
     order: Option<TaskOrder>,
-    place: Place,
+    range: PageRange,
 }
 
 impl TaskQuery {
@@ -181,7 +181,7 @@ impl TaskQuery {
             parameters.push(("order_by", order.field.as_str().to_owned()));
             parameters.push(("descending", order.descending.to_string()));
         }
-        self.place.append_to(&mut parameters);
+        self.range.append_to(&mut parameters);
         parameters
     }
 }
@@ -190,7 +190,7 @@ impl TaskQuery {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerQuery {
     selection: WorkerSelection,
-    place: Place,
+    range: PageRange,
 }
 
 impl WorkerQuery {
@@ -203,7 +203,7 @@ impl WorkerQuery {
 
     pub(crate) fn parameters(&self) -> Parameters {
         let mut parameters = self.selection.parameters();
-        self.place.append_to(&mut parameters);
+        self.range.append_to(&mut parameters);
         parameters
     }
 }
@@ -213,14 +213,14 @@ impl WorkerQuery {
 pub struct GroupQuery<S: Selection> {
     selection: S,
     dimensions: Vec<&'static str>,
-    place: Place,
+    range: PageRange,
 }
 
 impl<S: Selection> GroupQuery<S> {
     /// The first page of the groups of these items by one dimension, or by two in this order.
     pub fn by(dimensions: impl IntoIterator<Item = S::Dimension>, selection: S) -> Self {
         let dimensions = dimensions.into_iter().map(S::word).collect();
-        Self { selection, dimensions, place: Place::default() }
+        Self { selection, dimensions, range: PageRange::default() }
     }
 
     paged!();
@@ -232,7 +232,7 @@ impl<S: Selection> GroupQuery<S> {
     pub(crate) fn parameters(&self) -> Parameters {
         let mut parameters = self.selection.parameters();
         parameters.push(("group_by", self.dimensions.join(",")));
-        self.place.append_to(&mut parameters);
+        self.range.append_to(&mut parameters);
         parameters
     }
 }

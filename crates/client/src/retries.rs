@@ -1,10 +1,10 @@
-//! How often and when a repeatable call is sent again. Which calls are repeatable is said in `call.rs`.
+//! How often and when a repeatable call is sent again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The bounds of repetition. Pauses double from one try to the next and are drawn at random from their upper half, so
-/// that many clients that failed together do not come back together.
+/// How often calls are repeated. Pauses double from one try to the next; each is random within the upper half of its range,
+/// so that many clients that failed together do not return together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// How often a call is sent at most, the first time included.
@@ -20,9 +20,9 @@ impl Retries {
     /// Every call is sent once.
     pub const NONE: Self = Self { tries: 1, first_pause: Duration::ZERO, longest_pause: Duration::ZERO };
 
-    /// The pause before the next try after `failed` failures; nothing when there is none. `asked` is what the server asked
-    /// for, `chance` any number.
-    pub(crate) fn pause(&self, failed: u32, asked: Option<Duration>, chance: u16) -> Option<Duration> {
+    /// The pause before the next try after `failed` failures; nothing if there is no next try. `asked` is the pause that the
+    /// server asked for.
+    pub(crate) fn pause(&self, failed: u32, asked: Option<Duration>, random: u16) -> Option<Duration> {
         let asked = asked.unwrap_or_default();
         if failed >= self.tries || asked > self.longest_pause {
             return None;
@@ -30,7 +30,7 @@ impl Retries {
         let doublings = failed.saturating_sub(1).min(16);
         let upper = self.first_pause.saturating_mul(1 << doublings).min(self.longest_pause);
         let half = upper / 2;
-        let drawn = half + half.saturating_mul(chance.into()) / u16::MAX.into();
+        let drawn = half + half.saturating_mul(random.into()) / u16::MAX.into();
         // What the server asked for is a lower bound.
         Some(asked.max(drawn))
     }
@@ -43,8 +43,8 @@ impl Default for Retries {
     }
 }
 
-/// A number that nobody can foresee; not good enough for secrets, which this is not about.
-pub(crate) fn chance() -> u16 {
+/// A random number; not good enough for secrets.
+pub(crate) fn random_u16() -> u16 {
     RandomState::new().hash_one(()) as u16
 }
 

@@ -16,7 +16,7 @@ impl Token {
             return None;
         }
         let mut header = HeaderValue::try_from(format!("{BEARER} {text}")).ok()?;
-        // Keeps it out of whatever the HTTP library may print.
+        // The HTTP library does not print sensitive headers.
         header.set_sensitive(true);
         Some(Self(header))
     }

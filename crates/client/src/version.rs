@@ -1,25 +1,22 @@
-//! What the version of a server says: that it is older than this client, and nothing else. A difference of versions
-//! proves no incompatibility, and a missing version proves nothing at all (api-v2.md section 9).
+//! Warns of servers that are older than this client. A different version is no incompatibility, and a missing version means
+//! nothing (api-v2.md section 9).
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Versions remembered at most, so that a server that sends a new one with every answer costs no memory.
+/// How many versions are remembered: bounded, because a server may send a new one with every answer.
 const REMEMBERED: usize = 16;
 
-/// The three numbers of a semantic version; what may follow them does not count here.
+/// The three numbers of a semantic version; pre-release and build are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// Changes with what breaks.
     pub major: u64,
-    /// Changes with what is new.
     pub minor: u64,
-    /// Changes with what is mended.
     pub patch: u64,
 }
 
 impl Version {
-    /// The version of this crate; nothing only if its manifest is broken.
+    /// The version of this crate.
     pub fn of_this_client() -> Option<Self> {
         Self::parse(env!("CARGO_PKG_VERSION"))
     }
@@ -42,12 +39,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// A server that is older than this client. Its answers count all the same.
+/// A warning: the server is older than this client. Its answers are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OldServer {
-    /// The version of the server.
     pub server: Version,
-    /// The version of this client.
     pub client: Version,
 }
 
@@ -57,12 +52,12 @@ impl fmt::Display for OldServer {
     }
 }
 
-/// The versions of servers that answered, and the warnings that nobody has taken yet.
+/// The versions of servers that answered, and the warnings that were not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<Seen>);
+pub(crate) struct Warnings(Mutex<SeenVersions>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenVersions {
     latest: Option<Version>,
     versions: Vec<Version>,
     waiting: Vec<OldServer>,
@@ -94,7 +89,7 @@ impl Warnings {
         (!seen.waiting.is_empty()).then(|| seen.waiting.remove(0))
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SeenVersions> {
         // Nothing panics while it is locked, and a list of versions cannot be half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,4 @@
-//! Walks all pages of a list, page by page or item by item. A page that could not be had can be asked for again: the walk
-//! stays where it is.
+//! Walks all pages of a list, page by page or item by item. After an error the same page can be requested again.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -45,7 +44,7 @@ pub trait PageQuery: Clone {
 pub struct Walk<Q: PageQuery> {
     client: Client,
     queue: QueueName,
-    /// The query of the next page; nothing behind the last one.
+    /// The query of the next page; nothing after the last one.
     next: Option<Q>,
     /// Items of the latest page that were not taken yet.
     items: VecDeque<Q::Item>,
@@ -56,14 +55,13 @@ impl<Q: PageQuery> Walk<Q> {
         Self { client: client.clone(), queue: queue.clone(), next: Some(query), items: VecDeque::new() }
     }
 
-    /// The next page; nothing behind the last one. Do not mix this with [`Walk::next`], which takes its items from pages
-    /// of its own.
+    /// The next page; nothing after the last one. Do not mix this with [`Walk::next`], which requests pages itself.
     pub async fn next_page(&mut self) -> Result<Option<Q::Page>, Error> {
         let Some(query) = &self.next else { return Ok(None) };
         let page = query.fetch(&self.client, &self.queue).await?;
         let next = Q::next_cursor(&page);
         if next.is_some() && next == query.start() {
-            // Without this check such a server would be asked for ever.
+            // Without this check the walk would never end.
             let message = "the cursor of the next page is that of this one".to_owned();
             return Err(Error::Protocol { status: 200, message });
         }
@@ -71,7 +69,7 @@ impl<Q: PageQuery> Walk<Q> {
         Ok(Some(page))
     }
 
-    /// The next item; nothing behind the last one.
+    /// The next item; nothing after the last one.
     pub async fn next(&mut self) -> Result<Option<Q::Item>, Error> {
         while self.items.is_empty() {
             match self.next_page().await? {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use taskqueue_client::{
-    BulkUpdateRequest, Client, Definition, Error, ErrorCode, GroupQuery, OrderField, Routes, Status, TaskDimension, TaskQuery,
-    TaskSelection,
+    BulkUpdateRequest, Client, Definition, Error, ErrorCode, GroupQuery, OrderField, Routes, Status, TaskDimension,
+    TaskQuery, TaskSelection,
 };
 
 use super::{client, named, object, priority, queue, route, task_id};

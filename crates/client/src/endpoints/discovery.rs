@@ -1,4 +1,4 @@
-//! What a server says of itself. The token is not sent here.
+//! Health and schema of the server. The token is not sent with these calls.
 
 use taskqueue_api::health::Health;
 use taskqueue_api::paths;
@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::Error;
 
 impl Client {
-    /// How the server is now. This is asked once: a server that is not well says so and is not asked again until it is.
+    /// The health of the server. The call is sent once: a server that does not work is an answer, not a failed call.
     pub async fn health(&self) -> Result<Health, Error> {
         let call = Call::read("read the health", paths::HEALTH.to_owned());
         let call = Call { is_repeatable: false, ..call };
@@ -20,7 +20,7 @@ impl Client {
         let call = Call::read("read the schema", paths::OPENAPI.to_owned());
         self.perform(call, |answer| {
             answer.read(&[200], |_| Ok(()))?;
-            String::from_utf8(answer.body.clone()).map_err(|_| answer.nonsense("it is not UTF-8".to_owned()))
+            String::from_utf8(answer.body.clone()).map_err(|_| answer.protocol_error("it is not UTF-8".to_owned()))
         })
         .await
     }

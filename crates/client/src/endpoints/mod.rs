@@ -1,5 +1,5 @@
-//! The endpoints, one method of the client each, in the contract's order. Each file says how its calls look and what to
-//! do when the outcome of one is unknown.
+//! The endpoints, one method of the client each, in the contract's order. The constants
+//! `AFTER_...` say what to do when the outcome of a call is unknown.
 
 mod discovery;
 mod queues;

@@ -34,7 +34,7 @@ impl Client {
     pub async fn delete_queue(&self, queue: &QueueName) -> Result<(), Error> {
         let path = of_queue(paths::QUEUE, queue);
         let call = Call::change("delete the queue", Method::DELETE, path, AFTER_DELETION);
-        self.perform(call, Answer::nothing).await
+        self.perform(call, Answer::no_content).await
     }
 
     /// Deletes a queue and all its tasks, unless one of them is running.
@@ -42,6 +42,6 @@ impl Client {
         let path = of_queue(paths::QUEUE, queue);
         let call = Call::change("delete the queue with its tasks", Method::DELETE, path, AFTER_DELETION);
         let call = call.query(vec![("cascade", "true".to_owned())]);
-        self.perform(call, Answer::nothing).await
+        self.perform(call, Answer::no_content).await
     }
 }

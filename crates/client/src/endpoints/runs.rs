@@ -55,7 +55,7 @@ impl ClaimRequest {
 pub struct ClaimAnswer {
     /// The task with its lease; nothing when no task is pending for the route.
     pub claim: Option<Claim>,
-    /// The wait in seconds that the server agreed to; nothing when it said nothing about it.
+    /// The wait in seconds that the server agreed to; nothing if the answer does not name one.
     pub wait_applied: Option<u32>,
 }
 
@@ -94,20 +94,20 @@ impl Client {
     ) -> Result<(), Error> {
         let path = of_task(paths::COMPLETE, queue, id);
         let call = Call::change("complete the run", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&CompleteRequest { run_id, result: result.clone() }), Answer::nothing).await
+        self.perform(call.body(&CompleteRequest { run_id, result: result.clone() }), Answer::no_content).await
     }
 
     /// Ends a run with a failure, which is charged.
     pub async fn fail(&self, queue: &QueueName, id: TaskId, run_id: RunId, failure: &Failure) -> Result<(), Error> {
         let path = of_task(paths::FAIL, queue, id);
         let call = Call::change("fail the run", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&FailRequest { run_id, error: failure.clone() }), Answer::nothing).await
+        self.perform(call.body(&FailRequest { run_id, error: failure.clone() }), Answer::no_content).await
     }
 
     /// Gives a task back uncharged.
     pub async fn unclaim(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<(), Error> {
         let path = of_task(paths::UNCLAIM, queue, id);
         let call = Call::change("give the task back", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&RunRequest { run_id }), Answer::nothing).await
+        self.perform(call.body(&RunRequest { run_id }), Answer::no_content).await
     }
 }

@@ -115,6 +115,6 @@ impl Client {
     pub async fn delete_task(&self, queue: &QueueName, id: TaskId) -> Result<(), Error> {
         let path = of_task(paths::TASK, queue, id);
         let call = Call::change("delete the task", Method::DELETE, path, AFTER_DELETION);
-        self.perform(call, Answer::nothing).await
+        self.perform(call, Answer::no_content).await
     }
 }

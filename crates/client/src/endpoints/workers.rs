@@ -63,13 +63,13 @@ impl Client {
     /// Says what a worker does now; it counts for 300 seconds.
     pub async fn report_worker(&self, queue: &QueueName, id: WorkerId, report: &Report) -> Result<(), Error> {
         let call = Call::change("report the worker", Method::PUT, of_worker(queue, id), AFTER_REPORT);
-        self.perform(call.body(report), Answer::nothing).await
+        self.perform(call.body(report), Answer::no_content).await
     }
 
     /// Forgets a worker. One that is not known counts as forgotten.
     pub async fn withdraw_worker(&self, queue: &QueueName, id: WorkerId) -> Result<(), Error> {
         let call = Call::change("withdraw the worker", Method::DELETE, of_worker(queue, id), AFTER_WITHDRAWAL);
-        self.perform(call, Answer::nothing).await
+        self.perform(call, Answer::no_content).await
     }
 }
 

@@ -1,5 +1,5 @@
-//! One request and its answer through the HTTP library, whose types and errors end here. Nothing is repeated here and
-//! nothing is judged but the size of the answer.
+//! Sends one request and reads its answer, with the HTTP library, whose types are used nowhere else. It repeats nothing, and
+//! limits the size of the answer.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use reqwest::{redirect, retry};
 use taskqueue_api::headers;
 
 use crate::answer::Answer;
-use crate::base::{Base, wants_token};
 use crate::call::Call;
 use crate::config::{Config, ConfigError};
 use crate::error::Error;
+use crate::server_address::{ServerAddress, needs_token};
 use crate::tls;
 use crate::token::Token;
 
-/// Twice the largest page of a server (decisions.md section 10): what is larger is no answer of this API.
+/// The largest answer that is read: twice the largest page of a server (decisions.md section 10).
 const ANSWER_BYTES: usize = 32 * 1_048_576;
-/// Connections are given up before common servers and proxies do so (60 seconds and more): a request on a connection that
-/// is being closed may be lost.
+/// Idle connections are closed before common servers and proxies close them (60 seconds and more): a request on a connection
+/// that is being closed may be lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const USER_AGENT: &str = concat!("taskqueue/", env!("CARGO_PKG_VERSION"));
 
 /// The connections to one server.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct Transport {
     http: reqwest::Client,
-    base: Base,
+    base: ServerAddress,
     token: Option<Token>,
     request_timeout: Duration,
 }
 
-impl Exchange {
+impl Transport {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let Config { base, token, request_timeout, .. } = config.clone();
         if config.refuses_insecure_token() {
@@ -43,10 +43,10 @@ impl Exchange {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .redirect(redirect::Policy::none())
             .retry(retry::never())
-            // A queue is part of one's own network; a proxy that the environment names for the web must not see its token.
+            // A web proxy named by the environment must not see the token.
             .no_proxy()
             .https_only(base.is_https())
-            .tls_backend_preconfigured(if base.is_https() { tls::encrypted()? } else { tls::unused()? });
+            .tls_backend_preconfigured(if base.is_https() { tls::for_https()? } else { tls::for_plain_http()? });
         #[cfg(unix)]
         let builder = match base.socket() {
             Some(path) => builder.unix_socket(path),
@@ -61,7 +61,7 @@ impl Exchange {
         let wait = Duration::from_secs(call.wait_seconds.unwrap_or_default().into());
         let mut request = self.http.request(call.method.clone(), self.base.url_of(call));
         request = request.timeout(self.request_timeout.saturating_add(wait));
-        if let Some(token) = self.token.as_ref().filter(|_| wants_token(&call.path)) {
+        if let Some(token) = self.token.as_ref().filter(|_| needs_token(&call.path)) {
             request = request.header(AUTHORIZATION, token.header());
         }
         if let Some(seconds) = call.wait_seconds {
@@ -110,11 +110,11 @@ fn applied_wait(value: &str) -> Option<u32> {
 
 fn transport(error: reqwest::Error) -> Error {
     let may_have_arrived = !error.is_connect() && !error.is_builder();
-    // Without the URL, whose query may hold what belongs into no log.
+    // Without the URL: its query may hold data that must not be logged.
     Error::Transport { message: chain(&error.without_url()), may_have_arrived }
 }
 
-/// An error with its causes: the library's outermost sentence alone says next to nothing.
+/// The message of an error with those of its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,5 +1,5 @@
-//! A server that says whatever a test wants it to say, one scripted reply after the other, and remembers what it was asked.
-//! It speaks just enough HTTP for that: one request per connection, unless the script keeps it open.
+//! A server that sends scripted replies, one after the other, and records the requests. It implements just enough HTTP: one
+//! request per connection, unless the script keeps it open.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ pub(crate) fn cut(status: u16, body: &str) -> Reply {
 }
 
 /// The connection is closed without a single byte.
-pub(crate) fn hang_up() -> Reply {
+pub(crate) fn close_connection() -> Reply {
     Reply::Bytes(Vec::new())
 }
 
@@ -52,12 +52,12 @@ pub(crate) fn refusal(status: u16, code: &str, headers: &str) -> Reply {
     answer(status, headers, format!(r#"{{"error":{{"code":"{code}","message":"no","details":{{}}}}}}"#))
 }
 
-pub(crate) struct LyingServer {
+pub(crate) struct FaultyServer {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl LyingServer {
+impl FaultyServer {
     /// Replies in this order; the last reply is given again and again.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let replies: Vec<Reply> = replies.into_iter().collect();

@@ -1,11 +1,12 @@
-//! Calls that change something are sent once. When the answer is lost, the error says that nobody knows, and what to do.
+//! Calls that change something are sent once. When the answer is lost, the error says that the outcome is unknown, and what
+//! to do.
 
 use taskqueue_client::{
     BulkUpdateRequest, ClaimRequest, Error, ErrorCode, Failure, Report, Update, WorkerId, WorkerStatus,
 };
 
 use crate::server::{
-    LyingServer, NO_RESULT, Reply, TASK, answer, cut, hang_up, ok, queue, refusal, route, run_id, task_id,
+    FaultyServer, NO_RESULT, Reply, TASK, answer, close_connection, cut, ok, queue, refusal, route, run_id, task_id,
 };
 
 /// Makes every call that changes something, each against a server of its own; gives the name of the call, its error and
@@ -14,7 +15,7 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
     let mut ends = Vec::new();
     macro_rules! change {
         ($call:ident($($argument:expr),*)) => {{
-            let server = LyingServer::start([reply.clone()]).await;
+            let server = FaultyServer::start([reply.clone()]).await;
             let error = server.client().$call($($argument),*).await.expect_err(stringify!($call));
             ends.push((stringify!($call), error, server.requests().len()));
         }};
@@ -44,7 +45,7 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
 #[tokio::test]
 async fn a_change_whose_answer_is_lost_has_an_unknown_outcome_and_is_sent_once() {
     let failed = refusal(503, "database_unavailable", "Retry-After: 0\r\n");
-    for reply in [hang_up(), cut(200, TASK), failed, answer(502, "", "<html>"), answer(202, "", "")] {
+    for reply in [close_connection(), cut(200, TASK), failed, answer(502, "", "<html>"), answer(202, "", "")] {
         // Spawned, because workers spawn: every call must be able to move to another thread.
         let ends = tokio::spawn({
             let reply = reply.clone();
@@ -60,7 +61,7 @@ async fn a_change_whose_answer_is_lost_has_an_unknown_outcome_and_is_sent_once()
 
 #[tokio::test]
 async fn a_change_on_a_kept_connection_that_is_then_closed_is_sent_once() {
-    let server = LyingServer::start([Reply::Kept("[]"), hang_up()]).await;
+    let server = FaultyServer::start([Reply::Kept("[]"), close_connection()]).await;
     let client = server.client();
     assert_eq!(client.queues().await, Ok(Vec::new()));
     assert!(client.cancel_task(&queue(), task_id()).await.unwrap_err().is_outcome_unknown());
@@ -86,7 +87,7 @@ async fn a_change_that_was_answered_busy_is_known_not_to_be_done() {
 
 #[tokio::test]
 async fn a_change_that_never_arrived_is_known_not_to_be_done() {
-    let server = LyingServer::start([ok(TASK)]).await;
+    let server = FaultyServer::start([ok(TASK)]).await;
     let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = unused.local_addr().unwrap();
     drop(unused);
@@ -98,7 +99,7 @@ async fn a_change_that_never_arrived_is_known_not_to_be_done() {
 
 #[tokio::test]
 async fn the_cause_of_an_unknown_outcome_can_be_asked_for() {
-    let server = LyingServer::start([refusal(503, "database_unavailable", "")]).await;
+    let server = FaultyServer::start([refusal(503, "database_unavailable", "")]).await;
     let error = server.client().delete_task(&queue(), task_id()).await.unwrap_err();
     assert!(error.is_outcome_unknown());
     assert_eq!(error.code(), Some(ErrorCode::DatabaseUnavailable));
@@ -106,7 +107,7 @@ async fn the_cause_of_an_unknown_outcome_can_be_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_without_any_answer_is_given_up_after_30_seconds() {
-    let server = LyingServer::start([Reply::Silence]).await;
+    let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
     let error = server.client().complete(&queue(), task_id(), run_id(), &NO_RESULT).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");

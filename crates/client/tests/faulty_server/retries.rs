@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use taskqueue_client::{ClaimRequest, Definition, Error, ErrorCode, TaskQuery};
 
-use crate::server::{LyingServer, Reply, TASK, answer, cut, hang_up, ok, queue, refusal, route, run_id, task_id};
+use crate::server::{
+    FaultyServer, Reply, TASK, answer, close_connection, cut, ok, queue, refusal, route, run_id, task_id,
+};
 
 #[tokio::test]
 async fn a_read_whose_answer_is_cut_is_repeated() {
-    for lost in [cut(200, TASK), hang_up()] {
-        let server = LyingServer::start([lost, ok(TASK)]).await;
+    for lost in [cut(200, TASK), close_connection()] {
+        let server = FaultyServer::start([lost, ok(TASK)]).await;
         assert_eq!(server.client().task(&queue(), task_id()).await.unwrap().id, task_id());
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
@@ -22,7 +24,7 @@ async fn a_creation_whose_answer_is_cut_is_repeated_byte_for_byte() {
     let definition = Definition { name: Some("é".into()), priority: 7, ..Definition::default() };
     // The first try may or may not have created the task: the answer to the second says which.
     for (status, created) in [(200, false), (201, true)] {
-        let server = LyingServer::start([cut(201, TASK), answer(status, "", TASK)]).await;
+        let server = FaultyServer::start([cut(201, TASK), answer(status, "", TASK)]).await;
         let result = server.client().create_task(&queue(), task_id(), &definition).await.unwrap();
         assert_eq!((result.created, result.value.id), (created, task_id()));
         let requests = server.requests();
@@ -36,7 +38,7 @@ async fn a_creation_whose_answer_is_cut_is_repeated_byte_for_byte() {
 async fn a_claim_is_repeated_with_its_run_id_if_asked_to() {
     let claimed =
         format!(r#"{{"task":{TASK},"run_id":"r_000000000001","lease_expires_at":"2026-01-01T00:05:00.000000Z"}}"#);
-    let server = LyingServer::start([cut(200, &claimed), ok(&claimed)]).await;
+    let server = FaultyServer::start([cut(200, &claimed), ok(&claimed)]).await;
     let request = ClaimRequest::new(route(), run_id()).retrying();
     let answer = server.client().claim(&queue(), &request).await.unwrap();
     assert_eq!(answer.claim.unwrap().run_id, run_id());
@@ -47,7 +49,7 @@ async fn a_claim_is_repeated_with_its_run_id_if_asked_to() {
 
 #[tokio::test]
 async fn a_repeated_claim_that_is_never_answered_has_an_unknown_outcome() {
-    let server = LyingServer::start([hang_up()]).await;
+    let server = FaultyServer::start([close_connection()]).await;
     let request = ClaimRequest::new(route(), run_id()).retrying();
     assert!(server.client().claim(&queue(), &request).await.unwrap_err().is_outcome_unknown());
     assert_eq!(server.requests().len(), 3);
@@ -56,7 +58,7 @@ async fn a_repeated_claim_that_is_never_answered_has_an_unknown_outcome() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_asked_again_when_it_wants_to_be() {
     let busy = refusal(503, "database_busy", "Retry-After: 7\r\n");
-    let server = LyingServer::start([busy, ok("[]")]).await;
+    let server = FaultyServer::start([busy, ok("[]")]).await;
     let start = tokio::time::Instant::now();
     assert_eq!(server.client().queues().await, Ok(Vec::new()));
     assert_eq!(start.elapsed().as_secs(), 7);
@@ -65,7 +67,7 @@ async fn a_busy_server_is_asked_again_when_it_wants_to_be() {
 
 #[tokio::test]
 async fn a_server_that_is_always_busy_is_asked_so_often_and_no_more() {
-    let server = LyingServer::start([refusal(503, "database_busy", "")]).await;
+    let server = FaultyServer::start([refusal(503, "database_busy", "")]).await;
     let error = server.client().tasks(&queue(), &TaskQuery::default()).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::DatabaseBusy));
     assert_eq!(server.requests().len(), 3);
@@ -73,7 +75,7 @@ async fn a_server_that_is_always_busy_is_asked_so_often_and_no_more() {
 
 #[tokio::test]
 async fn a_server_that_wants_too_long_a_pause_is_not_asked_again() {
-    let server = LyingServer::start([refusal(503, "database_unavailable", "Retry-After: 61\r\n")]).await;
+    let server = FaultyServer::start([refusal(503, "database_unavailable", "Retry-After: 61\r\n")]).await;
     let error = server.client().queues().await.unwrap_err();
     let asked = Some(Duration::from_secs(61));
     assert!(matches!(&error, Error::Api { status: 503, retry_after, .. } if *retry_after == asked), "{error:?}");
@@ -82,14 +84,14 @@ async fn a_server_that_wants_too_long_a_pause_is_not_asked_again() {
 
 #[tokio::test]
 async fn a_proxy_without_a_server_behind_it_is_asked_again() {
-    let server = LyingServer::start([answer(503, "", "<html>"), ok("[]")]).await;
+    let server = FaultyServer::start([answer(503, "", "<html>"), ok("[]")]).await;
     assert_eq!(server.client().queues().await, Ok(Vec::new()));
 }
 
 #[tokio::test]
 async fn refusals_and_bugs_are_not_asked_for_again() {
     for (status, code) in [(404, "task_not_found"), (422, "invalid_filter"), (500, "internal_error")] {
-        let server = LyingServer::start([refusal(status, code, "")]).await;
+        let server = FaultyServer::start([refusal(status, code, "")]).await;
         assert!(matches!(server.client().queues().await, Err(Error::Api { status: told, .. }) if told == status));
         assert_eq!(server.requests().len(), 1);
     }
@@ -98,7 +100,7 @@ async fn refusals_and_bugs_are_not_asked_for_again() {
 #[tokio::test]
 async fn a_server_that_is_not_well_is_asked_once_how_it_is() {
     let unwell = r#"{"status":"error","api_version":"2","database":"error"}"#;
-    let server = LyingServer::start([answer(503, "", unwell)]).await;
+    let server = FaultyServer::start([answer(503, "", unwell)]).await;
     assert!(!server.client().health().await.unwrap().is_ok);
     assert_eq!(server.requests().len(), 1);
 }
@@ -107,19 +109,19 @@ async fn a_server_that_is_not_well_is_asked_once_how_it_is() {
 async fn a_wait_is_asked_for_and_the_server_s_word_on_it_is_passed_on() {
     let request = ClaimRequest::new(route(), run_id());
     for (headers, applied) in [("Preference-Applied: wait=20\r\n", Some(20)), ("", None)] {
-        let server = LyingServer::start([answer(204, headers, "")]).await;
+        let server = FaultyServer::start([answer(204, headers, "")]).await;
         let given = server.client().claim(&queue(), &request.clone().waiting(20)).await.unwrap();
         assert_eq!((given.claim, given.wait_applied), (None, applied));
         assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
     }
-    let server = LyingServer::start([answer(204, "", "")]).await;
+    let server = FaultyServer::start([answer(204, "", "")]).await;
     server.client().claim(&queue(), &request).await.unwrap();
     assert!(!server.requests()[0].contains("prefer:"), "who does not wait does not say so");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_claim_may_take_so_much_longer() {
-    let server = LyingServer::start([Reply::Silence]).await;
+    let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
     let request = ClaimRequest::new(route(), run_id()).waiting(100);
     assert!(server.client().claim(&queue(), &request).await.unwrap_err().is_outcome_unknown());

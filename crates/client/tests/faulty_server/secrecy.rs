@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use taskqueue_client::{Client, Config, ConfigError, Error};
 use tokio::net::UnixListener;
 
-use crate::server::{LyingServer, TASK, answer, ok, queue, serve, task_id};
+use crate::server::{FaultyServer, TASK, answer, ok, queue, serve, task_id};
 
 const SHOWN: &str = "authorization: Bearer s3cret-token\r\n";
 
 #[tokio::test]
 async fn redirects_are_not_followed_and_the_other_host_sees_nothing() {
     for status in [301, 302, 303, 307, 308] {
-        let other = LyingServer::start([ok(TASK)]).await;
-        let server = LyingServer::start([answer(status, &format!("Location: {}/\r\n", other.url()), "")]).await;
+        let other = FaultyServer::start([ok(TASK)]).await;
+        let server = FaultyServer::start([answer(status, &format!("Location: {}/\r\n", other.url()), "")]).await;
         let error = server.client().task(&queue(), task_id()).await.unwrap_err();
         assert!(matches!(&error, Error::Protocol { status: told, .. } if *told == status), "{error:?}");
         let error = server.client().cancel_task(&queue(), task_id()).await.unwrap_err();
@@ -25,7 +25,7 @@ async fn redirects_are_not_followed_and_the_other_host_sees_nothing() {
 #[tokio::test]
 async fn the_token_is_shown_where_it_is_needed_and_nowhere_else() {
     let health = r#"{"status":"ok","api_version":"2","database":"ok"}"#;
-    let server = LyingServer::start([ok(health), ok(health), ok("[]")]).await;
+    let server = FaultyServer::start([ok(health), ok(health), ok("[]")]).await;
     let client = server.client();
     assert!(client.health().await.unwrap().is_ok);
     assert_eq!(client.openapi().await.unwrap(), health);
@@ -38,7 +38,7 @@ async fn the_token_is_shown_where_it_is_needed_and_nowhere_else() {
 
 #[tokio::test]
 async fn no_text_shows_the_token() {
-    let server = LyingServer::start([answer(500, "", "")]).await;
+    let server = FaultyServer::start([answer(500, "", "")]).await;
     let config = Config::new(&server.url()).unwrap().token("s3cret-token").unwrap();
     let client = server.client();
     let error = client.cancel_task(&queue(), task_id()).await.unwrap_err();
@@ -63,7 +63,7 @@ fn a_token_is_not_sent_readably_to_another_machine_unless_allowed() {
 
 #[tokio::test]
 async fn nothing_is_sent_readably_to_a_server_that_should_encrypt() {
-    let server = LyingServer::start([ok("[]")]).await;
+    let server = FaultyServer::start([ok("[]")]).await;
     let config = Config::new(&format!("https://{}", server.address)).unwrap().token("s3cret-token").unwrap();
     let client = Client::new(config.retries(taskqueue_client::Retries::NONE)).unwrap();
     let error = client.queues().await.unwrap_err();

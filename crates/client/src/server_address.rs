@@ -1,4 +1,4 @@
-//! Where the server is: a base URL over TCP or the path of a Unix socket, and whether a token is safe on the way there.
+//! The address of the server: a base URL over TCP or the path of a Unix socket, and whether a token can be sent there safely.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::config::ConfigError;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
-    /// What paths are appended to; for a Unix socket only its path and the `Host` header count.
+pub(crate) struct ServerAddress {
+    /// The URL that paths are appended to. For a Unix socket it gives only the `Host` header.
     url: Url,
     socket: Option<PathBuf>,
 }
 
-impl Base {
+impl ServerAddress {
     pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Self::unix(path);
@@ -42,7 +42,6 @@ impl Base {
         Ok(Self { url, socket: Some(path.into()) })
     }
 
-    /// The path of the Unix socket, if it is one.
     pub(crate) fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }
@@ -51,7 +50,7 @@ impl Base {
         self.url.scheme() == "https"
     }
 
-    /// Whether nobody on the network can read what is sent: encrypted, or it never leaves this machine.
+    /// Whether nobody on the network can read what is sent: it is encrypted, or does not leave this machine.
     pub(crate) fn is_private(&self) -> bool {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let address = host.parse::<std::net::IpAddr>();
@@ -59,7 +58,7 @@ impl Base {
         self.socket.is_some() || self.is_https() || loopback
     }
 
-    /// The URL of a call. Whoever serves under a prefix keeps it.
+    /// The URL of a call, behind the path of the base URL.
     pub(crate) fn url_of(&self, call: &Call) -> Url {
         let mut url = self.url.clone();
         url.set_path(&format!("{}{}", self.url.path().trim_end_matches('/'), call.path));
@@ -70,8 +69,8 @@ impl Base {
     }
 }
 
-/// Whether a path wants the token: discovery is open to everybody, so the token stays at home.
-pub(crate) fn wants_token(path: &str) -> bool {
+/// Whether the token is sent with a request for this path. Discovery needs none.
+pub(crate) fn needs_token(path: &str) -> bool {
     !matches!(path, paths::HEALTH | paths::OPENAPI)
 }
 
@@ -97,7 +96,7 @@ mod tests {
             ("http://0.0.0.0", false),
         ];
         for (text, private) in cases {
-            assert_eq!(Base::parse(text).unwrap().is_private(), private, "{text}");
+            assert_eq!(ServerAddress::parse(text).unwrap().is_private(), private, "{text}");
         }
     }
 
@@ -105,7 +104,7 @@ mod tests {
     fn addresses_that_cannot_be_used_are_refused() {
         for text in ["", "127.0.0.1:80", "ftp://x", "http://", "http://u:p@x", "http://x/?a=b", "http://x/#a", "unix:"]
         {
-            assert!(Base::parse(text).is_err(), "{text}");
+            assert!(ServerAddress::parse(text).is_err(), "{text}");
         }
     }
 
@@ -114,8 +113,8 @@ mod tests {
         let call = Call::read("x", "/api/v2/queues".to_owned()).query(vec![("filter", "a == \"ä&+%\"".to_owned())]);
         let encoded = "/api/v2/queues?filter=a+%3D%3D+%22%C3%A4%26%2B%25%22";
         for base in ["http://x/prefix", "http://x/prefix/"] {
-            assert_eq!(Base::parse(base).unwrap().url_of(&call).as_str(), format!("http://x/prefix{encoded}"));
+            assert_eq!(ServerAddress::parse(base).unwrap().url_of(&call).as_str(), format!("http://x/prefix{encoded}"));
         }
-        assert_eq!(Base::parse("http://x").unwrap().url_of(&call).as_str(), format!("http://x{encoded}"));
+        assert_eq!(ServerAddress::parse("http://x").unwrap().url_of(&call).as_str(), format!("http://x{encoded}"));
     }
 }

@@ -1,10 +1,10 @@
-//! Answers that make no sense are errors that say so, and never results.
+//! Invalid answers are protocol errors, never results.
 
 use taskqueue_client::{
     ClaimRequest, Error, GroupQuery, TaskDimension, TaskQuery, TaskSelection, WorkerDimension, WorkerSelection,
 };
 
-use crate::server::{LyingServer, TASK, answer, ok, queue, refusal, route, run_id, task_id};
+use crate::server::{FaultyServer, TASK, answer, ok, queue, refusal, route, run_id, task_id};
 
 #[track_caller]
 fn assert_protocol<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
@@ -30,7 +30,7 @@ async fn wrong_types_and_missing_fields_are_no_tasks() {
         (&TASK.replace(r#""finished_at":null"#, r#""finished_at":"yesterday""#), "`finished_at`"),
     ];
     for (body, part) in cases {
-        let server = LyingServer::start([ok(body)]).await;
+        let server = FaultyServer::start([ok(body)]).await;
         assert_protocol(server.client().task(&queue(), task_id()).await, part);
         assert_eq!(server.requests().len(), 1, "nonsense is not asked for again");
     }
@@ -38,7 +38,7 @@ async fn wrong_types_and_missing_fields_are_no_tasks() {
 
 #[tokio::test]
 async fn a_plain_count_is_no_answer_to_a_grouped_one() {
-    let server = LyingServer::start([ok(r#"{"count":5}"#)]).await;
+    let server = FaultyServer::start([ok(r#"{"count":5}"#)]).await;
     let client = server.client();
     let tasks = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
     assert_protocol(client.group_tasks(&queue(), &tasks).await, "plain count");
@@ -50,7 +50,7 @@ async fn a_plain_count_is_no_answer_to_a_grouped_one() {
 #[tokio::test]
 async fn groups_by_other_dimensions_are_refused() {
     let page = r#"{"group_by":["routes"],"count":1,"items":[{"key":{"routes":"a"},"count":1}],"next_cursor":null}"#;
-    let server = LyingServer::start([ok(page)]).await;
+    let server = FaultyServer::start([ok(page)]).await;
     let query = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
     assert_protocol(server.client().group_tasks(&queue(), &query).await, "grouped by something else");
 }
@@ -58,27 +58,27 @@ async fn groups_by_other_dimensions_are_refused() {
 #[tokio::test]
 async fn an_endless_body_is_given_up() {
     const MIB: usize = 1_048_576;
-    let server = LyingServer::start([answer(200, "", vec![b' '; 33 * MIB])]).await;
+    let server = FaultyServer::start([answer(200, "", vec![b' '; 33 * MIB])]).await;
     assert_protocol(server.client().task(&queue(), task_id()).await, "exceeds");
-    let server = LyingServer::start([answer(200, "", [&vec![b' '; 31 * MIB], TASK.as_bytes()].concat())]).await;
+    let server = FaultyServer::start([answer(200, "", [&vec![b' '; 31 * MIB], TASK.as_bytes()].concat())]).await;
     assert!(server.client().task(&queue(), task_id()).await.is_ok(), "a large body is fine");
 }
 
 #[tokio::test]
 async fn successes_of_another_kind_are_refused() {
-    let server = LyingServer::start([answer(204, "", "")]).await;
+    let server = FaultyServer::start([answer(204, "", "")]).await;
     assert_protocol(server.client().task(&queue(), task_id()).await, "status 204");
 }
 
 #[tokio::test]
-async fn errors_that_are_not_in_the_envelope_are_nonsense() {
-    let server = LyingServer::start([answer(404, "Content-Type: text/html\r\n", "<h1>Not Found</h1>")]).await;
+async fn errors_that_are_not_in_the_envelope_are_protocol_errors() {
+    let server = FaultyServer::start([answer(404, "Content-Type: text/html\r\n", "<h1>Not Found</h1>")]).await;
     assert_protocol(server.client().task(&queue(), task_id()).await, "envelope");
 }
 
 #[tokio::test]
 async fn refusals_carry_their_code() {
-    let server = LyingServer::start([refusal(401, "unauthorized", "")]).await;
+    let server = FaultyServer::start([refusal(401, "unauthorized", "")]).await;
     let error = server.client().queues().await.unwrap_err();
     assert_eq!(error.code(), Some(taskqueue_client::ErrorCode::Unauthorized));
     assert_eq!(server.requests().len(), 1);
@@ -90,15 +90,15 @@ async fn a_claim_about_another_run_is_refused() {
         ok(&format!(r#"{{"task":{TASK},"run_id":"{run}","lease_expires_at":"2026-01-01T00:05:00.000000Z"}}"#))
     };
     let request = ClaimRequest::new(route(), run_id()).retrying();
-    let server = LyingServer::start([claim("r_otherotherxx")]).await;
+    let server = FaultyServer::start([claim("r_otherotherxx")]).await;
     assert_protocol(server.client().claim(&queue(), &request).await, "another run");
-    let server = LyingServer::start([claim("r_000000000001")]).await;
+    let server = FaultyServer::start([claim("r_000000000001")]).await;
     assert!(server.client().claim(&queue(), &request).await.unwrap().claim.is_some());
 }
 
 #[tokio::test]
 async fn a_walk_that_would_never_end_is_ended() {
-    let server = LyingServer::start([ok(r#"{"items":[],"next_cursor":"same"}"#)]).await;
+    let server = FaultyServer::start([ok(r#"{"items":[],"next_cursor":"same"}"#)]).await;
     let mut walk = server.client().walk_tasks(&queue(), TaskQuery::default());
     assert_protocol(walk.next().await, "cursor");
     assert_eq!(server.requests().len(), 2);

@@ -1,0 +1,10 @@
+//! The client against a server that sends wrong answers, stalls, redirects and closes connections. What the client and the real server do together
+//! is tested in `crates/cli/tests/client`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod invalid_answers;
+mod outcomes;
+mod retries;
+mod secrecy;
+mod server;
+mod versions;
