@@ -24,7 +24,6 @@ use crate::failure::Failure;
 
 /// The address on which `taskqueue serve` listens by default.
 const DEFAULT_URL: &str = "http://127.0.0.1:8000";
-const DEFAULT_QUEUE: &str = "default";
 const TOKEN_FILE_FLAG: &str = "--token-file";
 
 #[derive(Debug)]
@@ -45,24 +44,21 @@ impl ClientConfig {
     }
 
     pub(crate) fn resolve(connection: &ConnectionArgs, queue: &QueueArg, layers: &Layers) -> Result<Self, Failure> {
-        let url = connection.url.clone().map(|value| Sourced { value, source: Source::Flag("--url") });
-        let url = url.or_else(|| layers.url()).unwrap_or_else(|| built_in(DEFAULT_URL.to_owned()));
+        let url = connection.url.clone().map(|url| Sourced::new(url, Source::Flag("--url")));
+        let url = url.or_else(|| layers.url());
+        let url = url.unwrap_or_else(|| Sourced::new(DEFAULT_URL.to_owned(), Source::BuiltIn));
         let queue = match queue.queue.clone() {
-            Some(value) => Some(Sourced { value, source: Source::Flag("--queue") }),
+            Some(queue) => Sourced::new(queue, Source::Flag("--queue")),
             None => layers.queue()?,
         };
-        let queue = match queue {
-            Some(queue) => queue,
-            None => built_in(layers::parse_queue(DEFAULT_QUEUE, &Source::BuiltIn)?),
-        };
         let insecure = connection.allow_insecure_token;
-        let insecure = insecure.then_some(Sourced { value: true, source: Source::Flag("--allow-insecure-token") });
-        let insecure = insecure.or_else(|| layers.allow_insecure_token()).unwrap_or_else(|| built_in(false));
-        let in_flag = connection.token_file.clone();
-        let in_flag =
-            in_flag.map(|path| Sourced { value: TokenLocation::File(path), source: Source::Flag(TOKEN_FILE_FLAG) });
+        let insecure = insecure.then_some(Sourced::new(true, Source::Flag("--allow-insecure-token")));
+        let insecure = insecure.or_else(|| layers.allow_insecure_token());
+        let insecure = insecure.unwrap_or_else(|| Sourced::new(false, Source::BuiltIn));
+        let in_flag = connection.token_file.clone().map(TokenLocation::File);
+        let in_flag = in_flag.map(|file| Sourced::new(file, Source::Flag(TOKEN_FILE_FLAG)));
         let choice = choose_token(&url.source, in_flag.into_iter().chain(layers.tokens()).collect());
-        let token = choice.sent.map(|Sourced { value, source }| Ok(Sourced { value: value.read()?, source }));
+        let token = choice.sent.map(|token| Ok(Sourced::new(token.value.read()?, token.source)));
         Ok(Self {
             url,
             queue,
@@ -95,10 +91,6 @@ impl ClientConfig {
             false => Ok(()),
         }
     }
-}
-
-fn built_in<T>(value: T) -> Sourced<T> {
-    Sourced { value, source: Source::BuiltIn }
 }
 
 #[cfg(test)]

@@ -39,15 +39,15 @@ pub(crate) struct DefinitionArgs {
     #[arg(long, value_name = "JSON")]
     pub(crate) metadata: Option<String>,
 
-    /// Tasks with a higher priority are claimed first [default: 0]
+    /// Tasks with a higher priority are claimed first (new tasks: 0)
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
 
-    /// How many times the task is attempted [default: 3]
+    /// How many times the task is attempted (new tasks: 3)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
     pub(crate) max_attempts: Option<i64>,
 
-    /// Workers of this route may claim the task (repeatable) [default: default]
+    /// Workers of this route may claim the task (repeatable; new tasks: default)
     #[arg(long = "route", value_name = "ROUTE", value_parser = route)]
     pub(crate) routes: Vec<Route>,
 }

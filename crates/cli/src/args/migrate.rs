@@ -7,7 +7,7 @@ use crate::open_store::Database;
 pub(super) const HELP: &str = "\
 Examples:
   taskqueue migrate --from taskqueue.db --to postgres://taskqueue@db.example/taskqueue
-  taskqueue migrate --from postgres://localhost/old --from-schema lab --to /var/lib/taskqueue/taskqueue.db
+  taskqueue migrate --from postgres://localhost/old --from-schema lab --to /var/lib/taskqueue.db
 
 Stop every server on both databases first. All queues, tasks and observations are copied, read
 back and compared; the source is not changed. Active runs stay active: their workers go on as

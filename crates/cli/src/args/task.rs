@@ -28,7 +28,7 @@ created in about the order of the lines.";
 
 const SWEEP_EXAMPLES: &str = "\
 Examples:
-  taskqueue task sweep --arg lr=0.1,0.01 --arg seed=1..5            ten tasks
+  taskqueue task sweep --arg lr=0.1,0.01 --arg seed=1..5    # ten tasks
   taskqueue task sweep --arg model=a,b --arg width=64..256..64 --route gpu --dry-run
 
 Values are separated by commas. A..B counts from A to B, both included, and A..B..S in steps of
@@ -73,7 +73,7 @@ pub(crate) enum TaskCommand {
     /// Cancel tasks; the run of a running task is ended
     #[command(after_help = SELECT_EXAMPLES)]
     Cancel(ActionArgs),
-    /// Put pending, failed or cancelled tasks back to the start, with all attempts
+    /// Reset pending, failed or cancelled tasks to pending, with no attempt used
     #[command(after_help = SELECT_EXAMPLES)]
     Requeue(ActionArgs),
     /// Delete tasks that are not running

@@ -1,4 +1,4 @@
-//! Command lines as tables: what is understood, what is refused and in which words.
+//! Tables of command lines: accepted ones, and refused ones with their messages.
 
 use std::path::Path;
 

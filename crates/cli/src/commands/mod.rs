@@ -6,6 +6,7 @@ mod config;
 mod health;
 mod man;
 mod migrate;
+mod print_pages;
 mod queue;
 mod run_loop;
 mod serve;

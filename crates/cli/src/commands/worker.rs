@@ -3,7 +3,7 @@
 use taskqueue_client::{GroupQuery, WorkerDimension};
 
 use super::client_runtime;
-use super::task::{print_groups, print_walk};
+use super::print_pages::{print_groups, print_items};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
 use crate::failure::{CommandError, Failure};
 use crate::output::CountRecord;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
 
 async fn list(session: &Session, args: &ListWorkersArgs) -> Result<(), CommandError> {
     let walk = session.client.walk_workers(&session.queue, args.selection.query(args.limit));
-    print_walk(session, walk, args.limit, "workers").await
+    print_items(session, walk, args.limit, "workers").await
 }
 
 async fn count(session: &Session, args: &CountWorkersArgs) -> Result<(), CommandError> {

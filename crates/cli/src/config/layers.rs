@@ -16,6 +16,7 @@ use crate::token;
 
 const URL: &str = "TASKQUEUE_URL";
 const QUEUE: &str = "TASKQUEUE_QUEUE";
+const DEFAULT_QUEUE: &str = "default";
 
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
@@ -55,15 +56,19 @@ impl Layers {
             Some(path) => Source::ProjectFile(path.clone()),
             None => Source::Environment(URL),
         };
-        let in_environment = self.url.clone().map(|value| Sourced { value, source });
+        let in_environment = self.url.clone().map(|url| Sourced::new(url, source));
         in_environment.or_else(|| self.in_files(|file| file.url().map(str::to_owned)))
     }
 
-    pub(super) fn queue(&self) -> Result<Option<Sourced<QueueName>>, Failure> {
-        let in_environment = self.queue.clone().map(|value| Sourced { value, source: Source::Environment(QUEUE) });
+    /// The queue, or the default one.
+    pub(super) fn queue(&self) -> Result<Sourced<QueueName>, Failure> {
+        let in_environment = self.queue.clone().map(|queue| Sourced::new(queue, Source::Environment(QUEUE)));
         let found = in_environment.or_else(|| self.in_files(|file| file.queue().map(str::to_owned)));
-        let Some(Sourced { value, source }) = found else { return Ok(None) };
-        Ok(Some(Sourced { value: parse_queue(&value, &source)?, source }))
+        let queue = found.unwrap_or_else(|| Sourced::new(DEFAULT_QUEUE.to_owned(), Source::BuiltIn));
+        let Sourced { value, source } = queue;
+        let parsed = queue_name(&value);
+        let parsed = parsed.map_err(|rule| format!("the queue from {source} cannot be used: {rule}"));
+        Ok(Sourced::new(parsed.map_err(Failure::Usage)?, source))
     }
 
     /// All tokens, sorted by precedence.
@@ -71,14 +76,14 @@ impl Layers {
         let in_environment = self
             .token
             .clone()
-            .map(|secret| Sourced { value: TokenLocation::Text(secret), source: Source::Environment(token::VARIABLE) });
+            .map(|secret| Sourced::new(TokenLocation::Text(secret), Source::Environment(token::VARIABLE)));
         let project = self.project.as_ref().and_then(|file| {
-            let value = file.token_text().or_else(|| file.token_file_in_folder())?;
-            Some(Sourced { value, source: Source::ProjectFile(file.path.clone()) })
+            let token = file.token_text().or_else(|| file.token_file_in_folder())?;
+            Some(Sourced::new(token, Source::ProjectFile(file.path.clone())))
         });
         let user = self.user.as_ref().and_then(|file| {
-            let value = file.token_text().or_else(|| file.token_file())?;
-            Some(Sourced { value, source: Source::UserFile(file.path.clone()) })
+            let token = file.token_text().or_else(|| file.token_file())?;
+            Some(Sourced::new(token, Source::UserFile(file.path.clone())))
         });
         in_environment.into_iter().chain(project).chain(user).collect()
     }
@@ -86,15 +91,14 @@ impl Layers {
     /// Only the user's own file may allow this, not a project file that others may have written.
     pub(super) fn allow_insecure_token(&self) -> Option<Sourced<bool>> {
         let file = self.user.as_ref()?;
-        let value = file.allow_insecure_token()?;
-        Some(Sourced { value, source: Source::UserFile(file.path.clone()) })
+        Some(Sourced::new(file.allow_insecure_token()?, Source::UserFile(file.path.clone())))
     }
 
     /// The value of the project's file, or else of the user's.
     fn in_files<T>(&self, value: impl Fn(&ConfigFile) -> Option<T>) -> Option<Sourced<T>> {
         let of = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| {
             let file = file.as_ref()?;
-            value(file).map(|value| Sourced { value, source: source(file.path.clone()) })
+            value(file).map(|value| Sourced::new(value, source(file.path.clone())))
         };
         of(&self.project, Source::ProjectFile).or_else(|| of(&self.user, Source::UserFile))
     }
@@ -108,10 +112,6 @@ impl Layers {
         });
         self.warnings.iter().cloned().chain(ignored).collect()
     }
-}
-
-pub(super) fn parse_queue(text: &str, source: &Source) -> Result<QueueName, Failure> {
-    queue_name(text).map_err(|rule| Failure::Usage(format!("the queue from {source} cannot be used: {rule}")))
 }
 
 /// The value of a variable. An empty one counts as not set, because many scripts clear variables that way.

@@ -31,6 +31,12 @@ pub(crate) struct Sourced<T> {
     pub(crate) source: Source,
 }
 
+impl<T> Sourced<T> {
+    pub(super) fn new(value: T, source: Source) -> Self {
+        Self { value, source }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TokenChoice<T> {
     /// The token that is sent to the URL.

@@ -1,4 +1,4 @@
-//! Which source wins, and what is said about it.
+//! The precedence of sources, and how values are shown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

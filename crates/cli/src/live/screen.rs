@@ -34,8 +34,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // If this fails the terminal is gone, and there is nothing to give back. The cursor is shown again first: where
-        // that is done by the library it comes too late for a terminal that is being closed.
+        // If this fails, the terminal is closed already. The cursor is shown first: the library does that too late for a
+        // terminal that is being closed.
         drop(self.0.show_cursor());
         drop(ratatui::try_restore());
     }

@@ -1,5 +1,5 @@
 //! A bounded queue of log lines and the thread that writes them, so that no request waits for standard error. Lines that do
-//! not fit are dropped and counted; a later line tells how many.
+//! not fit are dropped and counted; a later line has their number.
 
 use std::io::{self, Write};
 use std::mem;

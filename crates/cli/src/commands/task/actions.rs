@@ -32,27 +32,12 @@ impl Action {
         }
     }
 
-    fn imperative(self) -> &'static str {
+    /// `Cancel`, `cancelled`, `cancelling`.
+    fn words(self) -> [&'static str; 3] {
         match self {
-            Self::Cancel => "Cancel",
-            Self::Requeue => "Requeue",
-            Self::Delete => "Delete",
-        }
-    }
-
-    fn participle(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancelled",
-            Self::Requeue => "requeued",
-            Self::Delete => "deleted",
-        }
-    }
-
-    fn gerund(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancelling",
-            Self::Requeue => "requeueing",
-            Self::Delete => "deleting",
+            Self::Cancel => ["Cancel", "cancelled", "cancelling"],
+            Self::Requeue => ["Requeue", "requeued", "requeueing"],
+            Self::Delete => ["Delete", "deleted", "deleting"],
         }
     }
 }
@@ -63,8 +48,8 @@ pub(super) async fn run(session: &Session, action: Action, args: &ActionArgs) ->
         // A refusal of a single task is the error of the command.
         [id] => {
             action.perform(&session.client, &session.queue, *id).await?;
-            let summary = Tally { done: 1, ..Tally::new(action.participle()) }.summary();
-            Ok(session.printer.done(&summary, &format!("{id} {}", action.participle()))?)
+            let [_, done, _] = action.words();
+            Ok(session.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?)
         }
         ids => act_on_ids(session, action, ids).await,
     }
@@ -79,9 +64,7 @@ async fn act_on_ids(session: &Session, action: Action, ids: &[TaskId]) -> Result
     for id in ids {
         progress.add(id).await?;
     }
-    let tally = progress.finish().await?;
-    tally.print(session)?;
-    if tally.skipped.is_empty() && tally.refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
+    progress.finish().await
 }
 
 /// Tasks whose state does not allow the action are only counted.
@@ -89,21 +72,23 @@ async fn act_on_selection(session: &Session, action: Action, args: &ActionArgs) 
     let selection = args.target.selection.selection();
     let count = session.client.count_tasks(&session.queue, &selection).await?;
     if count > 0 {
-        let tasks = output::counted(count, "task");
-        confirm(&format!("{} {tasks} of queue {}?", action.imperative(), session.queue), args.confirm)?;
+        let ([imperative, ..], tasks) = (action.words(), output::counted(count, "task"));
+        confirm(&format!("{imperative} {tasks} of queue {}?", session.queue), args.confirm)?;
     } else {
         output::note(&format!("no task of queue {} matches", session.queue));
     }
-    let mut progress = ActionProgress { warns_skipped: false, ..ActionProgress::new(session, action, count) };
+    let mut progress = ActionProgress { may_skip: true, ..ActionProgress::new(session, action, count) };
     // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
     let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
     let mut walk = session.client.walk_tasks(&session.queue, query);
     while let Some(task) = walk.next().await? {
         progress.add(task.id).await?;
     }
-    let tally = progress.finish().await?;
-    tally.print(session)?;
-    if tally.refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
+    progress.finish().await
+}
+
+fn summary(participle: &'static str, done: u64, skipped: u64, refused: u64) -> Summary {
+    Summary { counts: vec![(participle, done), ("skipped", skipped), ("refused", refused)] }
 }
 
 /// An action on many tasks that is being performed.
@@ -112,15 +97,19 @@ struct ActionProgress<'s> {
     action: Action,
     calls: ConcurrentCalls<(TaskId, TaskOutcome)>,
     bar: Progress,
-    tally: Tally,
-    warns_skipped: bool,
+    /// Whether the command succeeds although tasks were skipped. Otherwise each of them gets a warning.
+    may_skip: bool,
+    done: u64,
+    /// By the code of the refusal.
+    skipped: BTreeMap<&'static str, u64>,
+    refused: u64,
 }
 
 impl<'s> ActionProgress<'s> {
     fn new(session: &'s Session, action: Action, count: u64) -> Self {
-        let bar = Progress::of_tasks(action.gerund(), count);
-        let tally = Tally::new(action.participle());
-        Self { session, action, calls: ConcurrentCalls::new(), bar, tally, warns_skipped: true }
+        let [_, _, gerund] = action.words();
+        let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks(gerund, count));
+        Self { session, action, calls, bar, may_skip: false, done: 0, skipped: BTreeMap::new(), refused: 0 }
     }
 
     async fn add(&mut self, id: TaskId) -> Result<(), CommandError> {
@@ -134,67 +123,47 @@ impl<'s> ActionProgress<'s> {
 
     fn record(&mut self, id: TaskId, outcome: TaskOutcome) -> Result<(), CommandError> {
         match outcome {
-            TaskOutcome::Done => self.tally.done += 1,
+            TaskOutcome::Done => self.done += 1,
             TaskOutcome::Skipped(code) => {
-                *self.tally.skipped.entry(code.as_str()).or_default() += 1;
-                if self.warns_skipped {
+                *self.skipped.entry(code.as_str()).or_default() += 1;
+                if !self.may_skip {
                     self.bar.suspend(|| output::warning(&format!("{id} skipped ({code})")));
                 }
             }
             TaskOutcome::Refused(error) => {
-                self.tally.refused += 1;
+                self.refused += 1;
                 let failure = explain_error::to_failure(&self.session.url, &error);
                 let message = failure.message().unwrap_or_default();
                 self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
             }
             TaskOutcome::Fatal(error) => {
-                let done = self.tally.summary().sentence();
+                let done = self.summary().sentence();
                 self.bar.suspend(|| output::note(&format!("{done} so far")));
                 return Err(error.into());
             }
         }
-        self.bar.set_position(self.tally.total());
+        self.bar.set_position(self.done + self.skipped.values().sum::<u64>() + self.refused);
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<Tally, CommandError> {
+    /// Waits for the last results and prints the summary.
+    async fn finish(mut self) -> Result<(), CommandError> {
         while let Some((id, outcome)) = self.calls.next().await? {
             self.record(id, outcome)?;
         }
-        Ok(self.tally)
-    }
-}
-
-#[derive(Debug)]
-struct Tally {
-    /// The action as a participle: `cancelled`.
-    participle: &'static str,
-    done: u64,
-    /// By the code of the refusal.
-    skipped: BTreeMap<&'static str, u64>,
-    refused: u64,
-}
-
-impl Tally {
-    fn new(participle: &'static str) -> Self {
-        Self { participle, done: 0, skipped: BTreeMap::new(), refused: 0 }
-    }
-
-    fn total(&self) -> u64 {
-        self.done + self.skipped.values().sum::<u64>() + self.refused
-    }
-
-    fn summary(&self) -> Summary {
-        let skipped = self.skipped.values().sum();
-        Summary { counts: vec![(self.participle, self.done), ("skipped", skipped), ("refused", self.refused)] }
-    }
-
-    fn print(&self, session: &Session) -> Result<(), Failure> {
-        let summary = self.summary();
+        let (session, summary) = (self.session, self.summary());
+        let is_complete = self.refused == 0 && (self.may_skip || self.skipped.is_empty());
         let reasons: Vec<String> = self.skipped.iter().map(|(code, count)| format!("{count} {code}")).collect();
+        drop(self.bar);
         if !reasons.is_empty() {
             output::note(&format!("skipped because of their state: {}", reasons.join(", ")));
         }
-        session.printer.done(&summary, &summary.sentence())
+        session.printer.done(&summary, &summary.sentence())?;
+        if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }
+    }
+
+    fn summary(&self) -> Summary {
+        let [_, participle, _] = self.action.words();
+        summary(participle, self.done, self.skipped.values().sum(), self.refused)
     }
 }

@@ -16,8 +16,6 @@ use crate::args::{TaskArgs, TaskCommand};
 use crate::failure::Failure;
 use crate::session::{Retrying, Session};
 
-pub(crate) use self::show::{print_groups, print_walk};
-
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let session = Session::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
     client_runtime::run(&session, args.command.filter(), async |session| match &args.command {

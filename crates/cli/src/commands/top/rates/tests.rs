@@ -4,7 +4,7 @@ use taskqueue_client::Group;
 
 use super::*;
 
-/// Counts with so many pending and succeeded tasks.
+/// Counts of pending and succeeded tasks.
 fn counts(pending: u64, succeeded: u64) -> Counts {
     let group = |word: &str, count| Group { key: vec![word.to_owned()], count };
     Counts::of(&[group("pending", pending), group("succeeded", succeeded)])
