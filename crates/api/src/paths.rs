@@ -1,5 +1,5 @@
-//! Every path of the API as a template, in the contract's order; a more special template stands before the general one.
-//! Which methods a path takes is the route table's business.
+//! Every path of the API as a template, in the contract's order; a more special template comes before the general one. The
+//! methods are in the route table of the server.
 
 /// Liveness with a real check of the database.
 pub const HEALTH: &str = "/health";
@@ -57,12 +57,12 @@ pub const ALL: [&str; 17] = [
     WORKER,
 ];
 
-/// The template that a path fits, whatever stands in its parameters.
+/// The template that a path matches; the values of its parameters are not checked.
 pub fn template_of(path: &str) -> Option<&'static str> {
-    ALL.into_iter().find(|template| fits(template, path))
+    ALL.into_iter().find(|template| matches(template, path))
 }
 
-fn fits(template: &str, path: &str) -> bool {
+fn matches(template: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (template.split('/'), path.split('/'));
     loop {
         match (wanted.next(), given.next()) {

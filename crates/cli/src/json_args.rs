@@ -1,4 +1,5 @@
-//! JSON objects from the command line: whole ones, files, and single members `KEY=VALUE`; and what tasks are made of them.
+//! JSON from the command line: whole objects, files, and single members `KEY=VALUE`; and the definitions and updates that the
+//! flags describe.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,7 +14,7 @@ use taskqueue_core::limits::TASK_ROUTES;
 use crate::args::{ChangeArgs, DefinitionArgs, ObjectArgs};
 use crate::failure::Failure;
 
-/// What a file name means that is no file.
+/// The file name that means standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// The args that the flags describe.
@@ -75,7 +76,7 @@ fn name(text: &str) -> Result<Arc<str>, Failure> {
         .map_err(|_| Failure::Usage("--name: use at most 256 characters without control characters".to_owned()))
 }
 
-/// The routes, if any are given. A route that is said twice is no different.
+/// The routes, if any are given. Repeated routes count once.
 fn routes(given: &DefinitionArgs) -> Result<Option<Routes>, Failure> {
     let mut routes = given.routes.clone();
     routes.sort();
@@ -93,7 +94,7 @@ pub(crate) fn pair(text: &str) -> Result<(&str, &str), Failure> {
     split.ok_or_else(|| Failure::Usage(format!("--arg {text}: write KEY=VALUE")))
 }
 
-/// JSON where it is JSON, and text otherwise.
+/// A JSON value if the text is JSON, else the text as a string.
 pub(crate) fn scalar(text: &str) -> Value<'_> {
     parse(text.as_bytes()).unwrap_or(Value::Str(text.into()))
 }

@@ -1,4 +1,4 @@
-//! The one mapping from everything that can go wrong to the error envelope (decisions.md section 4). A new refusal does
+//! The one mapping from all errors to the error envelope (decisions.md section 4). A new refusal does
 //! not compile until it has a code here.
 
 use std::borrow::Cow;
@@ -22,10 +22,10 @@ use crate::respond;
 
 /// After how many seconds a caller should try again when the storage is busy: a batch of writes takes far less.
 const RETRY_BUSY_SECONDS: &str = "1";
-/// The same when the storage failed: it needs a person or a reopen, which takes longer.
+/// The same when the storage failed, which takes longer to repair.
 const RETRY_UNAVAILABLE_SECONDS: &str = "5";
 
-/// What is said when there is no room in memory for a request or its answer.
+/// The message when there is no memory for a request or its answer.
 pub(crate) const NO_ROOM: &str = "too much data is under way; try again after the time in Retry-After";
 
 /// An answer that is not a success.
@@ -35,12 +35,12 @@ pub(crate) struct ApiError {
     code: ErrorCode,
     message: Cow<'static, str>,
     details: ObjectWriter,
-    /// Boxed, because few errors have one and every result of a handler has room for an error.
+    /// Boxed: few errors have one, and every result of a handler has room for an error.
     header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 impl ApiError {
-    /// An error with its code, what to do, and what else there is to tell.
+    /// An error with its code, a message that says what to do, and details.
     pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>, details: ObjectWriter) -> Self {
         let header = match code {
             ErrorCode::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static(BEARER))),
@@ -103,7 +103,7 @@ impl ApiError {
         Self::new(ErrorCode::RequestTooLarge, "send a body of at most 1 MiB", details)
     }
 
-    /// The body did not come, or not in time; the connection is of no use any more.
+    /// The body did not arrive, or not in time. The connection cannot be used again.
     pub(crate) fn incomplete_body(message: &'static str) -> Self {
         let header = Some(Box::new((CONNECTION, HeaderValue::from_static("close"))));
         Self { header, ..Invalid::body(ErrorCode::InvalidRequest, message).into() }
@@ -119,7 +119,7 @@ impl ApiError {
         Self::new(ErrorCode::InternalError, message, ObjectWriter::new().text("request_id", request_id))
     }
 
-    /// There is no room in memory now for what this request needs.
+    /// There is no memory for this request now.
     pub(crate) fn busy() -> Self {
         Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
     }

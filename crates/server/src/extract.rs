@@ -1,5 +1,5 @@
-//! What a handler gets of a request, and in which order it is checked (decisions.md section 5): the body was read within
-//! its limits before the handler begins; the handler asks for body and query, then for identifiers of the path.
+//! The parts of a request that handlers use, and the order of their checks (decisions.md section 5): the body was read within
+//! its limits before the handler begins; the handler checks body and query, then the identifiers of the path.
 
 mod body;
 mod path;
@@ -29,7 +29,7 @@ pub(crate) struct Call {
     headers: HeaderMap,
     body: Bytes,
     disconnect: Option<Disconnect>,
-    /// What a large body has of the budget, until the request is answered.
+    /// The memory that is reserved for a large body, until the request is answered.
     _share: Option<Reservation>,
 }
 
@@ -45,7 +45,7 @@ impl FromRequest<AppState> for Call {
 }
 
 impl Call {
-    /// The body of an endpoint that takes one. A large one takes its turn: parsed, it takes many times its size.
+    /// The body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
     pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {
             return Err(api_body::not_json::<B>().into());
@@ -54,14 +54,12 @@ impl Call {
         Ok(api_body::decode(&self.body)?)
     }
 
-    /// For how long the caller would wait for what is not there yet. The request is over with this: what waits holds
-    /// nothing of it.
+    /// How long the caller wants to wait for a task. This drops the request: a waiting claim holds nothing of it.
     pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
         let seconds = prefer::wait_seconds(&self.headers)?;
         Some(WaitPreference { seconds, disconnect: self.disconnect })
     }
 
-    /// The query.
     pub(crate) fn query(&self) -> Query<'_> {
         Query::new(self.uri.query())
     }
@@ -102,9 +100,9 @@ fn invalid_path(name: &str, message: &'static str) -> ApiError {
     Invalid { code: ErrorCode::InvalidRequest, errors: vec![RequestError::at("path", name, message)] }.into()
 }
 
-/// Whether the media type is `application/json` or `application/*+json`, whatever its parameters.
+/// Whether the media type is `application/json` or `application/*+json`, with any parameters.
 fn is_json(headers: &HeaderMap) -> bool {
-    // Parameters may hold bytes that are no text.
+    // Parameters may hold bytes that are not UTF-8.
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().split(|byte| *byte == b';').next());
     let Some(media_type) = media_type.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::trim) else {
         return false;

@@ -1,4 +1,4 @@
-//! The document at `/openapi.json`: what the route table says, and what holds for every operation alike. Rendered once.
+//! The document at `/openapi.json`: the descriptions of the routes, and what is the same for every operation. Rendered once.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ const BEARER: &str = "bearer";
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let document = describe(router::table().1);
-    // Plain data with text keys always serialises.
+    // Serialising plain data with text keys does not fail.
     serde_json::to_vec(&document).unwrap_or_default().into()
 });
 
@@ -65,7 +65,7 @@ fn describe_api(operation: &mut Operation) {
             response.headers.insert("retry-after".to_owned(), text_header("Seconds."));
         }
     }
-    // The answers under /api/ without the version: to callers without the token, and to heads that are never routed.
+    // These answers come without the version: to callers without the token, and to requests that are never routed.
     add_error(operation, "414", "`invalid_request`: the path with its query is too long");
     add_error(operation, "431", "`invalid_request`: the request head is too large");
     add_error(operation, "401", "`unauthorized`: the token is missing or wrong");

@@ -1,5 +1,5 @@
-//! Query parameters: reading raw pairs by the rules of decisions.md section 12, and what each endpoint takes. All errors
-//! of a query are collected. The syntax of filters and the truth of cursors are looked at later.
+//! Query parameters: reads them by the rules of decisions.md section 12, for each endpoint. All errors of a query are
+//! collected. The syntax of filters and the contents of cursors are checked later.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use taskqueue_core::task::Status;
 
 use crate::extract::percent_decoded;
 
-/// A query string under examination.
+/// A query string that is being read.
 pub(crate) struct Query<'q> {
     raw: &'q str,
     errors: Vec<RequestError>,
 }
 
 impl<'q> Query<'q> {
-    /// The query behind the `?`, or none.
+    /// The query after the `?`, if there is one.
     pub(crate) fn new(raw: Option<&'q str>) -> Self {
         Self { raw: raw.unwrap_or_default(), errors: Vec::new() }
     }
@@ -32,7 +32,6 @@ impl<'q> Query<'q> {
         self.finish(cascade)
     }
 
-    /// What a list of tasks takes.
     pub(crate) fn list_tasks(mut self) -> Result<ListTasks, Invalid> {
         let list = ListTasks {
             selectors: self.selectors(),
@@ -43,7 +42,6 @@ impl<'q> Query<'q> {
         self.finish(list)
     }
 
-    /// What a count of tasks takes.
     pub(crate) fn count_tasks(mut self) -> Result<(Selectors, Option<Grouping<TaskDimension>>), Invalid> {
         let selectors = self.selectors();
         let expected = "use routes, status, or both separated by a comma";
@@ -51,13 +49,12 @@ impl<'q> Query<'q> {
         self.finish((selectors, grouping))
     }
 
-    /// What a list of observations takes.
     pub(crate) fn list_workers(mut self) -> Result<ListWorkers, Invalid> {
         let list = ListWorkers { filter: self.text("filter"), limit: self.limit(), cursor: self.text("cursor") };
         self.finish(list)
     }
 
-    /// What a count of observations takes: the text of the filter and the grouping.
+    /// The text of the filter, and the grouping.
     pub(crate) fn count_workers(mut self) -> Result<(Option<String>, Option<Grouping<WorkerDimension>>), Invalid> {
         let filter = self.text("filter");
         let expected = "use route, status, or both separated by a comma";
@@ -144,7 +141,7 @@ impl<'q> Query<'q> {
     fn limit(&mut self) -> u16 {
         let Some(word) = self.value("limit") else { return PAGE_LIMIT_DEFAULT };
         let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-        // Leading zeros are fine, however many.
+        // Any number of leading zeros is allowed.
         let limit = digits.then(|| word.trim_start_matches('0').parse().ok()).flatten();
         match limit {
             Some(limit @ PAGE_LIMIT_MIN..=PAGE_LIMIT_MAX) => limit,
@@ -178,7 +175,7 @@ impl<'q> Query<'q> {
     }
 }
 
-/// What selects tasks, the filter still as text.
+/// Which tasks are selected; the filter is not parsed yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     pub(crate) status: Option<Status>,
@@ -188,7 +185,7 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    /// The selection, if its filter is one.
+    /// The selection, if the filter is valid.
     pub(crate) fn selection(self) -> Result<TaskSelection, FilterError> {
         Ok(TaskSelection {
             status: self.status,

@@ -1,5 +1,5 @@
-//! How answers are put together: JSON or nothing. One that may be large comes with its share of the budget of answers,
-//! which was taken before it was made and is given back when its last byte is sent.
+//! Builds answers: JSON, or no content. An answer that may be large holds the memory that was reserved for it until its last
+//! byte is sent.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -27,18 +27,18 @@ pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
 }
 
 /// An answer that may be large.
-pub(crate) fn large(share: Reservation, body: Vec<u8>) -> Response {
-    json(StatusCode::OK, share.attach_to(body))
+pub(crate) fn large(reservation: Reservation, body: Vec<u8>) -> Response {
+    json(StatusCode::OK, reservation.attach_to(body))
 }
 
 /// An answer with a task.
-pub(crate) fn task(status: StatusCode, task: &task::Task, share: Reservation) -> Response {
+pub(crate) fn task(status: StatusCode, task: &task::Task, reservation: Reservation) -> Response {
     let mut body = Vec::with_capacity(Task::expected_bytes(task));
     Task::write(&mut body, &task.view());
-    json(status, share.attach_to(body))
+    json(status, reservation.attach_to(body))
 }
 
-/// 204: done, and nothing to tell.
+/// 204
 pub(crate) fn no_content() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -1,5 +1,5 @@
 //! The route table, in the contract's order. Each line registers handlers together with their schema, so the table and
-//! `/openapi.json` cannot drift apart; what a path takes stands above its handler in `routes`.
+//! `/openapi.json` always agree. The description of an operation stands above its handler in `routes`.
 
 use axum::Router;
 use axum::routing::{get, put};
@@ -39,8 +39,8 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .split_for_parts()
 }
 
-/// The route table in service. `count` and `claim` in the place of an identifier are identifiers, though invalid ones,
-/// for the methods that they are not endpoints for.
+/// The route table with the fallbacks. For methods of which they are no endpoints, `count` and `claim` are task or worker ids,
+/// although invalid ones.
 pub(crate) fn router(state: AppState) -> Router {
     let task = || put(tasks::create_task).patch(tasks::update_task).delete(tasks::delete_task);
     let worker = put(workers::report_worker).delete(workers::withdraw_worker);

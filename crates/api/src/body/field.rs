@@ -1,4 +1,4 @@
-//! How each kind of field is read (decisions.md sections 1 to 3). A field that is wrong leaves a finding and no value.
+//! Readers of the kinds of fields (decisions.md sections 1 to 3). A wrong field gives a finding and no value.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ErrorCode;
 
 const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
 
-fn none<T>(findings: &mut Findings, at: &At<'_>, message: &'static str) -> Option<T> {
+fn refuse<T>(findings: &mut Findings, at: &At<'_>, message: &'static str) -> Option<T> {
     findings.add(at, message);
     None
 }
@@ -30,7 +30,7 @@ pub(crate) fn name(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> O
                 None
             }
         },
-        _ => none(findings, at, "use a string or null"),
+        _ => refuse(findings, at, "use a string or null"),
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) ->
     None
 }
 
-/// What a worker says of itself beyond the contract.
+/// The metadata of a worker's report.
 pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
     let metadata = object(value, at, findings)?;
     if metadata.as_str().len() > REPORT_METADATA_BYTES {
@@ -79,8 +79,8 @@ fn unusable(what: Unusable) -> &'static str {
 pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
     match value {
         Value::Int(integer) => Some(*integer),
-        Value::Unusable(what @ Unusable::IntegerRange) => none(findings, at, unusable(*what)),
-        _ => none(findings, at, "use an integer"),
+        Value::Unusable(what @ Unusable::IntegerRange) => refuse(findings, at, unusable(*what)),
+        _ => refuse(findings, at, "use an integer"),
     }
 }
 
@@ -88,24 +88,24 @@ pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -
 pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
     match integer(value, at, findings)? {
         count @ 1.. => Some(count),
-        _ => none(findings, at, "use an integer from 1"),
+        _ => refuse(findings, at, "use an integer from 1"),
     }
 }
 
 /// A non-empty list of distinct routes, not too many.
 pub(crate) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Routes> {
-    let Value::Array(items) = value else { return none(findings, at, "use a list of routes") };
-    // Before any of them is looked at: what is refused should cost little.
+    let Value::Array(items) = value else { return refuse(findings, at, "use a list of routes") };
+    // Before any of them is read: a refusal should cost little.
     if check_route_count(items.len()).is_err() {
         findings.add(at, format!("name at most {TASK_ROUTES} routes"));
         return None;
     }
     let read = |(index, item)| route(item, &At::Index(at, index), findings);
-    // Every item is looked at, so that every wrong one is reported.
+    // All items are read, so that all wrong ones are reported.
     let routes: Vec<Option<Route>> = items.iter().enumerate().map(read).collect();
     match Routes::requested(routes.into_iter().collect::<Option<_>>()?) {
         Ok(routes) => Some(routes),
-        Err(_) => none(findings, at, "name at least one route and each only once"),
+        Err(_) => refuse(findings, at, "name at least one route and each only once"),
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn worker_status(value: &Value<'_>, at: &At<'_>, findings: &mut Findi
 pub(crate) fn text(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     match value {
         Value::Str(text) => Some(text.as_ref().into()),
-        Value::Unusable(what @ Unusable::LoneSurrogate) => none(findings, at, unusable(*what)),
-        _ => none(findings, at, "use a string"),
+        Value::Unusable(what @ Unusable::LoneSurrogate) => refuse(findings, at, unusable(*what)),
+        _ => refuse(findings, at, "use a string"),
     }
 }
 

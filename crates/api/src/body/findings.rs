@@ -1,4 +1,4 @@
-//! What is wrong with a request: a list of places with what to do there, and the code that stands for all of them.
+//! The errors of a request: a list of locations with messages, and the one code of the answer.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use taskqueue_core::limits::JSON_DEPTH;
 
 use crate::ErrorCode;
 
-/// Errors that one answer names at most; a body may hold thousands.
+/// How many errors an answer names; a body may hold thousands.
 const ERRORS_SHOWN: usize = 20;
-/// Characters of a key that a location shows at most; a key may be as long as the body.
+/// How many characters of a key a location shows; a key may be as long as the body.
 const KEY_CHARS_SHOWN: usize = 128;
 
 /// A step of a location.
@@ -21,7 +21,7 @@ pub enum Step {
     Index(usize),
 }
 
-/// One thing that is wrong.
+/// One error of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError {
     /// Where, such as `["body", "routes", 0]`.
@@ -53,7 +53,7 @@ impl RequestError {
 pub struct Invalid {
     /// The code of the answer.
     pub code: ErrorCode,
-    /// Everything that is wrong, up to a limit.
+    /// The errors, up to a limit.
     pub errors: Vec<RequestError>,
 }
 
@@ -67,7 +67,7 @@ impl Invalid {
         Self { code, errors: vec![RequestError { location: at.to_location(), message: message.into() }] }
     }
 
-    /// What to do, in one sentence.
+    /// The message of the answer: what to do.
     pub fn message(&self) -> Cow<'static, str> {
         match (self.code, self.errors.as_slice()) {
             (ErrorCode::InvalidTaskName, _) => {
@@ -90,7 +90,7 @@ impl Invalid {
     }
 }
 
-/// A place in the body while it is read. Nothing is allocated until there is an error to report.
+/// A location in the body while it is read. It allocates nothing until there is an error to report.
 #[derive(Clone, Copy)]
 pub enum At<'p> {
     /// The part of the request.
@@ -113,8 +113,8 @@ impl At<'_> {
     }
 }
 
-/// Collects what is wrong with a body, and the code that wins (decisions.md section 4): the task name over the depth,
-/// the depth over the filter of a bulk update, that over everything else.
+/// Collects the errors of a body, and the code of the answer. By decisions.md section 4 the task name takes precedence over the
+/// depth, the depth over the filter of a bulk update, and that over everything else.
 pub struct Findings {
     errors: Vec<RequestError>,
     code: ErrorCode,
@@ -126,7 +126,7 @@ impl Findings {
         Self { errors: Vec::new(), code, any: false }
     }
 
-    /// Notes an error of no special code.
+    /// Adds an error of no special code.
     pub(crate) fn add(&mut self, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
         self.any = true;
         if self.errors.len() < ERRORS_SHOWN {
@@ -134,7 +134,7 @@ impl Findings {
         }
     }
 
-    /// Notes an error that gives the answer its code unless a stronger one does.
+    /// Adds an error whose code takes precedence over weaker ones.
     pub(crate) fn add_special(&mut self, code: ErrorCode, at: &At<'_>, message: impl Into<Cow<'static, str>>) {
         if strength(code) > strength(self.code) {
             self.code = code;

@@ -17,7 +17,7 @@ pub(crate) struct Members<'m, 'v> {
 pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut Findings) -> Option<T>;
 
 impl<'m, 'v> Members<'m, 'v> {
-    /// The members of `value`. Unknown ones are findings, but do not keep the others from being looked at.
+    /// The members of `value`. Unknown ones are findings; the others are still read.
     pub(crate) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], findings: &'m mut Findings) -> Option<Self> {
         let members = match value {
             Value::Object(members) => members,

@@ -1,5 +1,5 @@
 //! The canonical text of values (decisions.md section 7): one text per value, so that equal texts are equal objects
-//! and the length of the text is the size that counts. How strings look in it stands in `strings`.
+//! and the length of the text is the size that counts. Strings are written in `strings`.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::value::{Unusable, Value};
 use crate::limits::JSON_DEPTH;
 
 /// A JSON object as its canonical text: the form in which args, metadata and result are kept and compared.
-/// The empty one, which most tasks have twice, is kept as nothing.
+/// The empty one, which most tasks have twice, takes no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JsonObject(Option<Arc<str>>);
 
@@ -61,7 +61,7 @@ impl JsonObject {
 pub enum ObjectError {
     /// It is no object at all.
     NotAnObject,
-    /// Its containers are nested deeper than [`JSON_DEPTH`]. This wins over anything unusable inside.
+    /// Its containers are nested deeper than [`JSON_DEPTH`]. This takes precedence over anything unusable inside.
     TooDeep,
     /// A part of it is unusable.
     Unusable {

@@ -1,5 +1,5 @@
-//! Looking into canonical text without building a tree: what filters ask of each row. The text is trusted, so that
-//! skipping is only finding quotes and counting brackets; other text gives some answer or none, never a panic.
+//! Finds values in canonical text without building a tree, for filters. The text is trusted, so skipping a value is finding
+//! quotes and counting brackets; text that is not canonical gives some result or none, never a panic.
 
 use std::cmp::Ordering;
 use std::iter;
@@ -43,36 +43,36 @@ impl<'a> Found<'a> {
 /// The value at `path` inside the canonical text of an object; an empty path is the object itself. Steps lead through
 /// objects only: stepping into anything else finds nothing.
 pub fn lookup<'a, S: AsRef<str>>(object: &'a str, path: &[S]) -> Option<Found<'a>> {
-    let mut cursor = Cursor::new(object);
+    let mut scanner = Scanner::new(object);
     for step in path {
-        cursor.enter(step.as_ref())?;
+        scanner.enter(step.as_ref())?;
     }
-    Found::read(cursor.value()?)
+    Found::read(scanner.value()?)
 }
 
 /// Whether the canonical text of an object has the member `key`.
 pub fn has_key(object: &str, key: &str) -> bool {
-    Cursor::new(object).enter(key).is_some()
+    Scanner::new(object).enter(key).is_some()
 }
 
 /// The items of the canonical text of an array.
 pub fn elements(array: &str) -> impl Iterator<Item = Found<'_>> {
-    let mut cursor = Cursor::new(array);
-    iter::from_fn(move || match cursor.next()? {
+    let mut scanner = Scanner::new(array);
+    iter::from_fn(move || match scanner.next()? {
         // Before the first item and before each further one. An empty array has no value there.
-        b'[' | b',' => Found::read(cursor.value()?),
+        b'[' | b',' => Found::read(scanner.value()?),
         _ => None,
     })
     .fuse()
 }
 
-/// A place in canonical text. Every step goes forward.
-pub(super) struct Cursor<'a> {
+/// A position in canonical text. It only moves forward.
+pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> Scanner<'a> {
     /// The beginning of a text.
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
@@ -92,25 +92,25 @@ impl<'a> Cursor<'a> {
         (self.next()? == byte).then_some(())
     }
 
-    /// Goes behind `byte` if it is here.
+    /// Skips `byte` if it is next.
     pub(super) fn skip_if(&mut self, byte: u8) -> bool {
         let here = self.peek() == Some(byte);
         self.at += usize::from(here);
         here
     }
 
-    /// Goes behind the bracket that is here and returns it.
+    /// Skips the next bracket and returns it.
     pub(super) fn bracket(&mut self) -> Option<&'a str> {
         self.at += 1;
         self.text.get(self.at - 1..self.at)
     }
 
-    /// Goes from between two members of an object behind the object.
+    /// Skips the rest of an object, from between two of its members.
     pub(super) fn skip_rest_of_object(&mut self) -> Option<()> {
         self.skip_open(1)
     }
 
-    /// Goes from the start of an object to the value of its member `key`.
+    /// Moves from the start of an object to the value of its member `key`.
     fn enter(&mut self, key: &str) -> Option<()> {
         self.expect(b'{')?;
         loop {
@@ -119,14 +119,14 @@ impl<'a> Cursor<'a> {
             match found.order(key) {
                 Ordering::Less => self.value()?,
                 Ordering::Equal => return Some(()),
-                // Keys are sorted in this very order, so none of the rest is the one.
+                // Keys are sorted in this order, so the rest does not have the key.
                 Ordering::Greater => return None,
             };
             self.expect(b',')?;
         }
     }
 
-    /// Goes behind the value that begins here and returns its text.
+    /// Skips the next value and returns its text.
     pub(super) fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
         match self.peek()? {
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
         self.text.get(start..self.at)
     }
 
-    /// Goes behind the string that begins here and returns it.
+    /// Skips the next string and returns it.
     pub(super) fn string(&mut self) -> Option<JsonStr<'a>> {
         let start = self.at + 1;
         self.skip_string()?;
@@ -160,7 +160,7 @@ impl<'a> Cursor<'a> {
         self.skip_open(0)
     }
 
-    /// Goes on until no container is open. Counts brackets of both kinds alike: in trusted text each closes its own.
+    /// Skips until no container is open. It does not distinguish the two kinds of brackets: trusted text is balanced.
     fn skip_open(&mut self, mut open: usize) -> Option<()> {
         loop {
             match self.peek()? {
@@ -191,14 +191,14 @@ thread_local! {
     static SCANNED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How many bytes this thread has gone over in canonical texts, for tests of cost.
+/// How many bytes of canonical text this thread has scanned, for tests of cost.
 #[cfg(test)]
 pub(crate) fn scanned_bytes() -> usize {
     SCANNED_BYTES.get()
 }
 
 #[cfg(test)]
-impl Drop for Cursor<'_> {
+impl Drop for Scanner<'_> {
     fn drop(&mut self) {
         SCANNED_BYTES.set(SCANNED_BYTES.get() + self.at);
     }

@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads digits, at least one, and says how many.
+    /// Reads digits, at least one, and returns how many.
     fn digits(&mut self) -> Result<usize, ParseError> {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Goes to the next byte that is not white space and returns it.
+    /// Skips white space and returns the next byte.
     fn skip_space(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;

@@ -1,9 +1,9 @@
-//! Many paths in one canonical text, found in one pass: what a filter with many predicates asks of each row. The pass
-//! goes on only as far as it was asked, and never back, so that any number of paths costs one scan of the text.
+//! Finds many paths in one canonical text in one pass, for filters with many predicates. The pass reads only as far as
+//! needed, and never back, so that any number of paths costs one scan of the text.
 
 use std::cmp::Ordering;
 
-use super::lookup::{Cursor, Found};
+use super::lookup::{Found, Scanner};
 use super::strings::JsonStr;
 
 /// A set of paths, in the order in which canonical text holds them: every object before its members, members by key.
@@ -14,13 +14,13 @@ pub struct Paths {
     first: Vec<usize>,
 }
 
-/// The last key of a path. The paths that lead through it follow directly behind it.
+/// The last key of a path. The paths that lead through it follow directly after it.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     key: String,
-    /// The first step behind it that does not lead through it.
+    /// The first step after it that does not lead through it.
     end: usize,
-    /// The steps directly behind it, by key.
+    /// The steps directly below it, by key.
     next: Vec<usize>,
 }
 
@@ -70,28 +70,28 @@ impl Paths {
 /// One pass through the canonical text of an object.
 pub struct Pass<'p, 'a> {
     steps: &'p [Step],
-    cursor: Cursor<'a>,
+    scanner: Scanner<'a>,
     /// What the first steps lead to: the pass has come this far.
     found: Vec<Option<Found<'a>>>,
     /// For each object that the pass is in, the first step that does not lead through it. Empty before the first one
     /// and once nothing can be found any more.
     open: Vec<usize>,
-    /// A key that was read already and sorts behind every step that has been decided.
+    /// A key that was read and sorts after every step that has been decided.
     key: Option<JsonStr<'a>>,
 }
 
 impl<'p, 'a> Pass<'p, 'a> {
     /// A pass through `object` that has not begun.
     pub fn new(paths: &'p Paths, object: &'a str) -> Self {
-        let (cursor, open) = (Cursor::new(object), Vec::new());
-        Self { steps: &paths.steps, cursor, found: Vec::new(), open, key: None }
+        let (scanner, open) = (Scanner::new(object), Vec::new());
+        Self { steps: &paths.steps, scanner, found: Vec::new(), open, key: None }
     }
 
     /// The value at a [place](Paths::place). Of an object that further paths lead into only the bracket is there.
     pub fn find(&mut self, place: usize) -> Option<Found<'a>> {
         if self.found.is_empty() && place < self.steps.len() {
             self.found.reserve(self.steps.len());
-            self.open.extend(self.cursor.expect(b'{').map(|()| self.steps.len()));
+            self.open.extend(self.scanner.expect(b'{').map(|()| self.steps.len()));
         }
         while self.found.len() <= place && self.found.len() < self.steps.len() {
             if self.decide().is_none() {
@@ -102,8 +102,8 @@ impl<'p, 'a> Pass<'p, 'a> {
         self.found.get(place).copied().flatten()
     }
 
-    /// Finds out about the next step, and about those behind it that are decided by the same look. Nothing if the rest
-    /// cannot be found.
+    /// Decides whether the text has the next step, and those after it that the same key decides. Nothing if the rest cannot
+    /// be found.
     fn decide(&mut self) -> Option<()> {
         let at = self.found.len();
         while *self.open.last()? == at {
@@ -119,7 +119,7 @@ impl<'p, 'a> Pass<'p, 'a> {
                 return Some(());
             };
             match key.order(&step.key) {
-                Ordering::Less => drop(self.cursor.value()?),
+                Ordering::Less => drop(self.scanner.value()?),
                 Ordering::Equal => return self.take(at + 1, step.end),
                 Ordering::Greater => {
                     self.key = Some(key);
@@ -130,39 +130,39 @@ impl<'p, 'a> Pass<'p, 'a> {
         }
     }
 
-    /// The key of the next member of the innermost object; the cursor is then at its value. Inside, nothing if there is
-    /// none: the cursor is then behind the object.
+    /// The key of the next member of the innermost object; the scanner is then at its value. The inner option is
+    /// nothing if there is none: the scanner is then after the object.
     fn next_key(&mut self) -> Option<Option<JsonStr<'a>>> {
         if let Some(key) = self.key.take() {
             return Some(Some(key));
         }
-        self.cursor.skip_if(b',');
-        if self.cursor.skip_if(b'}') {
+        self.scanner.skip_if(b',');
+        if self.scanner.skip_if(b'}') {
             return Some(None);
         }
-        let key = self.cursor.string()?;
-        self.cursor.expect(b':')?;
+        let key = self.scanner.string()?;
+        self.scanner.expect(b':')?;
         Some(Some(key))
     }
 
-    /// Takes the value at the cursor; the steps from `inside` to `end` lead through it.
+    /// Takes the value at the scanner; the steps from `inside` to `end` lead through it.
     fn take(&mut self, inside: usize, end: usize) -> Option<()> {
-        if inside < end && self.cursor.peek()? == b'{' {
-            self.found.push(Some(Found::Object(self.cursor.bracket()?)));
+        if inside < end && self.scanner.peek()? == b'{' {
+            self.found.push(Some(Found::Object(self.scanner.bracket()?)));
             self.open.push(end);
         } else {
-            self.found.push(Found::read(self.cursor.value()?));
+            self.found.push(Found::read(self.scanner.value()?));
             self.missing_until(end);
         }
         Some(())
     }
 
-    /// Goes behind the innermost object.
+    /// Skips the rest of the innermost object.
     fn leave(&mut self) -> Option<()> {
         if self.key.take().is_some() {
-            self.cursor.value()?;
+            self.scanner.value()?;
         }
-        self.cursor.skip_rest_of_object()
+        self.scanner.skip_rest_of_object()
     }
 
     fn missing_until(&mut self, end: usize) {

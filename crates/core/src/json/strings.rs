@@ -1,5 +1,5 @@
-//! JSON strings in canonical form: non-ASCII raw, `"` and `\` behind a backslash, characters below U+0020 in short
-//! form or as `\u00xx` (decisions.md section 7). The escapes a client may use beyond these are the parser's affair.
+//! JSON strings in canonical form: non-ASCII raw, `"` and `\` after a backslash, characters below U+0020 in short
+//! form or as `\u00xx` (decisions.md section 7). Other escapes of clients are resolved by the parser.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,7 +7,7 @@ use std::iter;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Whether a byte ends a run that stands for itself: quote, backslash, control character.
+/// Whether a byte must be escaped: quote, backslash, control character.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
@@ -87,7 +87,7 @@ pub fn string_len(text: &str) -> usize {
     len
 }
 
-/// A string inside canonical text: what stands between the quotes, escapes not resolved.
+/// A string inside canonical text: the text between the quotes, escapes not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonStr<'a>(pub(super) &'a str);
 
@@ -128,7 +128,7 @@ impl<'a> JsonStr<'a> {
                 b'r' => Some(b'\r'),
                 b't' => Some(b'\t'),
                 b'u' => {
-                    // Behind the two zeros that every canonical escape has.
+                    // Every canonical escape begins with two zeros.
                     let (high, low) = (hex_digit(rest.nth(2)?)?, hex_digit(rest.next()?)?);
                     Some(high << 4 | low)
                 }

@@ -25,8 +25,8 @@ pub enum Value<'a> {
     Unusable(Unusable),
 }
 
-/// An object with half a surrogate pair in one or more of its keys. It is kept because what else is wrong with it may
-/// weigh more (decisions.md section 4).
+/// An object with half a surrogate pair in one or more of its keys. It is kept because another error in it may take
+/// precedence (decisions.md section 4).
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoneSurrogateKeys<'a> {
     /// The members whose keys are whole, as in [`Value::Object`].

@@ -1,4 +1,4 @@
-//! Reading bodies within their limits of size and time, and getting rid of bodies that nobody wants.
+//! Reads bodies within their limits of size and time, and discards bodies that are not read.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::memory_budget::{Budget, Reservation, SMALL_BODY_BYTES};
 
 /// How long a body may take to arrive (invariants.md, hostile input).
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// What is still taken of a body after the answer, so that a client that only reads when it has sent everything gets to
-/// see the answer instead of a reset connection.
+/// How much of a body is still read after the answer: a client that reads only after it has sent everything then gets the
+/// answer instead of a reset connection.
 const DISCARD_BYTES: usize = 8 * REQUEST_BODY_BYTES;
 /// How long that may take.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
-/// The smallest share of a body: not every piece of it should ask for more.
-const SHARE_BYTES: usize = 64 * 1024;
-/// How soon to look again whether room has become scarce while a body is slow.
+/// The smallest reservation of a body, so that not every piece of it reserves more.
+const RESERVATION_BYTES: usize = 64 * 1024;
+/// How often to check whether memory has become scarce while a body is slow.
 const RECHECK: Duration = Duration::from_millis(100);
 
-/// The whole body. One that announces too many bytes is refused without reading it, and a client that waits to be asked
-/// for it (`expects_continue`) is not asked. One that is not small comes with its share of the budget.
+/// Reads the whole body. A body that announces too many bytes is refused without reading it, and a client that waits for
+/// `100 Continue` does not get it. A body that is not small comes with the memory that is reserved for it.
 pub(super) async fn read(
     mut body: Body,
     expects_continue: bool,
@@ -54,29 +54,29 @@ pub(super) async fn read(
 
 /// Why a body was not read to its end.
 enum Incomplete {
-    /// We do not want the rest.
+    /// The rest is not wanted.
     Refused(ApiError),
-    /// There is no rest to be had.
+    /// The rest cannot be read.
     Broken,
 }
 
-/// Everything that comes, within the limit. Most bodies come in one piece, which is not copied.
+/// Collects the pieces within the limit. Most bodies arrive in one piece, which is not copied.
 ///
-/// The share of a body grows with what has arrived of it, not with what was announced: otherwise clients that announce
-/// much and send nothing would keep the others out. It is twice as much, for the body as it is sent and as it is understood.
+/// The reservation grows with the bytes that have arrived, not with the announced ones: otherwise clients that announce much
+/// and send nothing would exclude the others. It is twice the size, for the body as sent and as parsed.
 async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Reservation>), Incomplete> {
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
-    let (begun, mut share) = (Instant::now(), None);
-    while let Some(data) = next_data(body, begun, share.as_ref().map(|_| budget)).await? {
+    let (begun, mut reservation) = (Instant::now(), None);
+    while let Some(data) = next_data(body, begun, reservation.as_ref().map(|_| budget)).await? {
         let total = first.len() + more.len() + data.len();
         if total > REQUEST_BODY_BYTES {
             return Err(Incomplete::Refused(ApiError::request_too_large()));
         }
         if total > SMALL_BODY_BYTES {
-            let needed = 2 * total.next_power_of_two().clamp(SHARE_BYTES, REQUEST_BODY_BYTES);
-            match &mut share {
-                None => share = Some(budget.reserve(needed).await.map_err(Incomplete::Refused)?),
-                Some(share) => budget.grow(share, needed).await.map_err(Incomplete::Refused)?,
+            let needed = 2 * total.next_power_of_two().clamp(RESERVATION_BYTES, REQUEST_BODY_BYTES);
+            match &mut reservation {
+                None => reservation = Some(budget.reserve(needed).await.map_err(Incomplete::Refused)?),
+                Some(reservation) => budget.grow(reservation, needed).await.map_err(Incomplete::Refused)?,
             }
         }
         if first.is_empty() && more.is_empty() {
@@ -86,17 +86,17 @@ async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Rese
         more.extend_from_slice(&std::mem::take(&mut first));
         more.extend_from_slice(&data);
     }
-    Ok((if more.is_empty() { first } else { more.freeze() }, share))
+    Ok((if more.is_empty() { first } else { more.freeze() }, reservation))
 }
 
-/// The next piece of a body. One that has a share of `budget` has less time the scarcer that is.
+/// The next piece of a body. A body with a reservation of `budget` has the less time the scarcer that budget is.
 async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> Result<Option<Bytes>, Incomplete> {
     loop {
         if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity())) {
             return Err(Incomplete::Refused(ApiError::busy()));
         }
-        let look_again = budget.map_or(BODY_TIME, |_| RECHECK);
-        match timeout(look_again, body.frame()).await {
+        let recheck_after = budget.map_or(BODY_TIME, |_| RECHECK);
+        match timeout(recheck_after, body.frame()).await {
             Ok(None) => return Ok(None),
             Ok(Some(frame)) => {
                 if let Ok(data) = frame.map_err(|_| Incomplete::Broken)?.into_data() {
@@ -108,12 +108,12 @@ async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> 
     }
 }
 
-/// How long a large body may take to arrive when room is scarce.
+/// How long a large body may take to arrive when memory is scarce.
 fn body_time(scarcity: u32) -> Duration {
     BODY_TIME / 2_u32.saturating_pow(scarcity)
 }
 
-/// Reads what is still being sent and drops it, in the background and within limits.
+/// Reads and drops the rest of a body, in the background and within limits.
 pub(crate) fn discard(mut body: Body) {
     if body.is_end_stream() {
         return;
@@ -191,9 +191,9 @@ mod tests {
         let budget = Budget::new(4 * REQUEST_BODY_BYTES);
         for (sizes, held_bytes) in [
             (vec![SMALL_BODY_BYTES], 0),
-            (vec![SMALL_BODY_BYTES, 1], 2 * SHARE_BYTES),
-            (vec![1, SHARE_BYTES], 4 * SHARE_BYTES),
-            (vec![1, SHARE_BYTES, SHARE_BYTES], 8 * SHARE_BYTES),
+            (vec![SMALL_BODY_BYTES, 1], 2 * RESERVATION_BYTES),
+            (vec![1, RESERVATION_BYTES], 4 * RESERVATION_BYTES),
+            (vec![1, RESERVATION_BYTES, RESERVATION_BYTES], 8 * RESERVATION_BYTES),
         ] {
             let body = Body::new(Pieces { sizes, ends: false });
             let mut reading = tokio::spawn({
@@ -210,7 +210,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_scarcer_room_is_the_less_time_a_large_body_has() {
         for (others_hold, seconds) in [(0, 30), (3 * REQUEST_BODY_BYTES, 15), (4 * REQUEST_BODY_BYTES, 0)] {
-            let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * SHARE_BYTES);
+            let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * RESERVATION_BYTES);
             let _others = budget.reserve(others_hold).await.unwrap();
             let begun = Instant::now();
             let slow = read(Body::new(Pieces { sizes: vec![2 * SMALL_BODY_BYTES], ends: false }), false, &budget).await;
@@ -281,7 +281,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_large_body_that_trickles_has_no_more_time_than_one_that_stops() {
-        let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * SHARE_BYTES);
+        let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * RESERVATION_BYTES);
         let _others = budget.reserve(4 * REQUEST_BODY_BYTES).await.unwrap();
         let begun = Instant::now();
         let trickle = Trickle::body(Duration::from_millis(1), Arc::default());

@@ -1,4 +1,4 @@
-//! Paths: percent-decoding, the components that hold identifiers, and the one spelling under which a path is routed.
+//! Paths: percent-decoding, the components that hold identifiers, and the normal form in which a path is routed.
 
 use std::borrow::Cow;
 
@@ -38,14 +38,14 @@ fn escaped_byte(text: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
-/// Whether no route can mean this path: a component is empty, or a slash hides in one. (The router would take both.)
+/// Whether no route has this path: a component is empty, or holds an escaped slash. (The router would accept both.)
 pub(crate) fn is_unroutable(path: &str) -> bool {
-    let hidden_slash = |path: &str| path.as_bytes().windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
-    path.contains("//") || (path.contains('%') && hidden_slash(path))
+    let has_escaped_slash = |path: &str| path.as_bytes().windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
+    path.contains("//") || (path.contains('%') && has_escaped_slash(path))
 }
 
 /// The same path with every needless escape resolved (RFC 3986, section 6.2.2.2), so that `%63laim` is routed like
-/// `claim` and `%61pi` does not get around authentication; nothing when the path has none.
+/// `claim` and `%61pi` does not bypass authentication; nothing when the path has none.
 pub(crate) fn normalised(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     if !path.contains('%') {

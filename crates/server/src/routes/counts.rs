@@ -19,7 +19,7 @@ use crate::memory_budget::Reservation;
 use crate::respond;
 use crate::state::AppState;
 
-/// What a group takes besides its route: its status, its count and the names of them.
+/// The bytes of a group without its route: status, count and the names of the fields.
 const GROUP_BYTES: usize = 128;
 
 /// Counts tasks, by group if `group_by` is given.
@@ -80,8 +80,8 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     Ok(grouped(&binding, &words, &page, share))
 }
 
-/// What a page of so many groups takes at most, as it is found and as it is written. The largest page takes less than the
-/// largest task, so it never has to be a smaller one.
+/// The largest size of a page with this many groups, in memory and as JSON together. The largest page takes less than the
+/// largest task, so it is never made shorter.
 fn groups_bytes(limit: u16) -> usize {
     usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)
 }

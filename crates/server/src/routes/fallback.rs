@@ -1,4 +1,4 @@
-//! Answers to what no route takes. Bodies are not looked at: an unknown path is 404 whatever is sent with it.
+//! Answers to requests that no route takes. Their bodies are not read: an unknown path is 404 with any body.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ pub(crate) async fn unknown_path(request: Request) -> Response {
     answer.into_response()
 }
 
-/// The path exists, but not for this method. The edge completes the answer: only there `Allow` is known.
+/// The path exists, but not for this method. `http_service.rs` completes the answer: only there `Allow` is known.
 pub(crate) async fn other_method(request: Request) -> Response {
     discard(request.into_body());
     StatusCode::METHOD_NOT_ALLOWED.into_response()

@@ -1,5 +1,5 @@
 //! Lists of tasks and of observations: one page at a time. A bad cursor is reported before a bad filter. Pages are the
-//! largest answers: where room is scarce they are shorter than what was asked for, and end with a cursor.
+//! largest answers: when memory is scarce they are shorter than the limit asked for, and end with a cursor.
 
 use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
@@ -24,9 +24,9 @@ use crate::state::AppState;
 
 /// An observation without its metadata, roughly: seven short fields.
 const OBSERVATION_FRAME_BYTES: usize = 512;
-/// The largest observation, as it is found and as it is written.
+/// The largest observation, in memory and as JSON together.
 const OBSERVATION_BYTES: usize = 2 * (REPORT_METADATA_BYTES + OBSERVATION_FRAME_BYTES);
-/// What surrounds the items of a page, cursor included: a cursor may carry a name of 256 characters.
+/// The bytes around the items of a page, cursor included: a cursor may carry a name of 256 characters.
 const FRAME_BYTES: usize = 4096;
 
 /// Lists tasks.
@@ -83,13 +83,13 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> O
     Ok(respond::large(share, body))
 }
 
-/// How many observations there is room for, each as large as it may be.
+/// How many observations of the largest size fit into this many bytes.
 fn observations_within(bytes: usize) -> u16 {
     u16::try_from(bytes.saturating_sub(FRAME_BYTES) / OBSERVATION_BYTES).unwrap_or(u16::MAX).max(1)
 }
 
-/// A cursor is bound to the text of a filter that was valid when it was made. With a filter that is not, no cursor can
-/// be right, and the cursor is what has to be reported.
+/// Reports an invalid filter as an invalid cursor if there is a cursor: cursors are made for valid filters only, so the cursor
+/// belongs to another filter.
 fn cursor_first<T>(cursor: Option<&str>, parsed: Result<T, FilterError>) -> Result<T, ApiError> {
     parsed.map_err(|error| if cursor.is_some() { InvalidCursor.into() } else { error.into() })
 }

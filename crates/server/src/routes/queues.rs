@@ -14,7 +14,7 @@ use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
 
-/// What a queue takes besides its name: `{"name":""},` in the answer, a counted pointer to the name before.
+/// The bytes of a queue without its name: `{"name":""},` in the answer, a counted pointer in memory.
 const QUEUE_BYTES: usize = 32;
 
 /// Makes sure that a queue exists.
