@@ -11,12 +11,18 @@ use crate::peers::Peer;
 #[derive(Debug, Parser)]
 #[command(name = "taskqueue-bench", version)]
 pub(crate) struct CommandLine {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// How the figures are printed
+    #[arg(long, global = true, value_enum, value_name = "FORM", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+
+    /// Draw plots of the figures into this folder
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Take figures, compare them with the reference, and judge them; exit code 1 when a must is missed
@@ -37,11 +43,10 @@ pub(crate) enum Command {
     Reference,
 }
 
-/// How to take figures.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) server: ServerArgs,
 
     /// Only these phases
     #[arg(long, value_enum, value_name = "PHASES", value_delimiter = ',')]
@@ -66,50 +71,30 @@ pub(crate) struct RunArgs {
     /// A folder in memory, for figures without the disk; skipped when there is none
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub(crate) tmpfs_dir: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
 /// What is measured, and where.
 #[derive(Debug, Args)]
-pub(crate) struct Subject {
+pub(crate) struct ServerArgs {
     /// The server's binary, built for release
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server: PathBuf,
+    #[arg(long = "server", value_name = "PATH")]
+    pub(crate) binary: PathBuf,
 
-    /// Where databases, and whatever else is written, are put
+    /// Where databases and other files are put
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) database_dir: PathBuf,
 }
 
-/// How findings are shown.
-#[derive(Debug, Args)]
-pub(crate) struct Shown {
-    /// How the figures are printed
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Output::Text)]
-    pub(crate) output: Output,
-
-    /// Draw plots of the figures into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) plots: Option<PathBuf>,
-}
-
-/// How to let the backlog grow.
 #[derive(Debug, Args)]
 pub(crate) struct BacklogArgs {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) server: ServerArgs,
 
     /// How many tasks are pending; ratios are to the first
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1000,100000,1000000")]
     pub(crate) pending: Vec<u64>,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
-/// How to take figures on PostgreSQL.
 #[derive(Debug, Args)]
 pub(crate) struct PostgresArgs {
     /// The server's binary, built for release
@@ -135,16 +120,12 @@ pub(crate) struct PostgresArgs {
     /// How many tasks are completed before claims are compared with those at 1,000 again; 0 leaves it out
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     pub(crate) completed: u64,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
-/// How to let claims wait.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) server: ServerArgs,
 
     /// How many connections are idle, and how many claims wait
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -157,16 +138,12 @@ pub(crate) struct WaitArgs {
     /// For how long the CPU of waiting claims is measured; they wait for 30 seconds at most
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub(crate) seconds: f64,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
-/// How to let a worker work.
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) server: ServerArgs,
 
     /// How many tasks a worker runs in one turn
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -183,16 +160,12 @@ pub(crate) struct WorkArgs {
     /// For how long the CPU of an idle worker is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = positive)]
     pub(crate) seconds: f64,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
-/// How to split the cost of a request.
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) server: ServerArgs,
 
     /// How many times reference, server in memory and server on disk take turns; figures are medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -205,16 +178,12 @@ pub(crate) struct CostArgs {
     /// A folder in memory
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub(crate) tmpfs_dir: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
-/// How to compare with others.
 #[derive(Debug, Args)]
 pub(crate) struct PeersArgs {
     #[command(flatten)]
-    pub(crate) subject: Subject,
+    pub(crate) server: ServerArgs,
 
     /// Where scripts/install-bench-peers has put what it installed
     #[arg(long, value_name = "DIR", default_value = "target/bench-peers")]
@@ -235,12 +204,8 @@ pub(crate) struct PeersArgs {
     /// How long creations are measured, and then pairs
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
     pub(crate) seconds: f64,
-
-    #[command(flatten)]
-    pub(crate) shown: Shown,
 }
 
-/// How figures are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// Tables for people

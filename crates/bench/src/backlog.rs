@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::args::BacklogArgs;
 use crate::client::Client;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::fill;
 use crate::findings::Findings;
 use crate::goals::Judged;
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::number::Numbers;
 use crate::operation::Operation;
 use crate::plots::lines::{self, Series};
-use crate::process::{Scratch, Server};
-use crate::report::{mebibytes, milliseconds};
+use crate::process::{Server, scratch};
+use crate::report::{mebibytes, mebibytes_text, milliseconds};
 use crate::request::Requests;
 use crate::usage::Usage;
 use crate::{output, plots, table, wire};
@@ -38,10 +38,10 @@ struct Backlog {
     database: PathBuf,
     server: Server,
     numbers: Numbers,
-    claim: Histogram,
-    page: Histogram,
-    counts: Histogram,
-    filter: Histogram,
+    claim: Latencies,
+    page: Latencies,
+    counts: Latencies,
+    filter: Latencies,
     idle_rss_bytes: u64,
     rss_bytes: u64,
     restarted_rss_bytes: u64,
@@ -51,8 +51,8 @@ struct Backlog {
 /// Measures all backlogs; a table of them, and how they stand to their goals.
 ///
 /// All servers are filled first and then take turns, so that a busy minute of the machine does not hit only one.
-pub(crate) async fn run(args: &BacklogArgs) -> Outcome<Findings> {
-    let scratch = Scratch::new(&args.subject.database_dir)?;
+pub(crate) async fn run(args: &BacklogArgs, plots: Option<&Path>) -> Result<Findings> {
+    let scratch = scratch(&args.server.database_dir)?;
     let mut backlogs = Vec::new();
     for pending in &args.pending {
         output::progress(&format!("preparing {pending} pending tasks"));
@@ -68,8 +68,8 @@ pub(crate) async fn run(args: &BacklogArgs) -> Outcome<Findings> {
             backlog.sample().await?;
         }
     }
-    let restarted = backlogs.into_iter().map(|backlog| backlog.restart(args)).collect::<Outcome<Vec<_>>>()?;
-    if let Some(folder) = &args.shown.plots {
+    let restarted = backlogs.into_iter().map(|backlog| backlog.restart(args)).collect::<Result<Vec<_>>>()?;
+    if let Some(folder) = plots {
         draw(folder, &restarted)?;
     }
     let figures = restarted.iter().map(figure_json).collect::<Vec<_>>().into();
@@ -77,9 +77,9 @@ pub(crate) async fn run(args: &BacklogArgs) -> Outcome<Findings> {
 }
 
 impl Backlog {
-    async fn fill(args: &BacklogArgs, folder: &Path, pending: u64) -> Outcome<Self> {
+    async fn fill(args: &BacklogArgs, folder: &Path, pending: u64) -> Result<Self> {
         let database = folder.join(format!("backlog-{pending}.db"));
-        let server = Server::taskqueue(&args.subject.server, database.as_os_str())?;
+        let server = Server::taskqueue(&args.server.binary, database.as_os_str())?;
         let idle_rss_bytes = Usage::of(server.pid())?.rss_bytes;
         fill::fill(server.address, QUEUE, pending, Rc::default()).await?;
         Ok(Self {
@@ -89,10 +89,10 @@ impl Backlog {
             rss_bytes: Usage::of(server.pid())?.rss_bytes,
             server,
             numbers: Numbers::default(),
-            claim: Histogram::default(),
-            page: Histogram::default(),
-            counts: Histogram::default(),
-            filter: Histogram::default(),
+            claim: Latencies::default(),
+            page: Latencies::default(),
+            counts: Latencies::default(),
+            filter: Latencies::default(),
             restarted_rss_bytes: 0,
             healthy_after: Duration::ZERO,
         })
@@ -100,7 +100,7 @@ impl Backlog {
 
     /// Some claims, first pages and counts by status, and one filter, which looks at every task. Claimed tasks are
     /// given back at once.
-    async fn sample(&mut self) -> Outcome<()> {
+    async fn sample(&mut self) -> Result<()> {
         let mut client = Client::connect(self.server.address).await?;
         let mut requests = Requests::new(self.server.address, QUEUE);
         for _ in 0..SAMPLES {
@@ -113,9 +113,9 @@ impl Backlog {
     }
 
     /// Stops the server and starts it again on what it left.
-    fn restart(self, args: &BacklogArgs) -> Outcome<Self> {
+    fn restart(self, args: &BacklogArgs) -> Result<Self> {
         self.server.stop()?;
-        let server = Server::taskqueue(&args.subject.server, self.database.as_os_str())?;
+        let server = Server::taskqueue(&args.server.binary, self.database.as_os_str())?;
         let (restarted_rss_bytes, healthy_after) = (Usage::of(server.pid())?.rss_bytes, server.healthy_after);
         Ok(Self { server, restarted_rss_bytes, healthy_after, ..self })
     }
@@ -126,8 +126,8 @@ pub(crate) async fn claims(
     address: SocketAddr,
     numbers: &Numbers,
     count: usize,
-    latency: &mut Histogram,
-) -> Outcome<()> {
+    latency: &mut Latencies,
+) -> Result<()> {
     let mut client = Client::connect(address).await?;
     let mut requests = Requests::new(address, QUEUE);
     for _ in 0..count {
@@ -137,10 +137,10 @@ pub(crate) async fn claims(
 }
 
 /// A claim, given back at once.
-async fn claim(client: &mut Client, requests: &mut Requests, run: u64, latency: &mut Histogram) -> Outcome<()> {
+async fn claim(client: &mut Client, requests: &mut Requests, run: u64, latency: &mut Latencies) -> Result<()> {
     let body = timed(client, requests, Operation::Claim, (0, run), latency).await?;
     let task = wire::claimed_task(&body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
-    timed(client, requests, Operation::Unclaim, (task, run), &mut Histogram::default()).await.map(drop)
+    timed(client, requests, Operation::Unclaim, (task, run), &mut Latencies::default()).await.map(drop)
 }
 
 async fn timed(
@@ -148,11 +148,11 @@ async fn timed(
     requests: &mut Requests,
     operation: Operation,
     (task, run): (u64, u64),
-    latency: &mut Histogram,
-) -> Outcome<Vec<u8>> {
+    latency: &mut Latencies,
+) -> Result<Vec<u8>> {
     let begin = Instant::now();
     let answer = client.send(requests.of(operation).fill(task, run)).await?;
-    latency.record(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    latency.record(begin.elapsed());
     if !operation.expects(answer.status) {
         return Err(Failure::new(format!("{operation:?} was answered with {}", answer.status)));
     }
@@ -160,13 +160,12 @@ async fn timed(
 }
 
 /// Latencies and memory by backlog.
-#[allow(clippy::cast_precision_loss, reason = "drawn only")]
-fn draw(folder: &Path, backlogs: &[Backlog]) -> Outcome<()> {
+fn draw(folder: &Path, backlogs: &[Backlog]) -> Result<()> {
     let line = |name: &str, of: &dyn Fn(&Backlog) -> f64| Series {
         name: name.to_owned(),
         points: backlogs.iter().map(|backlog| (backlog.pending as f64, of(backlog))).collect(),
     };
-    let millis = |latency: &Histogram| latency.quantile(0.5) as f64 / 1e6;
+    let millis = |latency: &Latencies| latency.quantile_millis(0.5);
     let latencies = [
         line("first page", &|of| millis(&of.page)),
         line("claim (one sync)", &|of| millis(&of.claim)),
@@ -174,7 +173,6 @@ fn draw(folder: &Path, backlogs: &[Backlog]) -> Outcome<()> {
     ];
     let title = "median latency by pending tasks, one connection";
     plots::save(folder, "latency-by-backlog.svg", &lines::render(title, "pending tasks", "ms", &latencies))?;
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let memory = [
         line("filled", &|of| mebibytes(of.rss_bytes)),
         line("after a restart", &|of| mebibytes(of.restarted_rss_bytes)),
@@ -187,10 +185,10 @@ fn draw(folder: &Path, backlogs: &[Backlog]) -> Outcome<()> {
 fn figure_json(backlog: &Backlog) -> Value {
     json!({
         "pending": backlog.pending,
-        "claim_p50_nanoseconds": backlog.claim.quantile(0.5),
-        "first_page_p50_nanoseconds": backlog.page.quantile(0.5),
-        "counts_p50_nanoseconds": backlog.counts.quantile(0.5),
-        "filter_p50_nanoseconds": backlog.filter.quantile(0.5),
+        "claim_p50_nanoseconds": backlog.claim.quantile_nanos(0.5),
+        "first_page_p50_nanoseconds": backlog.page.quantile_nanos(0.5),
+        "counts_p50_nanoseconds": backlog.counts.quantile_nanos(0.5),
+        "filter_p50_nanoseconds": backlog.filter.quantile_nanos(0.5),
         "idle_rss_bytes": backlog.idle_rss_bytes,
         "rss_bytes": backlog.rss_bytes,
         "restarted_rss_bytes": backlog.restarted_rss_bytes,
@@ -199,14 +197,12 @@ fn figure_json(backlog: &Backlog) -> Value {
 }
 
 /// Judges the ends of the range, if they are those that the goals speak of.
-#[allow(clippy::cast_precision_loss, reason = "nanoseconds and bytes far below 2^52")]
 fn judge(backlogs: &[Backlog]) -> Vec<Judged> {
     let ends =
         backlogs.iter().find(|small| small.pending == SMALL).zip(backlogs.iter().find(|large| large.pending == LARGE));
     let Some((small, large)) = ends else { return Vec::new() };
-    let growth = |of: fn(&Backlog) -> &Histogram| of(large).quantile(0.5) as f64 / of(small).quantile(0.5) as f64;
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let filtered = LARGE as f64 * 1e9 / large.filter.quantile(0.5) as f64;
+    let growth = |of: fn(&Backlog) -> &Latencies| of(large).quantile_millis(0.5) / of(small).quantile_millis(0.5);
+    let filtered = LARGE as f64 * 1e3 / large.filter.quantile_millis(0.5);
     let (start, restart) = (small.healthy_after.as_secs_f64(), large.healthy_after.as_secs_f64());
     vec![
         Judged::at_most(10, "claim p50, 1,000,000 pending over 1,000", growth(|of| &of.claim), 1.25, 1.05),
@@ -242,17 +238,15 @@ fn render(backlogs: &[Backlog]) -> String {
 fn row(backlog: &Backlog, first: Option<&Backlog>) -> Vec<String> {
     let mut row = vec![backlog.pending.to_string()];
     for latency in [
-        |of: &Backlog| of.claim.quantile(0.5),
-        |of: &Backlog| of.page.quantile(0.5),
-        |of: &Backlog| of.counts.quantile(0.5),
+        |of: &Backlog| of.claim.quantile_nanos(0.5),
+        |of: &Backlog| of.page.quantile_nanos(0.5),
+        |of: &Backlog| of.counts.quantile_nanos(0.5),
     ] {
         let (here, there) = (latency(backlog), first.map_or(0, latency));
-        #[allow(clippy::cast_precision_loss, reason = "shown only")]
         row.extend([milliseconds(here), format!("{:.2}", here as f64 / there as f64)]);
     }
-    row.extend([backlog.idle_rss_bytes, backlog.rss_bytes, backlog.restarted_rss_bytes].map(mebibytes));
+    row.extend([backlog.idle_rss_bytes, backlog.rss_bytes, backlog.restarted_rss_bytes].map(mebibytes_text));
     row.push(format!("{:.0}", backlog.healthy_after.as_secs_f64() * 1000.0));
-    #[allow(clippy::cast_precision_loss, reason = "shown only")]
-    row.push(format!("{:.0}", backlog.pending as f64 * 1e9 / backlog.filter.quantile(0.5) as f64));
+    row.push(format!("{:.0}", backlog.pending as f64 * 1e3 / backlog.filter.quantile_millis(0.5)));
     row
 }

@@ -11,7 +11,6 @@ use crate::wire;
 /// Enough for every answer but pages; the buffer grows once for those.
 const BUFFER_BYTES: usize = 4096;
 
-/// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: TcpStream,
@@ -21,16 +20,13 @@ pub(crate) struct Client {
 /// An answer, still in the connection's buffer.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
-    /// The status code.
     pub(crate) status: u16,
     /// The head, with its empty line.
     pub(crate) head: &'a [u8],
-    /// The body.
     pub(crate) body: &'a [u8],
 }
 
 impl Client {
-    /// Connects.
     pub(crate) async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -48,7 +44,6 @@ impl Client {
         self.stream.write_all(request).await
     }
 
-    /// Reads an answer.
     pub(crate) async fn answer(&mut self) -> io::Result<Answer<'_>> {
         let mut filled = 0;
         let head = loop {

@@ -5,23 +5,22 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::args::CostArgs;
-use crate::failure::Outcome;
+use crate::failure::Result;
 use crate::figure::median;
 use crate::findings::Findings;
-use crate::load::{self, Load, Measured};
+use crate::load::{self, Load, Measured, WARM_UP};
 use crate::number::Numbers;
 use crate::operation::Phase;
+use crate::perf::Perf;
 use crate::plots::bars::{self, Bar};
-use crate::process::{Scratch, Server};
-use crate::threads::{self, Samples};
+use crate::process::{Server, scratch};
+use crate::usage::thread_cpu_seconds;
 use crate::{fill, output, plots, table};
 
-const WARM_UP: Duration = Duration::from_millis(200);
 /// The threads of the SQLite store (`crates/store-sqlite`); all others belong to the edge.
 const STORAGE: [&str; 4] = ["writer", "reader", "short-reader", "checkpointer"];
 /// Pairs per second for which tasks are prepared.
@@ -47,15 +46,14 @@ struct Turn {
     whole: f64,
 }
 
-/// Splits all cases.
-pub(crate) async fn run(args: &CostArgs) -> Outcome<Findings> {
+pub(crate) async fn run(args: &CostArgs, plots: Option<&Path>) -> Result<Findings> {
     let reference = Server::reference()?;
     let mut splits = Vec::new();
     for (phase, connections) in CASES {
         output::progress(&format!("splitting {}, {connections} connections", phase.name()));
         splits.push(split(args, &reference, phase, connections).await?);
     }
-    if let Some(folder) = &args.shown.plots {
+    if let Some(folder) = plots {
         let bars: Vec<Bar> = splits.iter().map(Split::bar).collect();
         plots::save(folder, "cost.svg", &bars::render("CPU of the server per request", "us", &PARTS, &bars))?;
     }
@@ -63,30 +61,21 @@ pub(crate) async fn run(args: &CostArgs) -> Outcome<Findings> {
     Ok(Findings { text: render(&splits), figures, judged: Vec::new() })
 }
 
-async fn split(args: &CostArgs, reference: &Server, phase: Phase, connections: usize) -> Outcome<Split> {
+async fn split(args: &CostArgs, reference: &Server, phase: Phase, connections: usize) -> Result<Split> {
     let (mut bare, mut memory, mut disk, mut ours) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..args.rounds {
-        let load = |on: &Server, known| Load {
-            address: on.address,
-            pid: on.pid(),
-            phase,
-            connections,
-            warm_up: WARM_UP,
-            duration: Duration::from_secs_f64(args.seconds),
-            rate: None,
-            known,
-        };
+        let load = |on: &Server, known| Load { known, ..Load::new(on, phase, connections, args.seconds) };
         bare.push(load::run(load(reference, 0..1), Rc::default(), Rc::default()).await?.cpu_micros());
         for (turns, folder, sampled) in
-            [(&mut memory, &args.tmpfs_dir, true), (&mut disk, &args.subject.database_dir, false)]
+            [(&mut memory, &args.tmpfs_dir, true), (&mut disk, &args.server.database_dir, false)]
         {
-            let scratch = Scratch::new(folder)?;
-            let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
+            let scratch = scratch(folder)?;
+            let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
             let numbers: Rc<Numbers> = Rc::default();
             let known = fill::fill(server.address, phase.queue(), tasks(phase, args.seconds), numbers.clone()).await?;
-            let before = threads::cpu_seconds(server.pid())?;
+            let before = thread_cpu_seconds(server.pid())?;
             let measured = load::run(load(&server, known.clone()), numbers.clone(), Rc::default()).await?;
-            turns.push(turn(&before, &threads::cpu_seconds(server.pid())?, &measured));
+            turns.push(turn(&before, &thread_cpu_seconds(server.pid())?, &measured));
             if sampled {
                 // In a turn of its own, because sampling costs CPU too.
                 fill::fill(server.address, phase.queue(), tasks(phase, args.seconds), numbers.clone()).await?;
@@ -103,8 +92,8 @@ async fn split(args: &CostArgs, reference: &Server, phase: Phase, connections: u
     Ok(Split { phase, connections, parts: [bare, edge - bare, ours, storage - ours, sync] })
 }
 
-async fn sample(server: &Server, folder: &Path, load: Load, numbers: Rc<Numbers>) -> Outcome<Option<f64>> {
-    let Some(samples) = Samples::start(server.pid(), folder) else { return Ok(None) };
+async fn sample(server: &Server, folder: &Path, load: Load, numbers: Rc<Numbers>) -> Result<Option<f64>> {
+    let Some(samples) = Perf::sample(server.pid(), folder) else { return Ok(None) };
     load::run(load, numbers, Rc::default()).await?;
     Ok(samples.share_of_ours(&STORAGE))
 }
@@ -119,7 +108,6 @@ fn turn(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>, measured:
 }
 
 /// Tasks that a turn needs.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive estimate")]
 fn tasks(phase: Phase, seconds: f64) -> u64 {
     match phase {
         Phase::ClaimComplete => (EXPECTED_PAIRS * (seconds + WARM_UP.as_secs_f64())) as u64,

@@ -3,15 +3,12 @@
 use std::fmt;
 use std::io;
 
-/// What went wrong, in words.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
-/// What comes of a step of a measurement.
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// With this message.
     pub(crate) fn new(message: String) -> Self {
         Self(message)
     }

@@ -2,21 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::load::Measured;
 use crate::operation::Phase;
 
-/// Where the database of the server lies.
+/// Where the database of the server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In the folder that the command line names.
+pub(crate) enum Storage {
     Disk,
-    /// In memory.
     Tmpfs,
 }
 
-impl Place {
-    /// Its name in tables.
+impl Storage {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -28,24 +25,18 @@ impl Place {
 /// The reference, and directly after it the server.
 #[derive(Debug)]
 pub(crate) struct Round {
-    /// The bare-HTTP limit.
     pub(crate) reference: Measured,
-    /// The server.
     pub(crate) server: Measured,
 }
 
 /// One phase at one number of connections.
 #[derive(Debug)]
 pub(crate) struct Figure {
-    /// Where the database lay.
-    pub(crate) place: Place,
-    /// What was sent.
+    pub(crate) storage: Storage,
     pub(crate) phase: Phase,
-    /// Over how many connections.
     pub(crate) connections: usize,
     /// Requests per second of an open loop; none for a closed loop.
     pub(crate) rate_wanted: Option<f64>,
-    /// All rounds.
     pub(crate) rounds: Vec<Round>,
     /// How often per second the disk synced an append just before.
     pub(crate) syncs_per_second: f64,
@@ -56,12 +47,10 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Requests per second of the server.
     pub(crate) fn rate(&self) -> f64 {
         self.median(|round| round.server.rate())
     }
 
-    /// Requests per second of the reference.
     pub(crate) fn reference_rate(&self) -> f64 {
         self.median(|round| round.reference.rate())
     }
@@ -81,7 +70,6 @@ impl Figure {
         self.median(|round| round.server.cpu_micros() / round.reference.cpu_micros())
     }
 
-    /// The share of one core that the server used.
     pub(crate) fn core_share(&self) -> f64 {
         self.median(|round| round.server.cpu_seconds / round.server.seconds)
     }
@@ -92,15 +80,13 @@ impl Figure {
     }
 
     /// Body bytes per request: the reference's over the server's. Far from 1, the comparison is not fair.
-    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn body_ratio(&self) -> f64 {
         let bytes = |measured: &Measured| measured.body_bytes as f64 / measured.requests() as f64;
         self.median(|round| bytes(&round.reference) / bytes(&round.server))
     }
 
-    /// The latencies of all rounds.
-    pub(crate) fn latency(&self) -> Histogram {
-        let mut all = Histogram::default();
+    pub(crate) fn latency(&self) -> Latencies {
+        let mut all = Latencies::default();
         self.rounds.iter().for_each(|round| all.merge(&round.server.latency()));
         all
     }
@@ -140,13 +126,15 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::operation::{OPERATIONS, Operation};
 
     /// Something measured in one second.
     pub(crate) fn measured(requests: u64, cpu_seconds: f64) -> Measured {
-        let mut latencies = vec![Histogram::default(); OPERATIONS];
-        (0..requests).for_each(|_| latencies[Operation::Claim as usize].record(1000));
+        let mut latencies = vec![Latencies::default(); OPERATIONS];
+        (0..requests).for_each(|_| latencies[Operation::Claim as usize].record(Duration::from_nanos(1000)));
         let errors = BTreeMap::new();
         Measured {
             seconds: 1.0,
@@ -167,7 +155,7 @@ pub(crate) mod tests {
         };
         let rounds = rates.iter().map(round).collect();
         Figure {
-            place: Place::Disk,
+            storage: Storage::Disk,
             phase,
             connections,
             rate_wanted: None,

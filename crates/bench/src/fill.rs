@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 
 use crate::client::Client;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::number::Numbers;
 use crate::operation::Operation;
 use crate::request::{self, Requests};
@@ -22,7 +22,7 @@ pub(crate) async fn fill(
     queue: &'static str,
     count: u64,
     numbers: Rc<Numbers>,
-) -> Outcome<Range<u64>> {
+) -> Result<Range<u64>> {
     let first = numbers.tasks_so_far();
     let end = first + count;
     let mut connections = JoinSet::new();
@@ -35,7 +35,7 @@ pub(crate) async fn fill(
     Ok(first..end)
 }
 
-async fn create_until(address: SocketAddr, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Outcome<()> {
+async fn create_until(address: SocketAddr, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Result<()> {
     let mut client = Client::connect(address).await?;
     let mut requests = Requests::new(address, queue);
     while numbers.tasks_so_far() < end {
@@ -48,8 +48,19 @@ async fn create_until(address: SocketAddr, queue: &'static str, end: u64, number
     Ok(())
 }
 
+/// Creates as many tasks as are missing until so many are pending; their numbers.
+pub(crate) async fn top_up(
+    address: SocketAddr,
+    queue: &'static str,
+    wanted: u64,
+    numbers: Rc<Numbers>,
+) -> Result<Range<u64>> {
+    let missing = wanted.saturating_sub(pending(address, queue).await?);
+    fill(address, queue, missing, numbers).await
+}
+
 /// How many tasks of a queue are pending.
-pub(crate) async fn pending(address: SocketAddr, queue: &str) -> Outcome<u64> {
+pub(crate) async fn pending(address: SocketAddr, queue: &str) -> Result<u64> {
     let path = format!("/api/v2/queues/{queue}/tasks/count?status=pending");
     let mut client = Client::connect(address).await?;
     let answer = client.send(&request::get(address, &path)).await?;

@@ -8,11 +8,8 @@ use crate::{output, report};
 
 /// Tables for people, figures for machines, and how both stand to the goals.
 pub(crate) struct Findings {
-    /// Tables.
     pub(crate) text: String,
-    /// The same for machines.
     pub(crate) figures: Value,
-    /// How they stand to the goals.
     pub(crate) judged: Vec<Judged>,
 }
 

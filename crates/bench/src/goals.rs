@@ -1,6 +1,6 @@
 //! What the figures must reach and aim at: those that need neither PostgreSQL nor other queues.
 
-use crate::figure::{Figure, Place};
+use crate::figure::{Figure, Storage};
 use crate::operation::Phase;
 
 /// How far a figure may miss a must before it counts: shared machines are noisy.
@@ -25,7 +25,7 @@ enum Quantity {
 
 struct Goal {
     row: u8,
-    place: Place,
+    storage: Storage,
     phase: Phase,
     connections: usize,
     quantity: Quantity,
@@ -33,19 +33,19 @@ struct Goal {
     aim: f64,
 }
 
-const fn goal(row: u8, place: Place, phase: Phase, connections: usize, must: f64, aim: f64) -> Goal {
-    Goal { row, place, phase, connections, quantity: Quantity::Ratio, must, aim }
+const fn goal(row: u8, storage: Storage, phase: Phase, connections: usize, must: f64, aim: f64) -> Goal {
+    Goal { row, storage, phase, connections, quantity: Quantity::Ratio, must, aim }
 }
 
 /// About claim-complete on disk.
 const fn of_claims(row: u8, quantity: Quantity, connections: usize, must: f64, aim: f64) -> Goal {
-    Goal { row, place: Place::Disk, phase: Phase::ClaimComplete, connections, quantity, must, aim }
+    Goal { row, storage: Storage::Disk, phase: Phase::ClaimComplete, connections, quantity, must, aim }
 }
 
 /// 1,000 workers that find nothing to do, once a second each.
 const IDLE_WORKERS: Goal = Goal {
     row: 14,
-    place: Place::Disk,
+    storage: Storage::Disk,
     phase: Phase::Poll,
     connections: 1000,
     quantity: Quantity::CoreShare,
@@ -54,18 +54,18 @@ const IDLE_WORKERS: Goal = Goal {
 };
 
 const GOALS: &[Goal] = &[
-    goal(1, Place::Disk, Phase::ClaimComplete, 64, 0.30, 0.45),
-    goal(1, Place::Disk, Phase::ClaimComplete, 16, 0.19, 0.28),
-    goal(1, Place::Disk, Phase::ClaimComplete, 1, 0.09, 0.14),
-    goal(2, Place::Tmpfs, Phase::ClaimComplete, 64, 0.32, 0.48),
-    goal(2, Place::Tmpfs, Phase::ClaimComplete, 16, 0.28, 0.41),
-    goal(2, Place::Tmpfs, Phase::ClaimComplete, 1, 0.19, 0.30),
-    goal(3, Place::Disk, Phase::Create, 64, 0.23, 0.40),
-    goal(3, Place::Disk, Phase::Create, 16, 0.17, 0.30),
-    goal(4, Place::Disk, Phase::Get, 16, 0.45, 0.70),
-    goal(4, Place::Disk, Phase::Count, 16, 0.45, 0.70),
-    goal(4, Place::Disk, Phase::List, 16, 0.38, 0.80),
-    goal(4, Place::Disk, Phase::Mixed, 16, 0.22, 0.35),
+    goal(1, Storage::Disk, Phase::ClaimComplete, 64, 0.30, 0.45),
+    goal(1, Storage::Disk, Phase::ClaimComplete, 16, 0.19, 0.28),
+    goal(1, Storage::Disk, Phase::ClaimComplete, 1, 0.09, 0.14),
+    goal(2, Storage::Tmpfs, Phase::ClaimComplete, 64, 0.32, 0.48),
+    goal(2, Storage::Tmpfs, Phase::ClaimComplete, 16, 0.28, 0.41),
+    goal(2, Storage::Tmpfs, Phase::ClaimComplete, 1, 0.19, 0.30),
+    goal(3, Storage::Disk, Phase::Create, 64, 0.23, 0.40),
+    goal(3, Storage::Disk, Phase::Create, 16, 0.17, 0.30),
+    goal(4, Storage::Disk, Phase::Get, 16, 0.45, 0.70),
+    goal(4, Storage::Disk, Phase::Count, 16, 0.45, 0.70),
+    goal(4, Storage::Disk, Phase::List, 16, 0.38, 0.80),
+    goal(4, Storage::Disk, Phase::Mixed, 16, 0.22, 0.35),
     of_claims(5, Quantity::CpuRatio, 64, 4.0, 2.5),
     of_claims(6, Quantity::RequestsPerSyncAlone, 1, 1.05, 1.05),
     of_claims(6, Quantity::RequestsPerSync, 16, 5.0, 8.0),
@@ -77,18 +77,14 @@ const GOALS: &[Goal] = &[
 /// How a figure stands to its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It reaches the aim.
     Aim,
-    /// It reaches the must.
     Must,
     /// It misses the must, but by no more than noise could explain.
     Noise,
-    /// It misses the must.
     Missed,
 }
 
 impl Verdict {
-    /// Its word in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Aim => "aim reached",
@@ -102,17 +98,11 @@ impl Verdict {
 /// A goal and what was measured for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
-    /// The number of the goal.
     pub(crate) row: u8,
-    /// What was measured, in words.
     pub(crate) what: String,
-    /// What it must reach, or must not exceed.
     pub(crate) must: f64,
-    /// What it aims at.
     pub(crate) aim: f64,
-    /// What it is.
     pub(crate) measured: f64,
-    /// How these compare.
     pub(crate) verdict: Verdict,
 }
 
@@ -133,7 +123,6 @@ fn faults(figures: &[Figure]) -> impl Iterator<Item = Judged> {
         what: format!("{what}, all phases"),
         must: 0.0,
         aim: 0.0,
-        #[allow(clippy::cast_precision_loss, reason = "shown only")]
         measured: count as f64,
         verdict: if count == 0 { Verdict::Aim } else { Verdict::Missed },
     })
@@ -156,7 +145,7 @@ impl Goal {
         // An open loop sends what it is told to: how much that is says nothing about the server.
         let open = self.quantity == Quantity::CoreShare;
         open == figure.rate_wanted.is_some()
-            && (self.place, self.phase, self.connections) == (figure.place, figure.phase, figure.connections)
+            && (self.storage, self.phase, self.connections) == (figure.storage, figure.phase, figure.connections)
     }
 
     /// None when the quantity was not measured.
@@ -173,7 +162,7 @@ impl Goal {
         let more_is_better = matches!(self.quantity, Quantity::Ratio | Quantity::RequestsPerSync);
         let verdict = verdict(measured, self.must, self.aim, more_is_better);
         let what =
-            format!("{}, {} connections, {}: {quantity}", self.phase.name(), self.connections, self.place.name());
+            format!("{}, {} connections, {}: {quantity}", self.phase.name(), self.connections, self.storage.name());
         Some(Judged { row: self.row, what, must: self.must, aim: self.aim, measured, verdict })
     }
 }

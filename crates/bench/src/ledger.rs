@@ -1,60 +1,44 @@
-//! Who holds which task, as far as answers tell: finds every task that is handed out twice.
+//! Which tasks are held, as far as answers tell: finds every task that is handed out twice.
 
-/// The state of every task, one bit each, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Held,
+    Completed,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    held: Bits,
-    completed: Bits,
+    /// By the number of the task.
+    states: Vec<State>,
     twice: u64,
 }
 
 impl Ledger {
-    /// A claim was answered with this task.
+    /// Notes that a claim was answered with this task.
     pub(crate) fn handed_out(&mut self, task: u64) {
-        if self.held.get(task) || self.completed.get(task) {
-            self.twice += 1;
-        }
-        self.held.set(task, true);
+        self.twice += u64::from(self.set(task, State::Held) != State::Free);
     }
 
-    /// The end of a run is about to be sent. From then on the server may hand the task out again, unless it is complete.
+    /// Notes that the end of a run is about to be sent. From then on the server may hand the task out again, unless it is
+    /// complete.
     pub(crate) fn ends(&mut self, task: u64, completes: bool) {
-        self.held.set(task, false);
-        if completes {
-            self.completed.set(task, true);
-        }
+        self.set(task, if completes { State::Completed } else { State::Free });
     }
 
     /// How many tasks were handed out while they were held or after they were complete.
     pub(crate) fn twice(&self) -> u64 {
         self.twice
     }
-}
 
-#[derive(Debug, Default)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn get(&self, at: u64) -> bool {
-        let (word, bit) = place(at);
-        self.0.get(word).is_some_and(|word| word & bit != 0)
-    }
-
-    fn set(&mut self, at: u64, on: bool) {
-        let (word, bit) = place(at);
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
+    /// The state before.
+    fn set(&mut self, task: u64, state: State) -> State {
+        let at = usize::try_from(task).unwrap_or(0);
+        if self.states.len() <= at {
+            self.states.resize(at + 1, State::Free);
         }
-        if on {
-            self.0[word] |= bit;
-        } else {
-            self.0[word] &= !bit;
-        }
+        std::mem::replace(&mut self.states[at], state)
     }
-}
-
-fn place(at: u64) -> (usize, u64) {
-    (usize::try_from(at / 64).unwrap_or(0), 1 << (at % 64))
 }
 
 #[cfg(test)]

@@ -13,33 +13,29 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client::{Answer, Client};
-use crate::failure::Outcome;
-use crate::histogram::Histogram;
+use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
 use crate::ledger::Ledger;
 use crate::number::Numbers;
+use crate::open_loop::OpenLoop;
 use crate::operation::{OPERATIONS, Operation, Phase};
-use crate::pace::Pace;
+use crate::process::Server;
 use crate::request::Requests;
 use crate::usage::Usage;
 use crate::wire;
 
+/// Long enough for caches, short enough to run before every round.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 /// An answer that takes longer than this is not coming.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
-/// What to do, and to whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    /// The server.
     pub(crate) address: SocketAddr,
-    /// Its process.
     pub(crate) pid: u32,
-    /// What the connections send.
     pub(crate) phase: Phase,
-    /// How many connections.
     pub(crate) connections: usize,
-    /// How long before anything counts.
     pub(crate) warm_up: Duration,
-    /// How long after that.
     pub(crate) duration: Duration,
     /// Requests per second for an open loop; none for a closed loop, where a connection sends as soon as it can.
     pub(crate) rate: Option<f64>,
@@ -47,54 +43,51 @@ pub(crate) struct Load {
     pub(crate) known: Range<u64>,
 }
 
-/// What came of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     /// How long it was measured. Shorter than planned when the tasks ran out.
     pub(crate) seconds: f64,
-    /// Latencies in nanoseconds, by operation; in an open loop from the intended start.
-    pub(crate) latencies: Vec<Histogram>,
+    /// By operation; in an open loop from the intended start.
+    pub(crate) latencies: Vec<Latencies>,
     /// Errors by code, warm-up included.
     pub(crate) errors: BTreeMap<String, u64>,
     /// CPU time of the server while it was measured.
     pub(crate) cpu_seconds: f64,
-    /// Memory of the server at the end.
     pub(crate) rss_bytes: u64,
-    /// Bytes of all bodies.
     pub(crate) body_bytes: u64,
     /// Requests that were answered as they should be, warm-up included.
     pub(crate) answered: u64,
 }
 
-/// What all connections share.
-struct Shared {
+/// The state that all connections share.
+struct LoadState {
     load: Load,
     numbers: Rc<Numbers>,
     ledger: Rc<RefCell<Ledger>>,
-    pace: Option<Pace>,
+    open_loop: Option<OpenLoop>,
     measuring: Cell<bool>,
     stopped: Cell<bool>,
     dry: Notify,
-    latencies: RefCell<Vec<Histogram>>,
+    latencies: RefCell<Vec<Latencies>>,
     errors: RefCell<BTreeMap<String, u64>>,
     body_bytes: Cell<u64>,
     answered: Cell<u64>,
 }
 
 /// Puts the load on the server and measures. Runs inside a `LocalSet`.
-pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Ledger>>) -> Outcome<Measured> {
+pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Ledger>>) -> Result<Measured> {
     let mut clients = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
         clients.push(Client::connect(load.address).await?);
     }
-    let shared = Rc::new(Shared {
+    let state = Rc::new(LoadState {
         numbers,
         ledger,
-        pace: load.rate.map(|rate| Pace::start(rate, load.warm_up + load.duration)),
+        open_loop: load.rate.map(|rate| OpenLoop::start(rate, load.warm_up + load.duration)),
         measuring: Cell::new(false),
         stopped: Cell::new(false),
         dry: Notify::new(),
-        latencies: RefCell::new(vec![Histogram::default(); OPERATIONS]),
+        latencies: RefCell::new(vec![Latencies::default(); OPERATIONS]),
         errors: RefCell::default(),
         body_bytes: Cell::new(0),
         answered: Cell::new(0),
@@ -102,83 +95,82 @@ pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Led
     });
     let mut connections = JoinSet::new();
     for (index, client) in clients.into_iter().enumerate() {
-        connections.spawn_local(drive(client, index, shared.clone()));
+        connections.spawn_local(drive(client, index, state.clone()));
     }
-    let (seconds, before, after) = measure(&shared).await?;
+    let (seconds, before, after) = measure(&state).await?;
     if timeout(LONGEST_ANSWER, async { while connections.join_next().await.is_some() {} }).await.is_err() {
-        shared.error("no_answer");
+        state.error("no_answer");
     }
     Ok(Measured {
         seconds,
-        latencies: shared.latencies.take(),
-        errors: shared.errors.take(),
+        latencies: state.latencies.take(),
+        errors: state.errors.take(),
         cpu_seconds: after.cpu_seconds - before.cpu_seconds,
         rss_bytes: after.rss_bytes,
-        body_bytes: shared.body_bytes.get(),
-        answered: shared.answered.get(),
+        body_bytes: state.body_bytes.get(),
+        answered: state.answered.get(),
     })
 }
 
 /// Lets the warm-up pass, then opens and closes the window in which requests count.
-async fn measure(shared: &Shared) -> Outcome<(f64, Usage, Usage)> {
-    let load = &shared.load;
+async fn measure(state: &LoadState) -> Result<(f64, Usage, Usage)> {
+    let load = &state.load;
     // When tasks run out in the warm-up already, the window is empty and the figure says so.
-    drop(timeout(load.warm_up, shared.dry.notified()).await);
+    drop(timeout(load.warm_up, state.dry.notified()).await);
     let before = Usage::of(load.pid)?;
     let begin = Instant::now();
-    shared.measuring.set(true);
-    if !shared.stopped.get() {
-        drop(timeout(load.duration, shared.dry.notified()).await);
+    state.measuring.set(true);
+    if !state.stopped.get() {
+        drop(timeout(load.duration, state.dry.notified()).await);
     }
-    shared.stopped.set(true);
+    state.stopped.set(true);
     let seconds = begin.elapsed().as_secs_f64();
     Ok((seconds, before, Usage::of(load.pid)?))
 }
 
-/// One connection.
-async fn drive(mut client: Client, index: usize, shared: Rc<Shared>) {
-    let cycle = shared.load.phase.cycle();
-    let mut requests = Requests::new(shared.load.address, shared.load.phase.queue());
+async fn drive(mut client: Client, index: usize, state: Rc<LoadState>) {
+    let cycle = state.load.phase.cycle();
+    let mut requests = Requests::new(state.load.address, state.load.phase.queue());
     let mut held = None;
     // Each connection begins elsewhere, so that they do not all list at the same time.
     let mut place = index * 7 % cycle.len();
-    while !shared.stopped.get() {
+    while !state.stopped.get() {
         let operation = cycle[place];
         place = (place + 1) % cycle.len();
         if operation.needs_run() && held.is_none() {
             continue;
         }
-        let Some(begin) = shared.begin().await else { break };
-        let (task, run) = shared.choose(operation, held);
+        let Some(begin) = state.begin().await else { break };
+        let (task, run) = state.choose(operation, held);
         if operation.ends_run() {
-            shared.ledger.borrow_mut().ends(task, operation == Operation::Complete);
+            state.ledger.borrow_mut().ends(task, operation == Operation::Complete);
             held = None;
         }
         match client.send(requests.of(operation).fill(task, run)).await {
             Ok(answer) => {
-                let claimed = shared.take_answer(operation, begin, &answer);
+                let claimed = state.take_answer(operation, begin, &answer);
                 held = claimed.map(|task| (task, run)).or(held);
             }
-            Err(error) => return shared.error(&format!("connection: {error}")),
+            Err(error) => return state.error(&format!("connection: {error}")),
         }
     }
     if let Some((task, run)) = held {
-        shared.ledger.borrow_mut().ends(task, true);
+        state.ledger.borrow_mut().ends(task, true);
         // Only so that no task stays behind; whether it works does not matter any more.
         drop(client.send(requests.of(Operation::Complete).fill(task, run)).await);
     }
 }
 
-impl Shared {
-    /// When the next request is to begin: now, or when the pace says; none when the pace has ended.
+impl LoadState {
+    /// When the next request is to begin: now, or as the open loop says; none when that has ended.
     async fn begin(&self) -> Option<Instant> {
-        match &self.pace {
-            Some(pace) => pace.next().await,
+        match &self.open_loop {
+            Some(open_loop) => open_loop.next().await,
             None => Some(Instant::now()),
         }
     }
 
-    /// The numbers of the task and the run that a request speaks of.
+    /// The numbers of the task and the run in a request.
     fn choose(&self, operation: Operation, held: Option<(u64, u64)>) -> (u64, u64) {
         let run = self.numbers.next_run();
         match operation {
@@ -193,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Books an answer; the task, if it hands one out.
+    /// Records an answer; the task, if it hands one out.
     fn take_answer(&self, operation: Operation, begin: Instant, answer: &Answer<'_>) -> Option<u64> {
         if !operation.expects(answer.status) {
             let code = wire::error_code(answer.body).map_or_else(|| answer.status.to_string(), str::to_owned);
@@ -210,8 +202,7 @@ impl Shared {
         }
         self.answered.set(self.answered.get() + 1);
         if self.measuring.get() && !self.stopped.get() {
-            let nanoseconds = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.latencies.borrow_mut()[operation as usize].record(nanoseconds);
+            self.latencies.borrow_mut()[operation as usize].record(begin.elapsed());
             self.body_bytes.set(self.body_bytes.get() + answer.body.len() as u64);
         }
         let task = claims.then(|| wire::claimed_task(answer.body))?;
@@ -227,35 +218,51 @@ impl Shared {
     }
 }
 
-impl Measured {
-    /// Requests that were answered as they should be.
-    pub(crate) fn requests(&self) -> u64 {
-        self.latencies.iter().map(Histogram::total).sum()
+impl Load {
+    /// A closed loop on tasks that it creates itself.
+    pub(crate) fn new(server: &Server, phase: Phase, connections: usize, seconds: f64) -> Self {
+        Self::on(server.address, server.pid(), phase, connections, seconds)
     }
 
-    /// The same per second.
-    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    /// The same on any process that listens at an address.
+    pub(crate) fn on(address: SocketAddr, pid: u32, phase: Phase, connections: usize, seconds: f64) -> Self {
+        let duration = Duration::from_secs_f64(seconds);
+        Self { address, pid, phase, connections, warm_up: WARM_UP, duration, rate: None, known: 0..0 }
+    }
+}
+
+impl Measured {
+    /// Itself, unless there were errors.
+    pub(crate) fn faultless(self) -> Result<Self> {
+        match self.errors.iter().next() {
+            None => Ok(self),
+            Some((code, count)) => Err(Failure::new(format!("{code} x {count}"))),
+        }
+    }
+
+    /// Requests that were answered as they should be.
+    pub(crate) fn requests(&self) -> u64 {
+        self.latencies.iter().map(Latencies::count).sum()
+    }
+
     pub(crate) fn rate(&self) -> f64 {
         self.requests() as f64 / self.seconds
     }
 
     /// CPU time of the server for one request, in microseconds.
-    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn cpu_micros(&self) -> f64 {
         self.cpu_seconds * 1e6 / self.requests() as f64
     }
 
-    /// The latencies of all operations together.
-    pub(crate) fn latency(&self) -> Histogram {
-        let mut all = Histogram::default();
+    pub(crate) fn latency(&self) -> Latencies {
+        let mut all = Latencies::default();
         self.latencies.iter().for_each(|latency| all.merge(latency));
         all
     }
 
-    /// How much longer the slowest hundredth of claims takes than a usual one.
-    #[allow(clippy::cast_precision_loss, reason = "nanoseconds of far less than a year")]
+    /// The 99th percentile of claims over their median.
     pub(crate) fn claim_tail(&self) -> f64 {
         let claims = &self.latencies[Operation::Claim as usize];
-        claims.quantile(0.99) as f64 / claims.quantile(0.5) as f64
+        claims.quantile_millis(0.99) / claims.quantile_millis(0.5)
     }
 }

@@ -11,15 +11,16 @@ mod figure;
 mod fill;
 mod findings;
 mod goals;
-mod histogram;
+mod latencies;
 mod ledger;
 mod load;
 mod measure;
 mod number;
+mod open_loop;
 mod operation;
 mod output;
-mod pace;
 mod peers;
+mod perf;
 mod pickup;
 mod plots;
 mod postgres;
@@ -27,9 +28,7 @@ mod process;
 mod reference;
 mod report;
 mod request;
-mod syncs;
 mod table;
-mod threads;
 mod usage;
 mod wait;
 mod wire;
@@ -42,22 +41,24 @@ use clap::Parser;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use self::args::{Command, CommandLine, Shown};
-use self::failure::Outcome;
+use self::args::{Command, CommandLine, Output};
+use self::failure::Result;
 use self::findings::Findings;
 
 fn main() -> ExitCode {
-    let outcome = match CommandLine::parse().command {
+    let CommandLine { command, output, plots } = CommandLine::parse();
+    let plots = plots.as_deref();
+    let result = match command {
         Command::Reference => reference::run().map(|()| true),
-        Command::Run(args) => show(measure::run(&args), &args.shown),
-        Command::Backlog(args) => show(backlog::run(&args), &args.shown),
-        Command::Postgres(args) => show(postgres::run(&args), &args.shown),
-        Command::Wait(args) => show(wait::run(&args), &args.shown),
-        Command::Work(args) => show(work::run(&args), &args.shown),
-        Command::Cost(args) => show(cost::run(&args), &args.shown),
-        Command::Peers(args) => show(peers::run(&args), &args.shown),
+        Command::Run(args) => show(measure::run(&args, plots), output),
+        Command::Backlog(args) => show(backlog::run(&args, plots), output),
+        Command::Postgres(args) => show(postgres::run(&args), output),
+        Command::Wait(args) => show(wait::run(&args), output),
+        Command::Work(args) => show(work::run(&args), output),
+        Command::Cost(args) => show(cost::run(&args, plots), output),
+        Command::Peers(args) => show(peers::run(&args), output),
     };
-    match outcome {
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
 }
 
 /// Measures on one thread and shows what was found; whether all musts were reached.
-fn show(measurement: impl Future<Output = Outcome<Findings>>, shown: &Shown) -> Outcome<bool> {
+fn show(measurement: impl Future<Output = Result<Findings>>, output: Output) -> Result<bool> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    Ok(LocalSet::new().block_on(&runtime, measurement)?.show(shown.output))
+    Ok(LocalSet::new().block_on(&runtime, measurement)?.show(output))
 }

@@ -5,25 +5,22 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use clap::ValueEnum;
+use tempfile::TempDir;
 
 use crate::args::RunArgs;
-use crate::failure::Outcome;
-use crate::figure::{Figure, Place, Round};
+use crate::failure::Result;
+use crate::figure::{Figure, Round, Storage};
 use crate::findings::Findings;
 use crate::ledger::Ledger;
-use crate::load::{self, Load, Measured};
+use crate::load::{self, Load, Measured, WARM_UP};
 use crate::number::Numbers;
 use crate::operation::Phase;
+use crate::perf::Perf;
 use crate::plots::lines::{self, Series};
-use crate::process::{Scratch, Server};
-use crate::syncs::SyncCount;
+use crate::process::{Server, scratch};
 use crate::{disk, fill, goals, output, plots, report};
-
-/// Long enough for caches, short enough to run before every round.
-const WARM_UP: Duration = Duration::from_millis(200);
 
 /// Pairs per second for which tasks are prepared before the first round shows how many there are.
 const EXPECTED_PAIRS: f64 = 12_000.0;
@@ -39,12 +36,12 @@ struct Cell {
 }
 
 /// A server with a fresh database for one phase, and the reference beside it.
-struct Subject<'a> {
+struct MeasuredServer<'a> {
     args: &'a RunArgs,
-    place: Place,
+    storage: Storage,
     server: Server,
     reference: &'a Server,
-    scratch: Scratch,
+    scratch: TempDir,
     numbers: Rc<Numbers>,
     ledger: Rc<RefCell<Ledger>>,
     /// Tasks that were prepared for all rounds, once they are.
@@ -52,9 +49,9 @@ struct Subject<'a> {
 }
 
 /// Takes all figures. Each phase has a fresh database, so that none pays for what another has left behind.
-pub(crate) async fn run(args: &RunArgs) -> Outcome<Findings> {
+pub(crate) async fn run(args: &RunArgs, plots: Option<&Path>) -> Result<Findings> {
     let figures = figures(args).await?;
-    if let Some(folder) = &args.shown.plots {
+    if let Some(folder) = plots {
         let title = "claim, complete: requests per second by connections";
         let lines = throughput(&figures);
         plots::save(folder, "throughput.svg", &lines::render(title, "connections", "requests/s", &lines))?;
@@ -64,9 +61,8 @@ pub(crate) async fn run(args: &RunArgs) -> Outcome<Findings> {
 
 /// Lines of claim-complete by connections: the reference, and the server on disk and in memory.
 fn throughput(figures: &[Figure]) -> Vec<Series> {
-    let of = |place: Place, rate: fn(&Figure) -> f64| {
-        let wanted = figures.iter().filter(|figure| figure.phase == Phase::ClaimComplete && figure.place == place);
-        #[allow(clippy::cast_precision_loss, reason = "at most 65,535 connections")]
+    let of = |storage: Storage, rate: fn(&Figure) -> f64| {
+        let wanted = figures.iter().filter(|figure| figure.phase == Phase::ClaimComplete && figure.storage == storage);
         wanted.map(|figure| (figure.connections as f64, rate(figure))).collect::<Vec<_>>()
     };
     let line = |name: &str, mut points: Vec<(f64, f64)>| {
@@ -74,21 +70,21 @@ fn throughput(figures: &[Figure]) -> Vec<Series> {
         Series { name: name.to_owned(), points }
     };
     vec![
-        line("bare HTTP", of(Place::Disk, Figure::reference_rate)),
-        line("taskqueue on tmpfs", of(Place::Tmpfs, Figure::rate)),
-        line("taskqueue on disk", of(Place::Disk, Figure::rate)),
+        line("bare HTTP", of(Storage::Disk, Figure::reference_rate)),
+        line("taskqueue on tmpfs", of(Storage::Tmpfs, Figure::rate)),
+        line("taskqueue on disk", of(Storage::Disk, Figure::rate)),
     ]
 }
 
-async fn figures(args: &RunArgs) -> Outcome<Vec<Figure>> {
+async fn figures(args: &RunArgs) -> Result<Vec<Figure>> {
     let reference = Server::reference()?;
     let mut figures = Vec::new();
-    for (place, folder) in [(Place::Disk, &args.subject.database_dir), (Place::Tmpfs, &args.tmpfs_dir)] {
-        for phase in phases(args, place) {
-            let mut subject = Subject::start(args, place, folder, &reference)?;
+    for (storage, folder) in [(Storage::Disk, &args.server.database_dir), (Storage::Tmpfs, &args.tmpfs_dir)] {
+        for phase in phases(args, storage) {
+            let mut subject = MeasuredServer::start(args, storage, folder, &reference)?;
             for cell in cells(args, phase) {
                 let count = cell.connections;
-                output::progress(&format!("measuring {} on {}, {count} connections", phase.name(), place.name()));
+                output::progress(&format!("measuring {} on {}, {count} connections", phase.name(), storage.name()));
                 figures.push(subject.figure(cell).await?);
             }
         }
@@ -98,10 +94,10 @@ async fn figures(args: &RunArgs) -> Outcome<Vec<Figure>> {
 
 /// Which phases are measured: what the command line says, else all. In memory only what tells the cost of the disk
 /// from the cost of the code.
-fn phases(args: &RunArgs, place: Place) -> impl Iterator<Item = Phase> {
+fn phases(args: &RunArgs, storage: Storage) -> impl Iterator<Item = Phase> {
     let wanted = if args.phases.is_empty() { Phase::value_variants() } else { &args.phases };
     let in_memory = |phase: &Phase| *phase == Phase::ClaimComplete && args.tmpfs_dir.is_dir();
-    wanted.iter().copied().filter(move |phase| place == Place::Disk || in_memory(phase))
+    wanted.iter().copied().filter(move |phase| storage == Storage::Disk || in_memory(phase))
 }
 
 /// With how many connections a phase is measured: what the command line says, else what its goals ask for.
@@ -122,15 +118,15 @@ fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
     connections.iter().map(cell).collect()
 }
 
-impl<'a> Subject<'a> {
-    fn start(args: &'a RunArgs, place: Place, folder: &Path, reference: &'a Server) -> Outcome<Self> {
-        let scratch = Scratch::new(folder)?;
-        let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
+impl<'a> MeasuredServer<'a> {
+    fn start(args: &'a RunArgs, storage: Storage, folder: &Path, reference: &'a Server) -> Result<Self> {
+        let scratch = scratch(folder)?;
+        let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
         let (numbers, ledger, prepared) = (Rc::default(), Rc::default(), None);
-        Ok(Self { args, place, server, reference, scratch, numbers, ledger, prepared })
+        Ok(Self { args, storage, server, reference, scratch, numbers, ledger, prepared })
     }
 
-    async fn figure(&mut self, cell: Cell) -> Outcome<Figure> {
+    async fn figure(&mut self, cell: Cell) -> Result<Figure> {
         let syncs_per_second = disk::syncs_per_second(self.scratch.path())?;
         let twice_before = self.ledger.borrow().twice();
         let (mut rounds, mut expected_pairs) = (Vec::new(), EXPECTED_PAIRS);
@@ -144,7 +140,7 @@ impl<'a> Subject<'a> {
         }
         let requests_per_sync = self.requests_per_sync(cell, expected_pairs).await?;
         Ok(Figure {
-            place: self.place,
+            storage: self.storage,
             phase: cell.phase,
             connections: cell.connections,
             rate_wanted: cell.rate,
@@ -156,41 +152,30 @@ impl<'a> Subject<'a> {
     }
 
     /// One turn of one server.
-    async fn load(&self, cell: Cell, on: &Server, known: Range<u64>, ledger: Rc<RefCell<Ledger>>) -> Outcome<Measured> {
-        let load = Load {
-            address: on.address,
-            pid: on.pid(),
-            phase: cell.phase,
-            connections: cell.connections,
-            warm_up: WARM_UP,
-            duration: Duration::from_secs_f64(self.args.seconds),
-            rate: cell.rate,
-            known,
-        };
+    async fn load(&self, cell: Cell, on: &Server, known: Range<u64>, ledger: Rc<RefCell<Ledger>>) -> Result<Measured> {
+        let load = Load::new(on, cell.phase, cell.connections, self.args.seconds);
+        let load = Load { rate: cell.rate, known, ..load };
         load::run(load, self.numbers.clone(), ledger).await
     }
 
     /// One more turn in which syncs are counted. It is about as long as the others, but its figures are not used.
-    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    async fn requests_per_sync(&mut self, cell: Cell, expected_pairs: f64) -> Outcome<Option<f64>> {
-        if !cell.phase.writes() || self.place == Place::Tmpfs {
+    async fn requests_per_sync(&mut self, cell: Cell, expected_pairs: f64) -> Result<Option<f64>> {
+        if !cell.phase.writes() || self.storage == Storage::Tmpfs {
             return Ok(None);
         }
         let known = self.prepare(cell.phase, expected_pairs).await?;
-        let Some(count) = SyncCount::start(self.server.pid(), self.scratch.path()) else { return Ok(None) };
+        let Some(count) = Perf::count_syncs(self.server.pid(), self.scratch.path()) else { return Ok(None) };
         let measured = self.load(cell, &self.server, known, self.ledger.clone()).await?;
-        let syncs = count.finish().filter(|syncs| *syncs > 0);
+        let syncs = count.syncs().filter(|syncs| *syncs > 0);
         Ok(syncs.map(|syncs| measured.answered as f64 / syncs as f64))
     }
 
     /// Makes sure that the queue of a phase holds what the phase needs; the tasks that are there to be read.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive estimate")]
-    async fn prepare(&mut self, phase: Phase, expected_pairs: f64) -> Outcome<Range<u64>> {
+    async fn prepare(&mut self, phase: Phase, expected_pairs: f64) -> Result<Range<u64>> {
         let (address, queue) = (self.server.address, phase.queue());
         if phase == Phase::ClaimComplete {
             let wanted = expected_pairs * (WARM_UP.as_secs_f64() + self.args.seconds);
-            let missing = (wanted as u64).saturating_sub(fill::pending(address, queue).await?);
-            return fill::fill(address, queue, missing, self.numbers.clone()).await;
+            return fill::top_up(address, queue, wanted as u64, self.numbers.clone()).await;
         }
         if let Some(known) = &self.prepared {
             return Ok(known.clone());

@@ -28,12 +28,10 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// A number for a new task.
     pub(crate) fn next_task(&self) -> u64 {
         self.tasks.replace(self.tasks.get() + 1)
     }
 
-    /// A number for a new run.
     pub(crate) fn next_run(&self) -> u64 {
         self.runs.replace(self.runs.get() + 1)
     }

@@ -12,23 +12,16 @@ use self::Operation::{
 pub(crate) enum Operation {
     /// Makes a task with 200 bytes of args.
     Create,
-    /// Takes a task.
     Claim,
     /// Asks for a task where there is none.
     Poll,
-    /// Renews the lease.
     Heartbeat,
-    /// Ends the run with a result.
     Complete,
-    /// Ends the run with an error.
     Fail,
-    /// Gives the task back.
     Unclaim,
-    /// Reads one task.
     Get,
     /// Reads the first page: 100 tasks.
     List,
-    /// Counts all tasks.
     Count,
     /// Counts tasks by their status.
     CountByStatus,
@@ -38,7 +31,6 @@ pub(crate) enum Operation {
     BulkUpdate,
 }
 
-/// How many kinds there are.
 pub(crate) const OPERATIONS: usize = Operation::ALL.len();
 
 impl Operation {
@@ -117,7 +109,6 @@ impl Phase {
         }
     }
 
-    /// Its queue.
     pub(crate) fn queue(self) -> &'static str {
         match self {
             Self::Create => "creates",

@@ -10,9 +10,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::client::Client;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::goals::Judged;
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::number::Numbers;
 use crate::operation::{Operation, Phase};
 use crate::report::milliseconds;
@@ -29,7 +29,7 @@ pub(crate) async fn pickups(
     (creating, waiting): (SocketAddr, SocketAddr),
     count: u32,
     numbers: &Rc<Numbers>,
-) -> Outcome<Histogram> {
+) -> Result<Latencies> {
     let queue = Phase::Lifecycle.queue();
     output::progress(&format!("{count} tasks for {PICKERS} waiting claims"));
     let (sender, mut picked) = unbounded_channel();
@@ -42,7 +42,7 @@ pub(crate) async fn pickups(
     }
     let mut creator = Client::connect(creating).await?;
     let mut requests = Requests::new(creating, queue);
-    let mut latency = Histogram::default();
+    let mut latency = Latencies::default();
     for _ in 0..count {
         let task = numbers.next_task();
         let created = creator.send(requests.of(Operation::Create).fill(task, 0)).await?;
@@ -52,13 +52,12 @@ pub(crate) async fn pickups(
         }
         let at = pickup_of(task, &mut picked).await?;
         // A claim may be answered before the creation is.
-        let nanoseconds = at.saturating_duration_since(acknowledged).as_nanos();
-        latency.record(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+        latency.record(at.saturating_duration_since(acknowledged));
     }
     Ok(latency)
 }
 
-async fn pickup_of(task: u64, picked: &mut UnboundedReceiver<(u64, Instant)>) -> Outcome<Instant> {
+async fn pickup_of(task: u64, picked: &mut UnboundedReceiver<(u64, Instant)>) -> Result<Instant> {
     match tokio::time::timeout(Duration::from_secs(u64::from(LONGEST_SECONDS)), picked.recv()).await {
         Ok(Some((picked, at))) if picked == task => Ok(at),
         other => Err(Failure::new(format!("task {task} was not picked up, but {other:?}"))),
@@ -86,23 +85,18 @@ async fn pick(
     }
 }
 
-/// The latencies, for people.
-pub(crate) fn text(latency: &Histogram) -> String {
-    let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| milliseconds(latency.quantile(share)));
-    let (max, count) = (milliseconds(latency.max()), latency.total());
+pub(crate) fn text(latency: &Latencies) -> String {
+    let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| milliseconds(latency.quantile_nanos(share)));
+    let (max, count) = (milliseconds(latency.max_nanos()), latency.count());
     format!(
         "picked up after the answer to its creation, ms: p50 {p50}, p90 {p90}, p99 {p99}, max {max} ({count} tasks)"
     )
 }
 
-/// The latencies, for machines.
-pub(crate) fn json(latency: &Histogram) -> Value {
-    json!({ "p50": latency.quantile(0.5), "p99": latency.quantile(0.99), "max": latency.max() })
+pub(crate) fn json(latency: &Latencies) -> Value {
+    json!({ "p50": latency.quantile_nanos(0.5), "p99": latency.quantile_nanos(0.99), "max": latency.max_nanos() })
 }
 
-/// How they stand to the goal.
-pub(crate) fn judge(latency: &Histogram, what: &str, must: f64) -> Judged {
-    #[allow(clippy::cast_precision_loss, reason = "nanoseconds far below 2^52")]
-    let p99 = latency.quantile(0.99) as f64 / 1e6;
-    Judged::at_most(18, what, p99, must, must)
+pub(crate) fn judge(latency: &Latencies, what: &str, must: f64) -> Judged {
+    Judged::at_most(18, what, latency.quantile_millis(0.99), must, must)
 }

@@ -10,11 +10,11 @@ use taskqueue_test_postgres::{Cluster, Database, program};
 
 use crate::args::PostgresArgs;
 use crate::backlog::claims;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::figure::median;
 use crate::findings::Findings;
 use crate::goals::Judged;
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::load::{self, Load, Measured};
 use crate::number::Numbers;
 use crate::operation::Phase;
@@ -36,7 +36,7 @@ const PICKUPS: u32 = 500;
 const COMPLETING_SECONDS: f64 = 10.0;
 
 /// A server on a database of its own.
-struct Subject {
+struct MeasuredServer {
     server: Server,
     numbers: Rc<Numbers>,
     // Dropped after the server that uses it.
@@ -44,7 +44,7 @@ struct Subject {
 }
 
 /// Measures everything that was asked for; tables of it, and how it stands to the goals.
-pub(crate) async fn run(args: &PostgresArgs) -> Outcome<Findings> {
+pub(crate) async fn run(args: &PostgresArgs) -> Result<Findings> {
     let cluster = Cluster::private();
     let mut findings = throughput(args, &cluster).await?;
     findings.add("pickup_nanoseconds", across_servers(args, &cluster).await?);
@@ -75,10 +75,10 @@ struct Rates {
 }
 
 /// Creations and pairs of claim and complete against `pgbench -N`, in turns, with many clients and with one.
-async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
+async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
     let yardstick = cluster.database();
     pgbench(&yardstick, &["-i", "-q", "-s", "10"])?;
-    let subject = Subject::start(args, cluster)?;
+    let subject = MeasuredServer::start(args, cluster)?;
     let mut rates = [(CONNECTIONS, Rates::default()), (1, Rates::default())];
     for round in 1..=args.rounds {
         output::progress(&format!("round {round} of {}: pgbench -N, creations, claim+complete", args.rounds));
@@ -127,8 +127,8 @@ fn throughput_json((connections, [transactions, created, pairs]): (usize, [f64; 
 }
 
 /// Tasks that one server creates for claims that wait at another.
-async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
-    let subject = Subject::start(args, cluster)?;
+async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
+    let subject = MeasuredServer::start(args, cluster)?;
     let other = Server::taskqueue(&args.server, subject.database.url().as_ref())?;
     let latency = pickup::pickups((subject.server.address, other.address), PICKUPS, &subject.numbers).await?;
     let judged = vec![pickup::judge(&latency, "PostgreSQL: picked up at another server, p99 ms", 50.0)];
@@ -137,8 +137,8 @@ async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findi
 }
 
 /// Claims and completions without a pause, in windows: rows die all the while.
-async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
-    let subject = Subject::start(args, cluster)?;
+async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
+    let subject = MeasuredServer::start(args, cluster)?;
     let probe = subject.prepare(20_000.0).await.map(|()| subject.load(Phase::ClaimComplete, CONNECTIONS, 1.0))?.await?;
     let wanted = probe.rate() / 2.0 * 1.5 * args.long_seconds;
     output::progress(&format!("preparing {wanted:.0} tasks for the long run"));
@@ -160,7 +160,7 @@ async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
 }
 
 /// The claim of one connection at few and at many pending tasks, and after many have been completed, in turns.
-async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
+async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
     let mut subjects = Vec::new();
     for (pending, completed) in [(FEW, 0), (args.pending, 0), (FEW, args.completed)] {
         let wanted = subjects.is_empty() || pending + completed > FEW;
@@ -168,23 +168,21 @@ async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
             continue;
         }
         output::progress(&format!("preparing {pending} pending and {completed} completed tasks"));
-        let subject = Subject::start(args, cluster)?;
+        let subject = MeasuredServer::start(args, cluster)?;
         subject.complete(completed).await?;
-        #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
         subject.prepare(pending as f64).await?;
-        subjects.push((pending, completed, subject, Histogram::default()));
+        subjects.push((pending, completed, subject, Latencies::default()));
     }
     for turn in 0..=TURNS {
         for (_, _, subject, latency) in &mut subjects {
             if turn == 1 {
                 // The first turn was the warm-up.
-                *latency = Histogram::default();
+                *latency = Latencies::default();
             }
             claims(subject.server.address, &subject.numbers, SAMPLES, latency).await?;
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "nanoseconds far below 2^52")]
-    let millis = |latency: &Histogram| latency.quantile(0.5) as f64 / 1e6;
+    let millis = |latency: &Latencies| latency.quantile_millis(0.5);
     let first = millis(&subjects[0].3);
     let (mut rows, mut figures, mut judged) = (Vec::new(), Vec::new(), Vec::new());
     for (pending, completed, _, latency) in &subjects {
@@ -200,24 +198,21 @@ async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Findings> {
     Ok(Findings { text: table::render(&heading, &rows, 0), figures: figures.into(), judged })
 }
 
-impl Subject {
-    fn start(args: &PostgresArgs, cluster: &Cluster) -> Outcome<Self> {
+impl MeasuredServer {
+    fn start(args: &PostgresArgs, cluster: &Cluster) -> Result<Self> {
         let database = cluster.database();
         let server = Server::taskqueue(&args.server, database.url().as_ref())?;
         Ok(Self { server, numbers: Rc::default(), database })
     }
 
     /// Makes sure that so many tasks can be claimed.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive estimate")]
-    async fn prepare(&self, wanted: f64) -> Outcome<()> {
+    async fn prepare(&self, wanted: f64) -> Result<()> {
         let (address, queue) = (self.server.address, Phase::ClaimComplete.queue());
-        let missing = (wanted as u64).saturating_sub(fill::pending(address, queue).await?);
-        fill::fill(address, queue, missing, self.numbers.clone()).await.map(drop)
+        fill::top_up(address, queue, wanted as u64, self.numbers.clone()).await.map(drop)
     }
 
     /// Creates, claims and completes so many tasks.
-    #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
-    async fn complete(&self, count: u64) -> Outcome<()> {
+    async fn complete(&self, count: u64) -> Result<()> {
         self.prepare(count as f64).await?;
         let queue = Phase::ClaimComplete.queue();
         while count > 0 && fill::pending(self.server.address, queue).await? > 0 {
@@ -226,26 +221,13 @@ impl Subject {
         Ok(())
     }
 
-    async fn load(&self, phase: Phase, connections: usize, seconds: f64) -> Outcome<Measured> {
-        let load = Load {
-            address: self.server.address,
-            pid: self.server.pid(),
-            phase,
-            connections,
-            warm_up: WARM_UP,
-            duration: Duration::from_secs_f64(seconds),
-            rate: None,
-            known: 0..0,
-        };
-        let measured = load::run(load, self.numbers.clone(), Rc::default()).await?;
-        match measured.errors.iter().next() {
-            None => Ok(measured),
-            Some((code, count)) => Err(Failure::new(format!("{} gave {code} x {count}", phase.name()))),
-        }
+    async fn load(&self, phase: Phase, connections: usize, seconds: f64) -> Result<Measured> {
+        let load = Load { warm_up: WARM_UP, ..Load::new(&self.server, phase, connections, seconds) };
+        load::run(load, self.numbers.clone(), Rc::default()).await?.faultless()
     }
 }
 
-fn pgbench(database: &Database, arguments: &[&str]) -> Outcome<String> {
+fn pgbench(database: &Database, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program("pgbench")).args(arguments).arg(database.url()).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {

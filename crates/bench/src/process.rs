@@ -1,24 +1,23 @@
 //! Servers as child processes: started on a port of their own choice, asked for their health, stopped.
-//! Also the folder for their databases, which goes when the measurement ends.
+//! Also the folder for their databases.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use tempfile::TempDir;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::operation::Phase;
 use crate::{request, wire};
 
-/// A server that runs.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Where it listens.
     pub(crate) address: SocketAddr,
     /// How long it took from its start to its first healthy answer.
     pub(crate) healthy_after: Duration,
@@ -28,8 +27,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts the server that is measured on a SQLite database in this folder.
+    pub(crate) fn on_sqlite(binary: &Path, folder: &Path) -> Result<Self> {
+        Self::taskqueue(binary, folder.join("bench.db").as_os_str())
+    }
+
     /// Starts the server that is measured, with a queue for every phase.
-    pub(crate) fn taskqueue(binary: &Path, database: &OsStr) -> Outcome<Self> {
+    pub(crate) fn taskqueue(binary: &Path, database: &OsStr) -> Result<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--database"]).arg(database);
         for phase in Phase::value_variants() {
@@ -39,13 +43,13 @@ impl Server {
     }
 
     /// Starts this program again as the reference.
-    pub(crate) fn reference() -> Outcome<Self> {
+    pub(crate) fn reference() -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("reference");
         Self::start(command)
     }
 
-    fn start(mut command: Command) -> Outcome<Self> {
+    fn start(mut command: Command) -> Result<Self> {
         let begin = Instant::now();
         let program = command.get_program().to_string_lossy().into_owned();
         let refused = |why: String| Failure::new(format!("{program} {why}"));
@@ -67,13 +71,11 @@ impl Server {
         Ok(Self { address, healthy_after: begin.elapsed(), child, _stdout: stdout })
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it in good order.
-    pub(crate) fn stop(mut self) -> Outcome<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         Command::new("kill").arg(self.pid().to_string()).status()?;
         self.child.wait()?;
         Ok(())
@@ -82,13 +84,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already. Nobody needs what it would still have to say.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-fn is_healthy(address: SocketAddr) -> Outcome<bool> {
+fn is_healthy(address: SocketAddr) -> Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.write_all(&request::get(address, "/health"))?;
@@ -102,27 +104,9 @@ fn is_healthy(address: SocketAddr) -> Outcome<bool> {
     Ok(false)
 }
 
-/// A folder for databases.
-#[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes a new folder inside this one.
-    pub(crate) fn new(parent: &Path) -> Outcome<Self> {
-        let folder = parent.join(format!("taskqueue-bench-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
-        Ok(Self(folder))
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans the parent folder.
-        drop(fs::remove_dir_all(&self.0));
-    }
+/// A folder for databases, which is removed when it is dropped.
+pub(crate) fn scratch(parent: &Path) -> Result<TempDir> {
+    fs::create_dir_all(parent)
+        .and_then(|()| tempfile::Builder::new().prefix("taskqueue-bench-").tempdir_in(parent))
+        .map_err(|error| Failure::new(format!("{}: {error}", parent.display())))
 }

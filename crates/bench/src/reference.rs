@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::failure::Outcome;
+use crate::failure::Result;
 use crate::{output, request};
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("taskqueue-server-version");
@@ -22,7 +22,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 
 /// Serves until the program is ended, or until whoever started it is gone.
-pub(crate) fn run() -> Outcome<()> {
+pub(crate) fn run() -> Result<()> {
     // As many threads as the server has: one per core.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let orphaned = runtime.spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
@@ -36,7 +36,7 @@ pub(crate) fn run() -> Outcome<()> {
     })
 }
 
-async fn accept(listener: TcpListener) -> Outcome<()> {
+async fn accept(listener: TcpListener) -> Result<()> {
     let bodies = Arc::new(Bodies::new());
     loop {
         let (stream, _) = listener.accept().await?;

@@ -57,26 +57,24 @@ pub(crate) fn missed(judged: &[Judged]) -> Vec<String> {
         .collect()
 }
 
-/// All figures, for machines.
 pub(crate) fn json(figures: &[Figure]) -> Value {
     figures.iter().map(figure_json).collect::<Vec<_>>().into()
 }
 
-/// All verdicts, for machines.
 pub(crate) fn goals_json(judged: &[Judged]) -> Value {
     judged.iter().map(judged_json).collect::<Vec<_>>().into()
 }
 
 fn figure_row(figure: &Figure) -> Vec<String> {
     let latency = figure.latency();
-    let mut row = vec![figure.phase.name(), figure.place.name().to_owned(), figure.connections.to_string()];
+    let mut row = vec![figure.phase.name(), figure.storage.name().to_owned(), figure.connections.to_string()];
     row.extend([format!("{:.0}", figure.rate()), format!("{:.0}", figure.reference_rate())]);
     row.push(format!("{:.2}", figure.ratio()));
-    row.extend(PERCENTILES.map(|(_, share)| milliseconds(latency.quantile(share))));
-    row.push(milliseconds(latency.max()));
+    row.extend(PERCENTILES.map(|(_, share)| milliseconds(latency.quantile_nanos(share))));
+    row.push(milliseconds(latency.max_nanos()));
     row.extend([format!("{:.1}", figure.cpu_micros()), format!("{:.2}", figure.cpu_ratio())]);
     row.push(figure.requests_per_sync.map_or_else(|| "-".to_owned(), |requests| format!("{requests:.1}")));
-    row.extend([mebibytes(figure.rss_bytes()), format!("{:.0}", figure.syncs_per_second)]);
+    row.extend([mebibytes_text(figure.rss_bytes()), format!("{:.0}", figure.syncs_per_second)]);
     row
 }
 
@@ -94,11 +92,11 @@ fn judged_row(judged: &Judged) -> Vec<String> {
 fn figure_json(figure: &Figure) -> Value {
     let latency = figure.latency();
     let mut nanoseconds: serde_json::Map<String, Value> =
-        PERCENTILES.iter().map(|(name, share)| ((*name).to_owned(), latency.quantile(*share).into())).collect();
-    nanoseconds.insert("max".to_owned(), latency.max().into());
+        PERCENTILES.iter().map(|(name, share)| ((*name).to_owned(), latency.quantile_nanos(*share).into())).collect();
+    nanoseconds.insert("max".to_owned(), latency.max_nanos().into());
     json!({
         "phase": figure.phase.name(),
-        "on": figure.place.name(),
+        "on": figure.storage.name(),
         "connections": figure.connections,
         "requests_per_second": figure.rate(),
         "reference_requests_per_second": figure.reference_rate(),
@@ -131,12 +129,15 @@ fn judged_json(judged: &Judged) -> Value {
 }
 
 /// Nanoseconds as milliseconds, as exact as a reader can use.
-#[allow(clippy::cast_precision_loss, reason = "shown only")]
 pub(crate) fn milliseconds(nanoseconds: u64) -> String {
     format!("{:.3}", nanoseconds as f64 / 1e6)
 }
 
-/// Bytes as whole mebibytes.
-pub(crate) fn mebibytes(bytes: u64) -> String {
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Rounded down.
+pub(crate) fn mebibytes_text(bytes: u64) -> String {
     (bytes >> 20).to_string()
 }

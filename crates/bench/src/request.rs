@@ -10,7 +10,6 @@ const TASK: &str = "t_TTTTTTTTTTTT";
 const RUN: &str = "r_RRRRRRRRRRRR";
 /// One digit by which filters on args select a tenth of all tasks.
 const GROUP: &str = "#";
-/// Bytes of a task's args.
 const ARGS_BYTES: usize = 200;
 
 /// One request, ready to be sent.
@@ -57,7 +56,6 @@ impl Requests {
         Self(Operation::ALL.map(|operation| Request::new(&render(operation, address, queue))))
     }
 
-    /// The request for an operation.
     pub(crate) fn of(&mut self, operation: Operation) -> &mut Request {
         &mut self.0[operation as usize]
     }

@@ -9,13 +9,14 @@ use tokio::time::sleep;
 
 use crate::args::WaitArgs;
 use crate::client::Client;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::findings::Findings;
 use crate::goals::Judged;
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::number::Numbers;
 use crate::operation::{Operation, Phase};
-use crate::process::{Scratch, Server};
+use crate::process::{Server, scratch};
+use crate::report::mebibytes;
 use crate::request::{self, Requests};
 use crate::usage::Usage;
 use crate::{output, pickup, wire};
@@ -30,9 +31,9 @@ struct Idle {
 }
 
 /// Measures all three; what could be measured, and how it stands to the goals.
-pub(crate) async fn run(args: &WaitArgs) -> Outcome<Findings> {
-    let scratch = Scratch::new(&args.subject.database_dir)?;
-    let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
+pub(crate) async fn run(args: &WaitArgs) -> Result<Findings> {
+    let scratch = scratch(&args.server.database_dir)?;
+    let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
     let numbers: Rc<Numbers> = Rc::default();
     output::progress(&format!("{} connections", args.connections));
     let mut clients = connect(&server, args.connections, &numbers).await?;
@@ -56,7 +57,7 @@ pub(crate) async fn run(args: &WaitArgs) -> Outcome<Findings> {
 }
 
 /// Connections, each of which has been used once.
-async fn connect(server: &Server, count: u16, numbers: &Numbers) -> Outcome<Vec<Client>> {
+async fn connect(server: &Server, count: u16, numbers: &Numbers) -> Result<Vec<Client>> {
     let mut clients = Vec::with_capacity(usize::from(count));
     let mut requests = Requests::new(server.address, Phase::Poll.queue());
     for _ in 0..count {
@@ -70,7 +71,7 @@ async fn connect(server: &Server, count: u16, numbers: &Numbers) -> Outcome<Vec<
     Ok(clients)
 }
 
-async fn idle(server: &Server, seconds: f64) -> Outcome<Idle> {
+async fn idle(server: &Server, seconds: f64) -> Result<Idle> {
     sleep(SETTLING).await;
     let (before, begin) = (Usage::of(server.pid())?, Instant::now());
     sleep(Duration::from_secs_f64(seconds)).await;
@@ -84,14 +85,14 @@ fn waiting_claim(server: &Server, queue: &str, numbers: &Numbers) -> Vec<u8> {
 }
 
 /// Whether the server says that it lets a claim wait.
-async fn offers_waiting(server: &Server, numbers: &Numbers) -> Outcome<bool> {
+async fn offers_waiting(server: &Server, numbers: &Numbers) -> Result<bool> {
     let mut client = Client::connect(server.address).await?;
     let claim = request::waiting_claim(server.address, Phase::Poll.queue(), numbers.next_run(), 1);
     let answer = client.send(&claim).await?;
     Ok(wire::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
 }
 
-fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Histogram>) -> Findings {
+fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Findings {
     let line = |what: &str, of: &Idle| {
         let (rss, share) = (mebibytes(of.rss_bytes), of.core_share * 100.0);
         format!("{} {what}: RSS {rss:.0} MiB, {share:.2} % of one core", args.connections)
@@ -114,7 +115,7 @@ fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option
     Findings { text: text.join("\n"), figures, judged }
 }
 
-fn judge(idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Histogram>) -> Vec<Judged> {
+fn judge(idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Vec<Judged> {
     let idle = mebibytes(idle.rss_bytes);
     let mut judged = vec![Judged::at_most(15, "RSS with 10,000 connections, MiB", idle, 150.0, 100.0)];
     if let Some(waiting) = waiting {
@@ -126,11 +127,6 @@ fn judge(idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Histogram>) -> Vec
     judged
 }
 
-#[allow(clippy::cast_precision_loss, reason = "shown only")]
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,11 +134,11 @@ mod tests {
     #[test]
     fn a_server_without_waiting_is_judged_by_its_connections_only() {
         let idle = Idle { rss_bytes: 50 << 20, core_share: 0.0 };
-        let mut latency = Histogram::default();
-        latency.record(7_000_000);
+        let mut latency = Latencies::default();
+        latency.record(Duration::from_millis(7));
         assert_eq!(judge(&idle, None, None).len(), 1);
         let judged = judge(&idle, Some(&Idle { rss_bytes: 90 << 20, core_share: 0.01 }), Some(&latency));
         assert_eq!(judged.iter().map(|judged| judged.row).collect::<Vec<_>>(), [15, 18, 18, 18]);
-        assert!((judged[3].measured - 7.0).abs() < 1e-9, "{judged:?}");
+        assert!((judged[3].measured - 7.0).abs() < 0.007, "{judged:?}");
     }
 }

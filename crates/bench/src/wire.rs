@@ -8,7 +8,6 @@ use crate::number;
 /// What the first lines of an answer say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The status code.
     pub(crate) status: u16,
     /// How long the head is, with its empty line.
     pub(crate) head_bytes: usize,

@@ -11,14 +11,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::args::WorkArgs;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::figure::median;
 use crate::fill::fill;
 use crate::findings::Findings;
 use crate::goals::Judged;
 use crate::number::Numbers;
 use crate::operation::Phase;
-use crate::process::{Scratch, Server};
+use crate::process::{Server, scratch};
+use crate::report::{mebibytes, mebibytes_text};
 use crate::table;
 use crate::usage::Usage;
 
@@ -42,9 +43,9 @@ struct Idle {
 }
 
 /// Measures both, and how they stand to the goals.
-pub(crate) async fn run(args: &WorkArgs) -> Outcome<Findings> {
-    let scratch = Scratch::new(&args.subject.database_dir)?;
-    let server = Server::taskqueue(&args.subject.server, scratch.path().join("bench.db").as_os_str())?;
+pub(crate) async fn run(args: &WorkArgs) -> Result<Findings> {
+    let scratch = scratch(&args.server.database_dir)?;
+    let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
     let numbers: Rc<Numbers> = Rc::default();
     let mut rounds = Vec::new();
     for round in 1..=args.rounds {
@@ -71,7 +72,7 @@ pub(crate) async fn run(args: &WorkArgs) -> Outcome<Findings> {
 }
 
 /// Starts and reaps so many processes, in so many loops at once; how many of them in a second.
-async fn bare(processes: u32, loops: u32) -> Outcome<f64> {
+async fn bare(processes: u32, loops: u32) -> Result<f64> {
     let begin = Instant::now();
     let one_loop =
         move || (0..processes / loops).try_for_each(|_| spawn().and_then(|mut child| child.wait().map(drop)));
@@ -90,15 +91,15 @@ fn rate(runs: u32, begin: Instant) -> f64 {
     f64::from(runs) / begin.elapsed().as_secs_f64()
 }
 
-fn start(args: &WorkArgs, server: &Server, folder: &Path, queue: &str, more: &[&str]) -> Outcome<Child> {
-    let mut command = Command::new(&args.subject.server);
+fn start(args: &WorkArgs, server: &Server, folder: &Path, queue: &str, more: &[&str]) -> Result<Child> {
+    let mut command = Command::new(&args.server.binary);
     command.args(["loop", "--url", &format!("http://{}", server.address), "--queue", queue]);
     command.args(["--jobs", &args.slots.to_string(), "--run-dir"]).arg(folder.join("runs"));
     command.args(more).args(["--", PROGRAM]);
     Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }
 
-async fn idle(keeper: &Child, seconds: f64) -> Outcome<Idle> {
+async fn idle(keeper: &Child, seconds: f64) -> Result<Idle> {
     sleep(SETTLING).await;
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", keeper.id()))?;
     let worker = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
@@ -123,7 +124,7 @@ fn findings(args: &WorkArgs, rounds: &[Round], idle: &Idle) -> Findings {
         row(format!("taskqueue loop --jobs {} -- {PROGRAM}", args.slots), of(|round| round.worker), 1.0),
     ];
     let table = table::render(&["what", "per second", "the worker over it"], &rows, 1);
-    let [worker, keeper] = [idle.worker_bytes, idle.keeper_bytes].map(crate::report::mebibytes);
+    let [worker, keeper] = [idle.worker_bytes, idle.keeper_bytes].map(mebibytes_text);
     let share = idle.core_share * 100.0;
     let text = format!("{table}\n\nidle: worker {worker} MiB, keeper {keeper} MiB, {share:.2} % of one core");
     let figures = json!({
@@ -135,11 +136,9 @@ fn findings(args: &WorkArgs, rounds: &[Round], idle: &Idle) -> Findings {
 }
 
 fn judge(over_one: f64, idle: &Idle) -> Vec<Judged> {
-    #[allow(clippy::cast_precision_loss, reason = "shown only")]
-    let mebibytes = idle.worker_bytes as f64 / f64::from(1 << 20);
     vec![
         Judged::at_least(19, "runs of true over a bare loop of it", over_one, 0.6, 0.6),
-        Judged::at_most(19, "RSS of an idle worker, MiB", mebibytes, 15.0, 15.0),
+        Judged::at_most(19, "RSS of an idle worker, MiB", mebibytes(idle.worker_bytes), 15.0, 15.0),
         Judged::at_most(19, "idle worker, share of one core", idle.core_share, 0.002, 0.002),
     ]
 }

@@ -2,14 +2,11 @@
 
 use std::io;
 
-/// One answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// A task was put.
     Inserted,
     /// A task was taken; its number.
     Reserved(u64),
-    /// A task is done.
     Deleted,
     /// There is nothing to take.
     TimedOut,
@@ -23,7 +20,6 @@ pub(super) fn put(body: &str) -> Vec<u8> {
 /// Takes a task if there is one.
 pub(super) const RESERVE: &[u8] = b"reserve-with-timeout 0\r\n";
 
-/// Ends a task.
 pub(super) fn delete(id: u64) -> Vec<u8> {
     format!("delete {id}\r\n").into_bytes()
 }

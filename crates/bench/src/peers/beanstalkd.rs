@@ -14,10 +14,9 @@ use tokio::task::JoinSet;
 use super::beanstalk_wire::{self as wire, Reply};
 use super::daemon::Daemon;
 use super::{Rates, Setting};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::request;
 
-/// What the connections do.
 #[derive(Clone, Copy)]
 enum Stage {
     Put,
@@ -25,7 +24,7 @@ enum Stage {
 }
 
 /// Measures a fresh server whose log is synced at each write, or so many milliseconds later.
-pub(super) async fn measure(setting: &Setting<'_>, sync_millis: u32) -> Outcome<Rates> {
+pub(super) async fn measure(setting: &Setting<'_>, sync_millis: u32) -> Result<Rates> {
     let daemon = Daemon::start(Path::new("beanstalkd"), &setting.folder, |command, port| {
         command.args(["-l", "127.0.0.1", "-p", &port.to_string(), "-b", ".", "-f", &sync_millis.to_string()]);
     });
@@ -37,7 +36,7 @@ pub(super) async fn measure(setting: &Setting<'_>, sync_millis: u32) -> Outcome<
 }
 
 /// How often per second something was done, until the time is over or nothing is left to do.
-async fn stage(stage: Stage, address: SocketAddr, connections: usize, length: Duration) -> Outcome<f64> {
+async fn stage(stage: Stage, address: SocketAddr, connections: usize, length: Duration) -> Result<f64> {
     let mut clients = Vec::with_capacity(connections);
     for _ in 0..connections {
         clients.push(Client::connect(address).await?);
@@ -68,7 +67,6 @@ async fn drive(mut client: Client, stage: Stage, end: Instant, done: Rc<Cell<u32
     Ok(())
 }
 
-/// One connection.
 struct Client {
     stream: TcpStream,
     buffer: [u8; 1024],

@@ -9,22 +9,20 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A running server of somebody else.
 pub(super) struct Daemon {
     child: Child,
-    /// Where it listens.
     pub(super) address: SocketAddr,
 }
 
 impl Daemon {
     /// Starts a program, which is told its port; what it says goes into a file of its folder.
-    pub(super) async fn start(program: &Path, folder: &Path, tell: impl FnOnce(&mut Command, u16)) -> Outcome<Self> {
+    pub(super) async fn start(program: &Path, folder: &Path, tell: impl FnOnce(&mut Command, u16)) -> Result<Self> {
         let address = free_address()?;
         let log = folder.join("log");
         let mut command = Command::new(program);
@@ -45,7 +43,6 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -60,6 +57,6 @@ impl Drop for Daemon {
 }
 
 /// A port that was free a moment ago. The peers cannot be asked to choose one themselves.
-fn free_address() -> Outcome<SocketAddr> {
+fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -2,29 +2,26 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use super::daemon::Daemon;
 use super::{Rates, Setting};
 use crate::client::Client;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::fill;
-use crate::load::{self, Load, Measured};
+use crate::load::{self, Load};
 use crate::number::Numbers;
 use crate::operation::Phase;
 use crate::process::Server;
 use crate::request;
 
-const WARM_UP: Duration = Duration::from_millis(200);
-
 /// This server, on SQLite.
-pub(super) async fn taskqueue(setting: &Setting<'_>) -> Outcome<Rates> {
-    let server = Server::taskqueue(&setting.args.subject.server, setting.folder.join("bench.db").as_os_str())?;
+pub(super) async fn taskqueue(setting: &Setting<'_>) -> Result<Rates> {
+    let server = Server::on_sqlite(&setting.args.server.binary, &setting.folder)?;
     measure(setting, server.address, server.pid()).await
 }
 
 /// labtasker-server, on SQLite.
-pub(super) async fn labtasker(setting: &Setting<'_>) -> Outcome<Rates> {
+pub(super) async fn labtasker(setting: &Setting<'_>) -> Result<Rates> {
     let program = setting.args.peers_dir.join("venv/bin/labtasker-server");
     let program = program.canonicalize().unwrap_or(program);
     let folder = setting.folder.canonicalize()?;
@@ -43,31 +40,13 @@ pub(super) async fn labtasker(setting: &Setting<'_>) -> Outcome<Rates> {
     measure(setting, daemon.address, daemon.pid()).await
 }
 
-async fn measure(setting: &Setting<'_>, address: SocketAddr, pid: u32) -> Outcome<Rates> {
+async fn measure(setting: &Setting<'_>, address: SocketAddr, pid: u32) -> Result<Rates> {
     let numbers: Rc<Numbers> = Rc::default();
-    let load = |phase| Load {
-        address,
-        pid,
-        phase,
-        connections: setting.connections,
-        warm_up: WARM_UP,
-        duration: Duration::from_secs_f64(setting.args.seconds),
-        rate: None,
-        known: 0..0,
-    };
-    let creations = faultless(load::run(load(Phase::Create), numbers.clone(), Rc::default()).await?)?;
+    let load = |phase| Load::on(address, pid, phase, setting.connections, setting.args.seconds);
+    let creations = load::run(load(Phase::Create), numbers.clone(), Rc::default()).await?.faultless()?.rate();
     // As many as were created in that time: pairs that are faster end early, and are counted until then.
     let tasks = (creations * setting.args.seconds).max(1.0);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number of tasks")]
     fill::fill(address, Phase::ClaimComplete.queue(), tasks as u64, numbers.clone()).await?;
-    let requests = faultless(load::run(load(Phase::ClaimComplete), numbers, Rc::default()).await?)?;
-    Ok(Rates { creations, pairs: requests / 2.0 })
-}
-
-/// Requests per second, if all were answered as they should be.
-fn faultless(measured: Measured) -> Outcome<f64> {
-    match measured.errors.iter().next() {
-        None => Ok(measured.rate()),
-        Some((code, count)) => Err(Failure::new(format!("{code} x {count}"))),
-    }
+    let measured = load::run(load(Phase::ClaimComplete), numbers, Rc::default()).await?.faultless()?;
+    Ok(Rates { creations, pairs: measured.rate() / 2.0 })
 }

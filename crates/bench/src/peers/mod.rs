@@ -16,10 +16,10 @@ use clap::ValueEnum;
 
 use self::report::{Table, first_line};
 use crate::args::PeersArgs;
-use crate::failure::Outcome;
+use crate::failure::Result;
 use crate::findings::Findings;
 use crate::output;
-use crate::process::Scratch;
+use crate::process::scratch;
 
 /// Something to put tasks into and to take them out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -39,7 +39,6 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Its name in tables.
     fn name(self) -> &'static str {
         match self {
             Self::Taskqueue => "taskqueue",
@@ -64,7 +63,7 @@ impl Peer {
     }
 
     /// How fast it is, on a fresh store.
-    async fn measure(self, setting: &Setting<'_>) -> Outcome<Rates> {
+    async fn measure(self, setting: &Setting<'_>) -> Result<Rates> {
         match self {
             Self::Taskqueue => http::taskqueue(setting).await,
             Self::Labtasker => http::labtasker(setting).await,
@@ -85,7 +84,6 @@ struct Setting<'a> {
     folder: PathBuf,
 }
 
-/// Tasks per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
     creations: f64,
@@ -96,7 +94,7 @@ struct Rates {
 type Measured = BTreeMap<(usize, Peer), Result<Vec<Rates>, String>>;
 
 /// Lets all peers take turns; a table of them, and how we stand to the goals.
-pub(crate) async fn run(args: &PeersArgs) -> Outcome<Findings> {
+pub(crate) async fn run(args: &PeersArgs) -> Result<Findings> {
     let mut measured = Measured::new();
     let wanted = if args.peers.is_empty() { Peer::value_variants() } else { &args.peers };
     for connections in &args.connections {
@@ -107,7 +105,7 @@ pub(crate) async fn run(args: &PeersArgs) -> Outcome<Findings> {
                 let so_far = measured.entry((usize::from(*connections), *peer)).or_insert_with(|| Ok(Vec::new()));
                 // What could not be measured once is not tried again.
                 let Ok(rounds) = so_far else { continue };
-                let scratch = Scratch::new(&args.subject.database_dir)?;
+                let scratch = scratch(&args.server.database_dir)?;
                 let folder = scratch.path().to_owned();
                 let setting = Setting { args, connections: usize::from(*connections), folder };
                 match peer.measure(&setting).await {

@@ -8,11 +8,11 @@ use taskqueue_test_postgres::Cluster;
 
 use super::daemon::Daemon;
 use super::{Rates, Setting};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Result};
 use crate::request;
 
 /// BullMQ, on a Redis that syncs its log before it answers.
-pub(super) async fn bullmq(setting: &Setting<'_>) -> Outcome<Rates> {
+pub(super) async fn bullmq(setting: &Setting<'_>) -> Result<Rates> {
     let daemon = Daemon::start(Path::new("redis-server"), &setting.folder, |command, port| {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir", "."]);
         command.args(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -22,14 +22,14 @@ pub(super) async fn bullmq(setting: &Setting<'_>) -> Outcome<Rates> {
 }
 
 /// graphile-worker, on a PostgreSQL of its own with the settings that it comes with.
-pub(super) fn graphile_worker(setting: &Setting<'_>) -> Outcome<Rates> {
+pub(super) fn graphile_worker(setting: &Setting<'_>) -> Result<Rates> {
     let cluster = Cluster::private();
     let database = cluster.database();
     run(setting, include_str!("graphile_worker.mjs"), &database.url())
 }
 
 /// Runs a script and reads the two figures that it prints.
-fn run(setting: &Setting<'_>, script: &str, server: &str) -> Outcome<Rates> {
+fn run(setting: &Setting<'_>, script: &str, server: &str) -> Result<Rates> {
     let packages = setting.args.peers_dir.join("node");
     let packages = packages.canonicalize().map_err(|_| Failure::new("its packages are not installed".to_owned()))?;
     let mut command = Command::new("node");

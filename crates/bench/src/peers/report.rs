@@ -10,11 +10,9 @@ use crate::table;
 /// The number of connections that goals speak of.
 const JUDGED: usize = 64;
 
-/// All that was measured.
 pub(super) struct Table(Measured);
 
 impl Table {
-    /// Of these.
     pub(super) fn new(measured: Measured) -> Self {
         Self(measured)
     }
@@ -35,7 +33,6 @@ impl Table {
         [beanstalkd, labtasker].into_iter().flatten().collect()
     }
 
-    /// For people.
     pub(super) fn text(&self) -> String {
         let heading =
             ["peer", "connections", "creations/s", "pairs/s", "our pairs over its", "what a power cut takes of it"];
@@ -61,7 +58,6 @@ impl Table {
         left_last(&heading, rows)
     }
 
-    /// For machines.
     pub(super) fn json(&self) -> Value {
         let peers = self.0.iter().map(|((connections, peer), rates)| {
             let rounds = rates.as_ref().map(|rounds| medians(rounds)).ok();

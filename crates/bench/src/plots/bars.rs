@@ -19,11 +19,9 @@ pub(crate) fn render(title: &str, y_name: &str, parts: &[&str], bars: &[Bar]) ->
 
     let mut canvas = Canvas::new(title, "", y_name);
     marks.iter().for_each(|mark| canvas.grid(y_of(*mark), *mark));
-    #[allow(clippy::cast_precision_loss, reason = "a handful of bars")]
     let step = (RIGHT - LEFT) / bars.len().max(1) as f64;
     let width = (step * 0.6).min(90.0);
     for (index, bar) in bars.iter().enumerate() {
-        #[allow(clippy::cast_precision_loss, reason = "a handful of bars")]
         let middle = LEFT + step * (index as f64 + 0.5);
         let mut below = 0.0;
         for (part, size) in bar.parts.iter().enumerate() {

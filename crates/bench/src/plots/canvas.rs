@@ -19,7 +19,6 @@ pub(super) fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Where a text is anchored.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -71,7 +70,6 @@ impl Canvas {
         }
     }
 
-    /// A filled rectangle: its upper left corner and its size.
     pub(super) fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str) {
         self.push(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
@@ -80,13 +78,11 @@ impl Canvas {
 
     /// A line of the legend, on the right of the frame.
     pub(super) fn legend(&mut self, index: usize, name: &str) {
-        #[allow(clippy::cast_precision_loss, reason = "a handful of lines")]
         let y = TOP + 20.0 * index as f64;
         self.rectangle((RIGHT + 16.0, y - 9.0), (12.0, 12.0), colour(index));
         self.text((RIGHT + 34.0, y + 1.0), Anchor::Start, name);
     }
 
-    /// A text.
     pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let (text, anchor) = (escape(text), anchor.word());
         self.push(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));
@@ -100,7 +96,6 @@ impl Canvas {
         ));
     }
 
-    /// The document.
     pub(super) fn finish(mut self) -> String {
         self.0.push_str("</svg>\n");
         self.0
@@ -143,7 +138,6 @@ pub(super) fn ticks(largest: f64) -> Vec<f64> {
     let power = 10_f64.powf(largest.log10().floor());
     let step = [0.2, 0.25, 0.5, 1.0, 2.0].map(|step| step * power).into_iter().find(|step| largest / step <= 7.0);
     let step = step.unwrap_or(power);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most eight lines")]
     let lines = (largest / step).ceil() as u32;
     (0..=lines).map(|line| f64::from(line) * step).collect()
 }

@@ -5,13 +5,10 @@ use super::canvas::{Anchor, BOTTOM, Canvas, LEFT, RIGHT, TOP, colour, number, ti
 
 /// A line: its name, and values by number of connections or tasks.
 pub(crate) struct Series {
-    /// For the legend.
     pub(crate) name: String,
-    /// What was measured where.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Renders a plot.
 pub(crate) fn render(title: &str, x_name: &str, y_name: &str, series: &[Series]) -> String {
     let points = || series.iter().flat_map(|series| &series.points);
     let largest = points().map(|(_, y)| *y).fold(0.0, f64::max);

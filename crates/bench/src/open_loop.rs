@@ -1,4 +1,4 @@
-//! The clock of an open loop: says when each request is to begin, whether or not a connection is free by then.
+//! An open loop: decides when each request is to begin, whether or not a connection is free by then.
 //! A thread of its own, because timers of the runtime are a millisecond coarse.
 
 use std::thread;
@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Intended starts, to be taken by whichever connection is free.
 #[derive(Debug)]
-pub(crate) struct Pace(Mutex<UnboundedReceiver<Instant>>);
+pub(crate) struct OpenLoop(Mutex<UnboundedReceiver<Instant>>);
 
-impl Pace {
-    /// Starts a pace of so many requests per second, for so long.
+impl OpenLoop {
+    /// Starts so many requests per second, for so long.
     pub(crate) fn start(rate: f64, length: Duration) -> Self {
         let (sender, receiver) = unbounded_channel();
         let begin = Instant::now();
