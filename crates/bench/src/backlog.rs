@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::args::BacklogArgs;
-use crate::client::Client;
+use crate::client::QueueClient;
 use crate::failure::{Failure, Result};
 use crate::fill;
 use crate::findings::Findings;
@@ -20,7 +20,6 @@ use crate::operation::Operation;
 use crate::plots::lines::{self, Series};
 use crate::process::{Server, scratch};
 use crate::report::{mebibytes, mebibytes_text, milliseconds};
-use crate::request::Requests;
 use crate::usage::Usage;
 use crate::{output, plots, table, wire};
 
@@ -101,15 +100,13 @@ impl Backlog {
     /// Some claims, first pages and counts by status, and one filter, which looks at every task. Claimed tasks are
     /// given back at once.
     async fn sample(&mut self) -> Result<()> {
-        let mut client = Client::connect(self.server.address).await?;
-        let mut requests = Requests::new(self.server.address, QUEUE);
+        let mut client = QueueClient::connect(self.server.address, QUEUE).await?;
         for _ in 0..SAMPLES {
-            claim(&mut client, &mut requests, self.numbers.next_run(), &mut self.claim).await?;
-            timed(&mut client, &mut requests, Operation::List, (0, 0), &mut self.page).await?;
-            timed(&mut client, &mut requests, Operation::CountByStatus, (0, 0), &mut self.counts).await?;
+            claim(&mut client, self.numbers.next_run(), &mut self.claim).await?;
+            read(&mut client, Operation::List, &mut self.page).await?;
+            read(&mut client, Operation::CountByStatus, &mut self.counts).await?;
         }
-        timed(&mut client, &mut requests, Operation::Filter, (0, 0), &mut self.filter).await?;
-        Ok(())
+        read(&mut client, Operation::Filter, &mut self.filter).await
     }
 
     /// Stops the server and starts it again on what it left.
@@ -128,35 +125,27 @@ pub(crate) async fn claims(
     count: usize,
     latency: &mut Latencies,
 ) -> Result<()> {
-    let mut client = Client::connect(address).await?;
-    let mut requests = Requests::new(address, QUEUE);
+    let mut client = QueueClient::connect(address, QUEUE).await?;
     for _ in 0..count {
-        claim(&mut client, &mut requests, numbers.next_run(), latency).await?;
+        claim(&mut client, numbers.next_run(), latency).await?;
     }
     Ok(())
 }
 
 /// A claim, given back at once.
-async fn claim(client: &mut Client, requests: &mut Requests, run: u64, latency: &mut Latencies) -> Result<()> {
-    let body = timed(client, requests, Operation::Claim, (0, run), latency).await?;
-    let task = wire::claimed_task(&body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
-    timed(client, requests, Operation::Unclaim, (task, run), &mut Latencies::default()).await.map(drop)
+async fn claim(client: &mut QueueClient, run: u64, latency: &mut Latencies) -> Result<()> {
+    let begin = Instant::now();
+    let answer = client.succeed(Operation::Claim, 0, run).await?;
+    latency.record(begin.elapsed());
+    let task = wire::claimed_task(answer.body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
+    client.succeed(Operation::Unclaim, task, run).await.map(drop)
 }
 
-async fn timed(
-    client: &mut Client,
-    requests: &mut Requests,
-    operation: Operation,
-    (task, run): (u64, u64),
-    latency: &mut Latencies,
-) -> Result<Vec<u8>> {
+async fn read(client: &mut QueueClient, operation: Operation, latency: &mut Latencies) -> Result<()> {
     let begin = Instant::now();
-    let answer = client.send(requests.of(operation).fill(task, run)).await?;
+    client.succeed(operation, 0, 0).await?;
     latency.record(begin.elapsed());
-    if !operation.expects(answer.status) {
-        return Err(Failure::new(format!("{operation:?} was answered with {}", answer.status)));
-    }
-    Ok(answer.body.to_vec())
+    Ok(())
 }
 
 /// Latencies and memory by backlog.

@@ -1,4 +1,4 @@
-//! One keep-alive connection: sends the bytes of a request, reads one answer. Nothing is pipelined or retried.
+//! One keep-alive connection: sends a request, reads its answer. Nothing is pipelined or retried.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,6 +6,9 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::failure::{Failure, Result};
+use crate::operation::Operation;
+use crate::request::Requests;
 use crate::wire;
 
 /// Enough for every answer but pages; the buffer grows once for those.
@@ -68,5 +71,37 @@ impl Client {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
             count => Ok(count),
         }
+    }
+}
+
+/// A connection with the requests for one queue.
+#[derive(Debug)]
+pub(crate) struct QueueClient {
+    client: Client,
+    requests: Requests,
+}
+
+impl QueueClient {
+    pub(crate) async fn connect(address: SocketAddr, queue: &str) -> io::Result<Self> {
+        Ok(Self { client: Client::connect(address).await?, requests: Requests::new(address, queue) })
+    }
+
+    pub(crate) async fn send(&mut self, operation: Operation, task: u64, run: u64) -> io::Result<Answer<'_>> {
+        self.client.send(self.requests.of(operation).fill(task, run)).await
+    }
+
+    /// Sends a request that must succeed.
+    pub(crate) async fn succeed(&mut self, operation: Operation, task: u64, run: u64) -> Result<Answer<'_>> {
+        let answer = self.send(operation, task, run).await?;
+        if operation.expects(answer.status) {
+            return Ok(answer);
+        }
+        let code = wire::error_code(answer.body).unwrap_or_default();
+        Err(Failure::new(format!("{operation:?} was answered with {} {code}", answer.status)))
+    }
+
+    /// Sends a claim that waits for a task.
+    pub(crate) async fn claim_waiting(&mut self, run: u64, seconds: u32) -> io::Result<Answer<'_>> {
+        self.client.send(&self.requests.waiting_claim(run, seconds)).await
     }
 }

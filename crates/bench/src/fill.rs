@@ -6,12 +6,11 @@ use std::rc::Rc;
 
 use tokio::task::JoinSet;
 
-use crate::client::Client;
+use crate::client::{Client, QueueClient};
 use crate::failure::{Failure, Result};
 use crate::number::Numbers;
 use crate::operation::Operation;
-use crate::request::{self, Requests};
-use crate::wire;
+use crate::{request, wire};
 
 /// Enough to keep the server busy.
 const CONNECTIONS: u64 = 64;
@@ -36,14 +35,9 @@ pub(crate) async fn fill(
 }
 
 async fn create_until(address: SocketAddr, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Result<()> {
-    let mut client = Client::connect(address).await?;
-    let mut requests = Requests::new(address, queue);
+    let mut client = QueueClient::connect(address, queue).await?;
     while numbers.tasks_so_far() < end {
-        let answer = client.send(requests.of(Operation::Create).fill(numbers.next_task(), 0)).await?;
-        if answer.status != 201 {
-            let code = wire::error_code(answer.body).unwrap_or_default();
-            return Err(Failure::new(format!("a task could not be created: {} {code}", answer.status)));
-        }
+        client.succeed(Operation::Create, numbers.next_task(), 0).await?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, QueueClient};
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
 use crate::ledger::Ledger;
@@ -20,7 +20,6 @@ use crate::number::Numbers;
 use crate::open_loop::OpenLoop;
 use crate::operation::{OPERATIONS, Operation, Phase};
 use crate::process::Server;
-use crate::request::Requests;
 use crate::usage::Usage;
 use crate::wire;
 
@@ -78,7 +77,7 @@ struct LoadState {
 pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Ledger>>) -> Result<Measured> {
     let mut clients = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
-        clients.push(Client::connect(load.address).await?);
+        clients.push(QueueClient::connect(load.address, load.phase.queue()).await?);
     }
     let state = Rc::new(LoadState {
         numbers,
@@ -128,9 +127,8 @@ async fn measure(state: &LoadState) -> Result<(f64, Usage, Usage)> {
     Ok((seconds, before, Usage::of(load.pid)?))
 }
 
-async fn drive(mut client: Client, index: usize, state: Rc<LoadState>) {
+async fn drive(mut client: QueueClient, index: usize, state: Rc<LoadState>) {
     let cycle = state.load.phase.cycle();
-    let mut requests = Requests::new(state.load.address, state.load.phase.queue());
     let mut held = None;
     // Each connection begins elsewhere, so that they do not all list at the same time.
     let mut place = index * 7 % cycle.len();
@@ -146,7 +144,7 @@ async fn drive(mut client: Client, index: usize, state: Rc<LoadState>) {
             state.ledger.borrow_mut().ends(task, operation == Operation::Complete);
             held = None;
         }
-        match client.send(requests.of(operation).fill(task, run)).await {
+        match client.send(operation, task, run).await {
             Ok(answer) => {
                 let claimed = state.take_answer(operation, begin, &answer);
                 held = claimed.map(|task| (task, run)).or(held);
@@ -157,7 +155,7 @@ async fn drive(mut client: Client, index: usize, state: Rc<LoadState>) {
     if let Some((task, run)) = held {
         state.ledger.borrow_mut().ends(task, true);
         // Only so that no task stays behind; whether it works does not matter any more.
-        drop(client.send(requests.of(Operation::Complete).fill(task, run)).await);
+        drop(client.send(Operation::Complete, task, run).await);
     }
 }
 

@@ -92,42 +92,42 @@ const MIXED: &[Operation] = &[
     Fail, Get, Create, Claim, Complete, Count, Claim, Unclaim, Get,
 ];
 
-impl Phase {
+/// How a phase loads the server.
+struct PhaseSettings {
+    queue: &'static str,
     /// What a connection sends, over and over.
-    pub(crate) fn cycle(self) -> &'static [Operation] {
-        match self {
-            Self::Create => &[Create],
-            Self::ClaimComplete => &[Claim, Complete],
-            Self::Lifecycle => &[Create, Claim, Complete],
-            Self::Get => &[Get],
-            Self::List => &[List],
-            Self::Count => &[Count],
-            Self::Filter => &[Filter],
-            Self::BulkUpdate => &[BulkUpdate],
-            Self::Mixed => MIXED,
-            Self::Poll => &[Poll],
-        }
+    cycle: &'static [Operation],
+    /// How many tasks its queue holds before it begins. What claims take is topped up before each round.
+    prepared_tasks: u64,
+}
+
+impl Phase {
+    fn settings(self) -> PhaseSettings {
+        let (queue, cycle, prepared_tasks): (_, &'static [Operation], _) = match self {
+            Self::Create => ("creates", &[Create], 0),
+            Self::ClaimComplete => ("claims", &[Claim, Complete], 0),
+            Self::Lifecycle => ("lifecycle", &[Create, Claim, Complete], 0),
+            Self::Get => ("still", &[Get], 10_000),
+            Self::List => ("still", &[List], 10_000),
+            Self::Count => ("still", &[Count], 10_000),
+            Self::Filter => ("still", &[Filter], 10_000),
+            Self::BulkUpdate => ("bulk", &[BulkUpdate], 1_000),
+            Self::Mixed => ("mixed", MIXED, 1_000),
+            Self::Poll => ("empty", &[Poll], 0),
+        };
+        PhaseSettings { queue, cycle, prepared_tasks }
     }
 
     pub(crate) fn queue(self) -> &'static str {
-        match self {
-            Self::Create => "creates",
-            Self::ClaimComplete => "claims",
-            Self::Lifecycle => "lifecycle",
-            Self::Get | Self::List | Self::Count | Self::Filter => "still",
-            Self::BulkUpdate => "bulk",
-            Self::Mixed => "mixed",
-            Self::Poll => "empty",
-        }
+        self.settings().queue
     }
 
-    /// How many tasks its queue holds before it begins. What claims take is topped up before each round.
+    pub(crate) fn cycle(self) -> &'static [Operation] {
+        self.settings().cycle
+    }
+
     pub(crate) fn prepared_tasks(self) -> u64 {
-        match self {
-            Self::Create | Self::ClaimComplete | Self::Lifecycle | Self::Poll => 0,
-            Self::Get | Self::List | Self::Count | Self::Filter => 10_000,
-            Self::BulkUpdate | Self::Mixed => 1_000,
-        }
+        self.settings().prepared_tasks
     }
 
     /// Whether it changes anything, and so waits for the disk.

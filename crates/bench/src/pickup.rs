@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use crate::client::Client;
+use crate::client::QueueClient;
 use crate::failure::{Failure, Result};
 use crate::goals::Judged;
 use crate::latencies::Latencies;
 use crate::number::Numbers;
 use crate::operation::{Operation, Phase};
 use crate::report::milliseconds;
-use crate::request::{self, Requests};
 use crate::{output, wire};
 
 /// Waiting claims of which one picks each task up.
@@ -35,21 +34,15 @@ pub(crate) async fn pickups(
     let (sender, mut picked) = unbounded_channel();
     let mut pickers = JoinSet::new();
     for _ in 0..PICKERS {
-        let (client, requests) = (Client::connect(waiting).await?, Requests::new(waiting, queue));
-        let numbers = numbers.clone();
-        let claim = move || request::waiting_claim(waiting, queue, numbers.next_run(), LONGEST_SECONDS);
-        pickers.spawn_local(pick(client, requests, claim, sender.clone()));
+        let client = QueueClient::connect(waiting, queue).await?;
+        pickers.spawn_local(pick(client, numbers.clone(), sender.clone()));
     }
-    let mut creator = Client::connect(creating).await?;
-    let mut requests = Requests::new(creating, queue);
+    let mut creator = QueueClient::connect(creating, queue).await?;
     let mut latency = Latencies::default();
     for _ in 0..count {
         let task = numbers.next_task();
-        let created = creator.send(requests.of(Operation::Create).fill(task, 0)).await?;
-        let (acknowledged, status) = (Instant::now(), created.status);
-        if status != 201 {
-            return Err(Failure::new(format!("a task could not be created: {status}")));
-        }
+        creator.succeed(Operation::Create, task, 0).await?;
+        let acknowledged = Instant::now();
         let at = pickup_of(task, &mut picked).await?;
         // A claim may be answered before the creation is.
         latency.record(at.saturating_duration_since(acknowledged));
@@ -65,21 +58,12 @@ async fn pickup_of(task: u64, picked: &mut UnboundedReceiver<(u64, Instant)>) ->
 }
 
 /// One waiting claim after the other; each task is completed. Ends with the connection.
-async fn pick(
-    mut client: Client,
-    mut requests: Requests,
-    claim: impl Fn() -> Vec<u8>,
-    picked: UnboundedSender<(u64, Instant)>,
-) {
+async fn pick(mut client: QueueClient, numbers: Rc<Numbers>, picked: UnboundedSender<(u64, Instant)>) {
     loop {
-        let claim = claim();
-        let Ok(answer) = client.send(&claim).await else { return };
+        let run = numbers.next_run();
+        let Ok(answer) = client.claim_waiting(run, LONGEST_SECONDS).await else { return };
         let Some(task) = wire::claimed_task(answer.body) else { continue };
-        let run = wire::claimed_run(answer.body).unwrap_or_default();
-        if picked.send((task, Instant::now())).is_err() {
-            return;
-        }
-        if client.send(requests.of(Operation::Complete).fill(task, run)).await.is_err() {
+        if picked.send((task, Instant::now())).is_err() || client.send(Operation::Complete, task, run).await.is_err() {
             return;
         }
     }

@@ -59,6 +59,12 @@ impl Requests {
     pub(crate) fn of(&mut self, operation: Operation) -> &mut Request {
         &mut self.0[operation as usize]
     }
+
+    /// A claim that the server may answer later, when there is a task.
+    pub(crate) fn waiting_claim(&mut self, run: u64, seconds: u32) -> Vec<u8> {
+        let claim = String::from_utf8_lossy(self.of(Operation::Claim).fill(0, run)).into_owned();
+        claim.replacen("\r\n", &format!("\r\nprefer: wait={seconds}\r\n"), 1).into_bytes()
+    }
 }
 
 /// Args of 200 bytes, with the group that filters look for. Their text is filled up.
@@ -103,13 +109,6 @@ fn render(operation: Operation, address: SocketAddr, queue: &str) -> String {
 /// A request that creates a queue.
 pub(crate) fn create_queue(address: SocketAddr, queue: &str) -> Vec<u8> {
     format!("PUT /api/v2/queues/{queue} HTTP/1.1\r\nhost: {address}\r\ncontent-length: 0\r\n\r\n").into_bytes()
-}
-
-/// A claim that the server may answer later, when there is a task.
-pub(crate) fn waiting_claim(address: SocketAddr, queue: &str, run: u64, seconds: u32) -> Vec<u8> {
-    let mut requests = Requests::new(address, queue);
-    let claim = String::from_utf8_lossy(requests.of(Operation::Claim).fill(0, run)).into_owned();
-    claim.replacen("\r\n", &format!("\r\nprefer: wait={seconds}\r\n"), 1).into_bytes()
 }
 
 /// A request without a body for a path of its own.

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::args::WaitArgs;
-use crate::client::Client;
+use crate::client::{Client, QueueClient};
 use crate::failure::{Failure, Result};
 use crate::findings::Findings;
 use crate::goals::Judged;
@@ -17,7 +17,7 @@ use crate::number::Numbers;
 use crate::operation::{Operation, Phase};
 use crate::process::{Server, scratch};
 use crate::report::mebibytes;
-use crate::request::{self, Requests};
+use crate::request::Requests;
 use crate::usage::Usage;
 use crate::{output, pickup, wire};
 
@@ -42,8 +42,9 @@ pub(crate) async fn run(args: &WaitArgs) -> Result<Findings> {
         false => None,
         true => {
             output::progress(&format!("{} waiting claims", args.connections));
+            let mut requests = Requests::new(server.address, Phase::Poll.queue());
             for client in &mut clients {
-                client.write(&waiting_claim(&server, Phase::Poll.queue(), &numbers)).await?;
+                client.write(&requests.waiting_claim(numbers.next_run(), pickup::LONGEST_SECONDS)).await?;
             }
             Some(self::idle(&server, args.seconds).await?)
         }
@@ -80,15 +81,10 @@ async fn idle(server: &Server, seconds: f64) -> Result<Idle> {
     Ok(Idle { rss_bytes: after.rss_bytes, core_share })
 }
 
-fn waiting_claim(server: &Server, queue: &str, numbers: &Numbers) -> Vec<u8> {
-    request::waiting_claim(server.address, queue, numbers.next_run(), pickup::LONGEST_SECONDS)
-}
-
 /// Whether the server says that it lets a claim wait.
 async fn offers_waiting(server: &Server, numbers: &Numbers) -> Result<bool> {
-    let mut client = Client::connect(server.address).await?;
-    let claim = request::waiting_claim(server.address, Phase::Poll.queue(), numbers.next_run(), 1);
-    let answer = client.send(&claim).await?;
+    let mut client = QueueClient::connect(server.address, Phase::Poll.queue()).await?;
+    let answer = client.claim_waiting(numbers.next_run(), 1).await?;
     Ok(wire::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
 }
 

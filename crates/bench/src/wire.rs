@@ -35,12 +35,6 @@ pub(crate) fn claimed_task(body: &[u8]) -> Option<u64> {
     number::read(body.get(at..at + number::DIGITS)?)
 }
 
-/// The number of the run that a claim began.
-pub(crate) fn claimed_run(body: &[u8]) -> Option<u64> {
-    let at = find(body, b"\"run_id\":\"r_")? + 12;
-    number::read(body.get(at..at + number::DIGITS)?)
-}
-
 /// The code in the envelope of an error.
 pub(crate) fn error_code(body: &[u8]) -> Option<&str> {
     let rest = &body[find(body, b"\"code\":\"")? + 8..];
@@ -108,7 +102,6 @@ mod tests {
     fn what_bodies_say_is_found() {
         assert_eq!(claimed_task(br#"{"task":{"id":"t_000000000042","queue":"q"}}"#), Some(42));
         assert_eq!(claimed_task(br#"{"task":{"id":"t_00000000004"#), None);
-        assert_eq!(claimed_run(br#"{"task":{},"run_id":"r_000000000007","lease"#), Some(7));
         assert_eq!(
             header(b"HTTP/1.1 204 No Content\r\nPreference-Applied: wait=1\r\n\r\n", b"preference-applied:"),
             Some(&b"wait=1"[..])

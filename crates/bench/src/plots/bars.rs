@@ -1,6 +1,6 @@
 //! A plot of stacked bars: what a whole is made of, part by part.
 
-use super::canvas::{Anchor, BOTTOM, Canvas, LEFT, RIGHT, TOP, colour, number, ticks};
+use super::canvas::{BOTTOM, Canvas, LEFT, RIGHT, TOP, colour, number, ticks};
 
 /// One bar: its name, and the size of each part from the bottom up.
 pub(crate) struct Bar {
@@ -29,7 +29,7 @@ pub(crate) fn render(title: &str, y_name: &str, parts: &[&str], bars: &[Bar]) ->
             canvas.rectangle((middle - width / 2.0, y_of(above)), (width, y_of(below) - y_of(above)), colour(part));
             below = above;
         }
-        canvas.text((middle, y_of(below) - 6.0), Anchor::Middle, &number((below * 10.0).round() / 10.0));
+        canvas.text((middle, y_of(below) - 6.0), "middle", &number((below * 10.0).round() / 10.0));
         let [first, second] = &bar.name;
         canvas.small_text((middle, BOTTOM + 18.0), first);
         canvas.small_text((middle, BOTTOM + 32.0), second);

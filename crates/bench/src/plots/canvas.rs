@@ -19,13 +19,6 @@ pub(super) fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-#[derive(Clone, Copy)]
-pub(super) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
 /// An SVG document under construction.
 pub(super) struct Canvas(String);
 
@@ -36,15 +29,11 @@ impl Canvas {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
              <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
         ));
-        canvas.heading(title);
-        canvas.text((f64::midpoint(LEFT, RIGHT), BOTTOM + 42.0), Anchor::Middle, x_name);
-        canvas.text((LEFT, TOP - 10.0), Anchor::Middle, y_name);
-        canvas
-    }
-
-    fn heading(&mut self, title: &str) {
         let title = escape(title);
-        self.push(format_args!("<text x=\"{LEFT}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{title}</text>"));
+        canvas.push(format_args!("<text x=\"{LEFT}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{title}</text>"));
+        canvas.text((f64::midpoint(LEFT, RIGHT), BOTTOM + 42.0), "middle", x_name);
+        canvas.text((LEFT, TOP - 10.0), "middle", y_name);
+        canvas
     }
 
     /// The frame: its left and lower edge.
@@ -57,7 +46,7 @@ impl Canvas {
     /// A line of the grid at a height, with its value on the left.
     pub(super) fn grid(&mut self, y: f64, value: f64) {
         self.push(format_args!("<path d=\"M{LEFT} {y:.1}H{RIGHT}\" stroke=\"#dddddd\" stroke-width=\"1\"/>"));
-        self.text((LEFT - 8.0, y + 4.0), Anchor::End, &number(value));
+        self.text((LEFT - 8.0, y + 4.0), "end", &number(value));
     }
 
     /// A line through points, with a dot on each.
@@ -80,11 +69,11 @@ impl Canvas {
     pub(super) fn legend(&mut self, index: usize, name: &str) {
         let y = TOP + 20.0 * index as f64;
         self.rectangle((RIGHT + 16.0, y - 9.0), (12.0, 12.0), colour(index));
-        self.text((RIGHT + 34.0, y + 1.0), Anchor::Start, name);
+        self.text((RIGHT + 34.0, y + 1.0), "start", name);
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) {
-        let (text, anchor) = (escape(text), anchor.word());
+    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: &str, text: &str) {
+        let text = escape(text);
         self.push(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));
     }
 
@@ -104,16 +93,6 @@ impl Canvas {
     fn push(&mut self, element: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "{element}");
-    }
-}
-
-impl Anchor {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Middle => "middle",
-            Self::End => "end",
-        }
     }
 }
 
@@ -167,7 +146,7 @@ mod tests {
     #[test]
     fn texts_cannot_break_the_document() {
         let mut canvas = Canvas::new("a < b & c", "", "");
-        canvas.text((1.0, 2.0), Anchor::End, "<script>");
+        canvas.text((1.0, 2.0), "end", "<script>");
         let document = canvas.finish();
         assert!(document.contains("a &lt; b &amp; c") && !document.contains("<script>"), "{document}");
         assert!(document.starts_with("<svg ") && document.ends_with("</svg>\n"));

@@ -1,7 +1,7 @@
 //! A plot of lines over a logarithmic axis: connections or pending tasks, each with its own mark where a value was
 //! measured. The other axis begins at 0, so that a slope is not mistaken for a wall.
 
-use super::canvas::{Anchor, BOTTOM, Canvas, LEFT, RIGHT, TOP, colour, number, ticks};
+use super::canvas::{BOTTOM, Canvas, LEFT, RIGHT, TOP, colour, number, ticks};
 
 /// A line: its name, and values by number of connections or tasks.
 pub(crate) struct Series {
@@ -28,7 +28,7 @@ pub(crate) fn render(title: &str, x_name: &str, y_name: &str, series: &[Series])
     marks.iter().for_each(|mark| canvas.grid(y_of(*mark), *mark));
     canvas.edges();
     for place in places {
-        canvas.text((x_of(place), BOTTOM + 20.0), Anchor::Middle, &number(place));
+        canvas.text((x_of(place), BOTTOM + 20.0), "middle", &number(place));
     }
     for (index, Series { name, points }) in series.iter().enumerate() {
         let points: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x_of(*x), y_of(*y))).collect();
