@@ -33,7 +33,7 @@ pub(crate) async fn find_commit_outcome(connector: &Connector, name: Option<Name
 
 async fn query_status(connector: &Connector, name: &Name) -> Option<(String, bool)> {
     let session = connector.session(&[]).await.ok()?;
-    let row = session.first(&sql::SETTLE_TRANSACTION, &[&name.number, &name.life]).await.ok()??;
+    let row = session.first(&sql::CHECK_TRANSACTION, &[&name.number, &name.life]).await.ok()??;
     Some((row.try_get(0).ok()?, row.try_get(1).ok()?))
 }
 

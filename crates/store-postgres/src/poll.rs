@@ -65,7 +65,7 @@ async fn count(session: &Session, routes: &WaitingRoutes) -> Result<Vec<Option<u
     let names: Vec<&str> = routes.iter().map(|(_, route, _)| route.as_str()).collect();
     // Where no waiter is parked, those that are claiming need to know whether there is any task.
     let limits: Vec<i64> = routes.iter().map(|route| i64::try_from(route.2.max(1)).unwrap_or(i64::MAX)).collect();
-    let rows = session.query(&sql::LOOK_FOR_WAITERS, &[&queues, &names, &limits]).await?;
+    let rows = session.query(&sql::POLL_ROUTES, &[&queues, &names, &limits]).await?;
     let mut counts = vec![Some(0); routes.len()];
     for row in rows {
         let (number, exists, tasks): (i64, bool, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);

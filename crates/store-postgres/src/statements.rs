@@ -26,6 +26,7 @@ statements! {
     WRITER:
     ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2);
     BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
+    CHECK_TRANSACTION = "check_transaction" (TEXT, TEXT);
     CLEAR_ERRORS = "clear_errors" (INT8_ARRAY);
     CLEAR_RESULTS = "clear_results" (INT8_ARRAY);
     COUNT_RUNNING = "count_running" (INT8);
@@ -78,16 +79,15 @@ statements! {
         INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     );
     SAVE_NAMES = "save_names" (INT8_ARRAY, TEXT_ARRAY);
-    SAVE_ONE_ARGS = "save_one_args" (INT8_ARRAY, TEXT);
-    SAVE_ONE_METADATA = "save_one_metadata" (INT8_ARRAY, TEXT);
-    SAVE_ONE_RESULT = "save_one_result" (INT8_ARRAY, TEXT);
     SAVE_OBSERVATIONS = "save_observations" (
         INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
     );
+    SAVE_ONE_ARGS = "save_one_args" (INT8_ARRAY, TEXT);
+    SAVE_ONE_METADATA = "save_one_metadata" (INT8_ARRAY, TEXT);
+    SAVE_ONE_RESULT = "save_one_result" (INT8_ARRAY, TEXT);
     SAVE_RESULTS = "save_results" (INT8_ARRAY, TEXT_ARRAY);
     SAVE_SCAN = "save_scan" (INT8, INT8, INT8);
     SETTINGS = "settings" ();
-    SETTLE_TRANSACTION = "settle_transaction" (TEXT, TEXT);
     TAKE_NUMBERS = "take_numbers" ();
     TALLY_QUEUE = "tally_queue" (INT8);
 }
@@ -121,7 +121,7 @@ statements! {
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT);
-    LOOK_FOR_WAITERS = "look_for_waiters" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+    POLL_ROUTES = "poll_routes" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     TAKE_SNAPSHOT = "take_snapshot" (TEXT);
 }
 

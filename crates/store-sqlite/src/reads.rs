@@ -160,8 +160,8 @@ pub(crate) fn all_tasks_statement(
     queue: QueueKey,
     heavy: bool,
 ) -> rusqlite::Result<&'static str> {
-    let mut weigh = connection.prepare_cached(sql::WEIGH_QUEUE)?;
-    let (own, all): (i64, i64) = weigh.query_row([queue.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut share = connection.prepare_cached(sql::COUNT_QUEUE_SHARE)?;
+    let (own, all): (i64, i64) = share.query_row([queue.0], |row| Ok((row.get("own")?, row.get("every")?)))?;
     Ok(match (own.saturating_mul(2) >= all, heavy) {
         (true, false) => &sql::SCAN_TASKS,
         (true, true) => &sql::SCAN_WHOLE_TASKS,

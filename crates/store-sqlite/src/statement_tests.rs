@@ -78,7 +78,7 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
         "SCAN_TASKS",
         "SCAN_WHOLE_TASKS",
         "TRANSFER_DELETED_RUNS",
-        "WEIGH_QUEUE",
+        "COUNT_QUEUE_SHARE",
     ];
     let connection = migrated();
     for (name, _, sql) in statements::all() {

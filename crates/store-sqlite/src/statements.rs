@@ -4,9 +4,21 @@ use std::sync::LazyLock;
 
 use crate::rows::with_columns;
 
+/// The text of a file without the comment at its beginning. The cache of prepared statements hashes the whole text.
+const fn without_comment(text: &str) -> &str {
+    let (bytes, mut start) = (text.as_bytes(), 0);
+    while bytes[start] == b'-' {
+        while bytes[start] != b'\n' {
+            start += 1;
+        }
+        start += 1;
+    }
+    text.split_at(start).1
+}
+
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {
-        $(pub(crate) const $name: &str = include_str!(concat!("sql/", $file, ".sql"));)*
+        $(pub(crate) const $name: &str = without_comment(include_str!(concat!("sql/", $file, ".sql")));)*
 
         #[cfg(test)]
         const PLAIN: &[(&str, &str, &str)] = &[$((stringify!($name), $file, $name)),*];
@@ -17,7 +29,7 @@ macro_rules! statements {
 macro_rules! composed_statements {
     ($($name:ident = $file:literal $(, $word:literal = $text:literal)*;)*) => {
         $(pub(crate) static $name: LazyLock<String> = LazyLock::new(|| {
-            let text = with_columns(include_str!(concat!("sql/", $file, ".sql")));
+            let text = with_columns(without_comment(include_str!(concat!("sql/", $file, ".sql"))));
             $(let text = text.replace($word, $text);)*
             text
         });)*
@@ -64,6 +76,7 @@ statements! {
     CLEAR_ERROR = "clear_error";
     CLEAR_RESULT = "clear_result";
     COUNT_DERIVED = "count_derived";
+    COUNT_QUEUE_SHARE = "count_queue_share";
     DELETE_DEFINITION = "delete_definition";
     DELETE_EMPTY_TALLY = "delete_empty_tally";
     DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations";
@@ -98,17 +111,14 @@ statements! {
     LOAD_QUEUES = "load_queues";
     LOAD_SCAN = "load_scan";
     SAVE_ARGS = "save_args";
-    SAVE_DEFINITION = "save_definition";
     SAVE_ERROR = "save_error";
     SAVE_HEAD = "save_head";
     SAVE_LIFECYCLE = "save_lifecycle";
     SAVE_METADATA = "save_metadata";
     SAVE_NAME = "save_name";
     SAVE_OBSERVATION = "save_observation";
-    SAVE_PLANNED_HEAD = "save_planned_head";
     SAVE_RESULT = "save_result";
     SAVE_SCAN = "save_scan";
     TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
     TRANSFER_QUEUE = "transfer_queue";
-    WEIGH_QUEUE = "weigh_queue";
 }

@@ -145,6 +145,39 @@ impl<'a> SqliteTransaction<'a> {
         self.run(sql::SAVE_ERROR, values, "saving an error").map(drop)
     }
 
+    /// Saves the head of a task, and what `changed` holds besides.
+    fn save_updated(
+        &mut self,
+        queue: QueueKey,
+        key: TaskKey,
+        (before, after): (&TaskHead, &TaskHead),
+        changed: &Update,
+    ) -> Loaded<()> {
+        let values = params![
+            key.0,
+            after.priority,
+            after.max_attempts,
+            after.routes.as_json(),
+            i64::try_from(after.definition_bytes).unwrap_or(i64::MAX),
+            after.lifecycle.updated_at.as_micros(),
+        ];
+        self.run(sql::SAVE_HEAD, values, "updating a task")?;
+        if let Some(name) = &changed.name {
+            self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
+        }
+        if let Some(args) = &changed.args {
+            self.run(sql::SAVE_ARGS, params![key.0, args.as_str()], "updating a task")?;
+        }
+        if let Some(metadata) = &changed.metadata {
+            self.run(sql::SAVE_METADATA, params![key.0, metadata.as_str()], "updating a task")?;
+        }
+        if let Some(result) = &changed.result {
+            self.save_result(key, result)?;
+        }
+        self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
+        Ok(())
+    }
+
     /// Removes the rows of a task. Its run ids are moved to those of deleted tasks.
     fn delete_rows(
         &mut self,
@@ -330,62 +363,36 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
         let (old, new) = (&before.definition, &after.definition);
-        let values = params![
-            key.0,
-            new.name,
-            new.priority,
-            new.max_attempts,
-            new.routes.as_json(),
-            i64::try_from(new.stored_bytes()).unwrap_or(i64::MAX),
-            after.lifecycle.updated_at.as_micros(),
-        ];
-        self.run(sql::SAVE_HEAD, values, "updating a task")?;
-        if (&old.args, &old.metadata) != (&new.args, &new.metadata) {
-            let values = params![key.0, new.args.as_str(), new.metadata.as_str()];
-            self.run(sql::SAVE_DEFINITION, values, "updating a task")?;
-        }
-        if before.outcome.result != after.outcome.result {
-            self.save_result(key, &after.outcome.result)?;
-        }
-        let (before, after) = (before.head(), after.head());
-        self.apply(queue, key, &Delta::between(Some(&before), Some(&after)), Some(&after));
-        Ok(())
+        let result = &after.outcome.result;
+        let changed = Update {
+            name: (old.name != new.name).then(|| new.name.clone()),
+            args: (old.args != new.args).then(|| new.args.clone()),
+            metadata: (old.metadata != new.metadata).then(|| new.metadata.clone()),
+            result: (before.outcome.result != *result).then(|| result.clone()),
+            ..Update::default()
+        };
+        self.save_updated(queue, key, (&before.head(), &after.head()), &changed)
     }
 
     fn save_effect(
         &mut self,
         queue: QueueKey,
         key: TaskKey,
-        (before, after): (&TaskHead, &TaskHead),
+        heads: (&TaskHead, &TaskHead),
         update: &Update,
         effect: Effect,
     ) -> Loaded<()> {
         if update.routes.is_some() && !self.claim_index.may_grow(queue, self.pending_bytes) {
             return Err(StoreError::Busy);
         }
-        let values = params![
-            key.0,
-            after.priority,
-            after.max_attempts,
-            after.routes.as_json(),
-            i64::try_from(after.definition_bytes).unwrap_or(i64::MAX),
-            after.lifecycle.updated_at.as_micros(),
-        ];
-        self.run(sql::SAVE_PLANNED_HEAD, values, "updating a task")?;
-        if let Some(name) = &update.name {
-            self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
-        }
-        if let Some(args) = update.args.as_ref().filter(|_| effect.args) {
-            self.run(sql::SAVE_ARGS, params![key.0, args.as_str()], "updating a task")?;
-        }
-        if let Some(metadata) = update.metadata.as_ref().filter(|_| effect.metadata) {
-            self.run(sql::SAVE_METADATA, params![key.0, metadata.as_str()], "updating a task")?;
-        }
-        if let Some(result) = update.result.as_ref().filter(|_| effect.result) {
-            self.save_result(key, result)?;
-        }
-        self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
-        Ok(())
+        let changed = Update {
+            name: update.name.clone(),
+            args: update.args.clone().filter(|_| effect.args),
+            metadata: update.metadata.clone().filter(|_| effect.metadata),
+            result: update.result.clone().filter(|_| effect.result),
+            ..Update::default()
+        };
+        self.save_updated(queue, key, heads, &changed)
     }
 
     fn delete_task(

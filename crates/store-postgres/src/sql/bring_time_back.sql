@@ -1,6 +1,7 @@
--- If the time of the service lies further ahead of the database's clock than $2, and that clock does not lie before $3, and
--- no server lives (as in raise_clock.sql): the clock is believed, and whatever would then last for years lasts as long as
--- if it had begun now, leases $4 and run ids of deleted tasks $5. Timestamps of tasks stay as they are.
+-- Corrects a clock that was wrong. It applies if the time of the service is ahead of the database's clock by more than $2,
+-- if that clock is not before $3, and if no server is running (as in raise_clock.sql). Then the service takes the
+-- database's time, and what would last too long lasts as if it had begun now: leases $4, run ids of deleted tasks $5.
+-- Timestamps of tasks stay as they are.
 WITH
     wrong AS (
         SELECT read.micros AS now
@@ -18,7 +19,7 @@ WITH
     ),
     bound_runs AS (UPDATE taskqueue.runs SET kept_until = wrong.now + $5 FROM wrong WHERE kept_until > wrong.now + $5),
     bound_purges AS (UPDATE taskqueue.purges SET kept_until = wrong.now + $5 FROM wrong WHERE kept_until > wrong.now + $5),
-    -- Workers that live tell of themselves again within seconds.
+    -- Running workers report again within seconds.
     late_observations AS (DELETE FROM taskqueue.observations USING wrong WHERE last_seen_at > wrong.now)
 UPDATE taskqueue.clock SET offset_micros = 0, last_scan_at = wrong.now, ahead_since = NULL
 FROM wrong WHERE one = 1;

@@ -1,5 +1,5 @@
--- Running tasks, places in the order of claims, run ids and observations of the queues $1: the tables that stand beside
--- the tasks.
+-- Counts what is derived from the tasks of the queues $1: running tasks, pending entries (one per task and route), run ids;
+-- and observations. A transfer compares the counts of both databases.
 SELECT
     (SELECT count(*) FROM taskqueue.running JOIN taskqueue.tasks USING (task_key) WHERE tasks.queue_key = ANY($1))
         AS running,

@@ -1,4 +1,4 @@
--- How many running tasks have a lease that ends in time, held by others or not.
+-- Counts the running tasks whose lease ends by $1, including those that other transactions hold.
 SELECT count(*) AS tasks
 FROM taskqueue.running
 JOIN taskqueue.tasks ON tasks.task_key = running.task_key

@@ -1,4 +1,4 @@
--- No row: no such queue. $2 is null for every status.
+-- Counts the tasks of a queue with a status, or all if $2 is null. No row: no such queue.
 SELECT coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally

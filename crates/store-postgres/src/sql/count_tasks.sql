@@ -1,4 +1,5 @@
--- Joins that the condition does not need are removed by the planner.
+-- Counts the tasks of a queue that meet a condition, which replaces `true`. The planner removes the joins that the condition
+-- does not need.
 SELECT count(*) AS tasks
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key

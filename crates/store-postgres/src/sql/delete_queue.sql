@@ -1,5 +1,5 @@
--- The queue is gone at once; its tasks, which nobody can reach any more, are purged bit by bit. The run ids of its tasks
--- stay used up until $2.
+-- Deletes a queue. Its tasks can no longer be reached and are purged later, some at a time. Their run ids stay used
+-- until $2.
 WITH
     deleted_observations AS (DELETE FROM taskqueue.observations WHERE queue_key = $1),
     deleted_tally AS (DELETE FROM taskqueue.tally WHERE queue_key = $1),

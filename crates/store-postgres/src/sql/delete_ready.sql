@@ -1,4 +1,4 @@
--- By all columns of the index: the place in the pending order is enough to tell a task from every other.
+-- Removes tasks from the pending order, by all columns of its index. The pending number identifies the task.
 DELETE FROM taskqueue.ready
 USING unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) AS gone (queue_key, route, priority, pending_seq)
 WHERE ready.queue_key = gone.queue_key AND ready.route = gone.route AND ready.priority = gone.priority

@@ -1,1 +1,2 @@
+-- Removes tasks from the running ones.
 DELETE FROM taskqueue.running WHERE task_key = ANY($1);

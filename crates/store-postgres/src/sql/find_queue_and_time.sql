@@ -1,4 +1,4 @@
--- The time of the service, as `clock` explains it.
+-- Finds the key of a queue by its name, and the time of the service (table `clock`).
 SELECT
     queues.queue_key,
     greatest(

@@ -1,4 +1,4 @@
--- The model of the columns of a whole task. No row: no such queue; a row of nulls: no such task.
+-- Reads a task by its queue and id. No row: no such queue; a row of nulls: no such task.
 SELECT {task_columns}
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tasks ON tasks.queue_key = queues.queue_key AND tasks.id = $2

@@ -1,3 +1,3 @@
--- Lets nothing new begin in a queue for some seconds. Without it, transactions that overlap each other without a gap
--- would keep out whoever needs the queue for itself alone.
+-- Announces that a transaction needs a queue for itself, so that no other begins to use it for some seconds. Without this,
+-- transactions that overlap without a gap would make it wait for ever.
 UPDATE taskqueue.queues SET held_until = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $2 WHERE name = $1;

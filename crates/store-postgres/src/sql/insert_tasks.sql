@@ -1,3 +1,4 @@
+-- Adds the narrow rows of new tasks.
 INSERT INTO taskqueue.tasks (
     task_key, queue_key, id, status, name, priority, attempt, max_attempts, routes, last_route, created_at,
     updated_at, started_at, finished_at, pending_seq, run_id, lease_expires_at, finished_run_id, finished_run_end,

@@ -1,8 +1,9 @@
--- The tasks of a queue whose row was written by a transaction that a snapshot does not see, at most $3 of them. For whoever
--- has the queue alone and has written something. A row knows the last 32 bits of the number of its transaction. Its age tells
--- whether it is older than everything that was open at the snapshot; that is right for every row that was written since, and
--- of very old rows, whose age has become negative, some may be looked at without need; a little negative it is for
--- transactions that began after ours and were first. For the others the whole number is made of it.
+-- Lists tasks of a queue whose row was written by a transaction that a snapshot does not see, at most $3. The caller holds
+-- the queue for itself and has written something.
+-- A row stores the last 32 bits of the number of its transaction. Its age tells whether it is older than everything that
+-- was open at the snapshot. That is right for every row written since. The age of very old rows may have become negative;
+-- some of them are listed without need. It is slightly negative for transactions that began after ours and committed
+-- first. For all other rows the whole number is computed from the age.
 WITH known AS MATERIALIZED (
     SELECT $2::text::pg_snapshot AS snapshot, pg_current_xact_id()::text::bigint AS newest
 )

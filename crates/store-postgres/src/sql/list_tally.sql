@@ -1,4 +1,5 @@
--- Sums over the shards. No row: no such queue; one row without routes: no task. $2 is null for every status.
+-- Lists the counts of a queue, summed over the shards; with $2 those of one status. No row: no such queue; one row without
+-- routes: no task.
 SELECT queues.queue_key, tally.routes, tally.status, coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally

@@ -1,8 +1,8 @@
--- Whole tasks in the default order. The innermost SELECT picks $2 of them among the narrow rows. Only these meet their
--- JSON, one by one (LIMIT 1 keeps the planner from reading all JSON of all queues on a wrong guess), and no more are sent
--- than $3 bytes and one task.
--- Other lists are composed (`order.rs`): a condition takes the place of the word behind AND, an order that of the order.
--- The inner joins are for conditions; the planner removes those that are not needed.
+-- Lists whole tasks in the default order. The innermost SELECT finds $2 of them in the narrow rows. Only these are joined
+-- with their JSON, one by one (LIMIT 1 prevents the planner from reading all JSON of all queues after a wrong estimate).
+-- At most $3 bytes and one task are sent.
+-- Other lists are composed (`dialect/order.rs`): a condition replaces `true`, another order replaces this one. The inner
+-- joins are for conditions; the planner removes those that are not needed.
 SELECT tasks.*
 FROM (
     SELECT

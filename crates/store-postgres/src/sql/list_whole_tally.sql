@@ -1,4 +1,4 @@
--- What the tally says of every queue that exists, as sums over the shards.
+-- Sums the counts of every existing queue by status, over the shards.
 SELECT tally.queue_key, tally.status, sum(tally.tasks)::bigint AS tasks
 FROM taskqueue.tally
 JOIN taskqueue.queues ON queues.queue_key = tally.queue_key

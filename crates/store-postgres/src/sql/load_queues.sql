@@ -1,1 +1,2 @@
+-- Loads all queues for a transfer.
 SELECT queue_key, name FROM taskqueue.queues ORDER BY name;

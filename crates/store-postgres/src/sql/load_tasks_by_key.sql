@@ -1,3 +1,4 @@
+-- Loads whole tasks by their keys.
 SELECT {task_columns}
 FROM taskqueue.tasks
 JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key

@@ -1,5 +1,5 @@
--- A queue to purge, and until when the run ids of its tasks are kept: $1 microseconds from now, as `clock` explains the
--- time, if its deletion did not note it.
+-- Finds a deleted queue to purge, and until when the run ids of its tasks stay used: $1 microseconds from now if its deletion
+-- did not record a time.
 SELECT
     purges.queue_key,
     coalesce(

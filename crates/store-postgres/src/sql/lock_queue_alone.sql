@@ -1,2 +1,2 @@
--- For whoever needs a queue for itself alone: waits for everything that is under way in it.
+-- Locks a queue for this transaction alone. Waits for the transactions that use it.
 SELECT queue_key, name FROM taskqueue.queues WHERE name = ANY($1) FOR UPDATE;

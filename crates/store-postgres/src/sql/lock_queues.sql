@@ -1,5 +1,5 @@
--- Held until the end of the transaction: a queue in which something is done cannot be deleted meanwhile. Queues that
--- another transaction wants or has for itself alone are left out.
+-- Locks queues against deletion until the end of the transaction. Leaves out queues that another transaction holds for
+-- itself or is about to (hold_queue).
 SELECT queue_key, name
 FROM taskqueue.queues
 WHERE name = ANY($1) AND held_until <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint

@@ -1,4 +1,4 @@
--- Running tasks whose lease ends in time, except those that others hold.
+-- Locks the running tasks whose lease ends by $1, except those that other transactions hold.
 SELECT {head_columns}
 FROM taskqueue.running
 JOIN taskqueue.tasks ON tasks.task_key = running.task_key

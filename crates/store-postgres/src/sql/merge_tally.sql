@@ -1,4 +1,5 @@
--- Removes the lines of the tally whose shards add up to nothing. Whoever writes to one of them just now keeps it.
+-- Removes the counts whose shards add up to zero. Rows that another transaction is writing stay. What has been added in the
+-- meantime is returned, to be added again.
 WITH
     settled AS (
         SELECT queue_key, routes, status FROM taskqueue.tally GROUP BY queue_key, routes, status HAVING sum(tasks) = 0

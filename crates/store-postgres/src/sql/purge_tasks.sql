@@ -1,4 +1,4 @@
--- Some tasks of a deleted queue. Their run ids stay used up until $3.
+-- Deletes some tasks of a deleted queue. Their run ids stay used until $3.
 WITH
     doomed AS (SELECT task_key FROM taskqueue.tasks WHERE queue_key = $1 LIMIT $2),
     kept_runs AS (UPDATE taskqueue.runs SET kept_until = $3 WHERE task_key IN (SELECT task_key FROM doomed)),

@@ -1,6 +1,6 @@
--- After an outage, or when the clock was set back: the last write is a sign of life too, and time goes on from there. A
--- write that lies further ahead than $2 comes from a clock that was wrong.
--- Looks at every task; a server that starts beside others that live does not do it.
+-- After an outage, or when the clock was set back: the time of the service continues from the last write. A write that is
+-- ahead by more than $2 comes from a clock that was wrong and is ignored.
+-- Reads every task. A server that starts while others are running skips it.
 UPDATE taskqueue.clock
 SET last_scan_at = greatest(last_scan_at, (
     SELECT max(updated_at) FROM taskqueue.tasks

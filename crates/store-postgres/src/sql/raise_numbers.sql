@@ -1,2 +1,2 @@
--- From now on every number is larger than $1.
+-- Makes all further numbers larger than $1.
 SELECT setval('taskqueue.numbers', greatest(nextval('taskqueue.numbers'), $1));

@@ -1,3 +1,4 @@
+-- Saves args and metadata of tasks.
 UPDATE taskqueue.definitions SET
     args = saved.args, metadata = saved.metadata
 FROM unnest(

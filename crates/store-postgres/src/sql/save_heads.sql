@@ -1,3 +1,4 @@
+-- Saves what updates change in the narrow rows of tasks, except their names.
 UPDATE taskqueue.tasks SET
     priority = saved.priority, max_attempts = saved.max_attempts, routes = saved.routes,
     definition_bytes = saved.definition_bytes, updated_at = saved.updated_at

@@ -1,3 +1,4 @@
+-- Saves what actions change in the narrow rows of tasks.
 UPDATE taskqueue.tasks SET
     status = saved.status, attempt = saved.attempt, pending_seq = saved.pending_seq, last_route = saved.last_route,
     updated_at = saved.updated_at, started_at = saved.started_at, finished_at = saved.finished_at, run_id =

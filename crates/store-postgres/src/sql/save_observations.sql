@@ -1,5 +1,5 @@
--- The route of a current observation cannot change. Another server may have reported the worker for another route since
--- we looked: then the route becomes null, which is refused, and the batch is begun anew and sees it.
+-- Adds or replaces observations. The route of a current observation cannot change. If another server has reported the worker
+-- for another route since, the route becomes null, which is refused; the batch is then begun again and sees it.
 INSERT INTO taskqueue.observations AS kept (
     queue_key, id, route, status, task_id, last_seen_at, expires_at, metadata
 )

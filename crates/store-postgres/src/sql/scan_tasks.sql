@@ -1,5 +1,5 @@
--- The tasks of a queue in no order, with what a filter reads of their JSON: definitions if $2, outcomes if $3. What is
--- not wanted is a constant null, and its join is removed by the planner.
+-- Reads the tasks of a queue in no order, with the JSON that a filter reads: definitions if $2, outcomes if $3. Other JSON is
+-- a constant null, and its join is removed by the planner.
 SELECT {filtered_columns}
 FROM taskqueue.tasks
 LEFT JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key

@@ -1,5 +1,5 @@
--- What a writer's transaction goes by, until its end. One statement that stays prepared: eight times SET LOCAL, parsed anew
--- each time, took as long as all lookups of a claim.
+-- Sets the parameters of a writer's transaction, until its end. One prepared statement: eight SET LOCAL, parsed each time, took
+-- as long as all lookups of a claim.
 SELECT
     set_config('statement_timeout', '5s', true), set_config('lock_timeout', '4s', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),

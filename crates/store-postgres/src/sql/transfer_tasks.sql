@@ -1,6 +1,6 @@
--- The next tasks, whole, with all their run ids, behind the key $1 in the order of the keys, of the queues $2. No more
--- are sent than $3 bytes and one task. Like list_tasks.sql it takes the narrow rows first; the limit is a number here,
--- so that no plan for any number of rows can take its place. It is CHUNK_TASKS.
+-- Lists whole tasks of the queues $2 with all their run ids after the key $1, by key, for a transfer. At most $3 bytes and
+-- one task are sent. Like list_tasks.sql it finds the narrow rows first. The limit (CHUNK_TASKS) is a number here, so that
+-- the plan cannot be one for any number of rows.
 SELECT tasks.*
 FROM (
     SELECT

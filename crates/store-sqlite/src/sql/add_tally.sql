@@ -1,2 +1,3 @@
+-- Adds a difference to the count of tasks with these routes and this status.
 INSERT INTO tally (queue_key, routes, status, tasks) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (queue_key, routes, status) DO UPDATE SET tasks = tasks + excluded.tasks;

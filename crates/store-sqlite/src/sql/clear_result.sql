@@ -1,2 +1,2 @@
--- An empty result needs no row of its own.
+-- Removes the result of a task. An empty result needs no row.
 UPDATE outcomes SET result = NULL WHERE task_key = ?1;

@@ -1,1 +1,2 @@
+-- Deletes the definition of a deleted task.
 DELETE FROM definitions WHERE task_key = ?1;

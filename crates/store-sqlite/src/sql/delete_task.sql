@@ -1,1 +1,2 @@
+-- Deletes the narrow row of a task.
 DELETE FROM tasks WHERE task_key = ?1;

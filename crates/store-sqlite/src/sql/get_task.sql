@@ -1,3 +1,4 @@
+-- Reads a task by its queue and id.
 SELECT {task_columns}
 FROM tasks
 JOIN definitions ON definitions.task_key = tasks.task_key

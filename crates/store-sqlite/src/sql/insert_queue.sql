@@ -1,1 +1,2 @@
+-- Adds a queue.
 INSERT INTO queues (name) VALUES (?1);

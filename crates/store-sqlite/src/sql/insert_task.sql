@@ -1,3 +1,4 @@
+-- Adds the narrow row of a new task.
 INSERT INTO tasks (
     queue_key, id, created_at, status, priority, pending_seq, routes, attempt, max_attempts, updated_at,
     definition_bytes, name

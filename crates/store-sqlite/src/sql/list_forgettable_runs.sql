@@ -1,2 +1,2 @@
--- The first ones of those whose time is over.
+-- Lists the first run ids of deleted tasks whose time is over.
 SELECT run_id, kept_until FROM deleted_runs WHERE kept_until <= ?1 ORDER BY kept_until, run_id LIMIT ?2;

@@ -1,2 +1,2 @@
--- By code point: BINARY is the default collation.
+-- Lists all queues by name. By code point: BINARY is the default collation.
 SELECT name FROM queues ORDER BY name;

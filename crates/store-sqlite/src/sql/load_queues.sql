@@ -1,1 +1,2 @@
+-- Loads all queues at start.
 SELECT queue_key, name FROM queues;

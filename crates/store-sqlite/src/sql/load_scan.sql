@@ -1,1 +1,2 @@
+-- Loads the time of the last lease scan.
 SELECT last_at FROM lease_scans;

@@ -1,3 +1,4 @@
+-- Loads a task by its key.
 SELECT {task_columns}
 FROM tasks
 JOIN definitions ON definitions.task_key = tasks.task_key

@@ -1,3 +1,4 @@
+-- Loads a task by its key, if it belongs to the queue ?2.
 SELECT {task_columns}
 FROM tasks
 JOIN definitions ON definitions.task_key = tasks.task_key

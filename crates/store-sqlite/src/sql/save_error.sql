@@ -1,3 +1,4 @@
+-- Saves the last error of a task.
 INSERT INTO outcomes (
     task_key, error_type, error_message, error_traceback, error_occurred_at, error_attempt, error_run_id
 ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

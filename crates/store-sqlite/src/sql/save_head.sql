@@ -1,3 +1,4 @@
+-- Saves what an update changes in the narrow row of a task, except its name.
 UPDATE tasks SET
-    name = ?2, priority = ?3, max_attempts = ?4, routes = ?5, definition_bytes = ?6, updated_at = ?7
+    priority = ?2, max_attempts = ?3, routes = ?4, definition_bytes = ?5, updated_at = ?6
 WHERE task_key = ?1;

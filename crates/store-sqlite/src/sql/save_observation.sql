@@ -1,3 +1,4 @@
+-- Adds or replaces the observation of a worker.
 INSERT INTO observations (queue_key, id, route, status, task_id, last_seen_at, expires_at, metadata)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT (queue_key, id) DO UPDATE SET

@@ -1,5 +1,5 @@
--- Run ids of deleted tasks behind one of them, in the order of time and id; also those of tasks that are still being
--- purged. ?3 is for queues whose deletion did not note a time.
+-- Lists run ids of deleted tasks after one of them, by time and id, for a transfer. Also those of tasks that are still
+-- being purged. ?3 is for queues whose deletion did not record a time.
 SELECT run_id, kept_until
 FROM (
     SELECT kept_until, run_id FROM deleted_runs WHERE (kept_until, run_id) > (?1, ?2)

@@ -1,5 +1,5 @@
--- Every task of every queue that exists, whole, behind a key, in the order of the keys; with identity and queue. The
--- order of the joins is fixed (CROSS JOIN), so that each chunk is one walk over neighbouring rows.
+-- Lists whole tasks of all existing queues after a key, by key, for a transfer. The order of the joins is fixed (CROSS
+-- JOIN), so that each chunk reads neighbouring rows.
 SELECT {transferred_columns}
 FROM tasks NOT INDEXED
 CROSS JOIN queues ON queues.queue_key = tasks.queue_key

@@ -1,4 +1,4 @@
--- What became of a transaction, and whether the server is still in the life in which it had that name.
+-- Reads whether a transaction was committed, and whether its number is still valid (current_transaction.sql).
 SELECT
     pg_xact_status($1::text::xid8),
     $2 = (SELECT checkpoint_lsn::text FROM pg_control_checkpoint())

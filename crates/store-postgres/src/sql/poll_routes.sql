@@ -1,5 +1,5 @@
--- For each route that is waited for: whether its queue exists, and how many tasks are pending there, but not more than
--- there are waiters. The order makes it a walk along the index from its beginning.
+-- For each route that claims wait for: whether its queue exists, and how many tasks are pending, at most as many as there
+-- are waiters. The order makes it a walk along the index from its beginning.
 SELECT
     wanted.place, queues.queue_key IS NOT NULL,
     (

@@ -1,3 +1,0 @@
-UPDATE tasks SET
-    priority = ?2, max_attempts = ?3, routes = ?4, definition_bytes = ?5, updated_at = ?6
-WHERE task_key = ?1;
