@@ -1,5 +1,5 @@
-//! Beginning a transaction: one round trip that says `BEGIN`, reads the clock, takes a block of numbers, holds the queues
-//! and tasks that the batch names, and picks tasks for its claims.
+//! Begins a transaction in one round trip: `BEGIN`, read the clock, take a block of numbers, lock the queues and tasks that
+//! the batch names, and pick tasks for its claims.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,17 +20,17 @@ use crate::workspace::{Found, Workspace};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// For commands that look at every task of a queue.
-const LONGER: &str = "SET LOCAL statement_timeout = '25s'";
+/// For commands that visit every task of a queue.
+const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";
 
-/// For how long nothing new begins in a queue that somebody needs alone: longer than it waits for what is under way.
+/// For how long no transaction may begin in a queue that another one needs alone: longer than that one waits for it.
 const HELD_MICROS: i64 = 6_000_000;
 
-/// What a batch names.
+/// What the commands of a batch name.
 #[derive(Default)]
 pub(crate) struct Named {
     queues: BTreeSet<QueueName>,
-    /// To be held.
+    /// To be locked.
     held: BTreeSet<(QueueName, TaskId)>,
     /// To be loaded with their heavy part.
     whole: BTreeSet<(QueueName, TaskId)>,
@@ -41,7 +41,6 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// What these commands name.
     pub(crate) fn by<'a>(commands: impl Iterator<Item = &'a Command>) -> Self {
         let mut named = Self::default();
         commands.for_each(|command| named.add(command));
@@ -73,7 +72,7 @@ impl Named {
                 self.queues.insert(queue.clone());
                 self.observations.insert((queue.clone(), *id));
             }
-            // These run alone and load as they go.
+            // These run alone and load what they need later.
             Command::DeleteQueue { .. } | Command::UpdateTasks { .. } | Command::Scan => {}
         }
     }
@@ -81,27 +80,26 @@ impl Named {
 
 /// What a transaction begins with.
 pub(crate) struct Begun {
-    /// What the database tells of the time.
     pub(crate) clock: ClockRow,
     /// The first of a block of numbers.
     pub(crate) numbers: i64,
     pub(crate) workspace: Workspace,
-    /// Whether beginning has changed anything that must be kept whatever comes of the command.
+    /// Whether beginning has changed anything that must be committed whatever the command does.
     pub(crate) wrote: bool,
 }
 
-/// Begins a transaction with a writer's settings. Every statement of it is a handful of lookups by key, and none waits long
-/// for anybody. The planner is told so, because a guess from the statistics of a table that was empty a minute ago can be a
-/// scan of a million rows. Planning anew for each batch, which the planner prefers for arrays whose length it does not know,
-/// took more time than all of the batch's work, and the more the more dead entries lay at the head of an index.
+/// Begins a transaction with a writer's settings. Every statement in it is a few lookups by key, and none waits long. The
+/// settings force such plans: with the statistics of a table that was empty a minute ago, the planner may choose a scan of a
+/// million rows. They also keep generic plans: for arrays of unknown length the planner prefers to plan each batch again,
+/// which took longer than the work itself, and even longer with dead entries at the head of an index.
 ///
-/// Settings of the transaction and not of the session: a pooler may hand the next one to another connection.
+/// The settings belong to the transaction, not to the session: a pooler may give the next one another connection.
 pub(crate) async fn begin_to_write(session: &Session) -> Result<(), Error> {
     let (begun, set) = join(session.begin(BEGIN), session.query(&sql::SETTINGS, &[])).await;
     begun.and(set.map(drop))
 }
 
-/// Begins a transaction and loads what is named.
+/// Begins a transaction and loads what the batch names.
 pub(crate) async fn begin(session: &Session, named: &Named) -> Result<Result<Begun, StoreError>, Error> {
     let queues: Vec<&str> = named.queues.iter().map(QueueName::as_str).collect();
     let held = pairs(&named.held, TaskId::as_str);
@@ -113,26 +111,26 @@ pub(crate) async fn begin(session: &Session, named: &Named) -> Result<Result<Beg
     let counts: Vec<i64> = named.wanted.values().copied().collect();
 
     // All are sent before the first answer is awaited, in this order.
-    let asked = vec![
+    let queries = vec![
         async { begin_to_write(session).await.map(|()| Vec::new()) }.boxed_local(),
-        ask(session, true, &sql::LOAD_CLOCK, vec![]),
-        ask(session, !queues.is_empty(), &sql::LOCK_QUEUES, vec![&queues]),
-        ask(session, !held.0.is_empty(), &sql::LOCK_TASKS, vec![&held.0, &held.1]),
-        ask(session, !counts.is_empty(), &sql::PICK_TASKS, vec![&route_queues, &routes, &counts]),
-        // Behind everything that holds tasks: what is read of a held task is then what it is.
-        ask(session, !whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]),
-        ask(session, !runs.is_empty(), &sql::FIND_RUNS, vec![&runs]),
-        ask(session, !observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]),
+        query_if(session, true, &sql::LOAD_CLOCK, vec![]),
+        query_if(session, !queues.is_empty(), &sql::LOCK_QUEUES, vec![&queues]),
+        query_if(session, !held.0.is_empty(), &sql::LOCK_TASKS, vec![&held.0, &held.1]),
+        query_if(session, !counts.is_empty(), &sql::PICK_TASKS, vec![&route_queues, &routes, &counts]),
+        // After everything that locks tasks: what is read of a locked task is then current.
+        query_if(session, !whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]),
+        query_if(session, !runs.is_empty(), &sql::FIND_RUNS, vec![&runs]),
+        query_if(session, !observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]),
     ];
-    let mut answers = join_all(asked).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
+    let mut answers = join_all(queries).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
     let mut next = || answers.next().unwrap_or_default();
     let (clock, queues, held, picks, whole, runs, observations) =
         (next(), next(), next(), next(), next(), next(), next());
-    Ok(Loaded { queues, held, whole, runs, picks, observations }.into_begun(&clock, named))
+    Ok(LoadedRows { queues, held, whole, runs, picks, observations }.into_begun(&clock, named))
 }
 
-/// The rows of a statement, or none where nothing is needed.
-fn ask<'a>(
+/// The rows of a statement, or none if it is not needed.
+fn query_if<'a>(
     session: &'a Session,
     needed: bool,
     sql: &'static Sql,
@@ -141,7 +139,7 @@ fn ask<'a>(
     async move { if needed { session.query(sql, &params).await } else { Ok(Vec::new()) } }.boxed_local()
 }
 
-/// Begins a transaction for a command that runs alone, and holds its queue.
+/// Begins a transaction for a command that runs alone, and locks its queue.
 pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<Result<Begun, StoreError>, Error> {
     let queue = match command {
         Command::DeleteQueue { queue, .. } => queue,
@@ -150,16 +148,16 @@ pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<
             begin_for_long(session).await?;
             // Only one scan at a time, over all servers.
             let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
-            return Ok(Loaded::default().into_begun(&clock, &Named::default()));
+            return Ok(LoadedRows::default().into_begun(&clock, &Named::default()));
         }
     };
     let (name, names) = (queue.as_str(), vec![queue.as_str()]);
-    hold(session, name).await?;
+    announce(session, name).await?;
     begin_for_long(session).await?;
     let queues = session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await?;
     session.execute(&sql::FREE_QUEUE, &[&name]).await?;
     let clock = session.query(&sql::LOAD_CLOCK, &[]).await?;
-    let mut begun = Loaded { queues, ..Loaded::default() }.into_begun(&clock, &Named::default());
+    let mut begun = LoadedRows { queues, ..LoadedRows::default() }.into_begun(&clock, &Named::default());
     if let Ok(begun) = &mut begun {
         begun.workspace.queues.entry(queue.clone()).or_insert(Found::Missing);
         begun.wrote = true;
@@ -168,18 +166,18 @@ pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<
 }
 
 async fn begin_for_long(session: &Session) -> Result<(), Error> {
-    let (begun, set) = join(begin_to_write(session), session.execute_text(LONGER)).await;
+    let (begun, set) = join(begin_to_write(session), session.execute_text(LONG_TIMEOUT)).await;
     begun.and(set)
 }
 
-/// Announces that a queue is needed alone, in a transaction of its own so that the others see it.
-async fn hold(session: &Session, name: &str) -> Result<(), Error> {
+/// Announces that a queue is needed alone, in a separate transaction, so that others see it.
+async fn announce(session: &Session, name: &str) -> Result<(), Error> {
     let (begun, held) = join(begin_to_write(session), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
     begun.and(held)?;
     session.execute_text("COMMIT").await
 }
 
-/// Lets everybody into a queue again that was announced to be needed alone.
+/// Withdraws the announcement that a queue is needed alone.
 pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
     let (begun, freed) = join(begin_to_write(session), session.execute(&sql::FREE_QUEUE, &[&name])).await;
     begun.and(freed)?;
@@ -190,9 +188,9 @@ fn pairs<'a, I>(named: &'a BTreeSet<(QueueName, I)>, text: impl Fn(&'a I) -> &'a
     named.iter().map(|(queue, id)| (queue.as_str(), text(id))).unzip()
 }
 
-/// The rows that came.
+/// The rows that were loaded.
 #[derive(Default)]
-struct Loaded {
+struct LoadedRows {
     queues: Vec<Row>,
     held: Vec<Row>,
     whole: Vec<Row>,
@@ -201,7 +199,7 @@ struct Loaded {
     observations: Vec<Row>,
 }
 
-impl Loaded {
+impl LoadedRows {
     fn into_begun(self, clock: &[Row], named: &Named) -> Result<Begun, StoreError> {
         let clock = clock.first().ok_or(StoreError::Unavailable)?;
         Ok(Begun {
@@ -221,7 +219,7 @@ impl Loaded {
         for row in &self.held {
             workspace.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
         }
-        // Before what is only read: what was read of a task that is held now may be older.
+        // Before rows that were only read: of a task that is locked they may be older.
         self.take_claims(named, &mut workspace)?;
         let ids = |pairs: &BTreeSet<(QueueName, TaskId)>, queues: &Workspace| -> Vec<(QueueKey, TaskId)> {
             let key = |(queue, id): &(QueueName, TaskId)| Some((queues.held_queue(queue)?, *id));
@@ -229,21 +227,21 @@ impl Loaded {
         };
         let to_hold: BTreeSet<(QueueKey, TaskId)> = ids(&named.held, &workspace).into_iter().collect();
         for row in &self.whole {
-            let place = (rows::queue_key(row)?, rows::id(row)?);
-            if to_hold.contains(&place) && !workspace.tasks.contains_key(&rows::key(row)?) {
-                workspace.ids.insert(place, Found::HeldElsewhere);
+            let id = (rows::queue_key(row)?, rows::id(row)?);
+            if to_hold.contains(&id) && !workspace.tasks.contains_key(&rows::key(row)?) {
+                workspace.ids.insert(id, Found::HeldElsewhere);
             } else {
                 let key = workspace.add_whole(row)?;
-                workspace.ids.insert(place, Found::Here(key));
+                workspace.ids.insert(id, Found::Here(key));
             }
         }
-        for place in ids(&named.whole, &workspace) {
-            workspace.ids.entry(place).or_insert(Found::Missing);
+        for id in ids(&named.whole, &workspace) {
+            workspace.ids.entry(id).or_insert(Found::Missing);
         }
         for row in &self.observations {
             let queue = rows::found_queue(row)?;
             let held = workspace.queues.iter().find(|(_, found)| **found == Found::Here(queue));
-            // Of a queue that is not to be held nothing is looked at.
+            // Observations of a queue that is not locked are not used.
             let Some(name) = held.map(|(name, _)| name.clone()) else { continue };
             let observation = rows::observation(row, &name)?;
             workspace.observations.insert((queue, observation.id), Some(observation));
@@ -269,7 +267,7 @@ impl Loaded {
                 workspace.add_whole(row)?;
             }
         }
-        // In the claim's order within each route; the statement does not promise one.
+        // In the pending order of each route; the statement does not guarantee it.
         picks.sort_unstable();
         for (route_number, _, _, queue, key) in picks {
             let route = routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Unavailable)?;

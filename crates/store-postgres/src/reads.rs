@@ -1,5 +1,5 @@
-//! The reads: lists, counts and groups, each of one moment. The database narrows (`dialect.rs`), and where it cannot do so
-//! exactly, the one evaluator of `core` decides row by row: there is no second meaning of a filter in SQL.
+//! The reads: lists, counts and groups, each in one snapshot. SQL narrows the rows (`dialect.rs`); where it cannot do so
+//! exactly, the evaluator of `core` decides row by row, so that a filter has one meaning.
 
 use std::pin::Pin;
 
@@ -32,7 +32,7 @@ use crate::statements as sql;
 
 type Read<T> = Result<T, ReadError>;
 
-/// The largest number of rows that a list asks for at a time when it has to look at each.
+/// The largest number of rows that a list reads at a time if it has to evaluate each.
 const CHUNK_ROWS: usize = 4_000;
 
 fn refused(refusal: Refusal) -> ReadError {
@@ -60,18 +60,16 @@ async fn stream(
     Ok(Box::pin(session.stream(text, &params).await?))
 }
 
-/// The number of the first parameter behind those of a file.
-fn behind(statement: &Sql) -> usize {
+/// The number of the first parameter after those of a file.
+fn next_parameter(statement: &Sql) -> usize {
     statement.types.len() + 1
 }
 
-/// All queues.
 pub(crate) async fn list_queues(session: &Session) -> Read<Vec<QueueName>> {
     let rows = session.query(&sql::LIST_QUEUES, &[]).await?;
     Ok(rows.iter().map(rows::queue_name).collect::<Result<_, _>>()?)
 }
 
-/// One task.
 pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -> Read<Task> {
     let row = session.first(&sql::GET_TASK, &[&queue.as_str(), &id.as_str()]).await?;
     let row = row.ok_or_else(|| no_queue(queue))?;
@@ -81,7 +79,6 @@ pub(crate) async fn get_task(session: &Session, queue: &QueueName, id: TaskId) -
     }
 }
 
-/// One page of tasks.
 pub(crate) async fn list_tasks(
     snapshot: &Snapshot<'_>,
     queue: &QueueName,
@@ -90,11 +87,11 @@ pub(crate) async fn list_tasks(
 ) -> Read<WrittenTasks> {
     let key = existing_queue(snapshot.session, queue).await?;
     let mut after = query.after.clone().map(|position| task_position(position, key)).transpose()?;
-    let mut condition = dialect::condition(&query.selection, behind(&sql::LIST_TASKS));
+    let mut condition = dialect::condition(&query.selection, next_parameter(&sql::LIST_TASKS));
     if !condition.exact && !order::is_indexed(query.order.field) {
-        // Going on from chunk to chunk would sort all tasks for each of them.
+        // Chunk by chunk, all tasks would be sorted again for each chunk.
         let keys = first_keys(snapshot, key, query, after.clone()).await?;
-        condition = dialect::among(keys, behind(&sql::LIST_TASKS));
+        condition = dialect::among(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, write);
     let mut wanted = usize::from(query.limit) + 1;
@@ -119,13 +116,13 @@ struct Chunk<'a> {
     wanted: usize,
 }
 
-/// How far a page came with a chunk.
+/// What a chunk has done for a page.
 enum Filled {
     /// It is full, and more tasks follow.
     Page,
-    /// All tasks were seen.
+    /// There are no more tasks.
     Everything,
-    /// It has room, and the next chunk begins behind this task.
+    /// It has room, and the next chunk begins after this task.
     Until(TaskPosition),
 }
 
@@ -138,7 +135,7 @@ async fn fill(
     let Chunk { queue, key, query, condition, wanted } = chunk;
     let condition = match &after {
         None => condition.clone(),
-        Some(after) => order::after(condition.clone(), behind(&sql::LIST_TASKS), query.order, after)
+        Some(after) => order::after(condition.clone(), next_parameter(&sql::LIST_TASKS), query.order, after)
             .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
     };
     let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, query.order);
@@ -151,7 +148,7 @@ async fn fill(
     while let Some(row) = snapshot.next(&mut found).await? {
         seen += 1;
         bytes += rows::bytes(&row)?;
-        // What comes behind a full page is little; it is read to its end because the connection is used again.
+        // The few rows after a full page are read too, because the connection is used again.
         if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
             full = !page.takes(&RowFields::new(&row).view(queue)?);
         }
@@ -173,7 +170,7 @@ fn as_int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The keys of the tasks of a page and of one more, by looking at every task once.
+/// The keys of the tasks of a page and of one more. Visits every task once.
 async fn first_keys(
     snapshot: &Snapshot<'_>,
     key: QueueKey,
@@ -196,7 +193,7 @@ async fn each_selected(
     selection: &TaskSelection,
     mut read: impl FnMut(&Row) -> Read<()>,
 ) -> Read<()> {
-    let condition = dialect::condition(selection, behind(&sql::SCAN_TASKS));
+    let condition = dialect::condition(selection, next_parameter(&sql::SCAN_TASKS));
     let text = order::with_condition(&sql::SCAN_TASKS.text, &condition.text);
     let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
     let fixed: Vec<Param<'_>> =
@@ -210,16 +207,16 @@ async fn each_selected(
     Ok(())
 }
 
-/// How many tasks are selected, by kept counts. One statement.
+/// How many tasks are selected, from the tally. One statement.
 pub(crate) async fn count_tally(session: &Session, queue: &QueueName, status: Option<Status>) -> Read<u64> {
     let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &status.map(Status::as_str)]).await?;
     Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, "tasks")?)
 }
 
-/// How many tasks are selected, by looking at them.
+/// How many tasks are selected. Visits them.
 pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
     let key = existing_queue(snapshot.session, queue).await?;
-    let condition = dialect::condition(selection, behind(&sql::COUNT_TASKS));
+    let condition = dialect::condition(selection, next_parameter(&sql::COUNT_TASKS));
     let mut count = 0;
     if condition.exact {
         let text = order::with_condition(&sql::COUNT_TASKS.text, &condition.text);
@@ -237,7 +234,7 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
     Ok(count)
 }
 
-/// One page of groups of tasks, by kept counts. One statement.
+/// One page of groups of tasks, from the tally. One statement.
 pub(crate) async fn group_tally(session: &Session, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
     let status = query.selection.status.map(Status::as_str);
     let lines = session.query(&sql::LIST_TALLY, &[&queue.as_str(), &status]).await?;
@@ -256,11 +253,11 @@ fn add_line(groups: &mut Groups, query: &TaskGroupQuery, line: &rows::TallyRow<'
     groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
 }
 
-/// One page of groups of tasks, by looking at them.
+/// One page of groups of tasks. Visits them.
 pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
     let key = existing_queue(snapshot.session, queue).await?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
-    let condition = dialect::condition(&query.selection, behind(&sql::GROUP_TASKS));
+    let condition = dialect::condition(&query.selection, next_parameter(&sql::GROUP_TASKS));
     if condition.exact {
         let text = order::with_condition(&sql::GROUP_TASKS.text, &condition.text);
         let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
@@ -369,7 +366,7 @@ pub(crate) async fn group_workers(
     Ok(groups.into_page(moment.key.0))
 }
 
-/// Asks the database something, and what its settings risk.
+/// Whether the database answers, and what its settings risk.
 pub(crate) async fn check(session: &Session) -> Read<Vec<String>> {
     session.first(&sql::CHECK, &[]).await?;
     Ok(durability::weaknesses(session.client()).await?)

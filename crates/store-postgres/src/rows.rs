@@ -99,7 +99,7 @@ pub(crate) fn with_columns(text: &str) -> String {
         .replace("{observation_columns}", &observations::COLUMNS.join(", "))
 }
 
-/// A row holds what this service did not write there.
+/// A row that this service cannot have written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged {
     /// The name of the column, or its position in the list of its statement.
@@ -200,7 +200,6 @@ fn lifecycle(row: &Row) -> Read<Lifecycle> {
     })
 }
 
-/// A head.
 pub(crate) fn head(row: &Row) -> Read<TaskHead> {
     let definition_bytes: i64 = get(row, DEFINITION_BYTES)?;
     Ok(TaskHead {
@@ -238,12 +237,11 @@ fn outcome(row: &Row) -> Read<Outcome> {
     Ok(Outcome { result, last_error })
 }
 
-/// What a whole task has besides its head.
+/// The heavy part of a whole task.
 pub(crate) fn body(row: &Row) -> Read<(Definition, Outcome)> {
     Ok((definition(row)?, outcome(row)?))
 }
 
-/// A whole task.
 pub(crate) fn task(row: &Row, queue: &QueueName) -> Read<Task> {
     let (definition, outcome) = body(row)?;
     Ok(Task { queue: queue.clone(), id: id(row)?, definition, lifecycle: lifecycle(row)?, outcome })
@@ -373,15 +371,14 @@ pub(crate) fn tally_or_null(row: &Row) -> Read<Option<TallyRow<'_>>> {
     if get::<Option<&str>>(row, "routes")?.is_some() { tally(row).map(Some) } else { Ok(None) }
 }
 
-/// A task row as a filter sees it: columns are read when asked for. Values of the wrong type cannot occur in our
-/// tables; should one be damaged all the same, they read as empty and the row does not match.
+/// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
+/// If a table is damaged, they read as empty and the row does not match.
 pub(crate) struct RowFields<'a> {
     row: &'a Row,
     error: OnceCell<Option<ErrorText<'a>>>,
 }
 
 impl<'a> RowFields<'a> {
-    /// The fields of this row.
     pub(crate) fn new(row: &'a Row) -> Self {
         Self { row, error: OnceCell::new() }
     }
@@ -391,7 +388,7 @@ impl<'a> RowFields<'a> {
         self.text(ROUTES).unwrap_or_default()
     }
 
-    /// The task as the API shows it. Unlike the fields that a filter asks for, a damaged one is an error.
+    /// The task as the API shows it. Unlike for a filter, a damaged column is an error.
     pub(crate) fn view<'b>(&'b self, queue: &'b QueueName) -> Read<TaskView<'b>> {
         let row = self.row;
         let last_error = match get::<Option<&str>>(row, ERROR)? {

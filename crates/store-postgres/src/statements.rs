@@ -1,5 +1,5 @@
-//! Every SQL statement of this backend, one file each, with the types of its parameters. What they do is written there;
-//! what is decided, in `core`.
+//! Every SQL statement of this backend, with the types of its parameters. Each file says what it is for; what is decided is in
+//! `core`.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ macro_rules! statements {
 }
 
 statements! {
-    /// What a writing connection prepares.
+    /// Prepared by connections that write.
     WRITER:
     ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2);
     BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
@@ -93,7 +93,7 @@ statements! {
 }
 
 statements! {
-    /// What a move to another database prepares besides.
+    /// Prepared by a transfer as well.
     TRANSFER:
     CHECK_EMPTY = "check_empty" ();
     CLEAR_DELETED_RUNS = "clear_deleted_runs" ();
@@ -105,11 +105,11 @@ statements! {
     TRANSFER_TASKS = "transfer_tasks" (INT8, INT8_ARRAY, INT8);
 }
 
-/// Asked before there is anything to prepare on.
+/// Used before the schema exists.
 pub(crate) const CHECK_SCHEMA: &str = include_str!("sql/check_schema.sql");
 
 statements! {
-    /// What is said unprepared: by reading connections, and what the planner is to plan anew each time.
+    /// Not prepared: those of reading connections, and those that the planner is to plan each time.
     #[cfg(test)]
     READER:
     CHECK = "check" ();
@@ -126,7 +126,7 @@ statements! {
 }
 
 statements! {
-    /// What is completed with a condition and an order before it is said (`dialect/order.rs`), so never prepared.
+    /// Completed with a condition and an order (`dialect/order.rs`), so never prepared.
     #[cfg(test)]
     COMPOSED:
     COUNT_TASKS = "count_tasks" (INT8);

@@ -1,7 +1,7 @@
-//! One write transaction: loading from the workspace, or from the database what is not there yet, and saving to the
-//! workspace. What was saved is sent in sets when the transaction ends. Nothing is decided here.
+//! One write transaction. It loads from the workspace, and from the database what is not there yet; it saves to the
+//! workspace, which is written as set statements when the transaction ends. Nothing is decided here.
 //!
-//! The writer prefetches what a batch names (`prefetch.rs`), so that most commands ask the database nothing.
+//! The writer loads in advance what a batch names (`prefetch.rs`), so that most commands run no statement.
 
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
@@ -37,27 +37,27 @@ use crate::workspace::{Body, Entry, Found, Workspace};
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
-/// How long the outage credit waits for tasks that others hold: far longer than a batch takes.
+/// How long the outage credit waits for tasks that other transactions hold: far longer than a batch takes.
 const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
-/// Pause before they are looked at again.
+/// Pause before it tries to lock them again.
 const CREDIT_PAUSE: Duration = Duration::from_millis(20);
 
-/// The name of a transaction.
+/// What identifies a transaction after its connection was lost (`sql/current_transaction.sql`).
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) number: String,
-    /// The life of the server in which that number is this transaction's.
+    /// Until the database server recovers from a crash, the number belongs to this transaction.
     pub(crate) life: String,
 }
 
 /// How a transaction ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// It is durable, or there was nothing to keep.
+    /// It is durable, or it had changed nothing.
     Committed,
     /// Nothing of it was kept.
     Undone(Cause),
-    /// The connection was lost while it committed. Here is its name, to ask what became of it.
+    /// The connection was lost during COMMIT. The name finds out later whether it was committed.
     Unknown(Option<Name>),
 }
 
@@ -67,22 +67,22 @@ impl Ended {
     }
 }
 
-/// A transaction under way. Beginning and ending it is the writer's business.
+/// A running transaction. The writer begins and ends it.
 pub(crate) struct PostgresTransaction<'a> {
     pub(crate) session: &'a Session,
     pub(crate) runtime: &'a Runtime,
     pub(crate) dead: &'a DeadEntries,
     pub(crate) clock: Clock,
-    /// What is left of the last block.
+    /// The unused part of the last block of numbers.
     pub(crate) numbers: Range<i64>,
     pub(crate) workspace: Workspace,
-    /// The part of the tally that this transaction writes to.
+    /// The shard of the tally that this transaction writes to.
     pub(crate) shard: i16,
     /// Why the database failed, if it did: then nothing of this transaction is kept.
     pub(crate) failure: Option<Cause>,
     /// Whether anything was sent that changes the database.
     pub(crate) wrote: bool,
-    /// Whether the database can tell later what became of this transaction.
+    /// Whether the database can tell later whether this transaction was committed.
     pub(crate) settles: bool,
 }
 
@@ -115,8 +115,8 @@ impl PostgresTransaction<'_> {
         Ok(())
     }
 
-    /// Sends what was saved and says `COMMIT`, in one round trip. A transaction that changed nothing is rolled back
-    /// instead: there is nothing to make durable.
+    /// Sends what was saved together with `COMMIT`, in one round trip. A transaction that changed nothing is rolled back
+    /// instead.
     pub(crate) fn commit(self) -> Ended {
         let (session, changes) = (self.session, Changes::of(&self.workspace, self.shard));
         self.dead.add(changes.dead_entries());
@@ -132,16 +132,16 @@ impl PostgresTransaction<'_> {
         let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
         let (name_row, (sent, committed)) =
             self.runtime.block_on(join(named, join(join_all(asked), session.execute_text("COMMIT"))));
-        // The first one in the order of the statements: those behind it fail because of it.
+        // The first error in the order of the statements: the later ones fail because of it.
         let reported =
             name_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
         let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
         match reported {
-            // The database refused a statement, and the whole transaction with it; COMMIT then only confirms that.
+            // The database refused a statement and so the whole transaction; COMMIT only confirms that.
             Some(error) if cause(error) != Cause::Lost => Ended::of(error),
             None if committed.is_ok() => Ended::Committed,
-            // The connection ended, with or without a word. All was sent before: whoever ended it, a pooler say, may have
-            // passed the COMMIT on.
+            // The connection was lost, with or without an error message. Everything was sent before, so the COMMIT may have
+            // reached the database, for example through a pooler.
             _ => {
                 let name = |row: Row| Name { number: row.get("number"), life: row.get("life") };
                 Ended::Unknown(name_row.ok().flatten().map(name))
@@ -150,12 +150,12 @@ impl PostgresTransaction<'_> {
     }
 
     fn entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
-        // A command has found the task before it loads it, so it is known; unless it was found by a run, which holds
-        // nothing, and deleted since. Then the command is tried again and sees that.
+        // A command finds a task before it loads it. Only a task that was found by its run, which locks nothing, can be
+        // missing: it was deleted since, and the command sees that when it is tried again.
         self.workspace.tasks.get_mut(&key).ok_or(StoreError::Busy)
     }
 
-    /// A task that is to be changed. Only a task that is held may be: this is what keeps two servers apart.
+    /// A task that is to be changed. It must be locked by this transaction, because other servers change tasks too.
     fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
         if self.workspace.tasks.get(&key).is_none_or(|entry| !entry.held) {
             tracing::error!(task = key.0, "a task was to be changed that this transaction does not hold; nothing is");
@@ -172,10 +172,10 @@ impl PostgresTransaction<'_> {
         rows.iter().try_for_each(|row| self.workspace.add_whole(row).map(drop))
     }
 
-    /// Holds the running tasks whose lease ends in time. One that others hold is left to the next scan: its lease may end
-    /// late. A credit is given once, so whoever gives it waits for them; but not for ever, because nothing else is done
-    /// before, and a stranger may hold one for long.
-    fn hold_running(&mut self, until: Timestamp) -> Loaded<Vec<Row>> {
+    /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
+    /// lease may end late. The outage credit is given only once, so it waits for them, but not for ever: all other work
+    /// waits meanwhile, and a client of the database may hold a row for long.
+    fn lock_running(&mut self, until: Timestamp) -> Loaded<Vec<Row>> {
         let (session, until_micros, begun) = (self.session, until.as_micros(), Instant::now());
         let credits = until > self.clock.now;
         let asked = async {
@@ -191,7 +191,7 @@ impl PostgresTransaction<'_> {
                 tokio::time::sleep(CREDIT_PAUSE).await;
             }
         };
-        self.wait("looking at leases", asked)
+        self.wait("locking running tasks", asked)
     }
 
     fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
@@ -214,7 +214,7 @@ impl Transaction for PostgresTransaction<'_> {
         }
         let session = self.session;
         let block = self.wait("taking numbers", async { session.first(&sql::TAKE_NUMBERS, &[]).await });
-        // Without a block the transaction has failed and whatever is returned is written nowhere.
+        // Without a block the transaction has failed, and this number is never written.
         let first = block.ok().flatten().map_or(0, |row| row.get::<_, i64>("first_number"));
         self.numbers = first..first + BLOCK;
         self.numbers.next().unwrap_or_default()
@@ -224,7 +224,7 @@ impl Transaction for PostgresTransaction<'_> {
         if let Some(known) = self.workspace.queues.get(name) {
             return known.key();
         }
-        // It was named and not to be held.
+        // Named by the batch, but not locked: missing or held by another transaction.
         let (session, text) = (self.session, name.as_str());
         let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
         let found = if row.is_some() { Found::HeldElsewhere } else { Found::Missing };
@@ -270,7 +270,7 @@ impl Transaction for PostgresTransaction<'_> {
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
         if self.workspace.tasks.get(&key).is_none_or(|entry| entry.body.is_none()) {
-            // All picks at once: the next claims of the batch want theirs too.
+            // All picked tasks at once: the next claims of the batch load theirs too.
             let mut keys = self.workspace.picks_without_body();
             if !keys.contains(&key) {
                 keys = vec![key];
@@ -292,7 +292,7 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(found)
     }
 
-    /// Who changes many has their queue alone, so all of them are held.
+    /// A bulk update holds its queue alone, so all of these are held.
     fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
         if !self.workspace.tasks.is_empty() {
             self.send()?;
@@ -323,7 +323,7 @@ impl Transaction for PostgresTransaction<'_> {
         self.entry(key)?.identity.ok_or(StoreError::Unavailable)
     }
 
-    /// The queue is held for this transaction alone, so that what was seen stays as it was.
+    /// This transaction holds the queue alone, so that visited tasks do not change.
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
@@ -331,8 +331,8 @@ impl Transaction for PostgresTransaction<'_> {
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let (snapshot, place) = (Snapshot::bounded(self.session), (queue.key, queue.name));
-        match self.runtime.block_on(bulk::visit_matching(&snapshot, place, filter, limit, each)) {
+        let (snapshot, queue) = (Snapshot::bounded(self.session), (queue.key, queue.name));
+        match self.runtime.block_on(bulk::visit_matching(&snapshot, queue, filter, limit, each)) {
             Ok(()) => Ok(()),
             Err(ReadError::Failed(error)) => Err(self.failed("filtering tasks", &error)),
             Err(error) => Err(error.into_store_error("filtering tasks")),
@@ -340,7 +340,7 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
-        // Its first place in the pending order is a number that nothing else has.
+        // Its first number in the pending order is unique among all keys.
         let key = TaskKey(task.lifecycle.pending_seq);
         let mut entry = Entry::new(queue, task.head());
         entry.body = Some(Body { definition: task.definition.clone(), outcome: task.outcome.clone() });
@@ -405,9 +405,8 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(())
     }
 
-    /// Busy when something is there but others hold all of it: only when nothing is there may a claim say so. Busy also
-    /// when a run id of the batch is in use by now: the same claim, made through another server, may have taken what is
-    /// not there any more.
+    /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none. Busy also if a
+    /// run id of the batch has been used since: the same claim, sent to another server, may have taken the last task.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
         if let Some(key) = self.workspace.next_pick(queue, route) {
             return Ok(Some(key));
@@ -415,19 +414,19 @@ impl Transaction for PostgresTransaction<'_> {
         let (taken, runs) = (self.workspace.no_longer_ready(route), self.workspace.unused_runs());
         let (session, route) = (self.session, route.as_str());
         let asked = async {
-            // In this order: what is gone from the one shows in the other.
-            let place: [&(dyn ToSql + Sync); 3] = [&queue.0, &route, &taken];
-            let ready = session.first(&sql::FIND_READY, &place);
+            // In this order: a task that has just left the first is found through its run by the second.
+            let params: [&(dyn ToSql + Sync); 3] = [&queue.0, &route, &taken];
+            let ready = session.first(&sql::FIND_READY, &params);
             let (ready, used) = join(ready, session.first(&sql::FIND_RUNS, &[&runs])).await;
             Ok((ready?, used?))
         };
-        let (ready, used) = self.wait("looking for pending tasks", asked)?;
+        let (ready, used) = self.wait("finding pending tasks", asked)?;
         let held_by_others = ready.is_some_and(|row| row.get(0)) || used.is_some();
         if held_by_others { Err(StoreError::Busy) } else { Ok(None) }
     }
 
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {
-        let rows = self.hold_running(until)?;
+        let rows = self.lock_running(until)?;
         let take = |row: &Row| {
             let (key, queue) = (rows::key(row)?, rows::queue_key(row)?);
             self.workspace.add_held(key, queue, rows::head(row)?);

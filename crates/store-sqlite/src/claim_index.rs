@@ -1,6 +1,6 @@
 //! What the writer keeps in memory so that a claim costs the same at a thousand and at a million pending tasks: the
-//! pending order of every route, the heads of the running tasks, and the run ids that are used up.
-//! Nothing here is the truth: it is rebuilt from the file at start and after every failure.
+//! pending order of every route, the heads of the running tasks, and the used run ids. It is derived from the file, and
+//! rebuilt from it at start and after every failure.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -18,34 +18,32 @@ use crate::pending::{PendingLists, PendingOrder, Rank};
 use crate::rows;
 use crate::statements;
 
-/// The writer's memory.
 #[derive(Default)]
 pub(crate) struct ClaimIndex {
     queues: HashMap<QueueName, QueueKey>,
     pending: HashMap<QueueKey, PendingOrder>,
-    /// The sum of what they take: there may be many queues.
+    /// The memory of all of them. Kept as a sum, because there may be many queues.
     pending_bytes: usize,
-    /// Heartbeats and terminal actions find here all that they need to be decided, without asking the file.
+    /// Enough to decide heartbeats and reports without reading the file.
     running: HashMap<TaskKey, Running>,
     running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
     active_runs: HashMap<RunId, TaskKey>,
-    /// Of tasks that exist, and of deleted ones as long as they are kept: 16 to 32 bytes each.
+    /// Of existing tasks, and of deleted ones until they are forgotten: 16 to 32 bytes each.
     past_runs: HashSet<RunId>,
     last_pending_seq: i64,
     /// When the leases were last scanned.
     pub(crate) last_scan_at: Option<Timestamp>,
-    /// The latest time found in the file.
+    /// The latest time in the file.
     pub(crate) latest_at: Timestamp,
 }
 
-/// A running task. Nothing but an action can change it, so what is kept here is what the file holds.
+/// A running task. Only actions can change it, so this is what the file holds.
 struct Running {
     queue: QueueKey,
     head: TaskHead,
 }
 
 impl ClaimIndex {
-    /// Reads everything from the file.
     pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let mut index = Self::default();
         each_row(connection, statements::LOAD_QUEUES, [], |row| {
@@ -61,7 +59,7 @@ impl ClaimIndex {
                 Ok(GO_ON)
             })?;
         }
-        // The last write is a sign of life too: a run that was claimed after the last scan on file counts from there.
+        // The service was also up at its last write: a run may have been claimed after the last scan in the file.
         index.latest_at = index.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
         index.last_scan_at = Some(index.latest_at).filter(|_| index.has_active_runs());
         Ok(index)
@@ -74,7 +72,7 @@ impl ClaimIndex {
             let task = rows::claim_index(row)?;
             self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
             self.latest_at = self.latest_at.max(task.updated_at);
-            // Also of a deleted queue: the run stays used up, before the purge and for a while after it.
+            // Also of a deleted queue: the run stays used, before the purge and for a while after it.
             self.past_runs.extend(task.finished_run_id);
             if !living.contains(&task.queue_key) {
                 return Ok(GO_ON);
@@ -95,23 +93,20 @@ impl ClaimIndex {
         Ok(())
     }
 
-    /// The key of a queue, if it exists.
     pub(crate) fn queue(&self, name: &QueueName) -> Option<QueueKey> {
         self.queues.get(name).copied()
     }
 
-    /// Adds a queue.
     pub(crate) fn add_queue(&mut self, name: QueueName, queue: QueueKey) {
         self.queues.insert(name, queue);
     }
 
-    /// Forgets a queue that has no running task; its past runs stay used up.
+    /// Removes a queue that has no running task. Its run ids stay used.
     pub(crate) fn remove_queue(&mut self, queue: Queue<'_>) {
         self.queues.remove(queue.name);
         self.pending_bytes -= self.pending.remove(&queue.key).map_or(0, |order| order.bytes());
     }
 
-    /// The next place in the pending order.
     pub(crate) fn next_pending_seq(&mut self) -> i64 {
         self.last_pending_seq += 1;
         self.last_pending_seq
@@ -122,15 +117,15 @@ impl ClaimIndex {
         self.pending.get(&queue)?.first(route)
     }
 
-    /// Whether a command is a claim that would find nothing. `execute` says the same, and decides about all others.
+    /// Whether a command is a claim that finds nothing. `execute` decides the same, and all other commands.
     pub(crate) fn finds_nothing(&self, command: &Command) -> bool {
         let Command::Claim { queue, route, run_id } = command else { return false };
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
     }
 
-    /// Whether the pending order of a queue may grow when all of them may take `most_bytes` of memory: it must not take more
-    /// than three times what is free. So one queue that is filled does not keep tasks out of the others.
+    /// Whether the pending order of a queue may grow if all of them may use `most_bytes` of memory: it must not use more than
+    /// three times what is free. So a queue that grows without end leaves room for the others.
     pub(crate) fn may_grow(&self, queue: QueueKey, most_bytes: usize) -> bool {
         let own = self.pending.get(&queue).map_or(0, PendingOrder::bytes);
         let free = most_bytes.saturating_sub(self.pending_bytes);
@@ -142,7 +137,6 @@ impl ClaimIndex {
         self.pending.get(&queue).map_or(0, |order| order.count(route))
     }
 
-    /// What is known of a run id.
     pub(crate) fn run_use(&self, run_id: RunId) -> RunUse {
         let active = self.active_runs.get(&run_id).and_then(|task| Some((self.running.get(task)?.queue, *task)));
         match active {
@@ -162,7 +156,7 @@ impl ClaimIndex {
         self.running.get(&task).map(|running| &running.head)
     }
 
-    /// Tasks whose lease ends at or before `until`. Looks at every running task: there are as many as busy workers.
+    /// Tasks whose lease ends at or before `until`. Visits every running task: there are as many as busy workers.
     pub(crate) fn running_until(&self, until: Timestamp) -> Vec<(QueueKey, TaskKey)> {
         let ends = |running: &Running| running.head.lifecycle.run.is_some_and(|run| run.lease_expires_at <= until);
         let ending = self.running.iter().filter(|(_, running)| ends(running));
@@ -171,13 +165,13 @@ impl ClaimIndex {
         tasks
     }
 
-    /// Times in the file may lie ahead, because a clock was wrong once. They are no sign of life.
+    /// Times in the file may be in the future, because a clock was wrong. The service was not up then.
     pub(crate) fn with_no_scan_after(mut self, now: Timestamp) -> Self {
         self.last_scan_at = self.last_scan_at.map(|last| last.min(now));
         self
     }
 
-    /// The machine slept since the last scan: it counts as one of long ago.
+    /// The machine slept since the last scan, which then counts as long ago.
     pub(crate) fn count_as_outage(&mut self) {
         self.last_scan_at = self.last_scan_at.map(|_| Timestamp::default());
     }
@@ -229,7 +223,6 @@ impl ClaimIndex {
         self.running.insert(task, Running { queue, head });
     }
 
-    /// Forgets a run whose task was deleted long ago.
     pub(crate) fn forget_run(&mut self, run_id: RunId) {
         self.past_runs.remove(&run_id);
     }

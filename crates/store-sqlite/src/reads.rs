@@ -1,6 +1,6 @@
 //! The reads: lists, counts and groups in one snapshot each. The default order and the order by id follow an index; any
-//! other order looks at every task of the queue and keeps only the page. Filters are evaluated here, row by row, by the
-//! one evaluator of `core`: there is no second meaning of a filter in SQL.
+//! other order visits every task of the queue and keeps only the page. Filters are evaluated row by row by the evaluator
+//! of `core`, never in SQL, so that a filter has one meaning.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use taskqueue_core::cursor::OrderValue;
@@ -28,8 +28,8 @@ use crate::statements as sql;
 
 type Read<T> = Result<T, ReadError>;
 
-/// Sorts behind every identifier.
-const BEHIND_EVERY_ID: &str = "\u{10ffff}";
+/// Sorts after every identifier.
+const AFTER_EVERY_ID: &str = "\u{10ffff}";
 
 fn refused(refusal: Refusal) -> ReadError {
     ReadError::Refused(StoreError::Refused(refusal))
@@ -42,7 +42,6 @@ pub(crate) fn existing_queue(file: &Snapshot<'_>, name: &QueueName) -> Read<Queu
     key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
 }
 
-/// All queues.
 pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
     let mut queues = Vec::new();
     file.each_row(sql::LIST_QUEUES, [], |row| {
@@ -52,7 +51,6 @@ pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
     Ok(queues)
 }
 
-/// One task.
 pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
     let key = existing_queue(file, queue)?;
     let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
@@ -60,7 +58,6 @@ pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Re
     task.ok_or_else(|| refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }))
 }
 
-/// One page of tasks.
 pub(crate) fn list_tasks(
     file: &Snapshot<'_>,
     queue: &QueueName,
@@ -72,7 +69,7 @@ pub(crate) fn list_tasks(
     let page = TaskPage::new(&query, key, write);
     match query.order.field {
         OrderField::CreatedAt | OrderField::Id => list_by_index(file, queue, key, &query, after, page),
-        _ => list_by_looking_at_all(file, queue, key, &query, after, page),
+        _ => list_by_visiting_all(file, queue, key, &query, after, page),
     }
 }
 
@@ -92,7 +89,7 @@ fn list_by_index(
         more = !page.takes(&rows::view(row, queue)?);
         Ok(if more { Go::Break(()) } else { GO_ON })
     };
-    let (start, end) = (String::new(), BEHIND_EVERY_ID.to_owned());
+    let (start, end) = (String::new(), AFTER_EVERY_ID.to_owned());
     let id = after.as_ref().map(|after| after.id.to_string());
     let created_at = after.and_then(|after| match after.value {
         OrderValue::Int(micros) => Some(micros),
@@ -117,7 +114,7 @@ fn list_by_index(
     Ok(page.finish(more))
 }
 
-fn list_by_looking_at_all(
+fn list_by_visiting_all(
     file: &Snapshot<'_>,
     queue: &QueueName,
     key: QueueKey,
@@ -153,8 +150,8 @@ fn each_selected(
     file.each_row(statement, [queue.0], |row| if selection.matches(&RowFields(row)) { read(row) } else { Ok(GO_ON) })
 }
 
-/// The cheapest way to look at every task of a queue: through the whole table if most of it is this queue's, else by the
-/// queue's index.
+/// The cheapest way to visit every task of a queue: a scan of the table if at least half of its tasks are in this queue,
+/// else a walk along the queue's index.
 pub(crate) fn all_tasks_statement(
     connection: &Connection,
     queue: QueueKey,
@@ -285,7 +282,7 @@ pub(crate) fn group_workers(
     Ok(groups.into_page(key.0))
 }
 
-/// Asks the database something.
+/// Whether the database answers.
 pub(crate) fn check(file: &Snapshot<'_>) -> Read<()> {
     file.connection.prepare_cached(sql::CHECK)?.query_row([], |_| Ok(()))?;
     Ok(())

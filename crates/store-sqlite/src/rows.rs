@@ -373,8 +373,8 @@ pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {
     parsed(row, "run_id")
 }
 
-/// A task row as a filter sees it: columns are read when asked for. Values of the wrong type cannot occur in a STRICT
-/// table; should a file be damaged all the same, they read as empty and the row does not match.
+/// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in a STRICT
+/// table. If the file is damaged, they read as empty and the row does not match.
 pub(crate) struct RowFields<'a, 'stmt>(pub(crate) &'a Row<'stmt>);
 
 impl RowFields<'_, '_> {

@@ -33,23 +33,22 @@ use crate::statements as sql;
 pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
     claim_index: &'a mut ClaimIndex,
-    /// Changes of the tally, written once at the end: a batch touches few lines many times.
+    /// Differences of the counts, written once at the end: a batch changes few counts many times.
     tally: HashMap<(QueueKey, Routes, Status), i64>,
     now: Timestamp,
-    /// What the pending order may take in memory. Whoever changes one task is asked before; a bulk update at each task.
+    /// How much memory the pending order may use. A bulk update checks it at each task; for other commands the writer does.
     pub(crate) pending_bytes: usize,
-    /// The tasks that were created, changed or deleted.
     pub(crate) touched: Touched,
 }
 
 impl<'a> SqliteTransaction<'a> {
-    /// A transaction at `now`; `BEGIN` has been said.
+    /// A transaction at `now`, which the caller has begun.
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
         let (tally, touched) = (HashMap::new(), Touched::default());
         Self { connection, claim_index, tally, now, pending_bytes: usize::MAX, touched }
     }
 
-    /// Writes what was put off. Must come before `COMMIT`.
+    /// Writes what was deferred. Must come before `COMMIT`.
     pub(crate) fn finish(&mut self) -> Loaded<()> {
         self.flush_tally()
     }
@@ -200,13 +199,13 @@ impl<'a> SqliteTransaction<'a> {
         Ok(())
     }
 
-    /// Notes a run id of a deleted task, and until when it is kept. The claim index has it already.
+    /// Records a run id of a deleted task. The claim index has it already.
     pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
         let values = params![kept_until.as_micros(), run_id.as_str()];
         self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
     }
 
-    /// Removes up to `most` tasks of a deleted queue. Says whether anything is left to purge.
+    /// Removes up to `most` tasks of a deleted queue. Returns whether anything may be left to purge.
     pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
         let Some((queue, runs_kept_until)) = self.one(sql::FIND_PURGE, [], "looking for a purge", rows::purge)? else {
             return Ok(false);
@@ -259,7 +258,7 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(tally)
     }
 
-    /// The queue is gone at once; its tasks, which nobody can reach any more, are purged bit by bit.
+    /// The tasks of a deleted queue can no longer be reached. They are purged later, some at a time.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
         for statement in [sql::DELETE_QUEUE, sql::DELETE_OBSERVATIONS, sql::DELETE_TALLY] {
             self.run(statement, [queue.key.0], "deleting a queue")?;
@@ -437,7 +436,7 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(self.claim_index.last_scan_at)
     }
 
-    /// On file only while runs are active: without any, no outage can hurt, and an idle server leaves the disk alone.
+    /// Written to the file only while runs are active: without any, an outage harms nobody, and an idle server need not write.
     fn save_scan(&mut self) -> Loaded<()> {
         self.claim_index.last_scan_at = Some(self.now);
         if self.claim_index.has_active_runs() {

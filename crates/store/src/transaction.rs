@@ -1,5 +1,5 @@
-//! What a backend offers inside one write transaction: loading and saving, nothing that decides. The rules that use it
-//! are in `execute.rs` and in `core`.
+//! What a backend offers inside one write transaction: loading and saving. The decisions are in `core`, the steps of each
+//! command in `execute.rs`.
 
 use taskqueue_core::definition::Identity;
 use taskqueue_core::filter::TaskFilter;
@@ -13,16 +13,14 @@ use taskqueue_core::update::{Effect, Update};
 use crate::StoreError;
 use crate::bulk::Limit;
 
-/// The storage's own number of a queue; a queue that is deleted and made again gets another one.
+/// The storage's own number of a queue. A queue that is deleted and created again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueKey(pub i64);
 
 /// A queue that exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue<'a> {
-    /// The storage's own number.
     pub key: QueueKey,
-    /// Its name.
     pub name: &'a QueueName,
 }
 
@@ -30,52 +28,47 @@ pub struct Queue<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskKey(pub i64);
 
-/// What is known of a run id, over all queues.
+/// What a run id is used for, over all queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunUse {
-    /// No task that exists ever had it, and none that was deleted of late.
+    /// No existing task ever had it, and no task that was deleted recently.
     New,
     /// It owns this task now.
     Active(QueueKey, TaskKey),
-    /// A task had it earlier. Either the task exists, or its run ids are still kept after its deletion.
+    /// A task had it earlier: one that exists, or a deleted one whose run ids are still recorded.
     Past,
 }
 
-/// How many tasks a queue has.
+/// How many tasks a queue has in all, and how many of them are running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTally {
-    /// In any state.
     pub tasks: u64,
-    /// Running ones.
     pub running: u64,
 }
 
-/// What storage does with a failure: either everything of the transaction is kept or nothing.
+/// The result of a step of a transaction. After an error either everything of the transaction is kept or nothing.
 pub type Loaded<T> = Result<T, StoreError>;
 
-/// One write transaction. Every method sees what the earlier ones of the same transaction did.
+/// One write transaction. Every method sees the effects of the earlier ones.
 pub trait Transaction {
     /// The time of this transaction, the same for every command in it.
     fn now(&self) -> Timestamp;
-    /// The next place in the pending order. Gaps are fine.
+    /// The next number in the pending order. Gaps are allowed.
     fn next_pending_seq(&mut self) -> i64;
 
-    /// The key of a queue, if it exists.
     fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>>;
     /// Adds a queue that does not exist.
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
-    /// Counts the tasks of a queue.
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
-    /// Removes a queue with all its tasks and observations. The run ids of its tasks stay used up until then.
+    /// Removes a queue with all its tasks and observations. The run ids of its tasks stay used until `runs_kept_until`.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
-    /// The key of a task, if it exists.
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
     /// A task that exists.
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;
-    /// The tasks of a queue that exist among these, each once; for a bulk update, which looks again at some.
+    /// Those of these tasks that exist in the queue, each once. For a bulk update, which decides some tasks again.
     fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>>;
-    /// The heads of those of these tasks that exist, each once; for a bulk update, which loads some at a time.
+    /// The heads of those of these tasks that exist, each once. For a bulk update, which loads some at a time.
     fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
         keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
     }
@@ -83,7 +76,7 @@ pub trait Transaction {
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The identity that a task was created with.
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity>;
-    /// The tasks of a queue that match and are not running, one after the other, until `each` says stop. Ends with
+    /// Calls `each` with the tasks of a queue that match and are not running, until it breaks. Ends with
     /// [`StoreError::Busy`] when the limit is over.
     fn visit_matching(
         &mut self,
@@ -98,7 +91,8 @@ pub trait Transaction {
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
-    /// Saves what an update changes of a task that is as it was when its effect was decided; its head before and after.
+    /// Saves what a bulk update changes, without the task's JSON. The task is as it was when the effect was decided; `heads`
+    /// are before and after.
     fn save_effect(
         &mut self,
         queue: QueueKey,
@@ -107,7 +101,7 @@ pub trait Transaction {
         update: &Update,
         effect: Effect,
     ) -> Loaded<()>;
-    /// Removes a task that is not running. Its run ids stay used up until then.
+    /// Removes a task that is not running. Its run ids stay used until `runs_kept_until`.
     fn delete_task(
         &mut self,
         queue: QueueKey,
@@ -116,26 +110,24 @@ pub trait Transaction {
         runs_kept_until: Timestamp,
     ) -> Loaded<()>;
 
-    /// What is known of a run id.
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse>;
-    /// Forgets run ids of deleted tasks that were to be kept until now at most: those of the earliest time first, and not
-    /// more than `most`.
+    /// Forgets run ids of deleted tasks whose time is over, earliest first, at most `most`.
     fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()>;
     /// The first pending task of a route: highest priority, then pending order.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>>;
     /// All running tasks whose lease ends at or before `until`.
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>>;
-    /// When the leases were last scanned; nothing if never.
+    /// When the leases were last scanned.
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>>;
-    /// Remembers that the leases were scanned now.
+    /// Records that the leases were scanned now.
     fn save_scan(&mut self) -> Loaded<()>;
 
     /// An observation, expired or not.
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>>;
     /// Adds or replaces an observation.
     fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()>;
-    /// Removes an observation if it is there.
+    /// Removes an observation if it exists.
     fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()>;
-    /// Removes the observations of all queues that have expired, and says how many.
+    /// Removes the expired observations of all queues, and returns how many.
     fn delete_expired_observations(&mut self) -> Loaded<u64>;
 }
