@@ -9,7 +9,7 @@ pub(crate) fn raise_limit() {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 

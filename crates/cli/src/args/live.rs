@@ -17,7 +17,7 @@ Examples:
   taskqueue top --queue default --queue gpu --interval 0.5
 
 Keys: up and down select a queue, tab another pane (routes, running, workers, failed), space
-pauses, + and - change the interval, ? shows all keys, q quits.
+pauses, + and - change the interval, ? shows all keys, q leaves.
 
 Rates are computed from the counts: finished are tasks that succeeded, failed or were cancelled
 within the last minute; the bars show the last five minutes. While the server does not answer,

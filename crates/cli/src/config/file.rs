@@ -6,10 +6,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use rustix::process::geteuid;
 use serde::Deserialize;
 
-use super::file_trust;
+use super::file_trust::distrust_reason;
 use super::secret::{Secret, TokenLocation};
 use crate::failure::Failure;
 
@@ -23,18 +22,18 @@ const FILE_BYTES: u64 = 65_536;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
-    url: Option<String>,
-    queue: Option<String>,
+pub(super) struct Content {
+    pub(super) url: Option<String>,
+    pub(super) queue: Option<String>,
     token: Option<String>,
     token_file: Option<PathBuf>,
-    allow_insecure_token: Option<bool>,
+    pub(super) allow_insecure_token: Option<bool>,
 }
 
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
-    content: Content,
+    pub(super) content: Content,
 }
 
 impl ConfigFile {
@@ -43,7 +42,7 @@ impl ConfigFile {
         for folder in directory.ancestors() {
             let path = folder.join(PROJECT_FILE);
             // Checked before it is opened, so that an ignored file can neither block nor cause an error.
-            let Some(metadata) = lookup(&path)? else { continue };
+            let Some(metadata) = found(&path, fs::symlink_metadata(&path))? else { continue };
             match read_trusted(&path, &metadata)? {
                 ProjectFile::Trusted(file) => return Ok(Some(file)),
                 ProjectFile::Untrusted(reason) => warnings.push(format!("{} is ignored: {reason}", path.display())),
@@ -75,14 +74,6 @@ impl ConfigFile {
         Ok(Self { path: path.to_owned(), content })
     }
 
-    pub(super) fn url(&self) -> Option<&str> {
-        self.content.url.as_deref()
-    }
-
-    pub(super) fn queue(&self) -> Option<&str> {
-        self.content.queue.as_deref()
-    }
-
     /// The token, if the file itself holds it.
     pub(super) fn token_text(&self) -> Option<TokenLocation> {
         self.content.token.clone().map(|text| TokenLocation::Text(Secret::new(text)))
@@ -105,10 +96,6 @@ impl ConfigFile {
     fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
-
-    pub(super) fn allow_insecure_token(&self) -> Option<bool> {
-        self.content.allow_insecure_token
-    }
 }
 
 enum ProjectFile {
@@ -130,29 +117,21 @@ fn read_trusted(path: &Path, metadata: &Metadata) -> Result<ProjectFile, Failure
     }
 }
 
-fn distrust_reason(metadata: &Metadata) -> Option<&'static str> {
-    file_trust::distrust_reason(metadata, geteuid().as_raw())
-}
-
-/// The metadata of `path`; a link is not followed.
-fn lookup(path: &Path) -> Result<Option<Metadata>, Failure> {
-    if_there(path, fs::symlink_metadata(path))
-}
-
 /// The file and the metadata of that open file, which nobody can exchange in between.
 fn open(path: &Path) -> Result<Option<(File, Metadata)>, Failure> {
     // Opening a pipe without a writer must not block.
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let Some(file) = if_there(path, OpenOptions::new().read(true).custom_flags(nonblocking).open(path))? else {
+    let Some(file) = found(path, OpenOptions::new().read(true).custom_flags(nonblocking).open(path))? else {
         return Ok(None);
     };
     let metadata = file.metadata().map_err(|error| cannot_read(path, &error))?;
     Ok(Some((file, metadata)))
 }
 
-fn if_there<T>(path: &Path, found: io::Result<T>) -> Result<Option<T>, Failure> {
-    match found {
-        Ok(found) => Ok(Some(found)),
+/// None if there is no such file.
+fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, Failure> {
+    match result {
+        Ok(value) => Ok(Some(value)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(cannot_read(path, &error)),
     }

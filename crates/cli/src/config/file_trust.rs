@@ -4,13 +4,15 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
+use rustix::process::geteuid;
+
 const ROOT: u32 = 0;
 const WRITE_FOR_ALL: u32 = 0o002;
 
-/// Why a file is not trusted; none if it is. `me` is the account of this process.
-pub(super) fn distrust_reason(metadata: &Metadata, me: u32) -> Option<&'static str> {
+/// Why a file is not trusted; none if it is.
+pub(super) fn distrust_reason(metadata: &Metadata) -> Option<&'static str> {
     let links_have_no_mode = metadata.is_symlink();
-    reason(metadata.uid(), if links_have_no_mode { 0 } else { metadata.mode() }, me)
+    reason(metadata.uid(), if links_have_no_mode { 0 } else { metadata.mode() }, geteuid().as_raw())
 }
 
 fn reason(owner: u32, mode: u32, me: u32) -> Option<&'static str> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use taskqueue_core::ids::QueueName;
 use taskqueue_worker::command::URL_FILE_VARIABLE;
 
-use super::file::{self, ConfigFile};
+use super::file::{self, ConfigFile, Content};
 use super::secret::{Secret, TokenLocation};
 use super::source::{Source, Sourced};
 use crate::args::queue_name;
@@ -57,13 +57,13 @@ impl Layers {
             None => Source::Environment(URL),
         };
         let in_environment = self.url.clone().map(|url| Sourced::new(url, source));
-        in_environment.or_else(|| self.in_files(|file| file.url().map(str::to_owned)))
+        in_environment.or_else(|| self.in_files(|content| content.url.clone()))
     }
 
     /// The queue, or the default one.
     pub(super) fn queue(&self) -> Result<Sourced<QueueName>, Failure> {
         let in_environment = self.queue.clone().map(|queue| Sourced::new(queue, Source::Environment(QUEUE)));
-        let found = in_environment.or_else(|| self.in_files(|file| file.queue().map(str::to_owned)));
+        let found = in_environment.or_else(|| self.in_files(|content| content.queue.clone()));
         let queue = found.unwrap_or_else(|| Sourced::new(DEFAULT_QUEUE.to_owned(), Source::BuiltIn));
         let Sourced { value, source } = queue;
         let parsed = queue_name(&value);
@@ -91,20 +91,20 @@ impl Layers {
     /// Only the user's own file may allow this, not a project file that others may have written.
     pub(super) fn allow_insecure_token(&self) -> Option<Sourced<bool>> {
         let file = self.user.as_ref()?;
-        Some(Sourced::new(file.allow_insecure_token()?, Source::UserFile(file.path.clone())))
+        Some(Sourced::new(file.content.allow_insecure_token?, Source::UserFile(file.path.clone())))
     }
 
     /// The value of the project's file, or else of the user's.
-    fn in_files<T>(&self, value: impl Fn(&ConfigFile) -> Option<T>) -> Option<Sourced<T>> {
+    fn in_files<T>(&self, value: impl Fn(&Content) -> Option<T>) -> Option<Sourced<T>> {
         let of = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| {
             let file = file.as_ref()?;
-            value(file).map(|value| Sourced::new(value, source(file.path.clone())))
+            value(&file.content).map(|value| Sourced::new(value, source(file.path.clone())))
         };
         of(&self.project, Source::ProjectFile).or_else(|| of(&self.user, Source::UserFile))
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
-        let ignored = self.project.as_ref().filter(|file| file.allow_insecure_token().is_some()).map(|file| {
+        let ignored = self.project.as_ref().filter(|file| file.content.allow_insecure_token.is_some()).map(|file| {
             format!(
                 "allow_insecure_token in {} is ignored; it counts in the user's own file and as --allow-insecure-token",
                 file.path.display()

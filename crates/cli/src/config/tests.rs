@@ -104,12 +104,12 @@ fn the_nearest_file_above_is_found_and_token_files_are_relative_to_it() {
     let deep = folder.path().join("a/b/c");
     fs::create_dir_all(&deep).unwrap();
     write(&folder.path().join("taskqueue.toml"), "queue = 'far'", 0o644);
-    assert_eq!(ConfigFile::find_upwards(&deep, &mut warnings).unwrap().unwrap().queue(), Some("far"));
+    assert_eq!(ConfigFile::find_upwards(&deep, &mut warnings).unwrap().unwrap().content.queue.as_deref(), Some("far"));
     write(&folder.path().join("a/taskqueue.toml"), "queue = 'near'\ntoken_file = 'secret/token'", 0o644);
     fs::create_dir(folder.path().join("a/secret")).unwrap();
     write(&folder.path().join("a/secret/token"), "near", 0o600);
     let file = ConfigFile::find_upwards(&deep, &mut warnings).unwrap().unwrap();
-    assert_eq!(file.queue(), Some("near"));
+    assert_eq!(file.content.queue.as_deref(), Some("near"));
     for location in [file.token_file_in_folder(), file.token_file()] {
         assert_eq!(location.unwrap().read().unwrap().expose(), "near");
     }

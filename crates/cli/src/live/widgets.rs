@@ -13,8 +13,12 @@ use super::controls::Controls;
 use super::theme::Theme;
 use crate::output::{escape, span};
 
-const KEYS: &[(&str, &str)] =
-    &[("space", "pause and go on"), ("+ -", "ask more often, less often"), ("r", "ask now"), ("q Esc ^C", "leave")];
+const KEYS: &[(&str, &str)] = &[
+    ("space", "pause and go on"),
+    ("+ -", "refresh more often, less often"),
+    ("r", "refresh now"),
+    ("q Esc ^C", "leave"),
+];
 
 /// The line that is shown while refreshes fail. The most important comes first, because narrow screens cut the rest.
 pub(crate) fn error_line(connection: &ConnectionState, now: Instant, theme: Theme) -> Option<Line<'static>> {

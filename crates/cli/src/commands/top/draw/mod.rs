@@ -46,7 +46,7 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<
 
 fn footer_notes(view: &TopView) -> Vec<String> {
     let left_out = view.snapshot.as_ref().map_or(0, |snapshot| snapshot.queues_left_out);
-    (left_out > 0).then(|| format!("{left_out} more queues: name those to see with --queue")).into_iter().collect()
+    (left_out > 0).then(|| format!("{left_out} more queues: select some with --queue")).into_iter().collect()
 }
 
 fn line_count(lines: usize) -> u16 {
