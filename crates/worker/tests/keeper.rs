@@ -1,5 +1,5 @@
-//! Keeper and worker as real processes: whichever of them is killed, nothing is left. This program is its own subject: when
-//! it is told to, it is a kept worker that starts the children of the test.
+//! Keeper and worker as real processes: when either is killed, nothing is left. With `--subject` this program is itself a worker with a
+//! keeper, which starts the children of the test.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, set_child_subreaper};
 use taskqueue_worker::keeper::{HAS_KEEPER_VARIABLE, Role, StopRequests, kill_everything, start};
 
-/// The first argument of a process that is to be kept.
+/// The first argument of the process under test.
 const SUBJECT: &str = "--subject";
 
-/// How the subject ends when its keeper is gone.
-const ALONE: u8 = 41;
+/// The exit code of the worker when its keeper was killed.
+const KEEPER_LOST: u8 = 41;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     {
         return subject(Path::new(folder));
     }
-    // The orphans of the tests come here and are seen.
+    // Orphans of the tests become children of this process.
     set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let tests: [(&str, fn()); 10] = [
         ("killing_the_worker_leaves_nothing", killing_the_worker_leaves_nothing),
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         ("a_signal_to_both_is_one_request", a_signal_to_both_is_one_request),
         ("a_quit_from_the_terminal_leaves_nothing", a_quit_from_the_terminal_leaves_nothing),
         ("a_hangup_that_was_ignored_stays_ignored", a_hangup_that_was_ignored_stays_ignored),
-        ("children_inherit_nothing_of_the_keeping", children_inherit_nothing_of_the_keeping),
+        ("children_inherit_nothing_of_the_keeper", children_inherit_nothing_of_the_keeper),
     ];
     let wanted = |name: &str| arguments.iter().filter(|word| !word.starts_with('-')).all(|word| name.contains(word));
     for (name, test) in tests.into_iter().filter(|(name, _)| wanted(name)) {
@@ -76,7 +76,7 @@ async fn count(mut requests: StopRequests, folder: &Path) -> u8 {
     for number in 1..=3 {
         if requests.next().await.is_none() {
             kill_everything();
-            return ALONE;
+            return KEEPER_LOST;
         }
         let mut log = fs::OpenOptions::new().create(true).append(true).open(folder.join("requests")).unwrap();
         writeln!(log, "{number}").unwrap();
@@ -90,14 +90,14 @@ struct Subject {
     pids: Vec<i32>,
 }
 
-/// Looks until there is something.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits until the function returns a value.
+fn eventually<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "still not so: {what}");
+        assert!(begun.elapsed() < PATIENCE, "timed out waiting for: {what}");
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
@@ -117,7 +117,7 @@ fn name(pid: i32) -> String {
 impl Subject {
     fn start(wrapper: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Whoever runs the tests may ignore signals, and ignoring is inherited.
+        // The tests may run with ignored signals, and ignored signals are inherited.
         let mut words: Vec<PathBuf> = vec!["env".into(), "--default-signal=HUP,INT,QUIT,TERM".into()];
         words.extend(wrapper.iter().map(PathBuf::from));
         words.extend([std::env::current_exe().unwrap(), SUBJECT.into(), folder.path().into()]);
@@ -150,11 +150,11 @@ impl Subject {
         eventually("requests", || (self.count() >= count).then_some(()));
         assert_eq!(self.count(), count);
         // What comes within 50 milliseconds is the same request.
-        let heard = Instant::now();
-        eventually("the next moment", || (heard.elapsed() > Duration::from_millis(60)).then_some(()));
+        let counted = Instant::now();
+        eventually("the next moment", || (counted.elapsed() > Duration::from_millis(60)).then_some(()));
     }
 
-    /// Waits for the end of the keeper, after which nothing may be alive if it ended in order.
+    /// Waits for the end of the keeper.
     fn end(&mut self) -> ExitStatus {
         eventually("the keeper ends", || self.keeper.try_wait().unwrap())
     }
@@ -248,7 +248,7 @@ fn a_hangup_that_was_ignored_stays_ignored() {
     subject.assert_nothing_is_left();
 }
 
-fn children_inherit_nothing_of_the_keeping() {
+fn children_inherit_nothing_of_the_keeper() {
     let mut subject = Subject::start(&[]);
     let child = subject.pids[1];
     let descriptors =

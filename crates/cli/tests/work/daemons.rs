@@ -1,5 +1,5 @@
-//! Processes that hide: without the environment, the session, the group and the parents that they were started with. They are
-//! known here by their current folder, which is the worker's. None of them outlives its run, while another slot works on.
+//! Daemons that have left their environment, session, group and parents. These tests recognise them by their current folder. None of
+//! them outlives its run, while another slot continues.
 
 use std::path::Path;
 
@@ -121,7 +121,7 @@ fn daemons_that_replace_themselves_all_the_time_do_not_outlive_their_run() {
 #[test]
 fn hundreds_of_daemons_do_not_outlive_their_run() {
     let server = Server::start();
-    // 1 + 3 + 9 + 27 + 81 + 243 processes, none of which listens to SIGTERM.
+    // 1 + 3 + 9 + 27 + 81 + 243 processes, all of which ignore SIGTERM.
     let tree = "trap '' TERM; echo >> hidden; n=$1; if [ ${n:-5} -gt 0 ]; then for i in 1 2 3; do \
                 setsid env -i sh ./daemon $((${n:-5} - 1)) & done; fi; while :; do sleep 1; done";
     let others = format!("{START}; while [ $(wc -l < hidden) -lt 364 ]; do sleep 0.05; done");
@@ -142,7 +142,7 @@ fn killing_the_supervisor_of_a_run_ends_that_run_and_no_other() {
     assert_eq!(task["last_error"]["type"], "Signal", "{task}");
     assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
     worker.wait_for_line("the supervisor of the run was killed");
-    // The slot works on.
+    // The slot continues.
     server.create_once(3, json!({"n": 3}));
     server.wait_for(3, "succeeded");
     assert_busy_slot_goes_on(&server, &mut worker);

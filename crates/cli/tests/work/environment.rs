@@ -1,4 +1,4 @@
-//! What a command finds: its variables, its files, and no token unless somebody wanted that.
+//! The environment of a command: its variables, its files, and no token without `--pass-token`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::support::{Setup, Worker};
 const TOKEN: &str = "a-token-that-nobody-sees";
 
 #[test]
-fn the_environment_tells_a_command_what_it_works_on() {
+fn the_environment_has_the_task_and_the_run() {
     let server = Server::start();
     server.create(1, json!({"args": {"seed": 7}, "routes": ["gpu"]}));
     let script = "env > variables; cat $TASKQUEUE_ARGS_FILE > args";
@@ -58,7 +58,7 @@ fn a_command_has_no_input_and_no_file_of_the_worker() {
     assert!(!worker.read("files").contains("socket:"), "{}", worker.read("files"));
 }
 
-/// Runs a command that waits, looks for the token everywhere that it could have got to, and lets it end.
+/// Runs a command that waits, searches for the token in all places that the command can read, and lets it end.
 fn looked_through(server: &Server, setup: Setup) -> Worker {
     let script = "cat /proc/$$/environ /proc/$$/cmdline > seen.new; mv seen.new seen; env; \
                   while [ ! -e go ]; do sleep 0.02; done; exit 1";
@@ -120,7 +120,7 @@ fn a_command_gets_the_token_where_that_is_wanted() {
     assert!(worker.read("seen").contains(&format!("TASKQUEUE_TOKEN={TOKEN}\0")));
 }
 
-/// Runs `config show` inside a run of a worker whose URL comes from a project file, and gives what it says.
+/// Runs `config show` inside a run of a worker whose URL comes from a project file, and returns its output.
 fn shown_in_a_run(server: &Server, project: &str, user: &str, flags: &str) -> String {
     server.create_once(1, json!({}));
     let setup = Setup::new(server).env_remove("TASKQUEUE_URL").env_remove("TASKQUEUE_TOKEN");
@@ -131,7 +131,7 @@ fn shown_in_a_run(server: &Server, project: &str, user: &str, flags: &str) -> St
         fs::write(setup.folder().join(name), text).unwrap();
         fs::set_permissions(setup.folder().join(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    // Elsewhere, so that the command finds no project file by itself.
+    // Another folder, so that the command does not find the project file itself.
     let mut worker = setup.sh("here=$PWD; cd /; $TASKQUEUE config show -o quiet > $here/shown", &[]);
     worker.finish_well();
     worker.read("shown")
@@ -154,7 +154,7 @@ fn a_command_gets_the_token_of_the_project_file_that_names_the_url_where_that_is
 }
 
 #[test]
-fn each_slot_tells_what_it_does_and_withdraws_at_the_end() {
+fn each_slot_sends_observations_and_withdraws_them_at_the_end() {
     let server = Server::start();
     server.create_once(1, json!({}));
     let script = "echo $TASKQUEUE_WORKER_ID > id; while [ ! -e go ]; do sleep 0.02; done";

@@ -1,12 +1,12 @@
-//! `taskqueue loop` from outside: the real server, the real worker, real children. What a worker says to a server that
-//! misbehaves in detail is tested in the crate `worker`, with a scripted one.
+//! `taskqueue loop` as a black box: the real server, the real worker, real commands. The calls of a worker are tested in detail in the
+//! crate `worker`, with a scripted server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod daemons;
 mod disks;
 mod environment;
-mod impostors;
-mod many;
+mod fake_servers;
+mod many_runs;
 mod outages;
 mod outcomes;
 mod output;

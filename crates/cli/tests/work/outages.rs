@@ -1,4 +1,4 @@
-//! A server that is gone or hangs: runs go on, and what they have done is delivered when it is back.
+//! A server that is down or hangs: runs continue, and their reports are delivered when it is back.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::server::Server;
 use crate::support::{Setup, Worker, until};
 
-/// Begins, waits for `go`, and leaves a result.
+/// Writes `begun`, waits for the file `go`, and writes a result.
 const WAITS: &str = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; \
                      echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE; echo > done";
 
@@ -18,7 +18,7 @@ pub(crate) fn running(server: &Server, flags: &str) -> Worker {
     worker
 }
 
-/// A worker whose run has ended while the server was away: its report is on disk.
+/// A worker whose run has ended while the server was down: its report is on disk.
 fn with_report_on_disk(server: &mut Server) -> Worker {
     let worker = running(server, "");
     server.kill();
@@ -70,7 +70,7 @@ fn a_server_that_is_stopped_and_continued_loses_no_run_and_no_result() {
     until("heartbeats that wait", || waiting_bytes(&server) > 0);
     server.signal(Signal::CONT);
     until("the server to take them", || waiting_bytes(&server) == 0);
-    // And while it is reported.
+    // Also while it is reported.
     server.signal(Signal::STOP);
     worker.write("go");
     until("the report on disk", || worker.undelivered() == 1);
@@ -79,13 +79,13 @@ fn a_server_that_is_stopped_and_continued_loses_no_run_and_no_result() {
     assert_done_once(&server.task(1));
 }
 
-/// How many bytes have been sent to the server that it has not read.
+/// The number of bytes that were sent to the server and that it has not read.
 fn waiting_bytes(server: &Server) -> u64 {
     let port = server.address.rsplit(':').next().unwrap().parse::<u16>().unwrap();
     let own = format!(":{port:04X}");
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
-    // Established connections only: what a listener has there is something else.
+    // Established connections only: for a listening socket the column means something else.
     let waiting = rows.filter(|row| row[1].ends_with(&own) && row[3] == "01");
     waiting.map(|row| u64::from_str_radix(row[4].split(':').nth(1).unwrap(), 16).unwrap()).sum()
 }
@@ -133,7 +133,7 @@ fn what_a_killed_worker_could_not_report_the_next_one_does() {
 }
 
 #[test]
-fn a_worker_that_has_to_leave_says_what_it_leaves_undelivered() {
+fn a_worker_that_has_to_stop_names_its_undelivered_reports() {
     let mut server = Server::start();
     let mut worker = with_report_on_disk(&mut server);
     for told in ["may finish", "given back", "are killed"] {
@@ -171,7 +171,7 @@ fn a_worker_with_nothing_else_to_do_delivers_everything_before_it_ends() {
 }
 
 #[test]
-fn a_report_that_came_too_late_is_told_and_not_repeated_for_ever() {
+fn a_report_that_came_too_late_is_printed_and_not_repeated_for_ever() {
     let mut server = Server::start();
     let mut worker = with_report_on_disk(&mut server);
     kill_process(worker.pid(), Signal::KILL).unwrap();

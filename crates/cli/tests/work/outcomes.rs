@@ -1,4 +1,4 @@
-//! How a command ends, and what becomes of its task.
+//! Exit codes and results of commands, and the status of their tasks.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::server::{Server, task_id};
 use crate::support::{Setup, until};
 
-/// Runs the tasks 1 to `count` with a script that gets the argument `x` of each; gives them as they are then.
+/// Runs the tasks 1 to `count` with a script that gets the argument `x` of each; returns the tasks.
 fn tasks_after(server: &Server, count: usize, script: &str) -> Vec<Value> {
     let flags = format!("--max-tasks {count} --max-consecutive-failures never");
     Setup::new(server).flags(&flags).sh(script, &["%{x}"]).finish_well();

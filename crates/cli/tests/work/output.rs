@@ -1,4 +1,4 @@
-//! What commands say: shown while they say it, kept in their folders, and never in the way of the worker.
+//! The output of commands: printed at once, stored in the folder of the run, and never blocking the worker.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::server::Server;
 use crate::support::{Setup, until};
 
-/// The most memory that a worker may ever have had: what it needs, with room for a debug build.
+/// The peak memory that a worker may have, with room for a debug build.
 const MOST_KIB: u64 = 100 * 1024;
 
 #[test]
@@ -28,7 +28,7 @@ fn output_is_relayed_while_it_is_made_and_kept_with_the_run() {
 }
 
 #[test]
-fn the_end_of_a_run_is_told_after_its_output() {
+fn the_end_of_a_run_is_printed_after_its_output() {
     let server = Server::start();
     server.create_once(1, json!({}));
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("printf 'last words' >&2; exit 3", &[]);
@@ -39,7 +39,7 @@ fn the_end_of_a_run_is_told_after_its_output() {
 }
 
 #[test]
-fn with_several_slots_each_line_says_whose_it_is() {
+fn with_several_slots_each_line_begins_with_its_slot() {
     let server = Server::start();
     server.create_once(1, json!({}));
     server.create_once(2, json!({}));

@@ -1,17 +1,15 @@
-//! Which processes there are, as the kernel tells it.
+//! Reads the processes of this machine from /proc.
 
 use std::fs;
 use std::path::Path;
 
-/// One process, which may have ended without having been waited for.
+/// One process, possibly a zombie.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) is_zombie: bool,
-    /// What it calls itself.
     pub(crate) name: String,
-    /// Its command line, for people.
     pub(crate) command: String,
 }
 
@@ -31,7 +29,7 @@ fn process(pid: i32) -> Option<Process> {
     Some(Process { pid, parent, is_zombie, name, command: text("cmdline")?.replace('\0', " ") })
 }
 
-/// Those that are alive and were started with this variable in their environment.
+/// Living processes that were started with this variable in their environment.
 pub(crate) fn started_with(name: &str, value: &str) -> Vec<Process> {
     let wanted = format!("{name}={value}");
     let has = |process: &Process| {
@@ -41,7 +39,7 @@ pub(crate) fn started_with(name: &str, value: &str) -> Vec<Process> {
     all().into_iter().filter(|process| !process.is_zombie && has(process)).collect()
 }
 
-/// Those that are alive and have this current folder.
+/// Living processes with this current folder.
 pub(crate) fn in_folder(folder: &Path) -> Vec<Process> {
     let is_there =
         |process: &Process| fs::read_link(format!("/proc/{}/cwd", process.pid)).is_ok_and(|current| current == folder);

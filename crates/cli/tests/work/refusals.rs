@@ -1,4 +1,4 @@
-//! What a worker does not even begin with, and how it says so.
+//! Configurations that a worker refuses, and when it ends by itself.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ fn a_worker_inside_a_run_is_refused_unless_that_is_meant() {
 }
 
 #[test]
-fn a_run_directory_that_cannot_be_made_is_told_before_anything_is_claimed() {
+fn a_run_directory_that_cannot_be_created_is_refused_before_anything_is_claimed() {
     let server = Server::start();
     server.create_once(1, json!({}));
     let setup = Setup::new(&server);
@@ -87,7 +87,7 @@ fn a_worker_with_nothing_to_do_ends_after_its_idle_time() {
     let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
     let mut worker = Setup::new(&server).flags("--idle-timeout 1 --jobs 2").sh(script, &[]);
     worker.wait_for_file("begun");
-    // The other slot has been idle for longer than that; the worker is not while something runs.
+    // The other slot has been idle for longer than that, but the worker is not idle while a task runs.
     let began = Instant::now();
     until("more than the idle time", || began.elapsed() > Duration::from_millis(1500));
     server.create_once(2, json!({}));

@@ -1,6 +1,5 @@
-//! A run directory that other users could have prepared or could exchange is not used, and nothing in it is believed. To own
-//! something as another user takes root; without, the tests use what belongs to root. Every combination of owner and permissions
-//! is tested in the crate `worker`.
+//! A run directory that other users could have prepared or could replace is refused. Files of another user can only be made by root;
+//! without root the tests use files that belong to root. All combinations of owner and mode are tested in the crate `worker`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -12,7 +11,7 @@ use serde_json::json;
 use crate::server::{Server, task_id};
 use crate::support::{Ended, Setup, Worker};
 
-/// A user whom no machine has.
+/// A user that exists on no machine.
 const OTHER: u32 = 54_321;
 
 /// Does something to a file or folder before the worker starts.
@@ -36,7 +35,7 @@ fn plant_folder(path: &Path) {
     }
 }
 
-/// A worker that is to be refused before it claims the task that there is; what it says.
+/// Starts a worker that has to refuse its run directory before it claims the task; returns its standard error.
 #[track_caller]
 fn refused(prepare: impl FnOnce(&Path)) -> String {
     let server = Server::start();
@@ -80,7 +79,7 @@ fn a_run_directory_that_others_can_replace_is_refused() {
     );
     let stderr = refused(|folder| {
         plant_folder(&folder.join("theirs"));
-        // Without root, /usr is root's, which is fine as a folder above; nothing can be made in it, so this is refused too.
+        // Without root, `theirs` is /usr, which is accepted as a parent; so the folder itself is made insecure.
         symlink("theirs/inner", folder.join("runs")).unwrap();
         if !geteuid().is_root() {
             permit(folder, 0o777);
@@ -137,7 +136,7 @@ fn a_report_that_others_can_have_written_is_noted_and_not_delivered() {
     let setup = Setup::new(&server).flags("--route other");
     let reports = setup.folder().join("runs/undelivered");
     fs::create_dir_all(&reports).unwrap();
-    // Runs of somebody else, whose numbers an attacker knows.
+    // Runs of another worker, whose run ids an attacker knows.
     let prepare: [(usize, Prepare); 4] = [
         (1, |file| permit(file, 0o666)),
         (2, |file| permit(file, 0o620)),

@@ -1,4 +1,4 @@
-//! Requests to stop, one after the other; and ends that nobody asked for.
+//! Stop requests, one after the other; and keeper or worker being killed.
 
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use crate::processes::is_alive;
 use crate::server::Server;
 use crate::support::{Setup, Worker, until};
 
-/// Waits for `go`, and remembers that it was asked to end.
+/// Waits for the file `go`, and records a SIGTERM.
 const WAITS: &str =
     "trap 'echo asked > asked; exit 7' TERM; echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo > done";
-/// Cannot be asked.
+/// Ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM INT HUP; echo $$ > begun; while :; do sleep 0.05; done";
 
 fn running(server: &Server, flags: &str, script: &str) -> Worker {
@@ -78,7 +78,7 @@ fn what_does_not_listen_is_killed_after_the_grace() {
 }
 
 #[test]
-fn a_worker_can_be_told_to_give_back_at_the_first_signal() {
+fn a_worker_can_give_back_at_the_first_signal() {
     let server = Server::start();
     let mut worker = running(&server, "--on-stop release", WAITS);
     worker.signal(Signal::TERM);
@@ -104,7 +104,7 @@ fn a_signal_to_the_whole_group_is_one_request() {
     server.create_once(1, json!({}));
     let worker = Setup::new(&server).sh(WAITS, &[]);
     worker.wait_for_file("begun");
-    // As a service does: to each process that it knows.
+    // As a service does: to each of its processes.
     for pid in [worker.keeper(), worker.pid()] {
         kill_process(pid, Signal::TERM).unwrap();
     }
@@ -177,7 +177,7 @@ fn signals_to_the_group_of_a_command_do_not_reach_the_worker() {
 #[test]
 fn a_result_that_is_there_when_the_second_signal_comes_is_not_thrown_away() {
     let server = Server::start();
-    // The command has ended well; what it has left behind takes its time to end.
+    // The command has succeeded; a process that it has left ends slowly.
     let script = "sh -c 'trap \"echo asked > asked\" TERM; echo $$ > begun; while :; do sleep 0.05; done' & \
                   while [ ! -s begun ]; do sleep 0.02; done; echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
     let mut worker = running(&server, "--on-stop release", script);

@@ -1,4 +1,4 @@
-//! The command as a template: what tasks fill in, and what is wrong before any task is asked for.
+//! The command as a template: values of tasks, and mistakes that are found before a task is claimed.
 
 use serde_json::json;
 

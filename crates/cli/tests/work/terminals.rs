@@ -1,4 +1,4 @@
-//! A worker in a real terminal: its commands have one of their own, and the status line is in nobody's way.
+//! A worker in a real terminal: its commands have their own terminal, and the status line does not disturb the output.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ impl Scene {
         std::fs::write(self.folder.path().join(name), "").unwrap();
     }
 
-    /// Waits for a good end; gives what is left on the screen, and the folder.
+    /// Waits for exit code 0; returns the screen and the folder.
     #[track_caller]
     fn finish(self) -> (String, TempDir) {
         let (status, screen) = self.terminal.wait_for_end();
@@ -48,7 +48,7 @@ impl Scene {
 }
 
 #[test]
-fn a_command_has_a_terminal_of_the_same_size_and_hears_of_changes() {
+fn a_command_has_a_terminal_of_the_same_size_and_is_notified_of_changes() {
     let server = Server::start();
     server.create_once(1, json!({}));
     let script = "trap 'stty size < /dev/tty' WINCH; [ -t 1 ] && [ -t 2 ] && echo yes a terminal; \
@@ -64,7 +64,7 @@ fn a_command_has_a_terminal_of_the_same_size_and_hears_of_changes() {
 }
 
 #[test]
-fn the_status_line_tells_what_runs_and_is_gone_at_the_end() {
+fn the_status_line_shows_what_runs_and_is_removed_at_the_end() {
     let server = Server::start();
     let mut scene = Scene::start(&server, "", "echo working; while [ ! -e $HOME/go ]; do sleep 0.05; done");
     scene.terminal.wait_for("q/default: idle for");
@@ -108,7 +108,7 @@ fn ctrl_c_twice_gives_back() {
     scene.terminal.wait_for("begun");
     scene.terminal.press(CTRL_C);
     scene.terminal.wait_for("may finish");
-    // Nobody is faster than this, and what is counts as the same request.
+    // Signals that follow faster count as the same request.
     let pressed = Instant::now();
     until("the next moment", || pressed.elapsed() > Duration::from_millis(60));
     scene.terminal.press(CTRL_C);

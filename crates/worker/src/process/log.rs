@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_the_end_is_kept_and_the_gap_is_told() {
+    fn beyond_the_limit_the_end_is_kept_and_the_gap_is_noted() {
         let flood = vec![b'x'; 100_000];
         let (text, note) = written(6, &[b"one\n", b"two\n", &flood, b"\nthe end\n"]);
         assert!(text.starts_with("one\ntw\n[taskqueue: this log has reached its limit of 6 bytes;"), "{text}");

@@ -1,4 +1,4 @@
-//! Runs with real children. Each test names what a child does and what becomes of it.
+//! Tests with real child processes.
 
 mod ending;
 mod output;
@@ -13,11 +13,10 @@ use tokio::sync::{mpsc, watch};
 use super::supervisor_pool::Supervisor;
 use super::*;
 
-/// Long enough that a test which waits for it has failed.
+/// A test that waits this long has failed.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The supervisor of the runs of these tests, which is this program, told to run this test only. Among the others it has
-/// nothing to do.
+/// The supervisor of these tests: the test program, started to run only this test. As a normal test it does nothing.
 #[test]
 fn supervise() {
     if std::env::args_os().next().is_some_and(|name| name == crate::supervisor::NAME) {
@@ -25,7 +24,7 @@ fn supervise() {
     }
 }
 
-/// Runs one command and collects what becomes of it.
+/// A command of a test.
 struct Trial {
     folder: TempDir,
     spec: CommandSpec,
@@ -60,7 +59,6 @@ impl Trial {
         Self::new(&["sh", "-c", script])
     }
 
-    /// Starts the run beside the test.
     fn begin(self) -> Begun {
         let (spec, control, grace) = (self.spec, self.control.subscribe(), self.grace);
         let run = async move { CommandRunner::new().unwrap().run(spec, control, grace).await };
@@ -122,11 +120,11 @@ impl Finished {
     }
 }
 
-/// Asks again until it is so.
+/// Waits until the condition holds.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < LONG, "still not so: {what}");
+        assert!(begun.elapsed() < LONG, "timed out waiting for: {what}");
         tokio::time::timeout(Duration::from_millis(2), std::future::pending::<()>()).await.unwrap_err();
     }
 }

@@ -1,4 +1,4 @@
-//! Which claims are sent, with which run id, and when something runs.
+//! Which claims are sent, with which run id, and when a task runs.
 
 use std::time::{Duration, Instant};
 
@@ -128,7 +128,7 @@ async fn a_run_id_that_somebody_else_has_used_is_replaced() {
 #[tokio::test]
 async fn a_task_that_arrives_while_the_worker_stops_is_given_back() {
     let server = Server::start().await;
-    // The first claim finds empty, the waiting one is never answered, the one that settles it gives a task.
+    // The first claim finds no task, the waiting one is never answered, and its repetition gives a task.
     server.script("claim", [empty(), Reply::Silence, task(1)]);
     let worker = TestWorker::start(&server, settings());
     server.until("claim", 2).await;

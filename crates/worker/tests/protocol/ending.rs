@@ -56,7 +56,7 @@ async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
 }
 
 #[tokio::test]
-async fn it_runs_no_more_tasks_than_it_was_told_with_any_number_of_slots() {
+async fn it_runs_no_more_than_max_tasks_with_any_number_of_slots() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     let settings = Settings { slots: 4, max_tasks: Some(10), ..settings() };

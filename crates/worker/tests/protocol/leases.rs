@@ -1,4 +1,4 @@
-//! Heartbeats: what they bear, and what ends a run.
+//! Heartbeats: which errors are tolerated, and which answers end a run.
 
 use taskqueue_worker::{HandlerResult, RunControl, Settings, StopMode};
 
@@ -6,7 +6,7 @@ use crate::server::{Reply, Server, disconnect, lease, refusal, task};
 use crate::test_worker::{TestWorker, settings};
 
 #[tokio::test]
-async fn whatever_goes_wrong_with_heartbeats_a_run_goes_on() {
+async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
     server.script(

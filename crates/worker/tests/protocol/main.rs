@@ -1,4 +1,4 @@
-//! The worker's half of the protocol, against a server that says whatever a test wants it to say: stalls, lies, dies.
+//! The worker's side of the protocol, against a scripted server that stalls, gives wrong answers, or disconnects.
 //! The real server and real commands are in the tests of the binary.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]

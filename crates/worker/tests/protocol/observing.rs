@@ -1,4 +1,4 @@
-//! Observations: what they say, and that nothing depends on them.
+//! The content of observations, and that nothing depends on them.
 
 use taskqueue_client::JsonObject;
 use taskqueue_worker::{HandlerResult, Settings, StopMode};
@@ -11,7 +11,7 @@ fn status(report: &Request) -> String {
 }
 
 #[tokio::test]
-async fn a_slot_is_idle_busy_with_its_task_idle_and_then_gone() {
+async fn a_slot_is_idle_busy_with_its_task_idle_and_then_withdrawn() {
     let server = Server::start().await;
     server.script("claim", [crate::server::empty(), task(1), crate::server::empty()]);
     let mut worker = TestWorker::start(&server, settings());

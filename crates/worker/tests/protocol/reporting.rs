@@ -1,4 +1,4 @@
-//! Reports: until the server takes or refuses them, and beyond the life of a worker.
+//! Reports: sent until the server accepts or refuses them, if necessary by the next worker.
 
 use taskqueue_client::JsonObject;
 use taskqueue_worker::{EndReason, HandlerResult, Intervals, Settings, StopMode};
@@ -78,7 +78,7 @@ async fn what_could_not_be_delivered_is_delivered_by_the_next_worker() {
     }
 }
 
-/// What decides nothing about a run: the server is away, busy or broken, or what it refuses is not this run.
+/// Answers that decide nothing about a run: the server is down, busy or broken, or refuses something else than this run.
 fn undecided() -> Vec<Reply> {
     let page = Reply::Answer(404, "", "<html>no such page</html>".to_owned());
     let half = Reply::Garbage("HTTP/1.1 204 No");
@@ -101,25 +101,25 @@ fn undecided() -> Vec<Reply> {
     replies
 }
 
-fn kept(folder: &tempfile::TempDir) -> usize {
+fn stored(folder: &tempfile::TempDir) -> usize {
     let files = std::fs::read_dir(folder.path().join("undelivered")).unwrap();
     files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|end| end == "json")).count()
 }
 
-/// A worker that does not wait for long when it has to leave.
+/// A worker with a short shutdown timeout.
 fn hurried(folder: &tempfile::TempDir) -> Settings {
     let shutdown_timeout = std::time::Duration::from_millis(20);
     Settings { intervals: Intervals { shutdown_timeout, ..intervals() }, ..spooling(folder) }
 }
 
-/// Leaves the report of a run in the folder.
+/// Runs a worker that leaves one undelivered report in the folder.
 async fn leave_a_report(server: &Server, folder: &tempfile::TempDir) {
     server.script("claim", [task(1)]);
     server.script("complete", [disconnect()]);
     let worker = TestWorker::always(server, hurried(folder), success());
     server.until("complete", 1).await;
     worker.stop(StopMode::Kill);
-    assert_eq!((worker.end().await.1.undelivered, kept(folder)), (1, 1));
+    assert_eq!((worker.end().await.1.undelivered, stored(folder)), (1, 1));
     server.script("claim", [crate::server::empty()]);
 }
 
@@ -133,16 +133,16 @@ async fn a_left_over_report_is_kept_until_the_server_has_taken_it() {
         let worker = TestWorker::start(&server, hurried(&folder));
         // The second try shows that the first answer was understood.
         server.until("complete", before + 2).await;
-        assert_eq!(kept(&folder), 1, "{reply:?}");
+        assert_eq!(stored(&folder), 1, "{reply:?}");
         worker.stop(StopMode::Kill);
         worker.end().await;
-        assert_eq!(kept(&folder), 1, "{reply:?}");
-        // The next worker delivers what was kept.
+        assert_eq!(stored(&folder), 1, "{reply:?}");
+        // The next worker delivers the stored report.
         server.script("complete", [done()]);
         let worker = TestWorker::start(&server, hurried(&folder));
         until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
         assert!(server.asked("complete").last().unwrap().text.contains("{\"loss\":0.5}"), "{reply:?}");
-        assert_eq!(kept(&folder), 0, "{reply:?}");
+        assert_eq!(stored(&folder), 0, "{reply:?}");
         worker.stop(StopMode::Kill);
         worker.end().await;
     }
@@ -156,12 +156,12 @@ async fn a_report_is_kept_from_before_it_is_sent_until_the_server_has_taken_it()
         server.script("complete", [reply.clone()]);
         let worker = TestWorker::always(&server, hurried(&folder), success());
         server.until("complete", 1).await;
-        assert_eq!(kept(&folder), 1, "{reply:?}");
+        assert_eq!(stored(&folder), 1, "{reply:?}");
         server.until("complete", 2).await;
-        assert_eq!(kept(&folder), 1, "{reply:?}");
+        assert_eq!(stored(&folder), 1, "{reply:?}");
         server.script("complete", [done()]);
         assert_eq!(worker.end().await.1.succeeded, 1, "{reply:?}");
-        assert_eq!(kept(&folder), 0, "{reply:?}");
+        assert_eq!(stored(&folder), 0, "{reply:?}");
     }
 }
 
@@ -173,16 +173,16 @@ async fn a_left_over_result_that_the_server_refuses_is_kept_until_the_failure_is
     server.script("fail", [refusal(503, "database_busy")]);
     let worker = TestWorker::start(&server, hurried(&folder));
     server.until("fail", 2).await;
-    assert_eq!(kept(&folder), 1);
+    assert_eq!(stored(&folder), 1);
     server.script("fail", [done()]);
     until(|| worker.events.all().contains(&"earlier report t_000000000001 false".to_owned())).await;
-    assert_eq!((kept(&folder), server.asked("fail")[0].member("type").as_str()), (0, "ResultRefused"));
+    assert_eq!((stored(&folder), server.asked("fail")[0].member("type").as_str()), (0, "ResultRefused"));
     worker.stop(StopMode::Kill);
     worker.end().await;
 }
 
 #[tokio::test]
-async fn what_is_refused_as_stale_is_told_and_forgotten() {
+async fn a_report_that_is_refused_as_stale_is_an_event_and_is_removed() {
     let folder = tempdir().unwrap();
     let server = Server::start().await;
     server.script("claim", [task(1)]);

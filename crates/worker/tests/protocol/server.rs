@@ -1,4 +1,4 @@
-//! A server with one script per verb. When a script has ended its last reply is given again and again.
+//! A scripted server, with one list of replies per verb. The last reply of a list is repeated.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) enum Reply {
     /// A whole answer: status, extra header lines, body. `{run_id}` in the body stands for the run id that was sent.
     Answer(u16, &'static str, String),
-    /// Bytes that are no answer; then the connection is closed.
+    /// Sends these bytes and closes the connection.
     Garbage(&'static str),
     /// Never answers.
     Silence,
@@ -26,7 +26,7 @@ pub(crate) fn empty() -> Reply {
     done()
 }
 
-/// Nothing, after a wait that the server says it has made.
+/// No task, with the header that says that the server has waited.
 pub(crate) fn empty_after_waiting() -> Reply {
     Reply::Answer(204, "Preference-Applied: wait=1\r\n", String::new())
 }
@@ -52,7 +52,6 @@ pub(crate) fn lease() -> Reply {
     Reply::Answer(200, "", r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#.to_owned())
 }
 
-/// One request: what it was about, and all of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: String,
@@ -99,12 +98,12 @@ impl Server {
         server
     }
 
-    /// From now on this verb is answered so, one reply after the other.
+    /// Sets the replies to a verb.
     pub(crate) fn script(&self, verb: &'static str, replies: impl IntoIterator<Item = Reply>) {
         self.state.lock().unwrap().scripts.insert(verb, replies.into_iter().collect());
     }
 
-    /// What was asked, in order, without the observations.
+    /// The verbs of all requests in order, without observations.
     pub(crate) fn verbs(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let verbs = state.seen.iter().map(|request| request.verb.clone());
@@ -116,7 +115,7 @@ impl Server {
         self.state.lock().unwrap().seen.iter().filter(|request| request.verb == verb).cloned().collect()
     }
 
-    /// Waits until this verb was asked so often.
+    /// Waits until this many requests with the verb have arrived.
     pub(crate) async fn until(&self, verb: &str, times: usize) {
         super::test_worker::until(|| self.asked(verb).len() >= times).await;
     }
@@ -142,7 +141,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             format!("HTTP/1.1 {status} Said\r\nConnection: close\r\n{length}{headers}\r\n{body}")
         }
     };
-    // A client that has heard enough may be gone.
+    // The client may have closed the connection.
     let _ = stream.write_all(bytes.as_bytes()).await;
     let _ = stream.shutdown().await;
 }

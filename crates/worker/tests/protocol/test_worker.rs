@@ -14,14 +14,14 @@ use tokio::task::JoinHandle;
 
 use super::server::Server;
 
-/// Longer than anything here takes, unless it hangs.
+/// Only a test that hangs takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Intervals that no test has to wait for.
+/// Short intervals, so that tests are fast.
 pub(crate) fn intervals() -> Intervals {
     Intervals {
         heartbeat: millis(20),
@@ -39,7 +39,7 @@ pub(crate) fn settings() -> Settings {
     Settings { grace: millis(50), intervals: intervals(), ..Settings::new(queue, route) }
 }
 
-/// Waits for something that comes soon.
+/// Waits until the condition holds.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     let mut look = tokio::time::interval(millis(2));
     let looking = async {
@@ -47,7 +47,7 @@ pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
             look.tick().await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.expect("it never came");
+    tokio::time::timeout(PATIENCE, looking).await.expect("timed out");
 }
 
 /// A run that waits until the test ends it.
@@ -129,7 +129,7 @@ impl TestWorker {
         Self::with(server, settings, Arc::new(WaitingHandler(started)), runs)
     }
 
-    /// A worker whose every run ends so at once.
+    /// A worker whose every run ends at once with this result.
     pub(crate) fn always(server: &Server, settings: Settings, result: HandlerResult) -> Self {
         let (_, runs) = mpsc::unbounded_channel();
         Self::with(server, settings, Arc::new(FixedHandler(result)), runs)
@@ -157,7 +157,6 @@ impl TestWorker {
         self.stops.send_replace(stop);
     }
 
-    /// The end of the worker, which comes soon.
     pub(crate) async fn end(self) -> (EndReason, Counts) {
         let Self { worker, stops, .. } = self;
         let end = tokio::time::timeout(PATIENCE, worker).await.expect("the worker does not end").unwrap();
@@ -166,7 +165,7 @@ impl TestWorker {
     }
 }
 
-/// Settings whose reports are kept in this folder.
+/// Settings with a spool in this folder.
 pub(crate) fn spooling(folder: &tempfile::TempDir) -> Settings {
     let run_dir = RunDir::open(folder.path()).unwrap();
     let spool = Some(SpoolSettings { run_dir, url: "http://here".to_owned() });

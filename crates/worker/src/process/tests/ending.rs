@@ -1,8 +1,8 @@
-//! Runs that are ended, and what they leave behind.
+//! Runs that are stopped or killed, and the processes that they leave.
 
 use super::*;
 
-/// Starts a run whose script writes its number when it is ready.
+/// Starts a run whose script writes its pid to the file `ready`.
 async fn ready(script: &str, grace: Duration) -> (Begun, i32) {
     let mut trial = Trial::shell(script);
     trial.grace = grace;
@@ -123,7 +123,7 @@ async fn a_daemon_of_one_run_survives_the_end_of_another() {
     assert!(!is_alive(daemon));
 }
 
-/// As hidden as a process can be: it has forgotten its run as well.
+/// A daemon that also has an empty environment.
 const HIDDEN: &str = "setsid env -i FOLDER=$FOLDER sh -c \"trap '' TERM; sh -c 'trap \\\"\\\" TERM; echo \\$\\$ >\\$FOLDER/daemon; while :; do sleep 1; done' & exit 0\" &";
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
         let idle = Supervisor::idle();
         if let Some(idle) = idle {
             proc::signal(idle.pid(), rustix::process::Signal::KILL);
-            until("it is gone", || !is_alive(idle.pid())).await;
+            until("it has ended", || !is_alive(idle.pid())).await;
             idle.put_back();
         }
         assert_eq!(Trial::shell("exit 4").run().await.end().status, Exit::Code(4));
@@ -222,10 +222,10 @@ async fn a_group_of_zombies_only_is_no_reason_to_wait() {
 async fn a_run_that_nobody_waits_for_any_more_is_killed() {
     let (begun, pid) = ready("echo $$ >$FOLDER/ready; sleep 1000", LONG).await;
     begun.run.abort();
-    until("the run is gone", || !is_alive(pid)).await;
+    until("the run has ended", || !is_alive(pid)).await;
 }
 
-/// What this process has started and not reaped, apart from what other tests are running.
+/// The children of this process that have ended and were not reaped.
 fn zombies() -> usize {
     let own = proc::own_pid();
     proc::all().iter().filter(|entry| entry.parent == own && !entry.is_alive).count()
@@ -254,7 +254,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
     let marked = |pid| proc::started_with(pid, "TRIAL_MARKER").is_some_and(|value| value == marker.as_str().as_bytes());
     let orphans: Vec<_> = proc::all().into_iter().filter(|entry| entry.is_alive && marked(entry.pid)).collect();
     assert_eq!(orphans, []);
-    // A stray that ended while another child was being started is reaped by the next look.
+    // A stray that ended while another child was being started is reaped the next time.
     until("no zombies", || {
         supervisor_pool::kill_strays();
         zombies() == 0

@@ -1,4 +1,4 @@
-//! Where output goes, and what happens when it cannot go there.
+//! The output of commands, also when log or relay fail.
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn lines_are_relayed_whole() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_written_is_told_and_fails_nothing() {
+async fn a_log_that_cannot_be_written_is_noted_and_fails_nothing() {
     for (path, reason) in [("/dev/full", "No space left on device"), ("/dev/null/output.log", "Not a directory")] {
         let mut trial = Trial::shell("echo one; sleep 0.05; echo two; exit 0");
         trial.spec.output.log = path.into();
@@ -55,7 +55,7 @@ async fn a_log_ends_at_its_limit_and_says_so() {
     assert!(finished.relayed(Stream::Stdout).ends_with("100000\nthe end\n"));
 }
 
-/// What this process has in memory.
+/// The resident memory of this process.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -97,7 +97,7 @@ async fn a_relay_that_nobody_reads_holds_back_its_child_but_not_its_end() {
 }
 
 #[tokio::test]
-async fn what_was_said_last_is_kept_even_if_nobody_reads_the_relay() {
+async fn the_last_output_is_kept_even_if_nobody_reads_the_relay() {
     let mut trial = Trial::shell("for word in a b c; do echo $word; sleep 0.02; done; seq 1 5000");
     let (relay, _relayed) = mpsc::channel(1);
     trial.spec.output.relay = relay;
@@ -108,7 +108,7 @@ async fn what_was_said_last_is_kept_even_if_nobody_reads_the_relay() {
 }
 
 #[tokio::test]
-async fn a_relay_that_is_gone_holds_back_nothing() {
+async fn a_dropped_relay_blocks_nothing() {
     let mut trial = Trial::shell("seq 1 20000");
     trial.spec.output.relay = mpsc::channel(1).0;
     let finished = trial.run().await;

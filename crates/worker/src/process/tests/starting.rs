@@ -1,11 +1,11 @@
-//! How a command starts and how it says that it has ended.
+//! The start of a command, and its exit status.
 
 use rustix::process::Pid;
 
 use super::*;
 
 #[tokio::test]
-async fn the_exit_code_or_the_signal_is_told() {
+async fn the_exit_code_or_the_signal_is_reported() {
     for (script, status) in [
         ("exit 0", Exit::Code(0)),
         ("exit 75", Exit::Code(75)),
@@ -58,8 +58,8 @@ async fn the_environment_is_ours_with_what_is_added_and_removed() {
     trial.spec.remove.push("HOME".into());
     let run_id = trial.spec.run_id.as_str().to_owned();
     let finished = trial.run().await;
-    let said = finished.relayed(Stream::Stdout);
-    let lines: Vec<&str> = said.lines().collect();
+    let output = finished.relayed(Stream::Stdout);
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[..4], [&std::env::var("PATH").unwrap(), "yes", "none", &run_id]);
     // Standard input was empty, or `cat` had not ended.
     assert_ne!(lines[4].trim(), Pid::as_raw(Some(rustix::process::getpgrp())).to_string());

@@ -21,7 +21,7 @@ async fn a_child_sees_a_terminal_of_our_size() {
 }
 
 #[tokio::test]
-async fn a_child_hears_of_a_new_size() {
+async fn a_child_is_notified_of_a_new_size() {
     let script = "trap 'stty size </dev/tty; exit 0' WINCH; echo $$ >$FOLDER/ready; while :; do sleep 0.01; done";
     let (trial, size) = on_terminal(script);
     let begun = trial.begin();
@@ -51,7 +51,7 @@ async fn a_child_on_a_terminal_ends_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_started_is_told_on_a_terminal_as_well() {
+async fn a_command_that_cannot_be_started_is_an_error_on_a_terminal_as_well() {
     let (mut trial, _size) = on_terminal("");
     trial.spec.argv = arguments(&["no-such-command-anywhere"]);
     assert!(matches!(trial.run().await.result, Err(StartError::NotFound(_))));

@@ -1,4 +1,4 @@
-//! Many runs: nothing is left of them, none is run twice, and the server is asked once for all slots.
+//! Many runs: no process is left, no task runs twice, and one claim waits for all slots.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn a_thousand_runs_leave_no_zombie_and_no_orphan() {
     let setup = Setup::new(&server).flags("--jobs 8 --max-consecutive-failures never");
     let mut worker = setup.sh(script, &["%{n}"]);
     until("the end of all tasks", || server.count("succeeded") + server.count("failed") == 1000);
-    // The keeper, the worker, and one supervisor per slot, which are kept for the next run.
+    // The keeper, the worker, and one supervisor per slot, which is reused for the next run.
     until("nothing of them", || worker.alive().len() == 2 + 8);
     let ours = [worker.keeper(), worker.pid()].map(|pid| pid.as_raw_nonzero().get());
     let all = processes::all();
@@ -88,7 +88,7 @@ fn slots_have_numbers_from_0_and_work_side_by_side() {
 }
 
 #[test]
-fn a_worker_ends_after_as_many_tasks_as_it_was_told() {
+fn a_worker_ends_after_max_tasks() {
     let server = Server::start();
     create_many(&server, 10);
     let stderr = Setup::new(&server).flags("--jobs 3 --max-tasks 5").sh("true", &[]).finish_well();

@@ -1,4 +1,4 @@
-//! Something that listens where the server was and is no server: nonsense decides nothing, and silence holds up nobody.
+//! Another program on the port of the server: nonsense decides nothing about a run, and silence blocks nothing.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,17 +14,17 @@ use crate::outages::{assert_done_once, running};
 use crate::server::{Server, task_id};
 use crate::support::{Setup, until};
 
-/// What is said to a request; nothing means that it waits for an answer as long as there is the impostor.
+/// The answer to a request; `None` leaves the request without an answer.
 type Replies = fn(&str) -> Option<Vec<u8>>;
 
-struct Impostor {
+struct FakeServer {
     requests: Arc<Mutex<Vec<String>>>,
     is_over: Arc<AtomicBool>,
     address: String,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Impostor {
+impl FakeServer {
     fn at(address: &str, replies: Replies) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let (requests, is_over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
@@ -41,16 +41,16 @@ impl Impostor {
         Self { requests, is_over, address: address.to_owned(), thread: Some(thread) }
     }
 
-    /// How many requests there were about this.
+    /// How many requests contain this text.
     fn count(&self, what: &str) -> usize {
         self.requests.lock().unwrap().iter().filter(|request| request.contains(what)).count()
     }
 }
 
-/// Answers one request; gives the connection if it is to wait.
+/// Answers one request; returns the connection if it gets no answer.
 fn answer(mut connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>) -> io::Result<Option<TcpStream>> {
     let (mut request, mut buffer) = (String::new(), [0; 4096]);
-    // All bodies that a worker sends here are objects, and nothing else of a request ends with a brace.
+    // All bodies that a worker sends here are objects, and no other part of a request ends with a brace.
     while !request.ends_with('}') {
         let count = connection.read(&mut buffer)?;
         if count == 0 {
@@ -69,7 +69,7 @@ fn answer(mut connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>
     }
 }
 
-impl Drop for Impostor {
+impl Drop for FakeServer {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(&self.address));
@@ -99,12 +99,12 @@ fn nonsense_decides_nothing_about_a_run() {
     });
 }
 
-/// A run goes on, and is reported when the server is back.
+/// A run continues, and is reported when the server is back.
 fn assert_outlived(replies: Replies) {
     let mut server = Server::start();
     let mut worker = running(&server, "--max-tasks 1");
     server.kill();
-    let impostor = Impostor::at(&server.address, replies);
+    let impostor = FakeServer::at(&server.address, replies);
     until("heartbeats", || impostor.count("/heartbeat") >= 2);
     worker.write("go");
     until("reports", || impostor.count("/complete") >= 2);
@@ -114,7 +114,7 @@ fn assert_outlived(replies: Replies) {
     assert_done_once(&server.task(1));
 }
 
-/// Gives task 1 to whoever claims, and then says nothing more but that it was given back.
+/// Answers claims with task 1 and accepts the unclaim; other requests get no answer.
 fn silent_after_a_claim(request: &str) -> Option<Vec<u8>> {
     let time = "2026-01-01T00:00:00.000000Z";
     let task = json!({
@@ -136,7 +136,7 @@ fn a_worker_that_waits_for_the_confirmation_of_a_claim_stops_at_once() {
     server.kill();
     let mut worker = Setup::new(&server).sh("touch ran", &[]);
     worker.wait_for_line("the server cannot be reached");
-    let impostor = Impostor::at(&server.address, silent_after_a_claim);
+    let impostor = FakeServer::at(&server.address, silent_after_a_claim);
     until("the confirmation of a claim that was repeated", || impostor.count("/heartbeat") == 1);
     let told = Instant::now();
     worker.signal(Signal::TERM);
