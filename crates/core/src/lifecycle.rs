@@ -1,5 +1,6 @@
-//! The state machine: what each action does to a task in each state (api-v2.md section 3, decisions.md section 8).
-//! A plain function of the task, the action, the time and the next place in the pending order. Nothing is written here.
+//! The state machine: what a claim, a report of a run, an action of a client and an expired lease do to a task in each status
+//! (api-v2.md section 3, decisions.md section 8). Plain functions of the task, the time and the next place in the pending
+//! order, which is used up exactly when the new lifecycle holds it. Nothing is written here.
 
 use crate::definition::check_stored_size;
 use crate::ids::{Route, RunId};
@@ -9,123 +10,147 @@ use crate::refusal::Refusal;
 use crate::task::{ActiveRun, Failure, FinishedRun, LastError, Lifecycle, RunEnd, Status, TaskHead};
 use crate::time::Timestamp;
 
-/// What can be done to a task.
+/// What a client does to a task. Updates are in `update.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskAction {
+    Cancel,
+    Requeue,
+}
+
+/// How the owner of a task ends its run.
 #[derive(Clone, Debug)]
-pub enum Action {
-    /// A worker takes the task. Choosing it (route, priority, order) comes before.
-    Claim {
-        /// What the worker claims for.
-        route: Route,
-        /// The claimant's token.
-        run_id: RunId,
-    },
-    /// The owner is alive.
-    Heartbeat {
-        /// The claimant's token.
-        run_id: RunId,
-    },
-    /// The owner is done.
+pub enum RunReport {
     Complete {
-        /// The claimant's token.
-        run_id: RunId,
-        /// Replaces the result of the task.
         result: JsonObject,
     },
-    /// The owner failed.
     Fail {
-        /// The claimant's token.
-        run_id: RunId,
         failure: Failure,
     },
-    /// The owner gives the task back, uncharged.
-    Unclaim {
-        /// The claimant's token.
-        run_id: RunId,
-    },
-    /// The lease scan looks at the task.
-    Expire,
-    /// A client takes the task out.
-    Cancel,
-    /// A client starts the task over.
-    Requeue,
-    /// A client deletes the task.
-    Delete,
+    /// Gives the task back, uncharged.
+    Unclaim,
 }
 
-/// What to write. The definition never changes by an action.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The whole new lifecycle.
-    pub lifecycle: Lifecycle,
-    /// The new result, if it is replaced.
-    pub result: Option<JsonObject>,
-    /// What happens to the last error.
-    pub last_error: ErrorChange,
-}
-
-/// What an action does to the last error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ErrorChange {
-    /// Nothing.
-    Keep,
-    /// Forgets it.
-    Clear,
-    /// Records another one.
-    Set(LastError),
-}
-
-/// The verdict on an action.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Write this and acknowledge.
-    Change(Change),
-    /// Acknowledge; there is nothing to write.
-    Unchanged,
-    /// Remove the task and acknowledge.
-    Delete,
-    /// Refuse; there is nothing to write.
-    Refuse(Refusal),
-    /// The lease had ended before the report came: write the expiry, then refuse.
-    Expire(Change, Refusal),
-}
-
-/// Decides about `action`. `pending_seq` is the next place in the pending order; it is used up exactly when the
-/// new lifecycle holds it.
-pub fn decide(task: &TaskHead, action: &Action, now: Timestamp, pending_seq: i64) -> Decision {
-    use Action as A;
-    use Status::{Cancelled, Failed, Pending, Running, Succeeded};
-    let updated_at = task.lifecycle.updated_at;
-    let lease_now = lease::time_of_leases(now, updated_at);
-    let step = Step { task, lifecycle: &task.lifecycle, now: now.max(updated_at), lease_now, pending_seq };
-    match (task.lifecycle.status, action) {
-        (Pending, A::Claim { route, run_id }) => step.claim(route, *run_id),
-        (Running | Succeeded | Failed | Cancelled, A::Claim { .. }) => step.state_conflict(),
-
-        (_, A::Heartbeat { run_id }) => step.of_run(*run_id, None, |run| step.heartbeat(run)),
-        (_, A::Complete { run_id, result }) => {
-            step.of_run(*run_id, Some(RunEnd::Complete), |run| step.complete(run, result))
+impl RunReport {
+    fn end(&self) -> RunEnd {
+        match self {
+            Self::Complete { .. } => RunEnd::Complete,
+            Self::Fail { .. } => RunEnd::Fail,
+            Self::Unclaim => RunEnd::Unclaim,
         }
-        (_, A::Fail { run_id, failure }) => {
-            step.of_run(*run_id, Some(RunEnd::Fail), |run| Decision::Change(step.fail(run, RunEnd::Fail, failure)))
-        }
-        (_, A::Unclaim { run_id }) => step.of_run(*run_id, Some(RunEnd::Unclaim), |run| step.unclaim(run)),
-
-        (Running, A::Expire) => step.expire_if_over(),
-        (Pending | Succeeded | Failed | Cancelled, A::Expire) => Decision::Unchanged,
-
-        (Pending | Running, A::Cancel) => step.cancel(),
-        (Cancelled, A::Cancel) => Decision::Unchanged,
-        (Succeeded | Failed, A::Cancel) => step.state_conflict(),
-
-        (Pending | Failed | Cancelled, A::Requeue) => step.requeue(),
-        (Running | Succeeded, A::Requeue) => step.state_conflict(),
-
-        (Running, A::Delete) => Decision::Refuse(Refusal::TaskRunning { task_id: task.id }),
-        (Pending | Succeeded | Failed | Cancelled, A::Delete) => Decision::Delete,
     }
 }
 
-/// One decision under way: the task as it is, and the time and place that it may get. `now` never lies before the
+/// What to write. The definition never changes here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub lifecycle: Lifecycle,
+    /// The new result, if it is replaced.
+    pub result: Option<JsonObject>,
+    pub last_error: ErrorChange,
+}
+
+impl Change {
+    /// A change that leaves result and last error as they are.
+    pub fn of_lifecycle(lifecycle: Lifecycle) -> Self {
+        Self { lifecycle, result: None, last_error: ErrorChange::Keep }
+    }
+}
+
+/// What a change does to the last error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorChange {
+    Keep,
+    Clear,
+    Set(LastError),
+}
+
+/// A change that grants or renews a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    pub change: Change,
+    pub lease_expires_at: Timestamp,
+}
+
+/// Why a report of a run is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRefusal {
+    pub refusal: Refusal,
+    /// The lease had ended before the report came: this is written first.
+    pub expiry: Option<Box<Change>>,
+}
+
+impl From<Refusal> for RunRefusal {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, expiry: None }
+    }
+}
+
+/// A worker takes a pending task. Choosing it (route, priority, order) comes before.
+pub fn claim(task: &TaskHead, route: &Route, run_id: RunId, now: Timestamp) -> Result<Leased, Refusal> {
+    let step = Step::new(task, now, task.lifecycle.pending_seq);
+    match task.lifecycle.status {
+        Status::Pending => Ok(step.claim(route, run_id)),
+        Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => Err(step.state_conflict()),
+    }
+}
+
+/// The owner of a task is alive.
+pub fn heartbeat(task: &TaskHead, run_id: RunId, now: Timestamp, pending_seq: i64) -> Result<Leased, RunRefusal> {
+    let step = Step::new(task, now, pending_seq);
+    match step.active_run(run_id)? {
+        Some(run) => Ok(step.heartbeat(run)),
+        None => Err(step.refusal_of_inactive(run_id).into()),
+    }
+}
+
+/// The owner of a task ends its run. No change for the latest finished run if it repeats what ended it.
+pub fn report_run(
+    task: &TaskHead,
+    run_id: RunId,
+    report: &RunReport,
+    now: Timestamp,
+    pending_seq: i64,
+) -> Result<Option<Change>, RunRefusal> {
+    let step = Step::new(task, now, pending_seq);
+    match (step.active_run(run_id)?, report) {
+        (Some(run), RunReport::Complete { result }) => Ok(Some(step.complete(run, result)?)),
+        (Some(run), RunReport::Fail { failure }) => Ok(Some(step.fail(run, RunEnd::Fail, failure))),
+        (Some(run), RunReport::Unclaim) => Ok(Some(step.unclaim(run))),
+        (None, _) if task.lifecycle.finished_run == Some(FinishedRun { run_id, end: report.end() }) => Ok(None),
+        (None, _) => Err(step.refusal_of_inactive(run_id).into()),
+    }
+}
+
+/// The change for a task whose lease is over.
+pub fn expire(task: &TaskHead, now: Timestamp, pending_seq: i64) -> Option<Change> {
+    let step = Step::new(task, now, pending_seq);
+    let run = task.lifecycle.run.filter(|run| lease::is_over(run.lease_expires_at, step.lease_now));
+    run.map(|run| step.expire(run))
+}
+
+/// A client acts on a task. No change for a task that is cancelled already.
+pub fn act(task: &TaskHead, action: TaskAction, now: Timestamp, pending_seq: i64) -> Result<Option<Change>, Refusal> {
+    use Status::{Cancelled, Failed, Pending, Running, Succeeded};
+    let step = Step::new(task, now, pending_seq);
+    match (task.lifecycle.status, action) {
+        (Pending | Running, TaskAction::Cancel) => Ok(Some(step.cancel())),
+        (Cancelled, TaskAction::Cancel) => Ok(None),
+        (Succeeded | Failed, TaskAction::Cancel) => Err(step.state_conflict()),
+
+        (Pending | Failed | Cancelled, TaskAction::Requeue) => Ok(Some(step.requeue())),
+        (Running | Succeeded, TaskAction::Requeue) => Err(step.state_conflict()),
+    }
+}
+
+/// Whether a client may delete a task.
+pub fn check_deletion(task: &TaskHead) -> Result<(), Refusal> {
+    match task.lifecycle.status {
+        Status::Running => Err(Refusal::TaskRunning { task_id: task.id }),
+        Status::Pending | Status::Succeeded | Status::Failed | Status::Cancelled => Ok(()),
+    }
+}
+
+/// The task as it is, and the time and the place in the pending order that it may get. `now` never lies before the
 /// task's last change, so that the timestamps of a task are monotone whatever the clock does. Leases go by `lease_now`.
 struct Step<'a> {
     task: &'a TaskHead,
@@ -135,52 +160,58 @@ struct Step<'a> {
     pending_seq: i64,
 }
 
-impl Step<'_> {
-    /// The rule of section 8 for heartbeat and terminal actions: the active run acts; the latest finished run may
-    /// repeat what ended it; everybody else is stale.
-    fn of_run(&self, run_id: RunId, repeats: Option<RunEnd>, act: impl FnOnce(ActiveRun) -> Decision) -> Decision {
-        if let Some(run) = self.lifecycle.run.filter(|run| run.run_id == run_id) {
-            if lease::is_over(run.lease_expires_at, self.lease_now) {
-                let end = RunEnd::HeartbeatExpired;
-                return Decision::Expire(self.expire(run), Refusal::RunFinalized { end });
-            }
-            return act(run);
-        }
-        match self.lifecycle.finished_run {
-            Some(finished) if finished.run_id == run_id && repeats == Some(finished.end) => Decision::Unchanged,
-            Some(finished) if finished.run_id == run_id => {
-                Decision::Refuse(Refusal::RunFinalized { end: finished.end })
-            }
-            _ => Decision::Refuse(Refusal::StaleRun { run_id }),
+impl<'a> Step<'a> {
+    fn new(task: &'a TaskHead, now: Timestamp, pending_seq: i64) -> Self {
+        let lifecycle = &task.lifecycle;
+        let lease_now = lease::time_of_leases(now, lifecycle.updated_at);
+        Self { task, lifecycle, now: now.max(lifecycle.updated_at), lease_now, pending_seq }
+    }
+
+    /// The rule of section 8 for heartbeats and reports: the active run acts; the latest finished run may repeat what ended
+    /// it; every other run is stale.
+    fn active_run(&self, run_id: RunId) -> Result<Option<ActiveRun>, RunRefusal> {
+        match self.lifecycle.run.filter(|run| run.run_id == run_id) {
+            Some(run) if lease::is_over(run.lease_expires_at, self.lease_now) => Err(RunRefusal {
+                refusal: Refusal::RunFinalized { end: RunEnd::HeartbeatExpired },
+                expiry: Some(Box::new(self.expire(run))),
+            }),
+            run => Ok(run),
         }
     }
 
-    fn claim(&self, route: &Route, run_id: RunId) -> Decision {
-        let run = ActiveRun { run_id, lease_expires_at: lease::from(self.lease_now) };
-        write(Lifecycle {
+    fn refusal_of_inactive(&self, run_id: RunId) -> Refusal {
+        match self.lifecycle.finished_run.filter(|finished| finished.run_id == run_id) {
+            Some(finished) => Refusal::RunFinalized { end: finished.end },
+            None => Refusal::StaleRun { run_id },
+        }
+    }
+
+    fn claim(&self, route: &Route, run_id: RunId) -> Leased {
+        let lease_expires_at = lease::from(self.lease_now);
+        let change = Change::of_lifecycle(Lifecycle {
             status: Status::Running,
             attempt: self.lifecycle.attempt.saturating_add(1),
             last_route: Some(route.clone()),
             started_at: Some(self.now),
             finished_at: None,
             updated_at: self.now,
-            run: Some(run),
+            run: Some(ActiveRun { run_id, lease_expires_at }),
             ..self.lifecycle.clone()
-        })
+        });
+        Leased { change, lease_expires_at }
     }
 
-    /// Renews the lease and touches nothing that a client can see; a longer promise is kept.
-    fn heartbeat(&self, run: ActiveRun) -> Decision {
+    /// Renews the lease and touches nothing that a client can see. A lease that is longer already stays as it is.
+    fn heartbeat(&self, run: ActiveRun) -> Leased {
         let lease_expires_at = run.lease_expires_at.max(lease::from(self.lease_now));
-        write(Lifecycle { run: Some(ActiveRun { lease_expires_at, ..run }), ..self.lifecycle.clone() })
+        let run = Some(ActiveRun { lease_expires_at, ..run });
+        Leased { change: Change::of_lifecycle(Lifecycle { run, ..self.lifecycle.clone() }), lease_expires_at }
     }
 
-    fn complete(&self, run: ActiveRun, result: &JsonObject) -> Decision {
-        if let Err(refusal) = check_stored_size(self.task.definition_bytes, result) {
-            return Decision::Refuse(refusal);
-        }
+    fn complete(&self, run: ActiveRun, result: &JsonObject) -> Result<Change, Refusal> {
+        check_stored_size(self.task.definition_bytes, result)?;
         let lifecycle = self.ended(run, RunEnd::Complete, Status::Succeeded);
-        Decision::Change(Change { lifecycle, result: Some(result.clone()), last_error: ErrorChange::Keep })
+        Ok(Change { lifecycle, result: Some(result.clone()), last_error: ErrorChange::Keep })
     }
 
     /// Records the failure; the attempt was charged when it was claimed.
@@ -192,30 +223,23 @@ impl Step<'_> {
         Change { lifecycle, result: None, last_error: ErrorChange::Set(error) }
     }
 
-    fn unclaim(&self, run: ActiveRun) -> Decision {
+    fn unclaim(&self, run: ActiveRun) -> Change {
         let attempt = self.lifecycle.attempt.saturating_sub(1).max(0);
-        write(Lifecycle { attempt, ..self.ended(run, RunEnd::Unclaim, Status::Pending) })
-    }
-
-    fn expire_if_over(&self) -> Decision {
-        match self.lifecycle.run {
-            Some(run) if lease::is_over(run.lease_expires_at, self.lease_now) => Decision::Change(self.expire(run)),
-            _ => Decision::Unchanged,
-        }
+        Change::of_lifecycle(Lifecycle { attempt, ..self.ended(run, RunEnd::Unclaim, Status::Pending) })
     }
 
     fn expire(&self, run: ActiveRun) -> Change {
         self.fail(run, RunEnd::HeartbeatExpired, &lease::expiry_failure())
     }
 
-    fn cancel(&self) -> Decision {
-        match self.lifecycle.run {
-            Some(run) => write(self.ended(run, RunEnd::Cancel, Status::Cancelled)),
-            None => write(Lifecycle { status: Status::Cancelled, updated_at: self.now, ..self.lifecycle.clone() }),
-        }
+    fn cancel(&self) -> Change {
+        Change::of_lifecycle(match self.lifecycle.run {
+            Some(run) => self.ended(run, RunEnd::Cancel, Status::Cancelled),
+            None => Lifecycle { status: Status::Cancelled, updated_at: self.now, ..self.lifecycle.clone() },
+        })
     }
 
-    fn requeue(&self) -> Decision {
+    fn requeue(&self) -> Change {
         let lifecycle = Lifecycle {
             status: Status::Pending,
             attempt: 0,
@@ -223,7 +247,7 @@ impl Step<'_> {
             updated_at: self.now,
             ..self.lifecycle.clone()
         };
-        Decision::Change(Change { lifecycle, result: None, last_error: ErrorChange::Clear })
+        Change { lifecycle, result: None, last_error: ErrorChange::Clear }
     }
 
     /// The lifecycle after the end of `run`. A task that is pending again goes behind every task of its priority.
@@ -240,13 +264,9 @@ impl Step<'_> {
         }
     }
 
-    fn state_conflict(&self) -> Decision {
-        Decision::Refuse(Refusal::TaskStateConflict { task_id: self.task.id, status: self.lifecycle.status })
+    fn state_conflict(&self) -> Refusal {
+        Refusal::TaskStateConflict { task_id: self.task.id, status: self.lifecycle.status }
     }
-}
-
-fn write(lifecycle: Lifecycle) -> Decision {
-    Decision::Change(Change { lifecycle, result: None, last_error: ErrorChange::Keep })
 }
 
 #[cfg(test)]

@@ -71,20 +71,82 @@ fn task(status: Status) -> TaskHead {
     }
 }
 
+/// Everything that can happen to a task.
+#[derive(Clone, Debug)]
+enum Action {
+    Claim { route: Route, run_id: RunId },
+    Heartbeat { run_id: RunId },
+    Report { run_id: RunId, report: RunReport },
+    Expire,
+    Cancel,
+    Requeue,
+    Delete,
+}
+
+/// What comes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    Change(Change),
+    Unchanged,
+    Delete,
+    Refuse(Refusal),
+    Expire(Change, Refusal),
+}
+
+impl From<Option<Change>> for Decision {
+    fn from(change: Option<Change>) -> Self {
+        change.map_or(Self::Unchanged, Self::Change)
+    }
+}
+
+impl From<RunRefusal> for Decision {
+    fn from(RunRefusal { refusal, expiry }: RunRefusal) -> Self {
+        match expiry {
+            Some(expiry) => Self::Expire(*expiry, refusal),
+            None => Self::Refuse(refusal),
+        }
+    }
+}
+
+fn leased(leased: Leased) -> Decision {
+    let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
+    assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
+    Decision::Change(leased.change)
+}
+
+fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
+    match action {
+        Action::Claim { route, run_id } => {
+            super::claim(task, route, *run_id, now).map_or_else(Decision::Refuse, leased)
+        }
+        Action::Heartbeat { run_id } => super::heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased),
+        Action::Report { run_id, report } => {
+            report_run(task, *run_id, report, now, seq).map_or_else(Decision::from, Decision::from)
+        }
+        Action::Expire => expire(task, now, seq).into(),
+        Action::Cancel => act(task, TaskAction::Cancel, now, seq).map_or_else(Decision::Refuse, Decision::from),
+        Action::Requeue => act(task, TaskAction::Requeue, now, seq).map_or_else(Decision::Refuse, Decision::from),
+        Action::Delete => check_deletion(task).map_or_else(Decision::Refuse, |()| Decision::Delete),
+    }
+}
+
 fn claim(by: &str) -> Action {
     Action::Claim { route: route("new"), run_id: run(by) }
 }
 fn heartbeat(by: &str) -> Action {
     Action::Heartbeat { run_id: run(by) }
 }
+fn report(by: &str, report: RunReport) -> Action {
+    Action::Report { run_id: run(by), report }
+}
 fn complete(by: &str) -> Action {
-    Action::Complete { run_id: run(by), result: object(r#"{"a":1}"#) }
+    report(by, RunReport::Complete { result: object(r#"{"a":1}"#) })
 }
 fn fail(by: &str) -> Action {
-    Action::Fail { run_id: run(by), failure: failure() }
+    report(by, RunReport::Fail { failure: failure() })
 }
 fn unclaim(by: &str) -> Action {
-    Action::Unclaim { run_id: run(by) }
+    report(by, RunReport::Unclaim)
 }
 
 /// A decision in a few words: the new status and attempt, whether the task goes to the back of the pending order, what
@@ -320,10 +382,10 @@ fn requeue_starts_over_and_keeps_result_route_times_and_the_finished_run() {
 #[test]
 fn repeating_the_end_of_the_latest_run_is_accepted_without_effect_even_if_oversized_or_different() {
     let oversized = object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)));
-    let again = Action::Complete { run_id: run("before"), result: oversized };
+    let again = report("before", RunReport::Complete { result: oversized });
     assert_eq!(decide(&task(Status::Succeeded), &again, at(NOW), NEXT), Decision::Unchanged);
     let other = Failure { kind: "Other".into(), message: "different".into(), traceback: None };
-    let again = Action::Fail { run_id: run("before"), failure: other };
+    let again = report("before", RunReport::Fail { failure: other });
     for status in [Status::Pending, Status::Running] {
         assert_eq!(decide(&task(status), &again, at(NOW), NEXT), Decision::Unchanged, "{status:?}");
     }
@@ -375,7 +437,7 @@ fn a_report_of_an_expired_run_performs_the_expiry_that_a_scan_would_and_is_refus
     let task = task(Status::Running);
     let by_scan = changed_at(&task, &Action::Expire, 431);
     let oversized = object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)));
-    let too_large = Action::Complete { run_id: run("active"), result: oversized };
+    let too_large = report("active", RunReport::Complete { result: oversized });
     for action in [heartbeat("active"), complete("active"), too_large, fail("active"), unclaim("active")] {
         let refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
         assert_eq!(decide(&task, &action, at(431), NEXT), Decision::Expire(by_scan.clone(), refusal));
@@ -406,7 +468,7 @@ fn requeue_deletion_and_cancel_do_not_expire_a_lease_that_is_over() {
 fn an_oversized_completion_is_refused_after_the_run_was_checked() {
     let room = TASK_DATA_BYTES - task(Status::Running).definition_bytes;
     let sized = |bytes: usize| object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - r#"{"a":""}"#.len())));
-    let complete = |by, bytes| Action::Complete { run_id: run(by), result: sized(bytes) };
+    let complete = |by, bytes| report(by, RunReport::Complete { result: sized(bytes) });
     let decided = |action| words(&decide(&task(Status::Running), &action, at(NOW), NEXT));
     assert_eq!(decided(complete("active", room)), "succeeded 2, result");
     assert_eq!(decided(complete("active", room + 1)), "TaskDataTooLarge");

@@ -10,9 +10,12 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{self, JsonObject};
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{Action, Change, Decision, ErrorChange, decide};
+use taskqueue_core::lifecycle::{
+    Change, ErrorChange, Leased, RunRefusal, RunReport, TaskAction, act, check_deletion, claim, expire, heartbeat,
+    report_run,
+};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
@@ -58,6 +61,63 @@ fn event() -> impl Strategy<Value = Event> {
     (action, back, seconds).prop_map(|(what, back, seconds)| Event { what, back, seconds })
 }
 
+/// Everything that can happen to a task.
+#[derive(Clone, Debug)]
+enum Action {
+    Claim { route: Route, run_id: RunId },
+    Heartbeat { run_id: RunId },
+    Report { run_id: RunId, report: RunReport },
+    Expire,
+    Cancel,
+    Requeue,
+    Delete,
+}
+
+/// What comes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    Change(Change),
+    Unchanged,
+    Delete,
+    Refuse(Refusal),
+    Expire(Change, Refusal),
+}
+
+impl From<Option<Change>> for Decision {
+    fn from(change: Option<Change>) -> Self {
+        change.map_or(Self::Unchanged, Self::Change)
+    }
+}
+
+impl From<RunRefusal> for Decision {
+    fn from(RunRefusal { refusal, expiry }: RunRefusal) -> Self {
+        match expiry {
+            Some(expiry) => Self::Expire(*expiry, refusal),
+            None => Self::Refuse(refusal),
+        }
+    }
+}
+
+fn leased(leased: Leased) -> Decision {
+    let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
+    assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
+    Decision::Change(leased.change)
+}
+
+fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
+    match action {
+        Action::Claim { route, run_id } => claim(task, route, *run_id, now).map_or_else(Decision::Refuse, leased),
+        Action::Heartbeat { run_id } => heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased),
+        Action::Report { run_id, report } => {
+            report_run(task, *run_id, report, now, seq).map_or_else(Decision::from, Decision::from)
+        }
+        Action::Expire => expire(task, now, seq).into(),
+        Action::Cancel => act(task, TaskAction::Cancel, now, seq).map_or_else(Decision::Refuse, Decision::from),
+        Action::Requeue => act(task, TaskAction::Requeue, now, seq).map_or_else(Decision::Refuse, Decision::from),
+        Action::Delete => check_deletion(task).map_or_else(Decision::Refuse, |()| Decision::Delete),
+    }
+}
+
 /// One task with everything that an observer knows about its past.
 struct History {
     task: Task,
@@ -96,13 +156,14 @@ impl History {
 
     fn action(&self, event: &Event) -> Option<Action> {
         let run_id_of = self.run(event.back);
+        let report = |report| Action::Report { run_id: run_id_of, report };
         let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
         Some(match event.what {
             What::Claim => Action::Claim { route: Route::parse("default").unwrap(), run_id: run_id(self.runs.len()) },
             What::Heartbeat => Action::Heartbeat { run_id: run_id_of },
-            What::Complete => Action::Complete { run_id: run_id_of, result: result(self.runs.len()) },
-            What::Fail => Action::Fail { run_id: run_id_of, failure: failure() },
-            What::Unclaim => Action::Unclaim { run_id: run_id_of },
+            What::Complete => report(RunReport::Complete { result: result(self.runs.len()) }),
+            What::Fail => report(RunReport::Fail { failure: failure() }),
+            What::Unclaim => report(RunReport::Unclaim),
             What::Expire => Action::Expire,
             What::Cancel => Action::Cancel,
             What::Requeue => Action::Requeue,
@@ -211,7 +272,7 @@ impl History {
             self.charged += 1;
         }
         match (action, decision) {
-            (Action::Unclaim { .. }, Decision::Change(_)) => self.charged -= 1,
+            (Action::Report { report: RunReport::Unclaim, .. }, Decision::Change(_)) => self.charged -= 1,
             (Action::Requeue, Decision::Change(_)) => self.charged = 0,
             _ => {}
         }

@@ -123,12 +123,6 @@ impl ApiError {
     pub(crate) fn busy() -> Self {
         Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
     }
-
-    /// The store answered something that does not belong to the command: a bug. The edge adds the request id.
-    pub(crate) fn unexpected_answer() -> Self {
-        tracing::error!("the store answered a command with an answer of another command");
-        Self::internal("")
-    }
 }
 
 impl IntoResponse for ApiError {
@@ -184,6 +178,8 @@ impl From<StoreError> for ApiError {
                 "the storage does not work now; nothing was done; try again after the time in Retry-After",
                 ObjectWriter::new(),
             ),
+            // `http_service.rs` adds the request id.
+            StoreError::Broken(_) => Self::internal(""),
             StoreError::OutcomeUnknown => Self::new(
                 ErrorCode::DatabaseUnavailable,
                 "the storage did not tell whether this was done: the outcome is not known; read before you repeat it",

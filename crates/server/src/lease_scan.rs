@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_core::limits::LEASE_SCAN_SECONDS;
-use taskqueue_store::command::{Answer, Command, Scanned};
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::command::{Scan, Scanned};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tracing::{debug, error, info, warn};
@@ -17,9 +17,7 @@ use crate::http_service::panic_text;
 const INTERVAL: Duration = Duration::from_secs(LEASE_SCAN_SECONDS.unsigned_abs());
 
 pub(crate) async fn scan_once(store: &dyn Store) -> Result<(), StoreError> {
-    if let Answer::Scanned(scanned) = store.write(Command::Scan).await? {
-        log(scanned);
-    }
+    log(store.write(Scan).await?);
     Ok(())
 }
 

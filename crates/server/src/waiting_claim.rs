@@ -1,13 +1,10 @@
 //! Claims that wait for a task: how long, how many at once, and what the response says about it. How a waiter is woken
 //! is decided in the store.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use taskqueue_core::ids::{QueueName, Route, RunId};
-use taskqueue_store::StoreError;
-use taskqueue_store::command::{Answer, Command};
-use taskqueue_store::waiting;
+use taskqueue_store::command::{Claim, Claimed};
+use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 
@@ -22,43 +19,46 @@ pub(crate) struct WaitPreference {
     pub(crate) disconnect: Option<Disconnect>,
 }
 
-/// The answer, the memory reserved for it, and the wait that was applied. No wait is applied when too many claims wait or
-/// the server stops, so that the caller polls for a while instead of asking again at once.
-type Claimed = (Answer, Option<Reservation>, Option<u32>);
+/// A claimed task with the memory that is reserved for its answer.
+pub(crate) struct ClaimedTask {
+    pub(crate) claimed: Box<Claimed>,
+    pub(crate) reservation: Reservation,
+}
 
-/// Claims a task, and waits for one if the request prefers that. Each try reserves memory for its answer before it claims;
-/// a waiting claim holds none.
+impl AsRef<Claimed> for ClaimedTask {
+    fn as_ref(&self) -> &Claimed {
+        &self.claimed
+    }
+}
+
+/// Claims, and waits if the client prefers that. Gives the wait that was applied, in seconds: none when there are too many
+/// waiters, so that the client polls for a while instead of coming back at once, and none when the server stops. Each
+/// attempt reserves memory for its answer before it takes a task; while a claim waits, it has none.
 pub(crate) async fn claim(
     state: &AppState,
-    (queue, route, run_id): (QueueName, Route, RunId),
+    claim: Claim,
     preference: Option<WaitPreference>,
-) -> Result<Claimed, StoreError> {
+) -> Result<(Option<ClaimedTask>, Option<u32>), StoreError> {
     let store = state.store();
-    let waiter = preference.as_ref().and_then(|_| store.waiters().register(&queue, &route, state.waiting_cap()));
+    let waiter =
+        preference.as_ref().and_then(|_| store.waiters().register(&claim.queue, &claim.route, state.waiting_cap()));
     let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
-    let reserved = Mutex::new(None);
     let try_claim = || async {
         let reservation = state.budgets().reserve_task().await.map_err(|_| StoreError::Busy)?;
-        // The reservation may have taken seconds. No task is claimed for a client that has disconnected meanwhile.
+        // The reservation may have taken seconds, and no task is taken for a client that has left meanwhile.
         if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
-            return Ok(Answer::Claimed(None));
+            return Ok(None);
         }
-        let answer = store.write(Command::Claim { queue: queue.clone(), route: route.clone(), run_id }).await?;
-        if answer != Answer::Claimed(None) {
-            *reserved.lock().unwrap_or_else(PoisonError::into_inner) = Some(reservation);
-        }
-        Ok(answer)
+        let claimed = store.write(claim.clone()).await?;
+        Ok(claimed.map(|claimed| ClaimedTask { claimed, reservation }))
     };
-    let (answer, applied) = match (preference, waiter) {
-        (Some(WaitPreference { seconds, disconnect }), Some(waiter)) => {
-            let end = Instant::now() + Duration::from_secs(seconds.into());
-            let answer = waiting::claim(waiter, try_claim, wait_over(end, disconnect)).await?;
-            let cut_short = answer == Answer::Claimed(None) && store.waiters().is_closed();
-            (answer, Some(seconds).filter(|_| !cut_short))
-        }
-        _ => (try_claim().await?, None),
+    let (Some(WaitPreference { seconds, disconnect }), Some(waiter)) = (preference, waiter) else {
+        return Ok((try_claim().await?, None));
     };
-    Ok((answer, reserved.into_inner().unwrap_or_else(PoisonError::into_inner), applied))
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    let claimed = waiting::claim(waiter, try_claim, wait_over(end, disconnect)).await?;
+    let cut_short = claimed.is_none() && store.waiters().is_closed();
+    Ok((claimed, Some(seconds).filter(|_| !cut_short)))
 }
 
 /// Done when the time is over or the client has disconnected. It is polled once the first try has found no task.

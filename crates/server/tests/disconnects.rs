@@ -16,10 +16,11 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -47,10 +48,11 @@ impl Drop for Work {
 }
 
 /// The model, but lists of queues and creations of queues hang until they are let go.
+#[derive(Clone)]
 struct SlowStore {
-    model: ModelStore,
+    model: Arc<ModelStore>,
     events: mpsc::UnboundedSender<Event>,
-    go_on: Notify,
+    go_on: Arc<Notify>,
 }
 
 impl SlowStore {
@@ -65,9 +67,24 @@ impl SlowStore {
 
 #[async_trait]
 impl Store for SlowStore {
-    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        let _work = if matches!(command, Command::CreateQueue(_)) { Some(self.hang().await) } else { None };
-        self.model.write(command).await
+    fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
+        if !matches!(request, WriteRequest::CreateQueue(_)) {
+            return self.model.submit(request);
+        }
+        let store = self.clone();
+        tokio::spawn(async move {
+            let mut work = store.hang().await;
+            // A server that no longer waits for the answer has withdrawn the command.
+            if request.reply().begin() {
+                store.model.submit(request).unwrap();
+            } else {
+                work.1 = Event::Dropped;
+            }
+        });
+        Ok(())
+    }
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        self.model.update_tasks(bulk).await
     }
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
         let _work = self.hang().await;
@@ -117,8 +134,8 @@ struct Served {
 async fn serve(listen: &str) -> Served {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let (sender, events) = mpsc::unbounded_channel();
-    let model = ModelStore::new(Arc::new(clock));
-    let store = Arc::new(SlowStore { model, events: sender, go_on: Notify::new() });
+    let model = Arc::new(ModelStore::new(Arc::new(clock)));
+    let store = Arc::new(SlowStore { model, events: sender, go_on: Arc::default() });
     let listener = Listener::bind(&listen.parse().unwrap(), false).await.unwrap();
     let address = listener.base_url().trim_start_matches("http://").trim_start_matches("unix:").to_owned();
     let served: Arc<dyn Store> = store.clone();

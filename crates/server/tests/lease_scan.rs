@@ -14,9 +14,11 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::command::{Answer, Command, Scanned};
+use taskqueue_store::command::{BulkUpdate, Scanned, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::submission::Reply;
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::Notify;
 
@@ -30,14 +32,19 @@ struct Scans {
 
 #[async_trait]
 impl Store for Scans {
-    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        assert!(matches!(command, Command::Scan));
+    fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
         match self.count.fetch_add(1, Ordering::SeqCst) {
             0 => {}
             1 => panic!("the second scan"),
             _ => self.recovered.notify_one(),
         }
-        Ok(Answer::Scanned(Scanned::default()))
+        let WriteRequest::Scan(scan) = &mut request else { panic!("{request:?}") };
+        scan.execute(|_| Ok(Scanned::default()))?;
+        scan.release();
+        Ok(())
+    }
+    async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        unreachable!()
     }
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
         unreachable!()

@@ -12,10 +12,10 @@ use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::{CreateQueue, CreateTask};
 use taskqueue_store::model::ModelStore;
+use taskqueue_store::{Store, StoreExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -47,7 +47,7 @@ async fn serve(waiting_cap: usize) -> Served {
 async fn serve_with(config: Config) -> Served {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
-    store.write(Command::CreateQueue(queue())).await.unwrap();
+    store.write(CreateQueue { queue: queue() }).await.unwrap();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
     let (stop, stopped) = oneshot::channel();
@@ -85,7 +85,7 @@ impl Served {
 
     async fn create(&self, n: usize) {
         let new = Box::new(Definition::default().into());
-        self.store.write(Command::CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
+        self.store.write(CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
     }
 
     /// Until so many rest.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::join;
-use taskqueue_core::filter::TaskFilter;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::Task;
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{Limit, Planned, Planner, REDECIDED, SharedPlan, TwoSteps};
-use taskqueue_store::command::{Answer, BulkUpdate};
+use taskqueue_store::batch::BatchTransaction;
+use taskqueue_store::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner, REDECIDED};
+use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::write_queue::WriteQueue;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::dialect::operand::Bound;
@@ -26,7 +26,6 @@ use crate::session::{Param, Session};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
-use crate::write_queue::Threads;
 use crate::{dialect, rows};
 
 /// Tasks that are looked for at a time.
@@ -37,20 +36,14 @@ const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_
 /// Which transactions a snapshot sees, as the database writes it.
 pub(crate) type Seen = String;
 
-/// A plan on its way to the writer.
-pub(crate) struct PlannedWrite {
-    pub(crate) plan: SharedPlan<Seen>,
-    pub(crate) limit: Limit,
-}
-
-/// What bulk updates need of a store.
+/// Where the two steps run.
 pub(crate) struct Steps<'a> {
-    pub(crate) threads: &'a Threads,
+    pub(crate) queue: &'a WriteQueue<Seen>,
     pub(crate) readers: &'a Readers,
 }
 
 #[async_trait]
-impl TwoSteps for Steps<'_> {
+impl BulkSteps for Steps<'_> {
     type Snapshot = Seen;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Seen>, StoreError> {
@@ -61,13 +54,8 @@ impl TwoSteps for Steps<'_> {
         plan.await
     }
 
-    async fn write_plan(
-        &self,
-        bulk: &Arc<BulkUpdate>,
-        plan: &SharedPlan<Seen>,
-        limit: &Limit,
-    ) -> Result<Answer, StoreError> {
-        self.threads.write_plan(bulk, PlannedWrite { plan: Arc::clone(plan), limit: limit.of_write() }).await
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<Seen>) -> Result<Updated, StoreError> {
+        self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
 
@@ -81,7 +69,7 @@ pub(crate) async fn can_plan(session: &Session) -> bool {
     session.query(&sql::LIST_CHANGED, &[&0_i64, &snapshot, &1_i64]).await.is_ok()
 }
 
-/// The one entry of the first step: looks at every task of the queue in a snapshot.
+/// The first step: reads every task of the queue in a snapshot.
 async fn make_plan(snapshot: &Snapshot<'_>, bulk: &BulkUpdate, limit: &Limit) -> Result<Planned<Seen>, ReadError> {
     let session = snapshot.session;
     let row = in_snapshot(session, session.first(&sql::TAKE_SNAPSHOT, &[&bulk.queue.as_str()])).await?;
@@ -92,20 +80,19 @@ async fn make_plan(snapshot: &Snapshot<'_>, bulk: &BulkUpdate, limit: &Limit) ->
     let missing = || StoreError::Refused(Refusal::QueueNotFound { queue: bulk.queue.clone() });
     let queue = queue.ok_or_else(missing)?;
     let mut planner = Planner::new(queue, &bulk.update);
-    visit_matching(snapshot, (queue, &bulk.queue), &bulk.filter, limit, &mut |key, task| planner.decide(key, task))
-        .await?;
+    visit_matching(snapshot, queue, bulk, limit, &mut |key, task| planner.decide(key, task)).await?;
     Ok(Planned::new(planner.finish()?, seen))
 }
 
-/// The tasks of a queue that match and are not running, until `each` says stop. Busy when the limit is over.
+/// The tasks of a queue that a bulk update selects, until `each` breaks. Busy when the limit is over.
 pub(crate) async fn visit_matching(
     snapshot: &Snapshot<'_>,
-    (queue, name): (QueueKey, &QueueName),
-    filter: &TaskFilter,
+    queue: QueueKey,
+    bulk: &BulkUpdate,
     limit: &Limit,
     each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
 ) -> Result<(), ReadError> {
-    let selection = TaskSelection { filter: Some(filter.clone()), ..TaskSelection::default() };
+    let selection = TaskSelection { filter: Some(bulk.filter.clone()), ..TaskSelection::default() };
     let condition = dialect::condition(&selection, 2);
     let text = order::with_condition(&sql::LIST_MATCHING.text, &condition.text);
     let mut params: Vec<Param<'_>> = vec![(&queue.0, Type::INT8)];
@@ -115,8 +102,8 @@ pub(crate) async fn visit_matching(
         if limit.is_over() {
             return Err(StoreError::Busy.into());
         }
-        if filter.matches(&rows::RowFields::new(&row)) {
-            let (key, task) = (rows::key(&row)?, rows::task(&row, name)?);
+        if bulk.selects(&rows::RowFields::new(&row)) {
+            let (key, task) = (rows::key(&row)?, rows::task(&row, &bulk.queue)?);
             if each(key, &task).is_break() {
                 break;
             }
@@ -125,30 +112,37 @@ pub(crate) async fn visit_matching(
     Ok(())
 }
 
-/// The tasks of a plan's queue that were created, changed or deleted since its snapshot, except deleted ones that were to
-/// change; nothing if there are too many. The queue must be held for this transaction alone.
-pub(crate) fn changed_since(tx: &mut PostgresTransaction<'_>, planned: &Planned<Seen>) -> Loaded<Option<Vec<TaskKey>>> {
-    let session = tx.session;
-    let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
-    let asked = async {
-        let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
-        let (on, (rows, off)) = join(
-            session.execute_text(SCANS.0),
-            join(session.query(&sql::LIST_CHANGED, &wanted), session.execute_text(SCANS.1)),
-        )
-        .await;
-        let mut changed = on.and(rows)?;
-        off?;
-        let unchanged: Vec<i64> = planned.plan.unchanged().map(|key| key.0).collect();
-        for keys in unchanged.chunks(LOOKED_FOR_AT_ONCE) {
-            changed.extend(session.query(&sql::LIST_DELETED, &[&keys]).await?);
-            if changed.len() > REDECIDED {
-                break;
+impl BatchTransaction for PostgresTransaction<'_> {
+    type Snapshot = Seen;
+
+    /// The queue must be locked for this transaction alone.
+    fn changed_since(&mut self, planned: &Planned<Seen>) -> Loaded<Option<Vec<TaskKey>>> {
+        let session = self.session;
+        let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
+        let asked = async {
+            let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
+            let (on, (rows, off)) = join(
+                session.execute_text(SCANS.0),
+                join(session.query(&sql::LIST_CHANGED, &wanted), session.execute_text(SCANS.1)),
+            )
+            .await;
+            let mut changed = on.and(rows)?;
+            off?;
+            let unchanged: Vec<i64> = planned.plan.unchanged().map(|key| key.0).collect();
+            for keys in unchanged.chunks(LOOKED_FOR_AT_ONCE) {
+                changed.extend(session.query(&sql::LIST_DELETED, &[&keys]).await?);
+                if changed.len() > REDECIDED {
+                    break;
+                }
             }
-        }
-        Ok(changed)
-    };
-    let changed = tx.wait("looking for what has changed", asked)?;
-    let keys = changed.iter().map(rows::key).collect::<Result<Vec<_>, _>>()?;
-    Ok((keys.len() <= REDECIDED).then_some(keys))
+            Ok(changed)
+        };
+        let changed = self.wait("looking for what has changed", asked)?;
+        let keys = changed.iter().map(rows::key).collect::<Result<Vec<_>, _>>()?;
+        Ok((keys.len() <= REDECIDED).then_some(keys))
+    }
+
+    fn goes_on_when_busy(&self) -> bool {
+        self.failure.is_none()
+    }
 }

@@ -18,7 +18,6 @@ mod prefetch;
 mod purge;
 mod readers;
 mod reads;
-mod request;
 mod rows;
 mod session;
 mod snapshot;
@@ -29,7 +28,6 @@ mod transfer;
 mod vacuum;
 mod wakeups;
 mod workspace;
-mod write_queue;
 mod writer;
 
 #[cfg(test)]
@@ -58,20 +56,23 @@ use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_S
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
-use taskqueue_store::bulk::{Bulk, Gate};
+use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{BELIEVED_AHEAD_SECONDS, EARLIEST};
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_health::WriterHealth;
+use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{Store, StoreError};
-use tokio::sync::oneshot;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_postgres::types::ToSql;
 
 pub use crate::address::{Address, AddressError};
-use crate::bulk::Steps;
+use crate::bulk::{Seen, Steps};
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
@@ -80,7 +81,6 @@ use crate::snapshot::Snapshot;
 pub use crate::transfer::PostgresTransfer;
 use crate::vacuum::DeadEntries;
 use crate::wakeups::Wakeups;
-use crate::write_queue::Threads;
 use crate::writer::Writer;
 
 /// Writers of one server for ordinary commands: while one waits for its commit, the next batch is on its way. Long commands
@@ -115,17 +115,25 @@ impl Default for Options {
 
 /// The store in one schema of a PostgreSQL database.
 pub struct PostgresStore {
-    threads: Arc<Threads>,
+    writers: Arc<Writers>,
     readers: Arc<Readers>,
     wakeups: Arc<Wakeups>,
-    /// What goes on beside reads and writes; it ends with the store.
+    /// They end with the store.
     _background_tasks: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
-    bulk: Bulk,
+    bulk: BulkUpdates,
     /// Whether the database can tell what was written since a snapshot.
     plans: bool,
-    /// Since when each ordinary writer is at one transaction.
-    working: Vec<Arc<WriterHealth>>,
+}
+
+/// The writers and their queues.
+struct Writers {
+    ordinary: WriteQueue<Seen>,
+    /// For long commands, with a writer of its own: no other command waits for it.
+    long: WriteQueue<Seen>,
+    threads: WriterThreads,
+    /// Of each ordinary writer.
+    health: Vec<Arc<WriterHealth>>,
 }
 
 impl PostgresStore {
@@ -161,15 +169,15 @@ impl PostgresStore {
             move || start_writers(&connector, &wakeups, &dead, clock.as_ref(), outage_credit_seconds)
         };
         // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
-        let threads = tokio::task::spawn_blocking(start).await.map_err(|error| failed(&error))?;
-        let (threads, working) = threads.map_err(|error| failed(&error))?;
+        let writers = tokio::task::spawn_blocking(start).await.map_err(|error| failed(&error))?;
+        let writers = Arc::new(writers.map_err(|error| failed(&error))?);
         let readers = Arc::new(Readers::new(connector.clone()));
         let mut background_tasks = JoinSet::new();
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers)));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
-        let bulk = Bulk::new(bulk_gate);
-        Ok(Self { threads, readers, wakeups, _background_tasks: background_tasks, clock, bulk, plans, working })
+        let bulk = BulkUpdates::new(bulk_gate);
+        Ok(Self { writers, readers, wakeups, _background_tasks: background_tasks, clock, bulk, plans })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
@@ -183,40 +191,61 @@ fn start_writers(
     dead: &Arc<DeadEntries>,
     clock: Option<&Arc<dyn Clock>>,
     credit_seconds: i64,
-) -> std::io::Result<(Arc<Threads>, Vec<Arc<WriterHealth>>)> {
+) -> std::io::Result<Writers> {
     let (first_shard, last_scan) = (random_u64() % SHARDS, Arc::default());
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
         let (connector, wakeups, dead) = (Arc::clone(connector), Arc::clone(wakeups), Arc::clone(dead));
         Writer::new(connector, wakeups, dead, clock.cloned(), Arc::clone(&last_scan), credit_seconds, shard)
     };
-    let writers = (0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?;
-    let working = writers.iter().map(Writer::working).collect();
-    Ok((Threads::start(writers, writer(WRITERS)?)?, working))
+    let (ordinary_writers, long_writer) =
+        ((0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(WRITERS)?);
+    let (ordinary, ordinary_writes) = WriteQueue::new();
+    let (long, long_writes) = WriteQueue::new();
+    let health = ordinary_writers.iter().map(Writer::health).collect();
+    let writers = Writers { ordinary, long, threads: WriterThreads::default(), health };
+    let shared = Arc::new(Mutex::new(ordinary_writes));
+    for writer in ordinary_writers {
+        let queue = Arc::clone(&shared);
+        writers.threads.spawn("writer", move || writer.run(&queue))?;
+    }
+    writers.threads.spawn("long-writer", move || long_writer.run(&Arc::new(Mutex::new(long_writes))))?;
+    Ok(writers)
 }
 
-/// A number that nobody can foresee. Each such state of the standard library is seeded anew.
+/// Each such state of the standard library has a new random seed.
 fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+impl Writers {
+    fn close_queues(&self) {
+        self.ordinary.close();
+        self.long.close();
+    }
 }
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.readers.close();
-        // Without waiting: this may be an async thread.
-        self.threads.stop();
+        // Without waiting for the threads: this may be an async one.
+        self.writers.close_queues();
     }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        if let Command::UpdateTasks(bulk) = &command
-            && self.plans
-        {
-            return self.bulk.run(&Steps { threads: &self.threads, readers: &self.readers }, bulk).await;
+    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+        let queue = if request.is_long() { &self.writers.long } else { &self.writers.ordinary };
+        queue.submit(QueuedWrite::new(request))
+    }
+
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        let queue = &self.writers.long;
+        if !self.plans {
+            return queue.write_bulk(bulk, None).await;
         }
-        self.threads.write(command).await
+        self.bulk.run(&Steps { queue, readers: &self.readers }, &bulk).await
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
@@ -322,7 +351,7 @@ impl Store for PostgresStore {
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         let now = Instant::now();
-        if self.working.iter().all(|writer| writer.is_stuck(now)) {
+        if self.writers.health.iter().all(|writer| writer.is_stuck(now)) {
             return Err(StoreError::Unavailable);
         }
         self.readers.read(Lane::Short, "checking the database", &(), |session, ()| reads::check(session).boxed()).await
@@ -330,16 +359,11 @@ impl Store for PostgresStore {
 
     async fn close(&self) {
         self.readers.close();
-        // On a thread of its own: a caller that has no time to wait for it can leave.
-        let threads = Arc::clone(&self.threads);
-        let (done, finished) = oneshot::channel();
-        let closing = std::thread::Builder::new().name("closing".into()).spawn(move || {
-            threads.finish();
-            let _ = done.send(());
-        });
-        match closing {
-            Ok(_) => drop(finished.await),
-            Err(error) => tracing::error!(%error, "the store could not be closed in order"),
-        }
+        let writers = Arc::clone(&self.writers);
+        let close = move || {
+            writers.close_queues();
+            writers.threads.join();
+        };
+        close_on_thread(close).await;
     }
 }

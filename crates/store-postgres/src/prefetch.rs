@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_store::StoreError;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::Claim;
 use taskqueue_store::transaction::{QueueKey, RunUse};
+use taskqueue_store::write_request::WriteRequest;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
@@ -41,40 +42,59 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    pub(crate) fn by<'a>(commands: impl Iterator<Item = &'a Command>) -> Self {
+    pub(crate) fn by<'a>(requests: impl Iterator<Item = &'a WriteRequest>) -> Self {
         let mut named = Self::default();
-        commands.for_each(|command| named.add(command));
+        requests.for_each(|request| named.add(request));
         named
     }
 
-    fn add(&mut self, command: &Command) {
-        match command {
-            Command::CreateQueue(queue) => drop(self.queues.insert(queue.clone())),
-            Command::CreateTask { queue, id, .. } => {
-                self.queues.insert(queue.clone());
-                self.whole.insert((queue.clone(), *id));
+    fn add(&mut self, request: &WriteRequest) {
+        match request {
+            WriteRequest::CreateQueue(create) => drop(self.queues.insert(create.command.queue.clone())),
+            WriteRequest::CreateTask(create) => {
+                let task = self.task(&create.command.queue, create.command.id);
+                self.whole.insert(task);
             }
-            Command::UpdateTask { queue, id, .. } | Command::Act { queue, id, .. } => {
-                self.queues.insert(queue.clone());
-                self.held.insert((queue.clone(), *id));
-                self.whole.insert((queue.clone(), *id));
+            WriteRequest::UpdateTask(update) => self.add_changed(&update.command.queue, update.command.id),
+            WriteRequest::ActOnTask(act) => self.add_changed(&act.command.queue, act.command.id),
+            WriteRequest::DeleteTask(delete) => self.add_changed(&delete.command.queue, delete.command.id),
+            WriteRequest::Heartbeat(heartbeat) => {
+                let task = self.task(&heartbeat.command.queue, heartbeat.command.id);
+                self.held.insert(task);
             }
-            Command::ReportRun { queue, id, .. } => {
-                self.queues.insert(queue.clone());
-                self.held.insert((queue.clone(), *id));
+            WriteRequest::ReportRun(report) => {
+                let task = self.task(&report.command.queue, report.command.id);
+                self.held.insert(task);
             }
-            Command::Claim { queue, route, run_id } => {
+            WriteRequest::Claim(claim) => {
+                let Claim { queue, route, run_id } = &claim.command;
                 self.queues.insert(queue.clone());
                 self.runs.insert(*run_id);
                 *self.wanted.entry((queue.clone(), route.clone())).or_default() += 1;
             }
-            Command::ReportWorker { queue, id, .. } | Command::WithdrawWorker { queue, id } => {
-                self.queues.insert(queue.clone());
-                self.observations.insert((queue.clone(), *id));
+            WriteRequest::ReportWorker(report) => self.add_observation(&report.command.queue, report.command.id),
+            WriteRequest::WithdrawWorker(withdraw) => {
+                self.add_observation(&withdraw.command.queue, withdraw.command.id)
             }
-            // These run alone and load what they need later.
-            Command::DeleteQueue { .. } | Command::UpdateTasks { .. } | Command::Scan => {}
+            // These have a transaction of their own and load as they go.
+            WriteRequest::DeleteQueue(_) | WriteRequest::UpdateTasks(_) | WriteRequest::Scan(_) => {}
         }
+    }
+
+    fn task(&mut self, queue: &QueueName, id: TaskId) -> (QueueName, TaskId) {
+        self.queues.insert(queue.clone());
+        (queue.clone(), id)
+    }
+
+    fn add_changed(&mut self, queue: &QueueName, id: TaskId) {
+        let task = self.task(queue, id);
+        self.held.insert(task.clone());
+        self.whole.insert(task);
+    }
+
+    fn add_observation(&mut self, queue: &QueueName, id: WorkerId) {
+        self.queues.insert(queue.clone());
+        self.observations.insert((queue.clone(), id));
     }
 }
 
@@ -139,17 +159,16 @@ fn query_if<'a>(
     async move { if needed { session.query(sql, &params).await } else { Ok(Vec::new()) } }.boxed_local()
 }
 
-/// Begins a transaction for a command that runs alone, and locks its queue.
-pub(crate) async fn begin_alone(session: &Session, command: &Command) -> Result<Result<Begun, StoreError>, Error> {
-    let queue = match command {
-        Command::DeleteQueue { queue, .. } => queue,
-        Command::UpdateTasks(bulk) => &bulk.queue,
-        _ => {
-            begin_for_long(session).await?;
-            // Only one scan at a time, over all servers.
-            let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
-            return Ok(LoadedRows::default().into_begun(&clock, &Named::default()));
-        }
+/// Begins a transaction for a long command, and locks its queue; or for a scan, which has none.
+pub(crate) async fn begin_alone(
+    session: &Session,
+    queue: Option<&QueueName>,
+) -> Result<Result<Begun, StoreError>, Error> {
+    let Some(queue) = queue else {
+        begin_for_long(session).await?;
+        // Only one scan at a time, over all servers.
+        let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
+        return Ok(LoadedRows::default().into_begun(&clock, &Named::default()));
     };
     let (name, names) = (queue.as_str(), vec![queue.as_str()]);
     announce(session, name).await?;
@@ -201,7 +220,7 @@ struct LoadedRows {
 
 impl LoadedRows {
     fn into_begun(self, clock: &[Row], named: &Named) -> Result<Begun, StoreError> {
-        let clock = clock.first().ok_or(StoreError::Unavailable)?;
+        let clock = clock.first().ok_or(StoreError::Broken("the clock has no row"))?;
         Ok(Begun {
             clock: rows::clock(clock)?,
             numbers: rows::numbers(clock)?,
@@ -270,7 +289,8 @@ impl LoadedRows {
         // In the pending order of each route; the statement does not guarantee it.
         picks.sort_unstable();
         for (route_number, _, _, queue, key) in picks {
-            let route = routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Unavailable)?;
+            let route =
+                routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Broken("a task was picked for no route"))?;
             workspace.picks.entry((queue, (*route).clone())).or_default().push_back(key);
         }
         Ok(())

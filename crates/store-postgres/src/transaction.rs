@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join, join_all};
 use taskqueue_core::definition::Identity;
 use taskqueue_core::delta::Delta;
-use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
@@ -18,6 +17,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
+use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
@@ -85,6 +85,8 @@ pub(crate) struct PostgresTransaction<'a> {
     /// Whether the database can tell later whether this transaction was committed.
     pub(crate) settles: bool,
 }
+
+const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
 
 impl PostgresTransaction<'_> {
     /// Waits for the database on the writer's thread.
@@ -158,9 +160,7 @@ impl PostgresTransaction<'_> {
     /// A task that is to be changed. It must be locked by this transaction, because other servers change tasks too.
     fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
         if self.workspace.tasks.get(&key).is_none_or(|entry| !entry.held) {
-            tracing::error!(task = key.0, "a task was to be changed that this transaction does not hold; nothing is");
-            self.failure.get_or_insert(Cause::Failed);
-            return Err(StoreError::Unavailable);
+            return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
         }
         self.entry(key)
     }
@@ -242,7 +242,7 @@ impl Transaction for PostgresTransaction<'_> {
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
         let session = self.session;
         let row = self.wait("counting tasks", async { session.first(&sql::TALLY_QUEUE, &[&queue.0]).await })?;
-        let row = row.ok_or(StoreError::Unavailable)?;
+        let row = row.ok_or(StoreError::Broken("no row counts the tasks of a queue"))?;
         Ok(QueueTally { tasks: rows::count(&row, "tasks")?, running: rows::count(&row, "running")? })
     }
 
@@ -277,7 +277,7 @@ impl Transaction for PostgresTransaction<'_> {
             }
             self.load_bodies(&keys)?;
         }
-        self.entry(key)?.task(queue.name).ok_or(StoreError::Unavailable)
+        self.entry(key)?.task(queue.name).ok_or(NO_TASK)
     }
 
     fn load_existing(&mut self, queue: Queue<'_>, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Task)>> {
@@ -320,19 +320,19 @@ impl Transaction for PostgresTransaction<'_> {
         if self.workspace.tasks.get(&key).is_none_or(|entry| entry.identity.is_none()) {
             self.load_bodies(&[key])?;
         }
-        self.entry(key)?.identity.ok_or(StoreError::Unavailable)
+        self.entry(key)?.identity.ok_or(NO_TASK)
     }
 
     /// This transaction holds the queue alone, so that visited tasks do not change.
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
-        filter: &TaskFilter,
+        bulk: &BulkUpdate,
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let (snapshot, queue) = (Snapshot::bounded(self.session), (queue.key, queue.name));
-        match self.runtime.block_on(bulk::visit_matching(&snapshot, queue, filter, limit, each)) {
+        let snapshot = Snapshot::bounded(self.session);
+        match self.runtime.block_on(bulk::visit_matching(&snapshot, queue.key, bulk, limit, each)) {
             Ok(()) => Ok(()),
             Err(ReadError::Failed(error)) => Err(self.failed("filtering tasks", &error)),
             Err(error) => Err(error.into_store_error("filtering tasks")),

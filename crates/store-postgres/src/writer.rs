@@ -11,41 +11,42 @@ use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{self, planned};
+use taskqueue_store::batch::{ClaimOrder, MAX_COMMANDS, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
-use taskqueue_store::command::Command;
-use taskqueue_store::execute::{credit_after_outage, execute};
-use taskqueue_store::submission::Outcome;
+use taskqueue_store::execute::credit_after_outage;
+use taskqueue_store::submission::BEGIN_LIMIT;
 use taskqueue_store::transaction::Transaction;
+use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::writer_health::WriterHealth;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 
-use crate::bulk::{PlannedWrite, changed_since};
+use crate::bulk::Seen;
 use crate::clock::{Clock, ClockRow, LastScan};
 use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
 use crate::prefetch::{self, Begun, Named};
-use crate::request::Request;
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::vacuum::DeadEntries;
 use crate::wakeups::Wakeups;
 
-/// Commands in one transaction at most.
-const BATCH: usize = 256;
-/// How often a batch that was overtaken by another server is begun anew before its commands are tried one by one.
+/// How often a batch that was overtaken by another server is begun again before its commands are tried one by one.
 const TRIES: u32 = 5;
+/// How long before its limit a command whose task others hold is tried for the last time.
+const LAST_TRY: Duration = Duration::from_millis(200);
 /// Tasks of a deleted queue that are removed in one transaction: a few milliseconds.
 const PURGE: i64 = 500;
-/// The longest pause before such a command is tried again.
+/// The longest pause before a command whose task others hold is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(64);
 /// How often the tally is tidied up.
 const MERGE_PAUSE: Duration = Duration::from_secs(600);
 
-/// Where writers take their commands from.
-pub(crate) type Requests = Arc<Mutex<Receiver<Request>>>;
+pub(crate) type Write = QueuedWrite<Seen>;
+
+/// The queue that writers share.
+pub(crate) type SharedQueue = Arc<Mutex<Receiver<Write>>>;
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -64,20 +65,22 @@ pub(crate) struct Writer {
     /// Whether the database can tell what became of a transaction. Engines that only resemble PostgreSQL may not.
     settles: bool,
     connect_failed_at: Option<(Instant, StoreError)>,
-    /// Commands whose task others hold, to be tried again.
-    put_back: Vec<Request>,
+    /// Commands whose task others hold, and when to try them again.
+    postponed: Vec<(Instant, Write)>,
     purging: bool,
     merged_at: Instant,
-    working: Arc<WriterHealth>,
-    /// Whether the transaction under way has been told to commit.
+    health: Arc<WriterHealth>,
+    /// Whether `COMMIT` was sent for the transaction under way.
     committing: Cell<bool>,
 }
 
-/// What became of a batch that could not be done.
+/// Why a batch was not done.
 enum Undone {
     /// Nothing of it was kept; the same again may succeed.
     Again(Cause),
-    /// Nobody knows what became of it.
+    /// A bug. Nothing of it was kept.
+    Broken(&'static str),
+    /// It is not known whether it was kept.
     Unknown,
     /// There is no connection.
     Unconnected(StoreError),
@@ -106,154 +109,139 @@ impl Writer {
             session: None,
             settles: false,
             connect_failed_at: None,
-            put_back: Vec::new(),
+            postponed: Vec::new(),
             purging: true,
             merged_at: Instant::now(),
-            working: Arc::default(),
+            health: Arc::default(),
             committing: Cell::new(false),
         })
     }
 
-    /// Tells since when this writer is at one transaction.
-    pub(crate) fn working(&self) -> Arc<WriterHealth> {
-        Arc::clone(&self.working)
+    pub(crate) fn health(&self) -> Arc<WriterHealth> {
+        Arc::clone(&self.health)
     }
 
-    /// Runs until no more commands can come.
-    pub(crate) fn run(mut self, requests: &Requests) {
-        while let Some(batch) = self.next_batch(requests) {
-            self.serve(batch);
+    /// Runs until the queue is closed and empty.
+    pub(crate) fn run(mut self, queue: &SharedQueue) {
+        while let Some(batch) = self.next_batch(queue) {
+            self.execute(batch);
         }
         let Self { runtime, session, .. } = self;
         drop(session);
-        // The connection gets a turn to take its leave. Nothing else is waited for, such as a name that is being resolved.
+        // Lets the connection be closed in order. Nothing else is waited for, such as a name that is being resolved.
         runtime.block_on(tokio::task::yield_now());
         runtime.shutdown_background();
     }
 
-    /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues meanwhile.
-    fn next_batch(&mut self, requests: &Requests) -> Option<Vec<Request>> {
+    /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues in between.
+    fn next_batch(&mut self, queue: &SharedQueue) -> Option<Vec<Write>> {
         loop {
-            let due = self.put_back.iter().map(|request| request.due).min();
+            let due = self.postponed.iter().map(|(due, _)| *due).min();
             let due = if self.purging { Some(Instant::now()) } else { due };
             let mut batch = Vec::new();
-            let received = self.runtime.block_on(receive(requests, &mut batch, due));
-            self.take_due(&mut batch);
+            let received = self.runtime.block_on(receive(queue, &mut batch, due));
+            let now = Instant::now();
+            batch.extend(self.postponed.extract_if(.., |(due, _)| *due <= now).map(|(_, write)| write));
             match received {
                 _ if !batch.is_empty() => return Some(batch),
-                Some(0) if self.put_back.is_empty() => return None,
+                Some(0) if self.postponed.is_empty() => return None,
                 None if self.purging => self.purge(),
-                // Only commands that were put back are left: wait for the first of them.
+                // Only postponed commands are left: wait for the first of them.
                 Some(_) => self.runtime.block_on(tokio::time::sleep(RETRY_PAUSE)),
                 None => {}
             }
         }
     }
 
-    fn take_due(&mut self, batch: &mut Vec<Request>) {
-        let now = Instant::now();
-        batch.extend(self.put_back.extract_if(.., |request| request.due <= now));
-    }
-
-    /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
-    /// first, because what they take was picked when the transaction began; long commands get one of their own.
-    fn serve(&mut self, mut batch: Vec<Request>) {
-        batch.sort_by_key(|request| turn(&request.command));
-        let first_alone = batch.partition_point(|request| turn(&request.command) < Turn::Alone);
-        let alone = batch.split_off(first_alone);
-        self.serve_together(batch);
-        for request in alone {
-            self.serve_together(vec![request]);
+    /// Executes a batch; claims come first, because what they take was picked when the transaction began. Long commands and
+    /// scans get a transaction of their own.
+    fn execute(&mut self, mut batch: Vec<Write>) {
+        let alone: Vec<Write> = batch.extract_if(.., |write| runs_alone(write)).collect();
+        sort(&mut batch, ClaimOrder::First);
+        self.execute_together(batch);
+        for write in alone {
+            self.execute_together(vec![write]);
         }
     }
 
-    /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
-    fn serve_together(&mut self, mut batch: Vec<Request>) {
-        let mut lost = false;
-        for _ in 0..TRIES {
-            if batch.is_empty() {
-                return;
-            }
+    /// One transaction for all, or several if the answers are large; if one fails, one for each command.
+    fn execute_together(&mut self, mut batch: Vec<Write>) {
+        let (mut tries, mut lost) = (0, false);
+        while !batch.is_empty() {
+            tries += 1;
             match self.attempt(&mut batch) {
-                Ok(answers) => return self.release(batch, answers),
-                Err(Undone::Unconnected(error)) => return release_all(batch, &error),
-                Err(Undone::Unknown) => return release_all(batch, &StoreError::OutcomeUnknown),
-                // The first loss may be an old connection that a restart of the database has cut; the second one is not.
-                Err(Undone::Again(Cause::Lost)) if lost => return release_all(batch, &StoreError::Unavailable),
-                Err(Undone::Again(Cause::Lost)) => lost = true,
-                Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) => {}
-                Err(Undone::Again(cause)) if batch.len() == 1 => return release_all(batch, &told(cause)),
-                Err(Undone::Again(_)) => return self.serve_one_by_one(batch),
-            }
-        }
-        match batch.len() {
-            1 => release_all(batch, &StoreError::Busy),
-            _ => self.serve_one_by_one(batch),
-        }
-    }
-
-    /// A second failure shows that the storage is to blame and not a command; then the rest is not tried.
-    fn serve_one_by_one(&mut self, batch: Vec<Request>) {
-        let mut failures = Vec::new();
-        for request in batch {
-            let mut alone = vec![request];
-            // What is answered with an error is not done.
-            if failures.len() > 1 {
-                release_all(alone, &failures[0]);
-                continue;
-            }
-            match self.attempt_alone(&mut alone) {
-                Ok(answers) => self.release(alone, answers),
-                Err(Undone::Again(Cause::Conflict)) => release_all(alone, &StoreError::Busy),
-                Err(undone) => {
-                    // What is told to those who are not tried any more: nothing of theirs was done.
-                    let (error, others) = match undone {
-                        Undone::Again(cause) => (told(cause), told(cause)),
-                        Undone::Unknown => (StoreError::OutcomeUnknown, StoreError::Unavailable),
-                        Undone::Unconnected(error) => (error.clone(), error),
-                    };
-                    release_all(alone, &error);
-                    failures.push(others);
+                Ok(executed) => {
+                    self.release(batch.drain(..executed));
+                    (tries, lost) = (0, false);
                 }
+                Err(Undone::Unconnected(error)) => return fail_all(batch, &error),
+                Err(Undone::Unknown) => return fail_all(batch, &StoreError::OutcomeUnknown),
+                // The first loss may be an old connection that a restart of the database has cut; the second one is not.
+                Err(Undone::Again(Cause::Lost)) if lost => return fail_all(batch, &StoreError::Unavailable),
+                Err(Undone::Again(Cause::Lost)) => lost = true,
+                Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) if tries < TRIES => {}
+                Err(_) if batch.len() > 1 => return one_by_one(batch, |write| self.execute_one(write)),
+                Err(Undone::Again(Cause::StatementLost)) => return fail_all(batch, &StoreError::Busy),
+                Err(Undone::Again(cause)) => return fail_all(batch, &to_store_error(cause)),
+                Err(Undone::Broken(what)) => return fail_all(batch, &StoreError::Broken(what)),
             }
         }
     }
 
-    /// Begins anew what was overtaken, a few times.
-    fn attempt_alone(&mut self, alone: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
+    /// Gives the error for the rest of the batch, if the storage failed.
+    fn execute_one(&mut self, write: Write) -> Option<StoreError> {
+        let mut batch = vec![write];
+        let undone = match self.attempt_repeatedly(&mut batch) {
+            Ok(_) => {
+                self.release(batch.into_iter());
+                return None;
+            }
+            Err(undone) => undone,
+        };
+        let (error, for_the_rest) = match undone {
+            Undone::Again(Cause::Conflict) => (StoreError::Busy, None),
+            Undone::Broken(what) => (StoreError::Broken(what), None),
+            Undone::Again(cause) => (to_store_error(cause), Some(to_store_error(cause))),
+            Undone::Unknown => (StoreError::OutcomeUnknown, Some(StoreError::Unavailable)),
+            Undone::Unconnected(error) => (error.clone(), Some(error)),
+        };
+        fail_all(batch, &error);
+        for_the_rest
+    }
+
+    /// Begins again what was overtaken, a few times.
+    fn attempt_repeatedly(&mut self, batch: &mut Vec<Write>) -> Result<usize, Undone> {
         for _ in 1..TRIES {
-            match self.attempt(alone) {
+            match self.attempt(batch) {
                 Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) => {}
                 done => return done,
             }
         }
-        self.attempt(alone)
+        self.attempt(batch)
     }
 
-    /// Gives every answer to its caller, except that a command whose task others hold is put back for a while.
-    fn release(&mut self, batch: Vec<Request>, answers: Vec<Outcome>) {
-        // A purge that failed is taken up again with the next scan.
-        let purges = |request: &Request| matches!(request.command, Command::DeleteQueue { .. } | Command::Scan);
-        self.purging |= batch.iter().any(purges);
-        for (mut request, answer) in batch.into_iter().zip(answers) {
+    /// Sends every answer to its caller, except that a command whose task others hold is postponed.
+    fn release(&mut self, executed: impl Iterator<Item = Write>) {
+        for mut write in executed {
+            self.purging |= write.request.starts_purge();
             let now = Instant::now();
             // A bulk update whose plan is outdated is planned again first.
-            if answer == Err(StoreError::Busy) && now < request.until && !request.is_bulk_update() {
-                let pause = Duration::from_millis(1 << request.tries.min(6)).min(RETRY_PAUSE);
-                request.tries += 1;
-                request.due = now + pause;
-                request.handed.wait_again();
-                self.put_back.push(request);
+            let try_again = write.request.reply().is_busy() && !write.is_bulk_update();
+            if try_again && now < write.queued_at + (BEGIN_LIMIT - LAST_TRY) {
+                let pause = Duration::from_millis(1 << write.retries.min(6)).min(RETRY_PAUSE);
+                write.retries += 1;
+                write.request.reply().postpone();
+                self.postponed.push((now + pause, write));
             } else {
-                request.release(answer);
+                write.release();
             }
         }
     }
 
-    /// Runs a batch in one transaction. An error means that nothing of it was kept, or that nobody knows.
-    fn attempt(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
-        let working = Arc::clone(&self.working);
-        let _working = working.begin(Instant::now());
+    /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were.
+    fn attempt(&mut self, batch: &mut Vec<Write>) -> Result<usize, Undone> {
+        let health = Arc::clone(&self.health);
+        let _transaction = health.begin(Instant::now());
         self.committing.set(false);
         let worked = catch_unwind(AssertUnwindSafe(|| self.transact(batch)));
         let done = worked.unwrap_or_else(|_| {
@@ -268,11 +256,11 @@ impl Writer {
         done
     }
 
-    fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, Undone> {
+    fn transact(&mut self, batch: &mut Vec<Write>) -> Result<usize, Undone> {
         self.connect()?;
         let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
         let mut begun = self.begin(session, batch)?;
-        let scans = batch.iter().any(|request| matches!(request.command, Command::Scan));
+        let scans = batch.iter().any(|write| write.request.is_scan());
         let mut clock = self.clock(begun.clock, scans);
         if !scans && clock.last_scan_at.is_some_and(|last| lease::was_out(last, clock.now)) {
             self.credit(session)?;
@@ -281,40 +269,31 @@ impl Writer {
             clock = self.clock(begun.clock, scans);
         }
         let mut tx = self.transaction(session, begun, clock);
-        // Connecting and beginning may have taken seconds: who has gone or was told that the storage is busy can rely on it.
-        batch.retain(|request| request.handed.begin());
-        let mut answers = Vec::with_capacity(batch.len());
-        // Always: whoever comes to wait while this is under way may look before it is committed.
+        // Connecting and beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
+        batch.retain_mut(|write| write.request.reply().begin());
+        // Always: a waiter that registers while this is under way may look for a task before it is committed.
         let mut claimable = Claimable::new(true);
-        for request in &*batch {
-            answers.push(execute_one(&mut tx, request, self.credit_seconds, &mut claimable));
-            if let Some(cause) = tx.failure {
-                return Err(Undone::Again(cause));
-            }
-            // A bulk update that ran out of time has saved a part of its plan; one whose plan is outdated, nothing.
-            let busy = request.is_bulk_update() && answers.last() == Some(&Err(StoreError::Busy));
-            if busy && !request.is_outdated() {
-                return Err(Undone::Again(Cause::Busy));
-            }
-        }
+        // For other commands than a scan the credit was granted above.
+        let credit_seconds = if scans { self.credit_seconds } else { 0 };
+        let executed = execute_batch(&mut tx, batch, credit_seconds, &mut claimable);
+        let executed = executed.map_err(|error| undone_by(tx.failure, &error))?;
         // From here on a panic of ours says nothing about the transaction.
         self.committing.set(true);
         let ended = tx.commit();
         self.end(ended)?;
         self.wakeups.committed(&claimable);
-        Ok(answers)
+        Ok(executed)
     }
 
-    fn begin(&self, session: &Session, batch: &[Request]) -> Result<Begun, Undone> {
+    fn begin(&self, session: &Session, batch: &[Write]) -> Result<Begun, Undone> {
         let begun = self.runtime.block_on(async {
             match batch {
-                [Request { command, .. }] if turn(command) == Turn::Alone => {
-                    prefetch::begin_alone(session, command).await
-                }
-                _ => prefetch::begin(session, &Named::by(batch.iter().map(|request| &request.command))).await,
+                [write] if runs_alone(write) => prefetch::begin_alone(session, write.request.long_queue()).await,
+                _ => prefetch::begin(session, &Named::by(batch.iter().map(|write| &write.request))).await,
             }
         });
-        begun.map_err(|error| undone("beginning a transaction", &error))?.map_err(|_| Undone::Again(Cause::Failed))
+        let begun = begun.map_err(|error| undone("beginning a transaction", &error))?;
+        begun.map_err(|error| undone_by(None, &error))
     }
 
     /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
@@ -342,14 +321,14 @@ impl Writer {
         }
     }
 
-    /// After an outage, before anything else: every running lease is made good for the credit. In a transaction of its
-    /// own, which waits for nobody but another server that does the same.
+    /// After an outage, before anything else: every running lease is lengthened by the credit. In a transaction of its own,
+    /// which waits only for another server that does the same.
     fn credit(&self, session: &Session) -> Result<(), Undone> {
         let left = self.runtime.block_on(session.execute_text("ROLLBACK"));
         left.map_err(|error| undone("leaving a transaction", &error))?;
-        let begun = self.runtime.block_on(prefetch::begin_alone(session, &Command::Scan));
-        let begun =
-            begun.map_err(|error| undone("beginning a scan", &error))?.map_err(|_| Undone::Again(Cause::Failed))?;
+        let begun = self.runtime.block_on(prefetch::begin_alone(session, None));
+        let begun = begun.map_err(|error| undone("beginning a scan", &error))?;
+        let begun = begun.map_err(|error| undone_by(None, &error))?;
         let clock = self.clock(begun.clock, true);
         let mut tx = self.transaction(session, begun, clock);
         // Without a credit the scan is saved all the same: it may have found that the database's clock was set.
@@ -357,8 +336,8 @@ impl Writer {
             0 => tx.save_scan().map(|()| 0),
             seconds => credit_after_outage(&mut tx, seconds),
         };
-        let credited = credited.map_err(|_| Undone::Again(tx.failure.unwrap_or(Cause::Failed)))?;
-        tracing::info!(runs = credited, "nobody was heard for a while; leases were lengthened");
+        let credited = credited.map_err(|error| undone_by(tx.failure, &error))?;
+        tracing::info!(runs = credited, "leases were lengthened after an outage");
         self.end(tx.commit())
     }
 
@@ -380,33 +359,14 @@ impl Writer {
     }
 }
 
-fn execute_one(
-    tx: &mut PostgresTransaction<'_>,
-    Request { command, plan, .. }: &Request,
-    credit_seconds: i64,
-    claimable: &mut Claimable,
-) -> Outcome {
-    let (Command::UpdateTasks(bulk), Some(PlannedWrite { plan, limit })) = (command, plan) else {
-        return execute(tx, command, credit_seconds, claimable);
-    };
-    let mut planned = planned(plan);
-    // An earlier attempt may have found it so, and have been undone.
-    planned.is_outdated = false;
-    // A queue that is not there any more is refused like every other.
-    let replaced = tx.find_queue(&bulk.queue)?.is_some_and(|queue| queue != planned.plan.queue());
-    let since = if replaced { None } else { changed_since(tx, &planned)? };
-    match since {
-        Some(since) => bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable),
-        None => {
-            planned.is_outdated = true;
-            Err(StoreError::Busy)
-        }
-    }
+/// Whether a command gets a transaction of its own.
+fn runs_alone(write: &Write) -> bool {
+    write.request.is_long() || write.request.is_scan()
 }
 
 /// Waits for commands: how many came, none when no more can come; nothing when the time was over first.
-async fn receive(requests: &Requests, batch: &mut Vec<Request>, until: Option<Instant>) -> Option<usize> {
-    let received = async { requests.lock().await.recv_many(batch, BATCH).await };
+async fn receive(queue: &SharedQueue, batch: &mut Vec<Write>, until: Option<Instant>) -> Option<usize> {
+    let received = async { queue.lock().await.recv_many(batch, MAX_COMMANDS).await };
     match until {
         None => Some(received.await),
         Some(until) => tokio::time::timeout_at(until.into(), received).await.ok(),
@@ -417,30 +377,19 @@ fn undone(doing: &'static str, error: &tokio_postgres::Error) -> Undone {
     Undone::Again(log_unless_conflict(doing, error))
 }
 
-/// What a caller is told about a transaction that was undone.
-fn told(cause: Cause) -> StoreError {
-    match cause {
-        Cause::Conflict | Cause::Busy => StoreError::Busy,
-        Cause::StatementLost | Cause::Lost | Cause::Failed => StoreError::Unavailable,
+/// Why the execution of a batch ended with `error`; `failure` is what the database has to do with it.
+fn undone_by(failure: Option<Cause>, error: &StoreError) -> Undone {
+    match (failure, error) {
+        (Some(cause), _) => Undone::Again(cause),
+        (None, StoreError::Broken(what)) => Undone::Broken(what),
+        (None, StoreError::Busy) => Undone::Again(Cause::Busy),
+        (None, _) => Undone::Again(Cause::Failed),
     }
 }
 
-fn release_all(batch: Vec<Request>, error: &StoreError) {
-    batch.into_iter().for_each(|request| request.release(Err(error.clone())));
-}
-
-/// In which order the commands of one batch run.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    Claim,
-    Other,
-    Alone,
-}
-
-fn turn(command: &Command) -> Turn {
-    match command {
-        Command::Claim { .. } => Turn::Claim,
-        Command::UpdateTasks { .. } | Command::DeleteQueue { .. } | Command::Scan => Turn::Alone,
-        _ => Turn::Other,
+fn to_store_error(cause: Cause) -> StoreError {
+    match cause {
+        Cause::Conflict | Cause::Busy => StoreError::Busy,
+        Cause::StatementLost | Cause::Lost | Cause::Failed => StoreError::Unavailable,
     }
 }

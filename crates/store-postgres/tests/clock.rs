@@ -9,7 +9,7 @@ use storage::{fresh, open};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::Scan;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_test_postgres::Database;
@@ -36,7 +36,7 @@ async fn everything_that_is_written_goes_by_the_offset_that_is_stored() {
     let database = &fresh.database;
     let fixture = store_of(database).await;
     fixture.ok(create_queue("q")).await;
-    fixture.ok(Command::Scan).await;
+    fixture.ok(Scan).await;
     let offset = 3_600 * SECOND;
     database.admin(&format!("UPDATE taskqueue.clock SET offset_micros = {offset}"));
     let is_shifted = |what: &str, at: Timestamp| {
@@ -53,7 +53,7 @@ async fn everything_that_is_written_goes_by_the_offset_that_is_stored() {
     is_shifted("an end", failed.lifecycle.finished_at.unwrap());
     is_shifted("an error", failed.outcome.last_error.unwrap().occurred_at);
     is_shifted("an update", fixture.task_of(update("q", 1, to_priority(3))).await.lifecycle.updated_at);
-    fixture.ok(Command::Scan).await;
+    fixture.ok(Scan).await;
     let scanned = database.rows("SELECT last_scan_at, offset_micros FROM taskqueue.clock").swap_remove(0);
     let number = |column: usize| scanned[column].as_ref().unwrap().parse::<i64>().unwrap();
     is_shifted("a scan", Timestamp::from_micros(number(0)));
@@ -68,7 +68,7 @@ async fn a_time_that_is_years_ahead_is_put_right_when_no_server_lives_and_one_st
     fixture.ok(create_queue("q")).await;
     database.admin(&format!("UPDATE taskqueue.clock SET offset_micros = {}", 3 * 365 * 86_400 * SECOND));
     fixture.create(1, Definition::default()).await;
-    fixture.ok(Command::Scan).await;
+    fixture.ok(Scan).await;
     let before = fixture.claim(1).await.task.lifecycle.updated_at;
     fixture.store.close().await;
     // Beside a server that lives, the time is what it is for all.

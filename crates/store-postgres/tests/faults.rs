@@ -12,9 +12,9 @@ use storage::open;
 use storage::tables::assert_tables_are_consistent;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::Command;
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio::task::{JoinSet, block_in_place};
@@ -35,7 +35,7 @@ async fn stores(url: &str, number: usize) -> Vec<Arc<PostgresStore>> {
 }
 
 /// Writes, and again until it is acknowledged: every command here may be repeated.
-async fn insist(store: &PostgresStore, command: Command) -> Answer {
+async fn insist<C: Command + Clone + std::fmt::Debug>(store: &PostgresStore, command: C) -> C::Answer {
     loop {
         let begun = Instant::now();
         match store.write(command.clone()).await {
@@ -67,7 +67,7 @@ impl Load {
                 while !stop.load(Ordering::SeqCst) {
                     let name = format!("{client}x{}", done.len());
                     insist(&store, create("q", &name, with_routes(&[&route]))).await;
-                    let Answer::Claimed(Some(claimed)) = insist(&store, claim("q", &route, &name)).await else {
+                    let Some(claimed) = insist(&store, claim("q", &route, &name)).await else {
                         panic!("the task {name} is lost");
                     };
                     assert_eq!((claimed.task.id, claimed.task.lifecycle.attempt), (task_id(&name), 1));

@@ -10,18 +10,17 @@ use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
-use taskqueue_store::StoreError;
-use taskqueue_store::command::{Answer, Command, Scanned};
+use taskqueue_store::command::{CreatedTask, Scan, Scanned};
+use taskqueue_store::conformance::any_command::Write;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::{StoreError, commands};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 
 /// Long against what a command takes, short against what it may take.
 const MOMENT: Duration = Duration::from_secs(2);
-
-type Outcome = Result<Answer, StoreError>;
 
 /// A transaction of somebody else.
 struct Stranger(Client);
@@ -46,9 +45,9 @@ impl Stranger {
     }
 }
 
-fn start(fixture: &Fixture, command: Command) -> JoinHandle<Outcome> {
+fn start<W: Write>(fixture: &Fixture, command: W) -> JoinHandle<Result<W::Answer, StoreError>> {
     let store = Arc::clone(&fixture.store);
-    tokio::spawn(async move { store.write(command).await })
+    tokio::spawn(async move { command.write_to(&*store).await })
 }
 
 async fn end(storage: Fresh, fixture: Fixture) {
@@ -66,7 +65,7 @@ async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
     assert!(timeout(Duration::from_secs(1), &mut claiming).await.is_err(), "it was answered too early");
     stranger.lets_go().await;
     let answer = timeout(MOMENT, claiming).await.expect("at once").unwrap();
-    assert!(matches!(answer, Ok(Answer::Claimed(Some(_)))), "{answer:?}");
+    assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
     end(storage, fixture).await;
 }
 
@@ -83,14 +82,13 @@ async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {
         claims.push(start(&fixture, claim("q", "default", run)));
     }
     for replay in replays {
-        assert!(matches!(replay.await.unwrap(), Ok(Answer::Task { created: false, .. })));
+        assert!(matches!(replay.await.unwrap(), Ok(CreatedTask { created: false, .. })));
     }
     assert!(!claims.iter().any(JoinHandle::is_finished), "a claim found nothing though something was pending");
     stranger.lets_go().await;
     let mut taken = 0;
     for claim in claims {
-        let Ok(Answer::Claimed(claimed)) = claim.await.unwrap() else { panic!("no answer to a claim") };
-        taken += usize::from(claimed.is_some());
+        taken += usize::from(claim.await.unwrap().unwrap().is_some());
     }
     assert_eq!(taken, 1);
     end(storage, fixture).await;
@@ -103,8 +101,9 @@ async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
     fixture.create("x", with_routes(&["held"])).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let begun = Instant::now();
-    let suffering = [claim("q", "held", "held"), update("q", "x", to_priority(1)), cancel("q", "x"), delete("q", "x")];
-    let suffering = suffering.map(|command| start(&fixture, command));
+    let suffering =
+        commands![claim("q", "held", "held"), update("q", "x", to_priority(1)), cancel("q", "x"), delete("q", "x")];
+    let suffering: Vec<_> = suffering.into_iter().map(|command| start(&fixture, command)).collect();
     for n in 0..30 {
         let others = async {
             fixture.create(n, Definition::default()).await;
@@ -172,9 +171,9 @@ async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
     fixture.claim("x").await;
     fixture.clock.advance_seconds(299);
     let stranger = Stranger::holds(&storage, "x").await;
-    let scanning = start(&fixture, Command::Scan);
+    let scanning = start(&fixture, Scan);
     stranger.lets_go().await;
-    assert_eq!(scanning.await.unwrap(), Ok(Answer::Scanned(Scanned { credited_runs: 1, ..Scanned::default() })));
+    assert_eq!(scanning.await.unwrap(), Ok(Scanned { credited_runs: 1, ..Scanned::default() }));
     end(storage, fixture).await;
 }
 

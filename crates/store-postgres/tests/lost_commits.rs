@@ -13,9 +13,9 @@ use storage::open;
 use storage::tables::assert_tables_are_consistent;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{Command, CreatedTask};
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database};
 use tokio::task::JoinSet;
@@ -45,7 +45,7 @@ impl Fixture {
     }
 
     /// Writes with the transaction cut so many times.
-    async fn cut(&self, cut: Cut, marker: &str, times: usize, command: Command) -> Result<Answer, StoreError> {
+    async fn cut<C: Command>(&self, cut: Cut, marker: &str, times: usize, command: C) -> Result<C::Answer, StoreError> {
         let before = self.proxy.cuts();
         self.proxy.cut(cut, marker, times);
         let answer = self.store.write(command).await;
@@ -68,12 +68,12 @@ impl Fixture {
 async fn assert_all_succeed(cut: Cut) {
     let fixture = Fixture::open().await;
     let created = fixture.cut(cut, "create1", 1, create("q", "create1", Definition::default())).await;
-    assert!(matches!(created, Ok(Answer::Task { created: true, .. })), "{cut:?}: {created:?}");
+    assert!(matches!(created, Ok(CreatedTask { created: true, .. })), "{cut:?}: {created:?}");
     let claimed = fixture.cut(cut, "claim1", 1, claim("q", "default", "claim1")).await;
-    assert!(matches!(claimed, Ok(Answer::Claimed(Some(_)))), "{cut:?}: {claimed:?}");
+    assert!(matches!(claimed, Ok(Some(_))), "{cut:?}: {claimed:?}");
     assert_eq!(fixture.status("create1").await, Some((Status::Running, 1)), "{cut:?}");
     let completed = fixture.cut(cut, "create1", 1, complete("q", "create1", "claim1", object("{}"))).await;
-    assert_eq!(completed, Ok(Answer::Done), "{cut:?}");
+    assert_eq!(completed, Ok(()), "{cut:?}");
     assert_eq!(fixture.status("create1").await, Some((Status::Succeeded, 1)), "{cut:?}");
     fixture.end().await;
 }
@@ -105,8 +105,7 @@ async fn nobody_guesses_when_a_pooler_ends_while_a_commit_is_under_way() {
     for round in 0..5 {
         let name = format!("create{round}");
         let answer = fixture.cut(Cut::PoolerEnded, &name, 1, create("q", &name, Definition::default())).await;
-        let true_or_unknown =
-            matches!(answer, Ok(Answer::Task { created: true, .. }) | Err(StoreError::OutcomeUnknown));
+        let true_or_unknown = matches!(answer, Ok(CreatedTask { created: true, .. }) | Err(StoreError::OutcomeUnknown));
         assert!(true_or_unknown, "{answer:?}");
         assert_eq!(fixture.status(&name).await, Some((Status::Pending, 0)));
     }
@@ -119,7 +118,7 @@ async fn a_transaction_whose_last_question_failed_is_not_acknowledged() {
     let fixture = Fixture::open().await;
     let answer = fixture.cut(Cut::Forgets, "create1", 1, create("q", "create1", Definition::default())).await;
     assert_eq!(fixture.status("create1").await.is_some(), answer.is_ok(), "{answer:?}");
-    assert!(matches!(answer, Ok(Answer::Task { created: true, .. })), "{answer:?}");
+    assert!(matches!(answer, Ok(CreatedTask { created: true, .. })), "{answer:?}");
     fixture.end().await;
 }
 
@@ -142,8 +141,7 @@ async fn nobody_guesses_when_the_name_of_the_transaction_was_lost_too() {
     for round in 0..5 {
         let name = format!("create{round}");
         let answer = fixture.cut(lost, &name, 1, create("q", &name, Definition::default())).await;
-        let true_or_unknown =
-            matches!(answer, Ok(Answer::Task { created: true, .. }) | Err(StoreError::OutcomeUnknown));
+        let true_or_unknown = matches!(answer, Ok(CreatedTask { created: true, .. }) | Err(StoreError::OutcomeUnknown));
         assert!(true_or_unknown, "{answer:?}");
         assert_eq!(fixture.status(&name).await, Some((Status::Pending, 0)));
     }
@@ -163,7 +161,7 @@ async fn nobody_guesses_when_the_database_cannot_be_asked() {
     while fixture.store.write(create("q", "create2", Definition::default())).await.is_err() {}
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let replay = fixture.store.write(create("q", "create1", Definition::default())).await;
-    assert!(matches!(replay, Ok(Answer::Task { created: false, .. })), "{replay:?}");
+    assert!(matches!(replay, Ok(CreatedTask { created: false, .. })), "{replay:?}");
     fixture.end().await;
 }
 
@@ -180,7 +178,7 @@ async fn every_answer_of_a_batch_is_true() {
         for (answer, name) in writes.join_all().await {
             let kept = fixture.status(&name).await.is_some();
             match answer {
-                Ok(Answer::Task { created: true, .. }) => assert!(kept, "{cut:?} {name}"),
+                Ok(CreatedTask { created: true, .. }) => assert!(kept, "{cut:?} {name}"),
                 Err(StoreError::OutcomeUnknown) if cut == Cut::AfterCommitWithEverything => assert!(kept, "{name}"),
                 other => panic!("{cut:?} {name}: {other:?}"),
             }

@@ -10,12 +10,11 @@ use storage::open;
 use storage::tables::assert_tables_are_consistent;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::json::JsonObject;
-use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::Answer;
 use taskqueue_store::conformance::Storage;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::{Store, StoreExt};
 use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
@@ -77,7 +76,7 @@ async fn two_servers_behind_one_pooler_lose_nothing() {
             for n in 0..12 {
                 let name = format!("{client}x{n}");
                 store.write(create("q", &name, Definition::default())).await.unwrap();
-                let Answer::Claimed(Some(claimed)) = store.write(claim("q", "default", &name)).await.unwrap() else {
+                let Some(claimed) = store.write(claim("q", "default", &name)).await.unwrap() else {
                     panic!("everyone creates one before claiming one");
                 };
                 let id = claimed.task.id;

@@ -13,17 +13,16 @@ use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Lifecycle, RunEnd, Status, Task};
 use taskqueue_core::update::Update;
-use taskqueue_store::command::{Answer, Claimed, Command, Scanned};
+use taskqueue_store::command::{Claimed, CreatedTask, Scan, Scanned, Updated};
 use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::any_command::{AnyAnswer, AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::counts::assert_kept_counts_are_right;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::generate::{Generator, QUEUES, Step};
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{Store, StoreError, StoreExt, commands};
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;
-
-type Outcome = Result<Answer, StoreError>;
 
 /// Stores on one database, at one clock.
 struct Servers {
@@ -47,11 +46,11 @@ impl Servers {
     }
 
     /// Writes everything at once, to one store after the other. The answers come in the order of the commands.
-    async fn together(&self, commands: Vec<Command>) -> Vec<Outcome> {
+    async fn together<W: Write>(&self, commands: Vec<W>) -> Vec<Result<W::Answer, StoreError>> {
         let mut writes = JoinSet::new();
         for (index, command) in commands.into_iter().enumerate() {
             let store = Arc::clone(&self.stores[index % self.stores.len()]);
-            writes.spawn(async move { (index, store.write(command).await) });
+            writes.spawn(async move { (index, command.write_to(&*store).await) });
         }
         let mut answers = writes.join_all().await;
         answers.sort_by_key(|(index, _)| *index);
@@ -67,9 +66,14 @@ impl Servers {
     }
 }
 
-fn claimed(answer: &Outcome) -> Option<&Claimed> {
+fn claimed(answer: &Result<Option<Box<Claimed>>, StoreError>) -> Option<&Claimed> {
+    answer.as_ref().unwrap().as_deref()
+}
+
+/// The same among commands of other kinds.
+fn claimed_of_any(answer: &Result<AnyAnswer, StoreError>) -> Option<&Claimed> {
     match answer {
-        Ok(Answer::Claimed(claimed)) => claimed.as_deref(),
+        Ok(AnyAnswer::Claimed(claimed)) => claimed.as_deref(),
         other => panic!("{other:?}"),
     }
 }
@@ -95,15 +99,17 @@ async fn claims_for_several_routes_leave_nothing_behind() {
         let name = |n: usize| format!("{round}x{n}");
         let creations = || (0..10).map(|n| create("q", name(n), with_routes(&["a", "b"])));
         servers.together(creations().collect()).await;
-        let mut commands: Vec<_> = (0..10).map(|n| claim("q", ["a", "b"][n / 2 % 2], name(n))).collect();
-        commands.extend(creations());
-        commands.extend((0..10).map(|n| update("q", name(n), to_priority(n as i64))));
-        commands.extend((0..10).map(|n| cancel("q", format!("no{n}"))));
+        let claims = (0..10).map(|n| claim("q", ["a", "b"][n / 2 % 2], name(n)));
+        let mut commands: Vec<_> = claims.map(AnyCommand::from).collect();
+        commands.extend(creations().map(AnyCommand::from));
+        commands.extend((0..10).map(|n| AnyCommand::from(update("q", name(n), to_priority(n as i64)))));
+        commands.extend((0..10).map(|n| AnyCommand::from(cancel("q", format!("no{n}")))));
         let answers = servers.together(commands).await;
-        let taken = answers[..10].iter().filter_map(claimed).count();
+        let taken = answers[..10].iter().filter_map(claimed_of_any).count();
         assert_eq!(taken, 10, "somebody went away empty-handed while something was pending");
         for answer in &answers[10..20] {
-            assert!(matches!(answer, Ok(Answer::Task { created: false, .. })), "{answer:?}");
+            let repeated = matches!(answer, Ok(AnyAnswer::Created(CreatedTask { created: false, .. })));
+            assert!(repeated, "{answer:?}");
         }
         for answer in &answers[20..30] {
             let allowed = matches!(answer, Ok(_) | Err(StoreError::Refused(Refusal::TaskRunning { .. })));
@@ -129,8 +135,8 @@ async fn one_run_id_at_several_servers_takes_one_task() {
             match answer {
                 Err(StoreError::Refused(Refusal::RunIdConflict { .. })) => {}
                 // A claim for `other` and `b` finds nothing as long as nobody has taken the run id.
-                Ok(Answer::Claimed(None)) => {}
-                Ok(Answer::Claimed(Some(claimed))) => {
+                Ok(None) => {}
+                Ok(Some(claimed)) => {
                     taken.insert((claimed.task.queue.clone(), claimed.task.id));
                     assert_eq!(claimed.task.lifecycle.attempt, 1);
                 }
@@ -162,14 +168,13 @@ async fn parallel_creations_of_one_id_at_two_servers_create_one_task() {
     for id in 0..5 {
         let answers = servers.together((0..100).map(|_| create("q", id, Definition::default())).collect()).await;
         let created = |wanted| {
-            let is = |answer: &&Outcome| matches!(answer, Ok(Answer::Task { created, .. }) if *created == wanted);
-            answers.iter().filter(is).count()
+            answers.iter().filter(|answer| answer.as_ref().is_ok_and(|answer| answer.created == wanted)).count()
         };
         assert_eq!((created(true), created(false)), (1, 99), "{answers:?}");
     }
     let queues = servers.together((0..40).map(|_| create_queue("new")).collect()).await;
-    assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(true))).count(), 1);
-    assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(false))).count(), 39);
+    assert_eq!(queues.iter().filter(|answer| **answer == Ok(true)).count(), 1);
+    assert_eq!(queues.iter().filter(|answer| **answer == Ok(false)).count(), 39);
     servers.end().await;
 }
 
@@ -257,17 +262,17 @@ async fn bulk_updates_and_claims_of_another_server_never_mix() {
     for round in 1..6_i64 {
         let change = || Update { metadata: Some(object(&format!(r#"{{"p":{round}}}"#))), ..to_priority(round) };
         // The first store updates, both claim.
-        let mut commands = vec![update_all("q", "exists(id)", change())];
-        commands.extend((0..11).map(|n| claim("q", "default", format!("{round}x{n}"))));
+        let mut commands = commands![update_all("q", "exists(id)", change())];
+        commands.extend((0..11).map(|n| AnyCommand::from(claim("q", "default", format!("{round}x{n}")))));
         let answers = servers.together(commands).await;
-        let Ok(Answer::Updated { matched, updated }) = answers[0] else { panic!("{:?}", answers[0]) };
+        let Ok(AnyAnswer::Updated(Updated { matched, updated })) = answers[0] else { panic!("{:?}", answers[0]) };
         let consistent = |task: &Task| {
             let priority = task.definition.priority;
             let metadata = if priority == 0 { "{}".to_owned() } else { format!(r#"{{"p":{priority}}}"#) };
             task.definition.metadata.as_str() == metadata
         };
         for answer in &answers[1..] {
-            let claimed = claimed(answer).unwrap();
+            let claimed = claimed_of_any(answer).unwrap();
             assert!(consistent(&claimed.task), "half an update: {claimed:?}");
         }
         let tasks = servers.fixture.tasks("q").await;
@@ -287,19 +292,20 @@ async fn a_deletion_among_creations_and_claims_takes_all_or_is_refused() {
         servers.fixture.ok(create_queue("x")).await;
         let name = |n: usize| format!("{round}x{n}");
         servers.fixture.ok(create("x", name(100), with_routes(&["rare"]))).await;
-        let mut commands: Vec<_> = (0..12).map(|n| create("x", name(n), Definition::default())).collect();
+        let creations = (0..12).map(|n| create("x", name(n), Definition::default()));
+        let mut commands: Vec<_> = creations.map(AnyCommand::from).collect();
         let claims = if round % 2 == 0 { "default" } else { "none" };
-        commands.extend((12..24).map(|n| claim("x", claims, name(n))));
-        commands.insert(round % commands.len(), delete_queue("x", true));
+        commands.extend((12..24).map(|n| AnyCommand::from(claim("x", claims, name(n)))));
+        commands.insert(round % commands.len(), delete_queue("x", true).into());
         let answers = servers.together(commands.clone()).await;
         let (mut taken, mut is_deleted) = (0, false);
         for (command, answer) in commands.iter().zip(&answers) {
             match (command, answer) {
-                (Command::DeleteQueue { .. }, Ok(_)) => is_deleted = true,
-                (Command::DeleteQueue { .. }, Err(StoreError::Refused(Refusal::QueueHasRunningTasks { .. }))) => {}
+                (AnyCommand::DeleteQueue(_), Ok(_)) => is_deleted = true,
+                (AnyCommand::DeleteQueue(_), Err(StoreError::Refused(Refusal::QueueHasRunningTasks { .. }))) => {}
                 (_, Err(StoreError::Refused(Refusal::QueueNotFound { .. }))) => {}
-                (Command::Claim { .. }, Ok(Answer::Claimed(claimed))) => taken += usize::from(claimed.is_some()),
-                (Command::CreateTask { .. }, Ok(Answer::Task { created: true, .. })) => {}
+                (_, Ok(AnyAnswer::Claimed(claimed))) => taken += usize::from(claimed.is_some()),
+                (_, Ok(AnyAnswer::Created(CreatedTask { created: true, .. }))) => {}
                 _ => panic!("{command:?} gave {answer:?}"),
             }
         }
@@ -307,7 +313,7 @@ async fn a_deletion_among_creations_and_claims_takes_all_or_is_refused() {
             assert_eq!(taken, 0, "a claimed task disappeared with its queue");
             servers.stores[1].write(create_queue("x")).await.unwrap();
             assert_eq!(servers.fixture.tasks("x").await, vec![]);
-            assert_eq!(servers.stores[2].write(claim("x", "rare", name(99))).await, Ok(Answer::Claimed(None)));
+            assert_eq!(servers.stores[2].write(claim("x", "rare", name(99))).await, Ok(None));
             deleted += 1;
         } else {
             assert!(taken > 0, "a deletion was refused though nothing ran");
@@ -340,13 +346,14 @@ async fn scans_of_all_servers_expire_each_run_once() {
         }
         servers.fixture.pass(295).await;
         servers.fixture.clock.advance_seconds(6);
-        let mut commands = vec![Command::Scan; 6];
+        let mut commands = vec![AnyCommand::from(Scan); 6];
         // The same moment is seen by reports of some of the runs.
-        commands.extend(tasks.iter().take(10).map(|(id, run)| heartbeat("q", &id[2..], &run[2..])));
+        let heartbeats = tasks.iter().take(10).map(|(id, run)| heartbeat("q", &id[2..], &run[2..]));
+        commands.extend(heartbeats.map(AnyCommand::from));
         let answers = servers.together(commands).await;
         let mut expired = 0;
         for answer in &answers[..6] {
-            let Ok(Answer::Scanned(Scanned { expired_runs, credited_runs: 0, .. })) = answer else {
+            let Ok(AnyAnswer::Scanned(Scanned { expired_runs, credited_runs: 0, .. })) = answer else {
                 panic!("{answer:?}")
             };
             expired += expired_runs;
@@ -375,7 +382,7 @@ async fn a_deleted_queue_is_purged_by_whoever_is_left() {
     servers.fixture.ok(delete_queue("q", true)).await;
     drop(servers.fixture.store.close());
     servers.stores[0].close().await;
-    servers.stores[1].write(Command::Scan).await.unwrap();
+    servers.stores[1].write(Scan).await.unwrap();
     let left = "SELECT 1 FROM taskqueue.tasks UNION ALL SELECT 1 FROM taskqueue.ready
         UNION ALL SELECT 1 FROM taskqueue.purges UNION ALL SELECT 1 FROM taskqueue.definitions";
     eventually("nothing is left of the queue", || servers.storage.database.rows(left).is_empty());
@@ -408,15 +415,14 @@ async fn a_repeated_claim_is_never_told_of_a_newer_run() {
     for round in 0..40 {
         let (old, new) = (format!("{round}x0"), format!("{}x0", round + 1));
         let (first, second) = (Arc::clone(&servers.stores[0]), Arc::clone(&servers.stores[1]));
-        let moves = [fail("q", 1, &old), claim("q", "default", &new)];
+        let (failure, next) = (fail("q", 1, &old), claim("q", "default", &new));
         let moving = tokio::spawn(async move {
-            for command in moves {
-                first.write(command).await.unwrap();
-            }
+            first.write(failure).await.unwrap();
+            first.write(next).await.unwrap();
         });
         while !moving.is_finished() {
             match second.write(claim("q", "default", &old)).await {
-                Ok(Answer::Claimed(Some(claimed))) => {
+                Ok(Some(claimed)) => {
                     assert_eq!(claimed.task.lifecycle.attempt, round + 1);
                     assert_eq!(claimed.task.lifecycle.run.unwrap().run_id, run_id(&old));
                 }
@@ -436,11 +442,11 @@ async fn a_task_that_is_claimed_cancelled_and_deleted_at_once_leaves_no_run() {
     for round in 0..20 {
         let name = format!("x{round}");
         servers.fixture.create(&name, Definition::default()).await;
-        let mut commands = vec![claim("q", "default", &name), heartbeat("q", "none", "none")];
-        commands.extend([claim("q", "default", format!("y{round}")), cancel("q", &name), delete("q", &name)]);
+        let mut commands = commands![claim("q", "default", &name), heartbeat("q", "none", "none")];
+        commands.extend(commands![claim("q", "default", format!("y{round}")), cancel("q", &name), delete("q", &name)]);
         servers.together(commands).await;
         assert_tables_are_consistent(&servers.storage.database);
-        servers.together(vec![cancel("q", &name), delete("q", &name)]).await;
+        servers.together(commands![cancel("q", &name), delete("q", &name)]).await;
         servers.fixture.ok(delete("q", &name)).await;
     }
     servers.end().await;

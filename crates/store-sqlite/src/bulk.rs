@@ -1,5 +1,5 @@
-//! The two steps of a bulk update on the file: a reader makes the plan in a snapshot of its own; the writer, the only one who
-//! changes anything, notes meanwhile which tasks of the queue it changes. The steps themselves are in `store::bulk`.
+//! The two steps of a bulk update on the file: a reader makes the plan in a snapshot of its own; meanwhile the writer, which
+//! alone changes anything, records which tasks of the queue it changes. The order of the steps is in `store::bulk`.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -7,178 +7,176 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
-use taskqueue_core::filter::{TaskFields, TaskFilter};
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::task::Task;
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{Limit, Plan, Planned, Planner, REDECIDED, SharedPlan, TwoSteps, planned};
-use taskqueue_store::command::{Answer, BulkUpdate};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::batch::BatchTransaction;
+use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, REDECIDED, SharedPlan, planned};
+use taskqueue_store::command::{BulkUpdate, Updated};
+use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use taskqueue_store::write_queue::WriteQueue;
 
 use crate::each_row::GO_ON;
-use crate::readers::{Lane, ReadError};
+use crate::readers::{Lane, ReadError, Readers};
 use crate::reads::{all_tasks_statement, existing_queue};
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
-use crate::write_queue::Threads;
+use crate::transaction::SqliteTransaction;
 
-/// Tasks that a watch notes at most; with more of them the plan is made anew. About 3 MiB.
-const NOTED: usize = 65_536;
+/// Tasks that a tracker records at most; with more of them the plan is made anew. About 3 MiB.
+const RECORDED: usize = 65_536;
 
-/// What a transaction has changed.
+/// The tasks that a transaction has created, changed or deleted.
 #[derive(Default)]
-pub(crate) struct Touched {
+pub(crate) struct ChangedTasks {
     keys: Vec<(QueueKey, TaskKey)>,
     too_many: bool,
 }
 
-impl Touched {
-    /// A task was created, changed or deleted.
+impl ChangedTasks {
+    const UNKNOWN: Self = Self { keys: Vec::new(), too_many: true };
+
     pub(crate) fn add(&mut self, queue: QueueKey, key: TaskKey) {
-        if self.too_many || self.keys.len() >= NOTED {
-            *self = Self { keys: Vec::new(), too_many: true };
+        if self.too_many || self.keys.len() >= RECORDED {
+            *self = Self::UNKNOWN;
         } else {
             self.keys.push((queue, key));
         }
     }
 }
 
-/// Notes what changes in one queue, from before a snapshot on.
-pub(crate) struct Watch {
+/// Records what changes in one queue, from before a snapshot on.
+pub(crate) struct ChangeTracker {
     queue: QueueKey,
-    noted: Mutex<Noted>,
+    recorded: Mutex<Recorded>,
 }
 
 #[derive(Default)]
-struct Noted {
+struct Recorded {
     keys: BTreeSet<TaskKey>,
     too_many: bool,
 }
 
-impl Watch {
-    fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+impl ChangeTracker {
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, touched: &Touched) {
-        let mut noted = self.noted();
-        noted.too_many |= touched.too_many;
-        for (_, key) in touched.keys.iter().filter(|(queue, _)| *queue == self.queue) {
-            noted.keys.insert(*key);
-        }
-        noted.too_many |= noted.keys.len() > NOTED;
-        if noted.too_many {
-            noted.keys.clear();
+    fn record(&self, changed: &ChangedTasks) {
+        let mut recorded = self.recorded();
+        recorded.too_many |= changed.too_many;
+        recorded.keys.extend(changed.keys.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
+        recorded.too_many |= recorded.keys.len() > RECORDED;
+        if recorded.too_many {
+            recorded.keys.clear();
         }
     }
 
-    /// What was noted since this was last called; nothing if that is too much.
-    pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
-        let mut noted = self.noted();
-        (!noted.too_many).then(|| std::mem::take(&mut noted.keys).into_iter().collect())
+    /// What was recorded since this was last called; nothing if that is too much.
+    fn take(&self) -> Option<Vec<TaskKey>> {
+        let mut recorded = self.recorded();
+        (!recorded.too_many).then(|| std::mem::take(&mut recorded.keys).into_iter().collect())
     }
 
-    /// What is noted is of no use any more.
-    pub(crate) fn lose(&self) {
-        self.note(&Touched { keys: Vec::new(), too_many: true });
-    }
-
-    /// Whether so little was noted that the write can decide it again.
-    pub(crate) fn is_few(&self) -> bool {
-        let noted = self.noted();
-        !noted.too_many && noted.keys.len() <= REDECIDED
+    /// Whether so little was recorded that the write can decide it again.
+    fn is_few(&self) -> bool {
+        let recorded = self.recorded();
+        !recorded.too_many && recorded.keys.len() <= REDECIDED
     }
 }
 
-/// The watches of the plans under way.
+/// The trackers of the plans that are being made or written.
 #[derive(Default)]
-pub(crate) struct Watches(Mutex<Vec<Weak<Watch>>>);
+pub(crate) struct ChangeTrackers(Mutex<Vec<Weak<ChangeTracker>>>);
 
-impl Watches {
-    /// Watches a queue from now on, until the watch is dropped. A snapshot that is taken later sees everything that is not
-    /// noted: the writer notes what it changed right after the commit.
-    fn add(&self, queue: QueueKey) -> Arc<Watch> {
-        let watch = Arc::new(Watch { queue, noted: Mutex::default() });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&watch));
-        watch
+impl ChangeTrackers {
+    /// Tracks a queue from now on, until the tracker is dropped. A snapshot that is taken later sees everything that is not
+    /// recorded: the writer records what it changed right after the commit.
+    fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
+        let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::default() });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tracker));
+        tracker
     }
 
-    /// A transaction was committed that changed this.
-    pub(crate) fn note(&self, touched: &Touched) {
-        let mut watches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        watches.retain(|watch| watch.upgrade().inspect(|watch| watch.note(touched)).is_some());
+    /// A transaction was committed that changed these.
+    pub(crate) fn record(&self, changed: &ChangedTasks) {
+        let mut trackers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        trackers.retain(|tracker| tracker.upgrade().inspect(|tracker| tracker.record(changed)).is_some());
     }
 
-    /// Nobody knows what was changed.
-    pub(crate) fn lose(&self) {
-        self.note(&Touched { keys: Vec::new(), too_many: true });
+    /// It is not known what was changed.
+    pub(crate) fn invalidate(&self) {
+        self.record(&ChangedTasks::UNKNOWN);
     }
 }
 
-/// A plan on its way to the writer.
-pub(crate) struct PlannedWrite {
-    pub(crate) plan: SharedPlan<Arc<Watch>>,
-    pub(crate) limit: Limit,
-}
-
-/// What bulk updates need of a store.
+/// Where the two steps run.
 pub(crate) struct Steps<'a> {
-    pub(crate) threads: &'a Threads,
-    pub(crate) watches: &'a Watches,
+    pub(crate) readers: &'a Readers,
+    pub(crate) queue: &'a WriteQueue<Arc<ChangeTracker>>,
+    pub(crate) trackers: &'a ChangeTrackers,
 }
 
 #[async_trait]
-impl TwoSteps for Steps<'_> {
-    type Snapshot = Arc<Watch>;
+impl BulkSteps for Steps<'_> {
+    type Snapshot = Arc<ChangeTracker>;
 
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Arc<Watch>>, StoreError> {
-        let (readers, name) = (&self.threads.readers, bulk.queue.clone());
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Arc<ChangeTracker>>, StoreError> {
+        let name = bulk.queue.clone();
         let find = move |file: &Snapshot<'_>| existing_queue(file, &name);
-        let queue = readers.read(Lane::Short, "finding a queue", find).await?;
-        // In this order: what the snapshot does not see is noted.
-        let watch = self.watches.add(queue);
+        let queue = self.readers.read(Lane::Short, "finding a queue", find).await?;
+        // In this order: what the snapshot does not see is recorded.
+        let tracker = self.trackers.add(queue);
         let (bulk, limit) = (Arc::clone(bulk), limit.clone());
         let plan = move |file: &Snapshot<'_>| make_plan(file, queue, &bulk, &limit);
-        let plan = readers.read(Lane::Long, "planning", plan).await?;
-        Ok(Planned::new(plan, watch))
+        let plan = self.readers.read(Lane::Long, "planning", plan).await?;
+        Ok(Planned::new(plan, tracker))
     }
 
     async fn catch_up(
         &self,
         bulk: &Arc<BulkUpdate>,
-        plan: &SharedPlan<Arc<Watch>>,
+        plan: &SharedPlan<Arc<ChangeTracker>>,
         limit: &Limit,
     ) -> Result<(), StoreError> {
         let changed = planned(plan).snapshot.take();
         let Some(keys) = changed else {
-            return self.plan_anew(bulk, plan, limit).await;
+            return self.replan(bulk, plan, limit).await;
         };
-        // The snapshot comes after the taking: whatever changes from now on is noted again.
+        // The snapshot is taken after this: what changes from now on is recorded again.
         let (bulk, plan, limit) = (Arc::clone(bulk), Arc::clone(plan), limit.clone());
         let again = move |file: &Snapshot<'_>| plan_again(file, &keys, &bulk, &mut planned(&plan).plan, &limit);
-        self.threads.readers.read(Lane::Long, "planning again", again).await
+        self.readers.read(Lane::Long, "planning again", again).await
     }
 
     async fn write_plan(
         &self,
         bulk: &Arc<BulkUpdate>,
-        plan: &SharedPlan<Arc<Watch>>,
-        limit: &Limit,
-    ) -> Result<Answer, StoreError> {
-        self.threads.write_plan(bulk, PlannedWrite { plan: Arc::clone(plan), limit: limit.of_write() }).await
+        plan: PlannedWrite<Arc<ChangeTracker>>,
+    ) -> Result<Updated, StoreError> {
+        self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
 
-/// The one entry of the first step: looks at every task of the queue in the snapshot that `file` is in.
+impl BatchTransaction for SqliteTransaction<'_> {
+    type Snapshot = Arc<ChangeTracker>;
+
+    /// Nothing changes until the write is done, because nobody else writes.
+    fn changed_since(&mut self, planned: &Planned<Arc<ChangeTracker>>) -> Loaded<Option<Vec<TaskKey>>> {
+        let tracker = &planned.snapshot;
+        Ok(if tracker.is_few() { tracker.take() } else { None })
+    }
+}
+
+/// The first step: reads every task of the queue in the snapshot that `file` is in.
 fn make_plan(file: &Snapshot<'_>, queue: QueueKey, bulk: &BulkUpdate, limit: &Limit) -> Result<Plan, ReadError> {
     if existing_queue(file, &bulk.queue)? != queue {
-        // It was deleted and made again a moment ago.
+        // It was deleted and created again a moment ago.
         return Err(StoreError::Busy.into());
     }
     let mut planner = Planner::new(queue, &bulk.update);
-    let visited =
-        visit_matching(file, (queue, &bulk.queue), &bulk.filter, limit, &mut |key, task| planner.decide(key, task))?;
+    let visited = visit_matching(file, queue, bulk, limit, &mut |key, task| planner.decide(key, task))?;
     if visited.is_break() {
         return Err(StoreError::Busy.into());
     }
@@ -204,11 +202,11 @@ fn plan_again(
     Ok(())
 }
 
-/// The tasks of a queue that match and are not running, until `each` says stop. Breaks when the limit is over.
+/// The tasks of a queue that a bulk update selects, until `each` breaks. Breaks when the limit is over.
 pub(crate) fn visit_matching(
     file: &Snapshot<'_>,
-    (queue, name): (QueueKey, &QueueName),
-    filter: &TaskFilter,
+    queue: QueueKey,
+    bulk: &BulkUpdate,
     limit: &Limit,
     each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
 ) -> Result<ControlFlow<()>, ReadError> {
@@ -216,14 +214,13 @@ pub(crate) fn visit_matching(
     let mut over = false;
     file.each_row(statement, [queue.0], |row| {
         over = limit.is_over();
-        let fields = RowFields(row);
         if over {
             return Ok(ControlFlow::Break(()));
         }
-        if fields.status() == Status::Running || !filter.matches(&fields) {
+        if !bulk.selects(&RowFields(row)) {
             return Ok(GO_ON);
         }
-        Ok(each(rows::key(row)?, &rows::task(row, name)?))
+        Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))
     })?;
     Ok(if over { ControlFlow::Break(()) } else { GO_ON })
 }
@@ -242,55 +239,55 @@ pub(crate) fn load_existing(
 mod tests {
     use super::*;
 
-    fn touched(keys: impl IntoIterator<Item = (i64, i64)>) -> Touched {
-        let mut touched = Touched::default();
-        keys.into_iter().for_each(|(queue, key)| touched.add(QueueKey(queue), TaskKey(key)));
-        touched
+    fn changed(keys: impl IntoIterator<Item = (i64, i64)>) -> ChangedTasks {
+        let mut changed = ChangedTasks::default();
+        keys.into_iter().for_each(|(queue, key)| changed.add(QueueKey(queue), TaskKey(key)));
+        changed
     }
 
     #[test]
-    fn a_watch_notes_what_changes_in_its_queue_once() {
-        let watches = Watches::default();
-        let watch = watches.add(QueueKey(1));
-        watches.note(&touched([(1, 5), (2, 6), (1, 4), (1, 5)]));
-        assert!(watch.is_few());
-        assert_eq!(watch.take(), Some(vec![TaskKey(4), TaskKey(5)]));
-        assert_eq!(watch.take(), Some(vec![]));
-        watches.note(&touched([(1, 5)]));
-        assert_eq!(watch.take(), Some(vec![TaskKey(5)]));
+    fn a_tracker_records_what_changes_in_its_queue_once() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed([(1, 5), (2, 6), (1, 4), (1, 5)]));
+        assert!(tracker.is_few());
+        assert_eq!(tracker.take(), Some(vec![TaskKey(4), TaskKey(5)]));
+        assert_eq!(tracker.take(), Some(vec![]));
+        trackers.record(&changed([(1, 5)]));
+        assert_eq!(tracker.take(), Some(vec![TaskKey(5)]));
     }
 
     #[test]
     fn a_write_decides_few_tasks_again_and_not_more() {
-        let watches = Watches::default();
-        let watch = watches.add(QueueKey(1));
-        watches.note(&touched((0..REDECIDED as i64).map(|key| (1, key))));
-        assert!(watch.is_few());
-        watches.note(&touched([(1, -1)]));
-        assert!(!watch.is_few());
-        assert_eq!(watch.take().unwrap().len(), REDECIDED + 1);
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..REDECIDED as i64).map(|key| (1, key))));
+        assert!(tracker.is_few());
+        trackers.record(&changed([(1, -1)]));
+        assert!(!tracker.is_few());
+        assert_eq!(tracker.take().unwrap().len(), REDECIDED + 1);
     }
 
     #[test]
-    fn more_than_is_noted_makes_a_new_plan_necessary() {
-        let watches = Watches::default();
-        let watch = watches.add(QueueKey(1));
-        watches.note(&touched((0..=NOTED as i64).map(|key| (2, key))));
-        assert_eq!((watch.take(), watch.is_few()), (None, false), "of any queue: nobody kept which");
-        let watch = watches.add(QueueKey(1));
-        watches.note(&touched((0..NOTED as i64).map(|key| (1, key))));
-        watches.note(&touched([(1, -1)]));
-        assert_eq!(watch.take(), None);
-        let watch = watches.add(QueueKey(1));
-        watches.lose();
-        assert_eq!(watch.take(), None);
+    fn more_than_is_recorded_makes_a_new_plan_necessary() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..=RECORDED as i64).map(|key| (2, key))));
+        assert_eq!((tracker.take(), tracker.is_few()), (None, false), "of any queue: it is not known which");
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..RECORDED as i64).map(|key| (1, key))));
+        trackers.record(&changed([(1, -1)]));
+        assert_eq!(tracker.take(), None);
+        let tracker = trackers.add(QueueKey(1));
+        trackers.invalidate();
+        assert_eq!(tracker.take(), None);
     }
 
     #[test]
-    fn a_watch_that_is_dropped_costs_nothing_any_more() {
-        let watches = Watches::default();
-        drop(watches.add(QueueKey(1)));
-        watches.note(&Touched::default());
-        assert_eq!(watches.0.lock().unwrap().len(), 0);
+    fn a_tracker_that_is_dropped_costs_nothing_any_more() {
+        let trackers = ChangeTrackers::default();
+        drop(trackers.add(QueueKey(1)));
+        trackers.record(&ChangedTasks::default());
+        assert_eq!(trackers.0.lock().unwrap().len(), 0);
     }
 }

@@ -10,7 +10,7 @@ use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::Claim;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::each_row::{GO_ON, each_row};
@@ -117,9 +117,8 @@ impl ClaimIndex {
         self.pending.get(&queue)?.first(route)
     }
 
-    /// Whether a command is a claim that finds nothing. `execute` decides the same, and all other commands.
-    pub(crate) fn finds_nothing(&self, command: &Command) -> bool {
-        let Command::Claim { queue, route, run_id } = command else { return false };
+    /// Whether a claim would find nothing. `execute` says the same.
+    pub(crate) fn finds_nothing(&self, Claim { queue, route, run_id }: &Claim) -> bool {
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
     }

@@ -18,17 +18,17 @@ mod pending;
 mod published_index;
 mod readers;
 mod reads;
-mod request;
 mod rows;
 mod snapshot;
 mod statements;
 mod transaction;
 mod transfer;
-mod write_queue;
 mod writer;
 
 #[cfg(test)]
 mod statement_tests;
+#[cfg(test)]
+mod store_tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,16 +46,18 @@ use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
-use taskqueue_store::bulk::{Bulk, Gate};
+use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{BulkUpdate, Claim, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_health::WriterHealth;
+use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{Store, StoreError};
-use tokio::sync::oneshot;
 
-use crate::bulk::{Steps, Watches};
+use crate::bulk::{ChangeTracker, ChangeTrackers, Steps};
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;
 pub use crate::open::OpenError;
@@ -64,7 +66,6 @@ use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, Readers};
 use crate::snapshot::Snapshot;
 pub use crate::transfer::SqliteTransfer;
-use crate::write_queue::Threads;
 use crate::writer::Writer;
 
 /// What can be chosen about a store.
@@ -101,9 +102,33 @@ pub struct SqliteStore {
     waiters: Arc<Waiters>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
-    bulk: Bulk,
-    watches: Arc<Watches>,
-    working: Arc<WriterHealth>,
+    bulk: BulkUpdates,
+    trackers: Arc<ChangeTrackers>,
+    writer_health: Arc<WriterHealth>,
+}
+
+/// The threads that read and write, with the queue of the writer.
+struct Threads {
+    readers: Readers,
+    queue: WriteQueue<Arc<ChangeTracker>>,
+    writer: WriterThreads,
+}
+
+impl Threads {
+    fn start(readers: Readers, writer: Writer) -> std::io::Result<Self> {
+        let (queue, requests) = WriteQueue::new();
+        let threads = Self { readers, queue, writer: WriterThreads::default() };
+        threads.writer.spawn("writer", move || writer.run(requests))?;
+        Ok(threads)
+    }
+
+    /// Takes no more reads and commands, ends long reads and waits for the commands under way. The writer closes the file
+    /// last, so that its log is gone when it ends.
+    fn close(&self) {
+        self.readers.close();
+        self.queue.close();
+        self.writer.join();
+    }
 }
 
 impl SqliteStore {
@@ -132,11 +157,11 @@ impl SqliteStore {
             checkpointer,
             Arc::clone(&failed),
         );
-        let (published_index, waiters, watches, working) =
-            (writer.published_index(), writer.waiters(), writer.watches(), writer.working());
-        let threads = Threads::start(readers, writer).map_err(unusable)?;
-        let bulk = Bulk::new(options.bulk_gate.clone());
-        Ok(Self { clock, ownership, threads, published_index, waiters, failed, bulk, watches, working })
+        let (published_index, waiters) = (writer.published_index(), writer.waiters());
+        let (trackers, writer_health) = (writer.trackers(), writer.health());
+        let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
+        let bulk = BulkUpdates::new(options.bulk_gate.clone());
+        Ok(Self { clock, ownership, threads, published_index, waiters, failed, bulk, trackers, writer_health })
     }
 }
 
@@ -161,20 +186,23 @@ fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite:
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.threads.finish();
+        self.threads.close();
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        if self.published_index.finds_nothing(&command) && self.threads.takes_commands() {
-            return Ok(Answer::Claimed(None));
-        }
-        if let Command::UpdateTasks(bulk) = &command {
-            return self.bulk.run(&Steps { threads: &self.threads, watches: &self.watches }, bulk).await;
-        }
-        self.threads.write(command).await
+    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+        self.threads.queue.submit(QueuedWrite::new(request))
+    }
+
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        let Threads { readers, queue, .. } = &*self.threads;
+        self.bulk.run(&Steps { readers, queue, trackers: &self.trackers }, &bulk).await
+    }
+
+    fn finds_nothing(&self, claim: &Claim) -> bool {
+        self.published_index.finds_nothing(claim) && self.threads.queue.is_open()
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
@@ -247,7 +275,7 @@ impl Store for SqliteStore {
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
-        let out_of_order = self.failed.load(Ordering::Relaxed) || self.working.is_stuck(Instant::now());
+        let out_of_order = self.failed.load(Ordering::Relaxed) || self.writer_health.is_stuck(Instant::now());
         if out_of_order || !self.ownership.still_holds() {
             return Err(StoreError::Unavailable);
         }
@@ -255,16 +283,7 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        // On a thread of its own: a caller that has no time to wait for it can leave.
         let threads = Arc::clone(&self.threads);
-        let (done, finished) = oneshot::channel();
-        let closing = std::thread::Builder::new().name("closing".into()).spawn(move || {
-            threads.finish();
-            let _ = done.send(());
-        });
-        match closing {
-            Ok(_) => drop(finished.await),
-            Err(error) => tracing::error!(%error, "the store could not be closed in order"),
-        }
+        close_on_thread(move || threads.close()).await;
     }
 }

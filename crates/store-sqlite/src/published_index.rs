@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use taskqueue_core::lease;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::Claim;
 
 use crate::claim_index::ClaimIndex;
 
@@ -52,28 +52,15 @@ impl PublishedIndex {
         *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(index);
     }
 
-    /// Whether a command is a claim that certainly finds nothing. All other commands go to the writer.
-    pub(crate) fn finds_nothing(&self, command: &Command) -> bool {
-        if !matches!(command, Command::Claim { .. }) {
-            return false;
-        }
+    /// Whether a claim certainly finds nothing.
+    pub(crate) fn finds_nothing(&self, claim: &Claim) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
-        index.as_ref().is_some_and(|index| self.all_find_nothing(index, [command]))
+        index.as_ref().is_some_and(|index| index.finds_nothing(claim) && !self.was_out(index))
     }
 
-    /// Whether all of these are claims that find nothing, so that they need no transaction. Not after an outage: the
-    /// first command after it grants the credit.
-    pub(crate) fn all_find_nothing<'a>(
-        &self,
-        index: &ClaimIndex,
-        commands: impl IntoIterator<Item = &'a Command>,
-    ) -> bool {
-        commands.into_iter().all(|command| index.finds_nothing(command)) && !self.was_out(index)
-    }
-
-    /// Whether leases are to be extended before anything else.
-    fn was_out(&self, index: &ClaimIndex) -> bool {
+    /// Whether leases are to be extended before anything else: then a claim that finds nothing goes to the writer too.
+    pub(crate) fn was_out(&self, index: &ClaimIndex) -> bool {
         let out = |last| lease::was_out(last, self.clock.now());
         let slept = self.sleeps_credited() != self.clock.times_found_ahead();
         self.credit_seconds > 0 && index.last_scan_at.is_some_and(|last| slept || out(last))

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::delta::{Delta, TallyLine};
-use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
@@ -18,16 +17,19 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
+use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use taskqueue_store::transfer::DeletedRun;
 
-use crate::bulk::{self, Touched};
+use crate::bulk::{self, ChangedTasks};
 use crate::claim_index::ClaimIndex;
 use crate::each_row::{GO_ON, Go, each_row};
 use crate::failure::Doing;
 use crate::rows;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
+
+const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be loaded");
 
 /// A write transaction under way on the writer's connection. Beginning and committing is the writer's business.
 pub(crate) struct SqliteTransaction<'a> {
@@ -38,14 +40,14 @@ pub(crate) struct SqliteTransaction<'a> {
     now: Timestamp,
     /// How much memory the pending order may use. A bulk update checks it at each task; for other commands the writer does.
     pub(crate) pending_bytes: usize,
-    pub(crate) touched: Touched,
+    pub(crate) changed_tasks: ChangedTasks,
 }
 
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`, which the caller has begun.
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
-        let (tally, touched) = (HashMap::new(), Touched::default());
-        Self { connection, claim_index, tally, now, pending_bytes: usize::MAX, touched }
+        let (tally, changed_tasks) = (HashMap::new(), ChangedTasks::default());
+        Self { connection, claim_index, tally, now, pending_bytes: usize::MAX, changed_tasks }
     }
 
     /// Writes what was deferred. Must come before `COMMIT`.
@@ -85,7 +87,7 @@ impl<'a> SqliteTransaction<'a> {
             }
         }
         self.claim_index.apply(queue, key, delta, after);
-        self.touched.add(queue, key);
+        self.changed_tasks.add(queue, key);
     }
 
     fn flush_tally(&mut self) -> Loaded<()> {
@@ -278,30 +280,30 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
         let task = self.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?;
-        task.ok_or(StoreError::Unavailable)
+        task.ok_or(NO_TASK)
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
         if let Some(head) = self.claim_index.running_head(key) {
             return Ok(head.clone());
         }
-        self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(StoreError::Unavailable)
+        self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(NO_TASK)
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         let identity = self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?;
-        identity.ok_or(StoreError::Unavailable)
+        identity.ok_or(NO_TASK)
     }
 
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
-        filter: &TaskFilter,
+        bulk: &BulkUpdate,
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
         let file = Snapshot { connection: self.connection, active: None };
-        match bulk::visit_matching(&file, (queue.key, queue.name), filter, limit, each) {
+        match bulk::visit_matching(&file, queue.key, bulk, limit, each) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(StoreError::Busy),
             Err(error) => Err(error.into_store_error("filtering tasks")),

@@ -14,35 +14,29 @@ use std::time::Instant;
 use rusqlite::Connection;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::bulk::{self, planned};
+use taskqueue_store::batch::{ClaimOrder, MAX_COMMANDS, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{Answer, Command, Scanned};
-use taskqueue_store::execute::{credit_after_outage, execute};
-use taskqueue_store::submission::Outcome;
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_queue::QueuedWrite;
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_health::WriterHealth;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::Options;
-use crate::bulk::{PlannedWrite, Watches};
+use crate::bulk::{ChangeTracker, ChangeTrackers};
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;
 use crate::failure::{Doing, failed_commit};
 use crate::ownership::{Lost, Ownership};
 use crate::published_index::PublishedIndex;
-use crate::request::Request;
 use crate::transaction::SqliteTransaction;
 
-/// Commands in one transaction at most. A longer one would let its first caller wait for no gain: the sync is shared
-/// by so many already that its part of each command is below a microsecond.
-const BATCH: usize = 256;
-/// Bytes of tasks in the answers of one transaction, one task aside: eight of the largest. What is behind them in the batch
-/// gets the next transaction, so that a batch of claims does not hold hundreds of megabytes until its commit.
-const BATCH_ANSWER_BYTES: usize = 16 * 1_048_576;
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
+
+pub(crate) type Write = QueuedWrite<Arc<ChangeTracker>>;
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -54,25 +48,25 @@ pub(crate) struct Writer {
     credit_seconds: i64,
     /// What the pending order may take in memory.
     pending_bytes: usize,
-    /// When the log was last told that a queue was refused tasks because of it.
-    told_full_at: Option<Instant>,
+    /// When it was last logged that a queue was refused tasks because of it.
+    full_logged_at: Option<Instant>,
     checkpointer: Checkpointer,
     waiters: Arc<Waiters>,
     /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
     /// The same, for the health check.
     failed: Arc<AtomicBool>,
-    /// When the leases were last scanned, as far as it was committed. A scan that failed was no sign of life: nobody
-    /// could be heard.
+    /// When the leases were last scanned, as far as it was committed. A scan that failed does not end an outage: no
+    /// heartbeat could be taken.
     scanned_at: Option<Timestamp>,
     purging: bool,
-    /// Commands that run alone and wait until the others have been served once more.
-    alone: VecDeque<Request>,
-    watches: Arc<Watches>,
-    working: Arc<WriterHealth>,
+    /// Long commands, which wait until one more batch of other commands was executed.
+    long_writes: VecDeque<Write>,
+    trackers: Arc<ChangeTrackers>,
+    health: Arc<WriterHealth>,
     /// The file that was found missing, and whether all that was acknowledged is in the database file since.
     lost: Option<(Lost, bool)>,
-    /// The last one to go: every connection is closed before the file is given up.
+    /// Dropped last: every connection is closed before the file is given up.
     ownership: Arc<Ownership>,
 }
 
@@ -98,32 +92,29 @@ impl Writer {
             clock,
             credit_seconds,
             pending_bytes,
-            told_full_at: None,
+            full_logged_at: None,
             checkpointer,
             waiters: Arc::default(),
             failed_at,
             failed,
             scanned_at,
             purging,
-            alone: VecDeque::new(),
-            watches: Arc::default(),
-            working: Arc::default(),
+            long_writes: VecDeque::new(),
+            trackers: Arc::default(),
+            health: Arc::default(),
             lost: None,
             ownership,
         }
     }
 
-    /// Where this writer notes what it changes.
-    pub(crate) fn watches(&self) -> Arc<Watches> {
-        Arc::clone(&self.watches)
+    pub(crate) fn trackers(&self) -> Arc<ChangeTrackers> {
+        Arc::clone(&self.trackers)
     }
 
-    /// Tells since when this writer is at one transaction.
-    pub(crate) fn working(&self) -> Arc<WriterHealth> {
-        Arc::clone(&self.working)
+    pub(crate) fn health(&self) -> Arc<WriterHealth> {
+        Arc::clone(&self.health)
     }
 
-    /// Those whom this writer wakes.
     pub(crate) fn waiters(&self) -> Arc<Waiters> {
         Arc::clone(&self.waiters)
     }
@@ -132,10 +123,10 @@ impl Writer {
         Arc::clone(&self.published_index)
     }
 
-    /// Runs until every sender is gone, then moves the whole log into the file.
-    pub(crate) fn run(mut self, mut requests: Receiver<Request>) {
-        while let Some(batch) = self.next_batch(&mut requests) {
-            self.with_claim_index(|writer| writer.serve(batch));
+    /// Runs until the queue is closed and empty, then moves the whole log into the file.
+    pub(crate) fn run(mut self, mut queue: Receiver<Write>) {
+        while let Some(batch) = self.next_batch(&mut queue) {
+            self.with_claim_index(|writer| writer.execute(batch));
         }
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = moved {
@@ -143,34 +134,39 @@ impl Writer {
         }
     }
 
-    /// The next commands, none if only one that runs alone waits; nothing when no more can come. An idle writer purges deleted
-    /// queues meanwhile.
-    fn next_batch(&mut self, requests: &mut Receiver<Request>) -> Option<Vec<Request>> {
+    /// The next commands, none if only a long one waits; nothing when no more can come. An idle writer purges deleted queues
+    /// in between.
+    fn next_batch(&mut self, queue: &mut Receiver<Write>) -> Option<Vec<Write>> {
         let mut batch = Vec::new();
         loop {
-            match requests.try_recv() {
-                Ok(request) if turn(&request.command) == Turn::Alone => self.alone.push_back(request),
-                Ok(request) => batch.push(request),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) if !self.alone.is_empty() => return Some(batch),
-                Err(TryRecvError::Empty) if !batch.is_empty() => return Some(batch),
+            match queue.try_recv() {
+                Ok(write) => self.add_to(&mut batch, write),
+                Err(_) if !self.long_writes.is_empty() || !batch.is_empty() => return Some(batch),
+                Err(TryRecvError::Disconnected) => return None,
                 Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => {
                     self.with_claim_index(Self::purge)
                 }
-                Err(TryRecvError::Empty) => match requests.blocking_recv()? {
-                    request if turn(&request.command) == Turn::Alone => self.alone.push_back(request),
-                    request => batch.push(request),
-                },
-                Err(TryRecvError::Disconnected) if batch.is_empty() => return None,
-                Err(TryRecvError::Disconnected) => return Some(batch),
+                Err(TryRecvError::Empty) => {
+                    let write = queue.blocking_recv()?;
+                    self.add_to(&mut batch, write);
+                }
             }
-            if batch.len() >= BATCH {
+            if batch.len() >= MAX_COMMANDS {
                 return Some(batch);
             }
         }
     }
 
-    /// Works with the index withdrawn: other threads see nothing that is not committed. While the storage is out of order the
-    /// index is not what the file holds, and is not published. After a panic it is never published again.
+    fn add_to(&mut self, batch: &mut Vec<Write>, write: Write) {
+        if write.request.is_long() {
+            self.long_writes.push_back(write);
+        } else {
+            batch.push(write);
+        }
+    }
+
+    /// Works with the claim index withdrawn: others see nothing of what is not committed yet. While the storage fails, the
+    /// index may differ from the file and is not published. Should the work panic, it is never published again.
     fn with_claim_index(&mut self, work: impl FnOnce(&mut Self)) {
         if let Some(claim_index) = self.published_index.withdraw() {
             self.claim_index = claim_index;
@@ -181,113 +177,97 @@ impl Writer {
         }
     }
 
-    /// Runs a batch. All its commands are concurrent, nobody has been answered yet, so any order will do: claims come
-    /// last and find what the others created. Long commands get a transaction of their own, and only one of them comes
-    /// between two batches: however many there are, nobody else waits for more than one.
-    fn serve(&mut self, batch: Vec<Request>) {
-        let alone = self.alone.pop_front();
+    /// Executes a batch; claims come last and find what the others created. A long command gets a transaction of its own, and
+    /// only one of them comes between two batches: however many there are, no other command waits for more than one.
+    fn execute(&mut self, batch: Vec<Write>) {
+        let long_write = self.long_writes.pop_front();
         if !self.ready() {
-            return batch.into_iter().chain(alone).for_each(|request| request.release(Err(StoreError::Unavailable)));
+            return fail_all(batch.into_iter().chain(long_write).collect(), &StoreError::Unavailable);
         }
-        self.serve_ordinary(batch);
-        match alone {
-            Some(request) if request.is_late() || self.is_outdated(&request) => request.release(Err(StoreError::Busy)),
-            Some(request) => {
-                let with_room = self.with_room(vec![request]);
-                self.serve_together(with_room);
+        self.execute_ordinary(batch);
+        match long_write {
+            Some(write) if write.is_late() => write.fail(StoreError::Busy),
+            Some(write) => {
+                let batch = self.refuse_without_room(vec![write]);
+                self.execute_together(batch);
             }
             None => {}
         }
     }
 
-    /// Whether a planned bulk update cannot be written: too much has changed since its snapshot. Nothing changes any more
-    /// until it is written, because nobody else writes.
-    fn is_outdated(&self, request: &Request) -> bool {
-        let (Command::UpdateTasks(bulk), Some(PlannedWrite { plan, .. })) = (&request.command, &request.plan) else {
-            return false;
-        };
-        let mut planned = planned(plan);
-        // A queue that is not there any more is refused like every other.
-        let replaced = self.claim_index.queue(&bulk.queue).is_some_and(|key| key != planned.plan.queue());
-        if replaced {
-            planned.snapshot.lose();
+    fn execute_ordinary(&mut self, batch: Vec<Write>) {
+        // Claims that found no published index, because the last batch was under way.
+        if batch.iter().all(|write| self.finds_nothing(&write.request))
+            && !self.published_index.was_out(&self.claim_index)
+        {
+            return batch.into_iter().for_each(answer_nothing);
         }
-        planned.is_outdated = !planned.snapshot.is_few();
-        planned.is_outdated
+        let mut batch = self.refuse_without_room(batch);
+        sort(&mut batch, ClaimOrder::Last);
+        self.execute_together(batch);
     }
 
-    fn serve_ordinary(&mut self, batch: Vec<Request>) {
-        // Claims that found no published index, because the last batch was still running.
-        if self.published_index.all_find_nothing(&self.claim_index, batch.iter().map(|request| &request.command)) {
-            return batch.into_iter().for_each(|request| request.release(Ok(Answer::Claimed(None))));
-        }
-        let mut batch = self.with_room(batch);
-        batch.sort_by_key(|request| turn(&request.command));
-        self.serve_together(batch);
+    fn finds_nothing(&self, request: &WriteRequest) -> bool {
+        matches!(request, WriteRequest::Claim(claim) if self.claim_index.finds_nothing(&claim.command))
     }
 
-    /// One transaction for all; if it fails, one for each, so that only a command that causes a failure suffers from it.
-    fn serve_together(&mut self, mut batch: Vec<Request>) {
+    /// One transaction for all, or several if the answers are large; if one fails, one for each command.
+    fn execute_together(&mut self, mut batch: Vec<Write>) {
         while !batch.is_empty() {
             match self.transact(&mut batch) {
-                Ok(answers) => {
-                    let done = batch.drain(..answers.len());
-                    done.zip(answers).for_each(|(request, answer)| request.release(answer));
+                Ok(executed) => batch.drain(..executed).for_each(Write::release),
+                Err(StoreError::Unavailable | StoreError::Broken(_)) if batch.len() > 1 => {
+                    return one_by_one(batch, |write| self.execute_one(write));
                 }
-                Err(StoreError::Unavailable) if batch.len() > 1 => return self.serve_one_by_one(batch),
-                Err(error) => return batch.into_iter().for_each(|request| request.release(Err(error.clone()))),
+                Err(error) => return fail_all(batch, &error),
             }
         }
     }
 
-    /// A second failure shows that the storage is to blame and not a command; then the rest is not tried.
-    fn serve_one_by_one(&mut self, batch: Vec<Request>) {
-        let mut failures = 0;
-        for request in batch {
-            let mut alone = vec![request];
-            let answers = match failures {
-                0 | 1 => self.transact(&mut alone),
-                _ => Err(StoreError::Unavailable),
-            };
-            failures += u32::from(answers.is_err());
-            let answer = answers.and_then(|mut answers| answers.pop().unwrap_or(Err(StoreError::Unavailable)));
-            alone.into_iter().for_each(|request| request.release(answer.clone()));
+    /// Gives the error for the rest of the batch, if the storage failed.
+    fn execute_one(&mut self, write: Write) -> Option<StoreError> {
+        let mut batch = vec![write];
+        match self.transact(&mut batch) {
+            Ok(_) => batch.into_iter().for_each(Write::release),
+            Err(error) => {
+                fail_all(batch, &error);
+                return (!matches!(error, StoreError::Broken(_))).then_some(StoreError::Unavailable);
+            }
         }
+        None
     }
 
-    /// Runs a batch in one transaction, or as much of its beginning as fits; there is an answer for each that was run. An
-    /// error means that nothing of it was kept, unless it says that nobody knows.
-    fn transact(&mut self, batch: &mut Vec<Request>) -> Result<Vec<Outcome>, StoreError> {
-        // Looked at when the batch came and after each commit since: only a failure in between asks for another look.
+    /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were. An error
+    /// means that nothing of it was kept, unless it says that this is not known.
+    fn transact(&mut self, batch: &mut Vec<Write>) -> Result<usize, StoreError> {
+        // Checked when the batch came and after each commit since: only a failure in between needs another check.
         if self.failed_at.is_some() && !self.ready() {
             return Err(StoreError::Unavailable);
         }
-        let (credit_seconds, working) = (self.credit_seconds, Arc::clone(&self.working));
-        let _working = working.begin(Instant::now());
-        // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
+        let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.health));
+        let _transaction = health.begin(Instant::now());
+        // A waiter that registers from now on finds no published index, or the one that comes of this (`published_index.rs`).
         let mut claimable = Claimable::new(!self.waiters.is_empty());
-        let answers = self.in_transaction(|tx| {
-            // Beginning may have taken seconds: who has gone or was told that the storage is busy can rely on it.
-            batch.retain(|request| request.handed.begin());
-            execute_all(tx, batch, credit_seconds, &mut claimable)
+        let executed = self.in_transaction(|tx| {
+            // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
+            batch.retain_mut(|write| write.request.reply().begin());
+            execute_batch(tx, batch, credit_seconds, &mut claimable)
         })?;
         self.wake(&claimable);
-        // A purge that failed is taken up again with the next scan.
-        let purges = |request: &Request| matches!(request.command, Command::DeleteQueue { .. } | Command::Scan);
-        self.purging |= batch.iter().any(purges);
-        Ok(answers)
+        self.purging |= batch.iter().any(|write| write.request.starts_purge());
+        Ok(executed)
     }
 
-    /// Wakes those who wait for what was committed.
+    /// Wakes the waiters for what was committed.
     fn wake(&self, claimable: &Claimable) {
         self.waiters.wake(claimable);
         if claimable.must_poll_all_routes() {
-            self.look_for_waiters();
+            self.wake_by_index();
         }
     }
 
-    /// Compares what is pending with what is waited for.
-    fn look_for_waiters(&self) {
+    /// Wakes the waiters for everything that is pending.
+    fn wake_by_index(&self) {
         for (queue, route, _) in self.waiters.waiting_routes() {
             match self.claim_index.queue(&queue) {
                 Some(key) => self.waiters.wake_for_route(&queue, &route, self.claim_index.pending(key, route.as_str())),
@@ -316,7 +296,7 @@ impl Writer {
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
             tx.finish()?;
-            Ok((value, std::mem::take(&mut tx.touched)))
+            Ok((value, std::mem::take(&mut tx.changed_tasks)))
         }));
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
@@ -325,83 +305,30 @@ impl Writer {
         // What lies in a file that was removed meanwhile is lost with it, unless it can be rescued: nobody knows yet.
         let done = if done.is_ok() && !self.holds_files() { Err(StoreError::OutcomeUnknown) } else { done };
         match &done {
-            Ok((_, touched)) => {
-                self.watches.note(touched);
+            Ok((_, changed_tasks)) => {
+                self.trackers.record(changed_tasks);
                 self.scanned_at = self.claim_index.last_scan_at;
                 self.published_index.credit_sleeps(sleeps);
                 self.checkpointer.committed(&self.connection);
             }
-            Err(StoreError::Busy) => self.undo(),
+            Err(StoreError::Busy | StoreError::Broken(_)) => self.undo(),
             Err(_) => self.recover(),
         }
         done.map(|(value, _)| value)
     }
 }
 
-/// Runs commands one after the other, until their answers are large; a refusal is an answer, a failure of the storage ends
-/// it all.
-fn execute_all(
-    tx: &mut SqliteTransaction<'_>,
-    batch: &[Request],
-    credit_seconds: i64,
-    claimable: &mut Claimable,
-) -> Result<Vec<Outcome>, StoreError> {
-    let credited_runs = credit_after_outage(tx, credit_seconds)?;
-    let (mut answers, mut bytes) = (Vec::with_capacity(batch.len()), 0);
-    for request in batch {
-        if bytes > BATCH_ANSWER_BYTES {
-            break;
-        }
-        match execute_one(tx, request, credit_seconds, claimable) {
-            Err(error @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) => {
-                return Err(error);
-            }
-            // The credit was granted before the scan could do it; the scan tells it all the same.
-            Ok(Answer::Scanned(scanned)) => answers.push(Ok(Answer::Scanned(Scanned { credited_runs, ..scanned }))),
-            answer => {
-                bytes += answer.as_ref().map_or(0, Answer::bytes);
-                answers.push(answer);
-            }
-        }
+/// Answers a claim without a transaction.
+fn answer_nothing(mut write: Write) {
+    if let WriteRequest::Claim(claim) = &mut write.request {
+        let _ = claim.execute(|_| Ok(None));
     }
-    Ok(answers)
-}
-
-fn execute_one(
-    tx: &mut SqliteTransaction<'_>,
-    Request { command, plan, .. }: &Request,
-    credit_seconds: i64,
-    claimable: &mut Claimable,
-) -> Outcome {
-    match (command, plan) {
-        (Command::UpdateTasks(bulk), Some(PlannedWrite { plan, limit })) => {
-            let mut planned = planned(plan);
-            let since = planned.snapshot.take().ok_or(StoreError::Busy)?;
-            bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable)
-        }
-        _ => execute(tx, command, credit_seconds, claimable),
-    }
+    write.release();
 }
 
 /// Runs a statement that stays prepared.
 fn run_prepared(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(drop)
-}
-
-/// In which order the commands of one batch run.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    Early,
-    Claim,
-    Alone,
-}
-
-fn turn(command: &Command) -> Turn {
-    match command {
-        Command::Claim { .. } => Turn::Claim,
-        Command::UpdateTasks { .. } | Command::DeleteQueue { .. } => Turn::Alone,
-        _ => Turn::Early,
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::task::{Context, Waker};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::delta::PendingEntry;
 use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::{BulkUpdate, Command, Updated};
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::submission::{Awaited, hand_over};
+use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::transaction::{TaskKey, Transaction};
 use taskqueue_store::waiting::Waiter;
 use tempfile::TempDir;
@@ -30,24 +31,44 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
     let mut writer =
         Writer::new(connection, ClaimIndex::default(), ownership, clock, options, checkpointer, Arc::default());
-    assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(Answer::Created(true))]);
+    assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(true)]);
     (writer, folder)
 }
 
-/// Serves a batch, as the thread does.
-fn serve(writer: &mut Writer, commands: Vec<Command>) -> Vec<Outcome> {
-    let (batch, answers): (Vec<_>, Vec<_>) = commands
-        .into_iter()
-        .map(|command| {
-            let (handed, awaited) = hand_over();
-            (Request { command, plan: None, handed }, awaited)
-        })
-        .unzip();
-    let (alone, batch) = batch.into_iter().partition::<Vec<_>, _>(|request| turn(&request.command) == Turn::Alone);
-    writer.alone.extend(alone);
-    writer.with_claim_index(|writer| writer.serve(batch));
+fn submit<C: Command>(command: C) -> (Write, PendingAnswer<C::Answer>) {
+    let (submission, answer) = Submission::new(command);
+    (Write::new(C::into_request(submission)), answer)
+}
+
+/// Executes commands as the thread does.
+fn execute_writes(writer: &mut Writer, writes: Vec<Write>) {
+    let mut batch = Vec::new();
+    writes.into_iter().for_each(|write| writer.add_to(&mut batch, write));
+    writer.with_claim_index(|writer| writer.execute(batch));
+}
+
+fn wait<A>(answer: PendingAnswer<A>) -> Result<A, StoreError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    answers.into_iter().map(|awaited| runtime.block_on(awaited.outcome())).collect()
+    runtime.block_on(answer.wait())
+}
+
+/// Executes a batch.
+fn serve<C: Command>(writer: &mut Writer, commands: Vec<C>) -> Vec<Result<C::Answer, StoreError>> {
+    let (batch, answers): (Vec<_>, Vec<_>) = commands.into_iter().map(submit).unzip();
+    execute_writes(writer, batch);
+    answers.into_iter().map(wait).collect()
+}
+
+/// Executes one command.
+fn serve_one<C: Command>(writer: &mut Writer, command: C) -> Result<C::Answer, StoreError> {
+    serve(writer, vec![command]).remove(0)
+}
+
+/// Executes a bulk update without a plan.
+fn serve_bulk(writer: &mut Writer, bulk: BulkUpdate) -> Result<Updated, StoreError> {
+    let (write, answer) = Write::bulk(Arc::new(bulk), None);
+    execute_writes(writer, vec![write]);
+    wait(answer)
 }
 
 fn shows_nothing(writer: &Writer) -> bool {
@@ -78,10 +99,7 @@ fn empty_claims_that_reach_the_writer_need_no_transaction() {
     let stranger = Connection::open(folder.path().join("tasks.db")).unwrap();
     stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
     let claims = (1..=3).map(|run| claim("q", "default", run)).collect();
-    assert_eq!(
-        serve(&mut writer, claims),
-        [Ok(Answer::Claimed(None)), Ok(Answer::Claimed(None)), Ok(Answer::Claimed(None))]
-    );
+    assert_eq!(serve(&mut writer, claims), [Ok(None), Ok(None), Ok(None)]);
 }
 
 #[test]
@@ -96,7 +114,7 @@ fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
     });
     assert!(shows_nothing(&writer));
     assert!(!writer.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
-    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(Answer::Created(true))]);
+    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
     assert!(writer.published_index.finds_nothing(&claim("r", "default", 1)));
 }
 
@@ -133,24 +151,18 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
             .query_row("SELECT count(*) FROM tasks WHERE status = 'running'", [], |row| row.get(0))
             .unwrap()
     };
-    let request = |n: usize| {
-        let (handed, awaited) = hand_over();
-        (Request { command: claim("q", "default", n), plan: None, handed }, awaited)
-    };
-    let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(request).unzip();
+    let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(|n| submit(claim("q", "default", n))).unzip();
     // Seventeen answers are more than 16 MiB.
     writer.with_claim_index(|writer| {
-        let done = writer.transact(&mut batch).unwrap().len();
+        let done = writer.transact(&mut batch).unwrap();
         assert!((16..20).contains(&done), "{done} answers in one transaction");
         assert_eq!(committed(writer), done as i64);
         let rest = batch.split_off(done);
-        writer.serve(rest);
+        writer.execute(rest);
     });
     assert_eq!(committed(&writer), 40);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let claimed = |awaited: Awaited| matches!(runtime.block_on(awaited.outcome()), Ok(Answer::Claimed(Some(_))));
     // Those of the first transaction are released by its caller, which is this test.
-    assert!(answered.into_iter().skip(20).all(claimed));
+    assert!(answered.into_iter().skip(20).all(|answer| matches!(wait(answer), Ok(Some(_)))));
 }
 
 #[test]
@@ -164,16 +176,13 @@ fn a_queue_that_fills_the_memory_of_pending_tasks_is_refused_more_and_the_others
     }
     assert!(taken > 100, "{taken}");
     // Nothing that would make it larger, but everything else, and everything in another queue.
-    let refused =
-        [requeue("q", 0), update("q", 0, to_routes(&["x", "y"])), update_all("q", "priority == 0", to_routes(&["x"]))];
-    for command in refused {
-        assert_eq!(serve(&mut writer, vec![command.clone()]), [Err(StoreError::Busy)], "{command:?}");
-    }
-    let taken_still =
-        [update("q", 0, to_priority(3)), create("other", 0, Definition::default()), claim("q", "default", 1)];
-    for command in taken_still {
-        assert!(serve(&mut writer, vec![command.clone()])[0].is_ok(), "{command:?}");
-    }
+    assert_eq!(serve_one(&mut writer, requeue("q", 0)), Err(StoreError::Busy));
+    assert_eq!(serve_one(&mut writer, update("q", 0, to_routes(&["x", "y"]))), Err(StoreError::Busy));
+    let bulk = update_all("q", "priority == 0", to_routes(&["x"]));
+    assert_eq!(serve_bulk(&mut writer, bulk), Err(StoreError::Busy));
+    assert!(serve_one(&mut writer, update("q", 0, to_priority(3))).is_ok());
+    assert!(serve_one(&mut writer, create("other", 0, Definition::default())).is_ok());
+    assert!(serve_one(&mut writer, claim("q", "default", 1)).is_ok());
     // A task that comes back is taken, however full it is.
     assert!(serve(&mut writer, vec![unclaim("q", 0, 1)])[0].is_ok());
     for n in 0..taken / 2 {
@@ -190,13 +199,9 @@ fn a_bulk_update_of_routes_that_would_fill_the_memory_is_undone() {
     }
     let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
     let wide = to_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(serve(&mut writer, vec![update_all("q", "priority == 0", wide)]), [Err(StoreError::Busy)]);
-    assert_eq!(
-        serve(&mut writer, vec![claim("q", "r0", 1)]),
-        [Ok(Answer::Claimed(None))],
-        "nothing has the new routes"
-    );
-    assert!(matches!(serve(&mut writer, vec![claim("q", "default", 2)])[..], [Ok(Answer::Claimed(Some(_)))]));
+    assert_eq!(serve_bulk(&mut writer, update_all("q", "priority == 0", wide)), Err(StoreError::Busy));
+    assert_eq!(serve(&mut writer, vec![claim("q", "r0", 1)]), [Ok(None)], "nothing has the new routes");
+    assert!(matches!(serve(&mut writer, vec![claim("q", "default", 2)])[..], [Ok(Some(_))]));
 }
 
 /// A transaction keeps 1,024 hints; with more of them everything is looked at.
@@ -232,37 +237,36 @@ fn noop() -> Context<'static> {
 fn one_long_command_comes_between_two_batches() {
     let (mut writer, _folder) = writer();
     let (sender, mut requests) = tokio::sync::mpsc::channel(16);
-    let send = |command: Command| {
-        let (handed, awaited) = hand_over();
-        sender.try_send(Request { command, plan: None, handed }).unwrap_or_else(|_| panic!("no room"));
-        awaited
-    };
-    let gone = |name: &str| Command::DeleteQueue { queue: queue(name), cascade: true };
-    let long: Vec<_> = ["a", "b", "c"].map(|name| send(gone(name))).into();
-    let first = send(create_queue("x"));
+    let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
+    let long = ["a", "b", "c"].map(|name| submit(delete_queue(name, true))).map(|(write, answer)| {
+        send(write);
+        answer
+    });
+    let (write, first) = submit(create_queue("x"));
+    send(write);
     let served = |writer: &mut Writer, requests: &mut _| {
         let batch = writer.next_batch(requests).unwrap();
         let ordinary = batch.len();
-        writer.with_claim_index(|writer| writer.serve(batch));
-        (ordinary, writer.alone.len())
+        writer.with_claim_index(|writer| writer.execute(batch));
+        (ordinary, writer.long_writes.len())
     };
     assert_eq!(served(&mut writer, &mut requests), (1, 2));
-    let second = send(create_queue("y"));
+    let (write, second) = submit(create_queue("y"));
+    send(write);
     assert_eq!(served(&mut writer, &mut requests), (1, 1));
     assert_eq!(served(&mut writer, &mut requests), (0, 0));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    assert!(runtime.block_on(first.outcome()).is_ok() && runtime.block_on(second.outcome()).is_ok());
+    assert!(wait(first).is_ok() && wait(second).is_ok());
     for refused in long {
-        assert!(matches!(runtime.block_on(refused.outcome()), Err(StoreError::Refused(_))));
+        assert!(matches!(wait(refused), Err(StoreError::Refused(_))));
     }
 }
 
 #[test]
-fn a_command_that_was_taken_back_is_not_done() {
+fn a_command_that_was_withdrawn_is_not_done() {
     let (mut writer, _folder) = writer();
-    let (handed, awaited) = hand_over();
-    drop(awaited);
-    writer.with_claim_index(|writer| writer.serve(vec![Request { command: create_queue("r"), plan: None, handed }]));
+    let (write, answer) = submit(create_queue("r"));
+    drop(answer);
+    execute_writes(&mut writer, vec![write]);
     assert_eq!(writer.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0)), Ok(1));
 }
 
@@ -279,7 +283,7 @@ fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
     });
     assert!(shows_nothing(&writer));
     assert!(!writer.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
-    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(Answer::Created(true))]);
+    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
 }
 
 /// What the connection that writes does at a commit: 2 is FULL, a sync before the answer.
@@ -296,4 +300,34 @@ fn the_writer_syncs_every_commit_also_after_it_was_opened_again() {
     assert_eq!(writer.failed_at, None);
     assert_eq!(synchronous(&writer.connection), 2);
     assert_eq!(synchronous(&open::checkpointer(&folder.path().join("tasks.db")).unwrap()), 2);
+}
+
+#[test]
+fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
+    let (mut writer, _folder) = writer();
+    for task in 1..=4 {
+        assert!(serve_one(&mut writer, create("q", task, Definition::default())).unwrap().created);
+    }
+    // A task without its definition: it is found and cannot be loaded.
+    let of_tasks =
+        "DELETE FROM definitions WHERE task_key IN (SELECT task_key FROM tasks WHERE id <= 't_000000000003')";
+    assert_eq!(writer.connection.execute(of_tasks, []), Ok(3));
+    let (creation, created) = submit(create_queue("r"));
+    let (broken, answers): (Vec<_>, Vec<_>) = (1..=3).map(|task| submit(update("q", task, to_priority(9)))).unzip();
+    let (last, updated) = submit(update("q", 4, to_priority(9)));
+    let mut batch = vec![creation];
+    batch.extend(broken);
+    batch.push(last);
+    writer.with_claim_index(|writer| {
+        assert!(matches!(writer.transact(&mut batch), Err(StoreError::Broken(_))));
+        let queues = writer.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0));
+        assert_eq!(queues, Ok(1), "nothing of the batch was kept");
+        assert!(writer.failed_at.is_none(), "the storage works");
+    });
+    execute_writes(&mut writer, batch);
+    assert_eq!(wait(created), Ok(true));
+    for answer in answers {
+        assert!(matches!(wait(answer), Err(StoreError::Broken(_))));
+    }
+    assert_eq!(wait(updated).unwrap().definition.priority, 9, "however many others were broken");
 }

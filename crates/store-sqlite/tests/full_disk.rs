@@ -14,7 +14,7 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::Scan;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store_sqlite::{Options, SqliteStore};
@@ -55,7 +55,7 @@ async fn on_a_full_disk() {
     let large = || Definition { args: object_of_bytes(50_000), ..Definition::default() };
     fixture.ok(create("q", "run", Definition { priority: 1, ..Definition::default() })).await;
     let owned = fixture.claim("run").await;
-    fixture.ok(Command::Scan).await;
+    fixture.ok(Scan).await;
     let mut written = 0;
     while fixture.write(create("q", written, large())).await.is_ok() {
         written += 1;
@@ -70,7 +70,7 @@ async fn on_a_full_disk() {
     // Where a large task has no room left, a small write may still find some; now not even that does.
     limit_file_size("0:");
     fixture.clock.advance_seconds(1);
-    assert_eq!(fixture.write(Command::Scan).await, Err(StoreError::Unavailable));
+    assert_eq!(fixture.write(Scan).await, Err(StoreError::Unavailable));
     assert_eq!(fixture.store.check().await, Err(StoreError::Unavailable), "also for the health check");
     assert_eq!(
         fixture.write(claim("q", "nothing", 1)).await,
@@ -82,7 +82,7 @@ async fn on_a_full_disk() {
     // Longer than the lease; a scan that fails is no sign of life.
     while fixture.now() < owned.lease_expires_at {
         fixture.clock.advance_seconds(10);
-        assert_eq!(fixture.write(Command::Scan).await, Err(StoreError::Unavailable));
+        assert_eq!(fixture.write(Scan).await, Err(StoreError::Unavailable));
     }
 
     limit_file_size("unlimited:");
@@ -95,7 +95,7 @@ async fn on_a_full_disk() {
         assert!(lifted.elapsed() < Duration::from_secs(5), "it does not heal");
         tokio::task::yield_now().await;
     };
-    assert_eq!(credited, Answer::Lease(fixture.now().plus_seconds(300)), "the outage is not held against the run");
+    assert_eq!(credited, fixture.now().plus_seconds(300), "the outage is not held against the run");
     fixture.ok(create("q", written, large())).await;
     assert_eq!(fixture.store.check().await, Ok(vec![]));
     let after = fixture.tasks("q").await;
@@ -105,7 +105,7 @@ async fn on_a_full_disk() {
     assert!(untouched(after.clone()) == untouched(before), "what was answered before is still there");
     assert_eq!(after.len() as u64, written + 2);
     fixture.claim(1).await;
-    fixture.ok(Command::Scan).await;
+    fixture.ok(Scan).await;
     fixture.store.close().await;
     assert_file_is_consistent(&look(path.as_ref()));
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::Store;
+use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store_sqlite::{Options, SqliteStore};
@@ -36,9 +36,8 @@ fn file_with(definition: Definition, sql: &str) -> Folder {
     let folder = fresh();
     let store = open(&folder.file());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    for command in [create_queue("q"), create("q", 0, definition)] {
-        runtime.block_on(store.write(command)).unwrap();
-    }
+    runtime.block_on(store.write(create_queue("q"))).unwrap();
+    runtime.block_on(store.write(create("q", 0, definition))).unwrap();
     drop(store);
     let file = Connection::open(folder.file()).unwrap();
     file.execute_batch(sql).unwrap();

@@ -1,4 +1,4 @@
-//! Bulk updates in two steps, the same on every backend. The first one looks at every task of the queue in a snapshot, beside
+//! Bulk updates in two steps, the same on every backend. The first one reads every task of the queue in a snapshot, outside
 //! the writer, and makes a plan. The second one runs in the writer: what changed since the snapshot is decided again, then the
 //! plan is saved, all in one transaction. Why: docs/decisions/0017.
 
@@ -6,15 +6,16 @@ mod plan;
 mod steps;
 
 pub use plan::{Plan, Planner};
-pub use steps::{Bulk, Gate, Limit, Planned, REDECIDED, SharedPlan, TwoSteps, planned};
+pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan, planned};
 
 use std::collections::BTreeMap;
 
 use taskqueue_core::update::Effect;
 
 use crate::StoreError;
+use crate::batch::BatchTransaction;
 use crate::claimable::Claimable;
-use crate::command::{Answer, BulkUpdate};
+use crate::command::{BulkUpdate, Updated};
 use crate::execute::existing_queue;
 use crate::transaction::{Queue, TaskKey, Transaction};
 
@@ -28,34 +29,39 @@ pub(crate) fn in_one_step<T: Transaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
     claimable: &mut Claimable,
-) -> Result<Answer, StoreError> {
+) -> Result<Updated, StoreError> {
     let limit = Limit::of_one_step();
     let queue = existing_queue(tx, &bulk.queue)?;
     let mut planner = Planner::new(queue.key, &bulk.update);
-    tx.visit_matching(queue, &bulk.filter, &limit, &mut |key, task| planner.decide(key, task))?;
+    tx.visit_matching(queue, bulk, &limit, &mut |key, task| planner.decide(key, task))?;
     save(tx, queue, bulk, &planner.finish()?, &limit, claimable)
 }
 
-/// The second step. `since` are the keys of the tasks of the queue that were created, changed or deleted since the plan's
-/// snapshot, except that deleted ones that were to change may be missing; others among them do no harm.
-/// [`StoreError::Busy`] when the limit is over: the transaction must be undone.
-pub fn write<T: Transaction>(
+/// The second step. [`StoreError::Busy`] if the plan is outdated, which is then marked and nothing was saved; and when the
+/// limit is over: then the transaction must be undone.
+pub(crate) fn write<T: BatchTransaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
-    plan: &mut Plan,
-    since: &[TaskKey],
-    limit: &Limit,
+    PlannedWrite { plan, limit }: &PlannedWrite<T::Snapshot>,
     claimable: &mut Claimable,
-) -> Result<Answer, StoreError> {
+) -> Result<Updated, StoreError> {
+    let mut planned = planned(plan);
+    // An earlier attempt may have marked it, and have been undone.
+    planned.outdated = None;
     let queue = existing_queue(tx, &bulk.queue)?;
-    if queue.key != plan.queue() {
+    if queue.key != planned.plan.queue() {
+        planned.outdated = Some(Outdated::QueueReplaced);
         return Err(StoreError::Busy);
     }
+    let Some(since) = tx.changed_since(&planned)? else {
+        planned.outdated = Some(Outdated::TooManyChanges);
+        return Err(StoreError::Busy);
+    };
     // Before anything is saved: a refusal leaves every task untouched.
     for keys in since.chunks(LOADED_AT_ONCE) {
-        plan.decide_again(bulk, keys, &tx.load_existing(queue, keys)?)?;
+        planned.plan.decide_again(bulk, keys, &tx.load_existing(queue, keys)?)?;
     }
-    save(tx, queue, bulk, plan, limit, claimable)
+    save(tx, queue, bulk, &planned.plan, limit, claimable)
 }
 
 fn save<T: Transaction>(
@@ -65,14 +71,14 @@ fn save<T: Transaction>(
     plan: &Plan,
     limit: &Limit,
     claimable: &mut Claimable,
-) -> Result<Answer, StoreError> {
+) -> Result<Updated, StoreError> {
     let (now, update) = (tx.now(), &bulk.update);
     let (mut changes, mut updated, mut planned) = (plan.changes(), 0, 0);
     loop {
         let effects: BTreeMap<TaskKey, Effect> = changes.by_ref().take(SAVED_AT_ONCE).collect();
         if effects.is_empty() {
             // Those that do not exist any more were deleted since.
-            return Ok(Answer::Updated { matched: plan.matched() - (planned - updated), updated });
+            return Ok(Updated { matched: plan.matched() - (planned - updated), updated });
         }
         if limit.is_over() {
             return Err(StoreError::Busy);

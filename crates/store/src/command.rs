@@ -1,22 +1,62 @@
-//! What can be written: one variant for each writing verb of the contract, and what each answers.
+//! What can be written: one type for each writing verb of the contract, with the type of its answer.
 
 use std::sync::Arc;
 
 use taskqueue_core::definition::{Definition, Identity};
-use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::filter::{TaskFields, TaskFilter};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::Action;
+use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
-use taskqueue_core::task::Task;
+use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
+
+use crate::Store;
+use crate::submission::Submission;
+use crate::write_request::WriteRequest;
+
+/// One write. Writes behave as if they happened one after the other.
+pub trait Command: Send + Sized {
+    type Answer: Send;
+
+    fn into_request(submission: Submission<Self>) -> WriteRequest;
+
+    /// The answer, if the store knows it without its writer.
+    fn known_answer(&self, _: &(impl Store + ?Sized)) -> Option<Self::Answer> {
+        None
+    }
+
+    /// What the texts of the task in an answer take in memory.
+    fn answer_bytes(_: &Self::Answer) -> usize {
+        0
+    }
+}
+
+/// Makes sure that a queue exists. Answers whether it is new.
+#[derive(Clone, Debug)]
+pub struct CreateQueue {
+    pub queue: QueueName,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteQueue {
+    pub queue: QueueName,
+    /// Whether its tasks are deleted with it.
+    pub cascade: bool,
+}
+
+/// Creates a task or recognises that its creation is repeated.
+#[derive(Clone, Debug)]
+pub struct CreateTask {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub new: Box<NewTask>,
+}
 
 /// A task to be created: the definition with what is computed from it once, off the writer.
 #[derive(Clone, Debug)]
 pub struct NewTask {
-    /// The normalised definition.
     pub definition: Definition,
-    /// Its identity.
     pub identity: Identity,
 }
 
@@ -27,7 +67,31 @@ impl From<Definition> for NewTask {
     }
 }
 
-/// A bulk update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTask {
+    /// Whether it was created by this command.
+    pub created: bool,
+    pub task: Box<Task>,
+}
+
+/// Updates a task. Answers the task.
+#[derive(Clone, Debug)]
+pub struct UpdateTask {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub update: Box<Update>,
+}
+
+/// Updates every task that matches and is not running, or none. Callers use [`Store::update_tasks`].
+#[derive(Clone, Debug)]
+pub struct UpdateTasks(pub(crate) Arc<BulkUpdate>);
+
+impl UpdateTasks {
+    pub fn bulk(&self) -> &BulkUpdate {
+        &self.0
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct BulkUpdate {
     pub queue: QueueName,
@@ -35,106 +99,200 @@ pub struct BulkUpdate {
     pub update: Update,
 }
 
-/// One write. Writes behave as if they happened one after the other.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Makes sure that a queue exists. Answers [`Answer::Created`].
-    CreateQueue(QueueName),
-    /// Deletes a queue. Answers [`Answer::Done`].
-    DeleteQueue {
-        queue: QueueName,
-        /// Whether its tasks go with it.
-        cascade: bool,
-    },
-    /// Creates a task or recognises its replay. Answers [`Answer::Task`].
-    CreateTask { queue: QueueName, id: TaskId, new: Box<NewTask> },
-    /// Updates one task. Answers [`Answer::Task`].
-    UpdateTask { queue: QueueName, id: TaskId, update: Box<Update> },
-    /// Updates every task that matches and is not running, or none. Answers [`Answer::Updated`].
-    UpdateTasks(Arc<BulkUpdate>),
-    /// Cancel, requeue or delete one task. Answers [`Answer::Task`], or [`Answer::Done`] for a deletion.
-    Act { queue: QueueName, id: TaskId, action: Action },
-    /// Claims the first pending task of a route. Answers [`Answer::Claimed`].
-    Claim {
-        queue: QueueName,
-        route: Route,
-        /// The claimant's token.
-        run_id: RunId,
-    },
-    /// Heartbeat, complete, fail or unclaim of a run. Answers [`Answer::Lease`] or [`Answer::Done`].
-    ReportRun { queue: QueueName, id: TaskId, action: Action },
-    /// Records an observation. Answers [`Answer::Done`].
-    ReportWorker {
-        queue: QueueName,
-        id: WorkerId,
-        /// What it says.
-        report: Report,
-    },
-    /// Forgets an observation. Answers [`Answer::Done`].
-    WithdrawWorker { queue: QueueName, id: WorkerId },
-    /// Ends leases that are over, grants the outage credit, drops expired observations, forgets run ids of tasks that
-    /// were deleted long ago. Answers [`Answer::Scanned`].
-    Scan,
-}
-
-/// The answer to a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Done; there is nothing to tell.
-    Done,
-    /// Whether the queue is new.
-    Created(bool),
-    /// The task, and whether it is new.
-    Task {
-        /// Whether it was created just now.
-        created: bool,
-        /// As it is now.
-        task: Box<Task>,
-    },
-    /// How many tasks a bulk update matched and changed.
-    Updated {
-        /// Matching tasks that are not running.
-        matched: u64,
-        /// Those whose values changed.
-        updated: u64,
-    },
-    /// The claimed task, if there was one.
-    Claimed(Option<Box<Claimed>>),
-    /// The renewed end of the lease.
-    Lease(Timestamp),
-    /// What a scan did.
-    Scanned(Scanned),
-}
-
-impl Answer {
-    /// What the texts of its task take in memory, if it has one.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Task { task, .. } => task.bytes(),
-            Self::Claimed(Some(claimed)) => claimed.task.bytes(),
-            _ => 0,
-        }
+impl BulkUpdate {
+    /// Whether a task of the queue is updated: running ones are skipped.
+    pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
+        task.status() != Status::Running && self.filter.matches(task)
     }
 }
 
-/// A claimed task.
+/// How many tasks a bulk update matched and changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Updated {
+    /// Matching tasks that are not running.
+    pub matched: u64,
+    /// Those of them whose values changed.
+    pub updated: u64,
+}
+
+/// Cancels or requeues a task. Answers the task.
+#[derive(Clone, Debug)]
+pub struct ActOnTask {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub action: TaskAction,
+}
+
+/// Deletes a task, if it exists.
+#[derive(Clone, Debug)]
+pub struct DeleteTask {
+    pub queue: QueueName,
+    pub id: TaskId,
+}
+
+/// Claims the first pending task of a route.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub queue: QueueName,
+    pub route: Route,
+    pub run_id: RunId,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// As it is now.
     pub task: Task,
-    /// The claimant's token.
     pub run_id: RunId,
-    /// When the lease is over unless a heartbeat renews it.
     pub lease_expires_at: Timestamp,
 }
 
-/// What a scan did.
+/// Renews the lease of a run. Answers its new end.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub run_id: RunId,
+}
+
+/// Ends a run.
+#[derive(Clone, Debug)]
+pub struct ReportRun {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub run_id: RunId,
+    pub report: RunReport,
+}
+
+/// Records an observation.
+#[derive(Clone, Debug)]
+pub struct ReportWorker {
+    pub queue: QueueName,
+    pub id: WorkerId,
+    pub report: Report,
+}
+
+/// Deletes an observation, if it exists.
+#[derive(Clone, Debug)]
+pub struct WithdrawWorker {
+    pub queue: QueueName,
+    pub id: WorkerId,
+}
+
+/// Ends leases that are over, grants the outage credit, deletes expired observations, and forgets run ids of tasks that
+/// were deleted long ago.
+#[derive(Clone, Debug)]
+pub struct Scan;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// Runs whose lease was over.
     pub expired_runs: u64,
-    /// Runs whose lease was lengthened because the service had been out.
+    /// Runs whose lease was lengthened after an outage of the service.
     pub credited_runs: u64,
-    /// Observations that were dropped.
     pub expired_observations: u64,
+}
+
+impl Command for CreateQueue {
+    type Answer = bool;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::CreateQueue(submission)
+    }
+}
+
+impl Command for DeleteQueue {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::DeleteQueue(submission)
+    }
+}
+
+impl Command for CreateTask {
+    type Answer = CreatedTask;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::CreateTask(submission)
+    }
+    fn answer_bytes(answer: &CreatedTask) -> usize {
+        answer.task.bytes()
+    }
+}
+
+impl Command for UpdateTask {
+    type Answer = Box<Task>;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::UpdateTask(submission)
+    }
+    fn answer_bytes(task: &Box<Task>) -> usize {
+        task.bytes()
+    }
+}
+
+impl Command for UpdateTasks {
+    type Answer = Updated;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::UpdateTasks(submission)
+    }
+}
+
+impl Command for ActOnTask {
+    type Answer = Box<Task>;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ActOnTask(submission)
+    }
+    fn answer_bytes(task: &Box<Task>) -> usize {
+        task.bytes()
+    }
+}
+
+impl Command for DeleteTask {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::DeleteTask(submission)
+    }
+}
+
+impl Command for Claim {
+    type Answer = Option<Box<Claimed>>;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::Claim(submission)
+    }
+    fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
+        store.finds_nothing(self).then_some(None)
+    }
+    fn answer_bytes(claimed: &Self::Answer) -> usize {
+        claimed.as_ref().map_or(0, |claimed| claimed.task.bytes())
+    }
+}
+
+impl Command for Heartbeat {
+    type Answer = Timestamp;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::Heartbeat(submission)
+    }
+}
+
+impl Command for ReportRun {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ReportRun(submission)
+    }
+}
+
+impl Command for ReportWorker {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ReportWorker(submission)
+    }
+}
+
+impl Command for WithdrawWorker {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::WithdrawWorker(submission)
+    }
+}
+
+impl Command for Scan {
+    type Answer = Scanned;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::Scan(submission)
+    }
 }

@@ -5,7 +5,7 @@ use taskqueue_core::refusal::Refusal;
 /// Why a store did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// A rule says no. Nothing was changed, except that a lease which had ended before is now recorded as ended.
+    /// A rule forbids it. Nothing was changed, except that a lease which had ended before is now recorded as ended.
     #[error("refused: {0:?}")]
     Refused(Refusal),
     /// The storage cannot take the request now (queue full, no turn or lock in time). Nothing was done, and nothing will be.
@@ -16,8 +16,11 @@ pub enum StoreError {
     Unavailable,
     /// The command had begun and its end is not known: the storage failed or was lost while it committed, or gave no
     /// answer in time. It may have been done, or may still be.
-    #[error("the storage did not tell whether the command was done")]
+    #[error("it is not known whether the command was done")]
     OutcomeUnknown,
+    /// Something happened that cannot happen: a bug. The transaction is undone, and the writer logs it.
+    #[error("a bug: {0}")]
+    Broken(&'static str),
 }
 
 impl From<Refusal> for StoreError {

@@ -2,262 +2,251 @@
 //! contract's (decisions.md section 5): queue, task, state, size. The decisions themselves are functions of `core`.
 
 use taskqueue_core::definition::check_stored_size;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{Action, Change, Decision, ErrorChange, decide};
-use taskqueue_core::observation::{Report, observe};
+use taskqueue_core::lifecycle::{self, Change, Leased, RunRefusal};
+use taskqueue_core::observation::observe;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task};
-use taskqueue_core::update::Update;
+use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
+use taskqueue_core::time::Timestamp;
 
 use crate::StoreError;
 use crate::bulk;
 use crate::claimable::Claimable;
-use crate::command::{Answer, Claimed, Command, NewTask, Scanned};
+use crate::command::{
+    ActOnTask, Claim, Claimed, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun,
+    ReportWorker, Scanned, UpdateTask, WithdrawWorker,
+};
 use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
+use crate::write_request::WriteRequest;
 
 /// Run ids of deleted tasks that one scan forgets at most: some ten milliseconds. At a scan every 5 seconds that is more
 /// than can be deleted for a day without running out of disk first.
 const FORGOTTEN_AT_ONCE: u32 = 10_000;
 
-type Executed = Result<Answer, StoreError>;
+type Executed<A> = Result<A, StoreError>;
 
-/// Runs one command. A refusal has written nothing, except the expiry of a lease that had ended before.
-/// `credit_seconds` is the outage credit. What the command makes claimable is added to `claimable`.
-pub fn execute<T: Transaction>(
+/// Executes one command. A refusal has written nothing, except the expiry of a lease that had ended before. Gives the bytes
+/// of the answer, which the request keeps. What the command makes claimable is added to `claimable`; `credited_runs` is what
+/// the outage credit at the beginning of this transaction did, which a scan reports.
+pub(crate) fn execute<T: Transaction>(
     tx: &mut T,
-    command: &Command,
-    credit_seconds: i64,
+    request: &mut WriteRequest,
+    credited_runs: u64,
     claimable: &mut Claimable,
-) -> Executed {
-    match command {
-        Command::CreateQueue(queue) => create_queue(tx, queue),
-        Command::DeleteQueue { queue, cascade } => delete_queue(tx, queue, *cascade, claimable),
-        Command::CreateTask { queue, id, new } => create_task(tx, queue, *id, new, claimable),
-        Command::UpdateTask { queue, id, update } => update_task(tx, queue, *id, update, claimable),
-        Command::UpdateTasks(bulk) => bulk::in_one_step(tx, bulk, claimable),
-        Command::Act { queue, id, action } => act(tx, queue, *id, action, claimable),
-        Command::Claim { queue, route, run_id } => claim(tx, queue, route, *run_id),
-        Command::ReportRun { queue, id, action } => report_run(tx, queue, *id, action, claimable),
-        Command::ReportWorker { queue, id, report } => report_worker(tx, queue, *id, report),
-        Command::WithdrawWorker { queue, id } => withdraw_worker(tx, queue, *id),
-        Command::Scan => scan(tx, credit_seconds, claimable),
+) -> Result<usize, StoreError> {
+    match request {
+        WriteRequest::CreateQueue(submission) => submission.execute(|command| create_queue(tx, command)),
+        WriteRequest::DeleteQueue(submission) => submission.execute(|command| delete_queue(tx, command, claimable)),
+        WriteRequest::CreateTask(submission) => submission.execute(|command| create_task(tx, command, claimable)),
+        WriteRequest::UpdateTask(submission) => submission.execute(|command| update_task(tx, command, claimable)),
+        WriteRequest::UpdateTasks(submission) => {
+            submission.execute(|command| bulk::in_one_step(tx, command.bulk(), claimable))
+        }
+        WriteRequest::ActOnTask(submission) => submission.execute(|command| act_on_task(tx, command, claimable)),
+        WriteRequest::DeleteTask(submission) => submission.execute(|command| delete_task(tx, command)),
+        WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command)),
+        WriteRequest::Heartbeat(submission) => submission.execute(|command| heartbeat(tx, command, claimable)),
+        WriteRequest::ReportRun(submission) => submission.execute(|command| report_run(tx, command, claimable)),
+        WriteRequest::ReportWorker(submission) => submission.execute(|command| report_worker(tx, command)),
+        WriteRequest::WithdrawWorker(submission) => submission.execute(|command| withdraw_worker(tx, command)),
+        WriteRequest::Scan(submission) => submission.execute(|_| scan(tx, credited_runs, claimable)),
     }
 }
 
-fn create_queue<T: Transaction>(tx: &mut T, queue: &QueueName) -> Executed {
+fn create_queue<T: Transaction>(tx: &mut T, CreateQueue { queue }: &CreateQueue) -> Executed<bool> {
     if tx.find_queue(queue)?.is_some() {
-        return Ok(Answer::Created(false));
+        return Ok(false);
     }
     tx.insert_queue(queue)?;
-    Ok(Answer::Created(true))
+    Ok(true)
 }
 
-fn delete_queue<T: Transaction>(tx: &mut T, name: &QueueName, cascade: bool, claimable: &mut Claimable) -> Executed {
-    let queue = existing_queue(tx, name)?;
+fn delete_queue<T: Transaction>(tx: &mut T, command: &DeleteQueue, claimable: &mut Claimable) -> Executed<()> {
+    let queue = existing_queue(tx, &command.queue)?;
     let tally = tx.tally_queue(queue.key)?;
     if tally.running > 0 {
-        return Err(Refusal::QueueHasRunningTasks { queue: name.clone(), running: tally.running }.into());
+        return Err(Refusal::QueueHasRunningTasks { queue: queue.name.clone(), running: tally.running }.into());
     }
-    if tally.tasks > 0 && !cascade {
-        return Err(Refusal::QueueNotEmpty { queue: name.clone(), tasks: tally.tasks }.into());
+    if tally.tasks > 0 && !command.cascade {
+        return Err(Refusal::QueueNotEmpty { queue: queue.name.clone(), tasks: tally.tasks }.into());
     }
     tx.delete_queue(queue, lease::run_ids_kept_until(tx.now()))?;
-    claimable.queue_deleted(name);
-    Ok(Answer::Done)
+    claimable.queue_deleted(queue.name);
+    Ok(())
 }
 
-fn create_task<T: Transaction>(
-    tx: &mut T,
-    name: &QueueName,
-    id: TaskId,
-    new: &NewTask,
-    claimable: &mut Claimable,
-) -> Executed {
+fn create_task<T: Transaction>(tx: &mut T, command: &CreateTask, claimable: &mut Claimable) -> Executed<CreatedTask> {
+    let CreateTask { queue: name, id, new } = command;
     let queue = existing_queue(tx, name)?;
-    if let Some(key) = tx.find_task(queue.key, id)? {
+    if let Some(key) = tx.find_task(queue.key, *id)? {
         if tx.load_identity(key)? != new.identity {
-            return Err(Refusal::TaskIdConflict { queue: name.clone(), task_id: id }.into());
+            return Err(Refusal::TaskIdConflict { queue: name.clone(), task_id: *id }.into());
         }
-        return Ok(Answer::Task { created: false, task: Box::new(tx.load_task(queue, key)?) });
+        return Ok(CreatedTask { created: false, task: Box::new(tx.load_task(queue, key)?) });
     }
     let outcome = Outcome::empty();
     check_stored_size(new.definition.stored_bytes(), &outcome.result)?;
     let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
-    let task = Task { queue: name.clone(), id, definition: new.definition.clone(), lifecycle, outcome };
+    let task = Task { queue: name.clone(), id: *id, definition: new.definition.clone(), lifecycle, outcome };
     tx.insert_task(queue.key, &task, &new.identity)?;
-    claimable.created(name, id, &task.definition.routes);
-    Ok(Answer::Task { created: true, task: Box::new(task) })
+    claimable.created(name, *id, &task.definition.routes);
+    Ok(CreatedTask { created: true, task: Box::new(task) })
 }
 
-fn update_task<T: Transaction>(
-    tx: &mut T,
-    name: &QueueName,
-    id: TaskId,
-    update: &Update,
-    claimable: &mut Claimable,
-) -> Executed {
-    let queue = existing_queue(tx, name)?;
-    let key = existing_task(tx, queue, id)?;
+fn update_task<T: Transaction>(tx: &mut T, command: &UpdateTask, claimable: &mut Claimable) -> Executed<Box<Task>> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_task(queue, key)?;
-    let task = match update.apply(&before, tx.now())? {
-        Some(after) => {
-            tx.save_update(queue.key, key, &before, &after)?;
-            claimable.updated(name, &before.head(), &after.definition.routes);
-            after
-        }
-        None => before,
-    };
-    Ok(Answer::Task { created: false, task: Box::new(task) })
+    let Some(after) = command.update.apply(&before, tx.now())? else { return Ok(Box::new(before)) };
+    tx.save_update(queue.key, key, &before, &after)?;
+    claimable.updated(queue.name, &before.head(), &after.definition.routes);
+    Ok(Box::new(after))
 }
 
-/// Cancel, requeue and delete. Deleting a task that does not exist is done already.
-fn act<T: Transaction>(
-    tx: &mut T,
-    name: &QueueName,
-    id: TaskId,
-    action: &Action,
-    claimable: &mut Claimable,
-) -> Executed {
-    let queue = existing_queue(tx, name)?;
-    let deletes = matches!(action, Action::Delete);
-    let key = match tx.find_task(queue.key, id)? {
-        Some(key) => key,
-        None if deletes => return Ok(Answer::Done),
-        None => return Err(Refusal::TaskNotFound { queue: name.clone(), task_id: id }.into()),
-    };
+fn act_on_task<T: Transaction>(tx: &mut T, command: &ActOnTask, claimable: &mut Claimable) -> Executed<Box<Task>> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_head(key)?;
-    match decide(&before, action, tx.now(), tx.next_pending_seq()) {
-        Decision::Delete => {
-            tx.delete_task(queue.key, key, &before, lease::run_ids_kept_until(tx.now()))?;
-            return Ok(Answer::Done);
-        }
-        Decision::Change(change) => {
-            tx.save_change(queue.key, key, &before, &change)?;
-            claimable.acted(name, &before, change.lifecycle.status);
-        }
-        Decision::Unchanged => {}
-        Decision::Refuse(refusal) | Decision::Expire(_, refusal) => return Err(refusal.into()),
+    if let Some(change) = lifecycle::act(&before, command.action, tx.now(), tx.next_pending_seq())? {
+        save_change(tx, queue, key, &before, &change, claimable)?;
     }
-    Ok(Answer::Task { created: false, task: Box::new(tx.load_task(queue, key)?) })
+    Ok(Box::new(tx.load_task(queue, key)?))
 }
 
-fn claim<T: Transaction>(tx: &mut T, name: &QueueName, route: &Route, run_id: RunId) -> Executed {
-    let queue = existing_queue(tx, name)?;
+/// Deleting a task that does not exist is done already.
+fn delete_task<T: Transaction>(tx: &mut T, DeleteTask { queue, id }: &DeleteTask) -> Executed<()> {
+    let queue = existing_queue(tx, queue)?;
+    let Some(key) = tx.find_task(queue.key, *id)? else { return Ok(()) };
+    let before = tx.load_head(key)?;
+    lifecycle::check_deletion(&before)?;
+    tx.delete_task(queue.key, key, &before, lease::run_ids_kept_until(tx.now()))
+}
+
+fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Claimed>>> {
+    let Claim { queue, route, run_id } = command;
+    let (queue, run_id) = (existing_queue(tx, queue)?, *run_id);
     match tx.find_run(run_id)? {
         RunUse::New => {}
         RunUse::Past => return Err(Refusal::StaleRun { run_id }.into()),
-        RunUse::Active(owner, key) => return replay_claim(tx, queue, owner, key, route, run_id),
+        RunUse::Active(owner, key) => return repeat_claim(tx, queue, owner, key, route, run_id).map(Some),
     }
-    let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(Answer::Claimed(None)) };
+    let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
     let task = tx.load_task(queue, key)?;
     let before = task.head();
-    let action = Action::Claim { route: route.clone(), run_id };
-    match decide(&before, &action, tx.now(), before.lifecycle.pending_seq) {
-        Decision::Change(change) => {
-            tx.save_change(queue.key, key, &before, &change)?;
-            claimed(Task { lifecycle: change.lifecycle, ..task }, run_id)
-        }
-        other => broken(&format!("a task that is not pending was offered to a claim: {other:?}")),
-    }
+    let Ok(Leased { change, lease_expires_at }) = lifecycle::claim(&before, route, run_id, tx.now()) else {
+        return Err(StoreError::Broken("a task that is not pending was offered to a claim"));
+    };
+    tx.save_change(queue.key, key, &before, &change)?;
+    let task = Task { lifecycle: change.lifecycle, ..task };
+    Ok(Some(Box::new(Claimed { task, run_id, lease_expires_at })))
 }
 
 /// A claim that comes again: the same task for the same queue and route, as long as its lease holds.
-fn replay_claim<T: Transaction>(
+fn repeat_claim<T: Transaction>(
     tx: &mut T,
     queue: Queue<'_>,
     owner: QueueKey,
     key: TaskKey,
     route: &Route,
     run_id: RunId,
-) -> Executed {
+) -> Executed<Box<Claimed>> {
     let Lifecycle { run, last_route, .. } = tx.load_head(key)?.lifecycle;
-    // Between the look at the run id and the look at the task another server may have ended the run.
-    if run.is_none_or(|run| run.run_id != run_id || lease::is_over(run.lease_expires_at, tx.now())) {
-        return Err(Refusal::StaleRun { run_id }.into());
-    }
+    // Another server may have ended the run after the run id was found.
+    let active = run.filter(|run| run.run_id == run_id && !lease::is_over(run.lease_expires_at, tx.now()));
+    let Some(ActiveRun { lease_expires_at, .. }) = active else { return Err(Refusal::StaleRun { run_id }.into()) };
     if owner != queue.key || last_route.as_ref() != Some(route) {
         return Err(Refusal::RunIdConflict { run_id }.into());
     }
-    claimed(tx.load_task(queue, key)?, run_id)
+    Ok(Box::new(Claimed { task: tx.load_task(queue, key)?, run_id, lease_expires_at }))
 }
 
-fn claimed(task: Task, run_id: RunId) -> Executed {
-    match task.lifecycle.run {
-        Some(ActiveRun { lease_expires_at, .. }) => {
-            Ok(Answer::Claimed(Some(Box::new(Claimed { task, run_id, lease_expires_at }))))
-        }
-        None => broken("a claimed task has no run"),
-    }
-}
-
-fn report_run<T: Transaction>(
-    tx: &mut T,
-    name: &QueueName,
-    id: TaskId,
-    action: &Action,
-    claimable: &mut Claimable,
-) -> Executed {
-    let queue = existing_queue(tx, name)?;
-    let key = existing_task(tx, queue, id)?;
+fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Claimable) -> Executed<Timestamp> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_head(key)?;
-    let lease = |lifecycle: &Lifecycle| match (action, lifecycle.run) {
-        (Action::Heartbeat { .. }, Some(run)) => Answer::Lease(run.lease_expires_at),
-        _ => Answer::Done,
-    };
-    match decide(&before, action, tx.now(), tx.next_pending_seq()) {
-        Decision::Change(change) => {
+    match lifecycle::heartbeat(&before, command.run_id, tx.now(), tx.next_pending_seq()) {
+        Ok(Leased { change, lease_expires_at }) => {
             tx.save_change(queue.key, key, &before, &change)?;
-            claimable.acted(name, &before, change.lifecycle.status);
-            Ok(lease(&change.lifecycle))
+            Ok(lease_expires_at)
         }
-        Decision::Unchanged => Ok(lease(&before.lifecycle)),
-        Decision::Refuse(refusal) => Err(refusal.into()),
-        Decision::Expire(expiry, refusal) => {
-            tx.save_change(queue.key, key, &before, &expiry)?;
-            claimable.acted(name, &before, expiry.lifecycle.status);
-            Err(refusal.into())
-        }
-        Decision::Delete => broken("a report of a run asked for a deletion"),
+        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
     }
 }
 
-fn report_worker<T: Transaction>(tx: &mut T, name: &QueueName, id: WorkerId, report: &Report) -> Executed {
-    let queue = existing_queue(tx, name)?;
-    let known = tx.load_observation(queue, id)?;
-    let observation = observe(known.as_ref(), name, id, report.clone(), tx.now())?;
-    tx.save_observation(queue.key, &observation)?;
-    Ok(Answer::Done)
+fn report_run<T: Transaction>(tx: &mut T, command: &ReportRun, claimable: &mut Claimable) -> Executed<()> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let key = existing_task(tx, queue, command.id)?;
+    let before = tx.load_head(key)?;
+    match lifecycle::report_run(&before, command.run_id, &command.report, tx.now(), tx.next_pending_seq()) {
+        Ok(None) => Ok(()),
+        Ok(Some(change)) => save_change(tx, queue, key, &before, &change, claimable),
+        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
+    }
 }
 
-fn withdraw_worker<T: Transaction>(tx: &mut T, name: &QueueName, id: WorkerId) -> Executed {
-    let queue = existing_queue(tx, name)?;
-    tx.delete_observation(queue.key, id)?;
-    Ok(Answer::Done)
+/// The refusal, after the expiry was saved that goes with it.
+fn refuse_run<T: Transaction>(
+    tx: &mut T,
+    queue: Queue<'_>,
+    key: TaskKey,
+    before: &TaskHead,
+    RunRefusal { refusal, expiry }: RunRefusal,
+    claimable: &mut Claimable,
+) -> Result<StoreError, StoreError> {
+    if let Some(expiry) = expiry {
+        save_change(tx, queue, key, before, &expiry, claimable)?;
+    }
+    Ok(refusal.into())
 }
 
-/// The lease scan. After an outage the credit comes first, so that nothing expires because nobody could be heard.
-fn scan<T: Transaction>(tx: &mut T, credit_seconds: i64, claimable: &mut Claimable) -> Executed {
-    let mut scanned = Scanned { credited_runs: credit_after_outage(tx, credit_seconds)?, ..Scanned::default() };
+fn save_change<T: Transaction>(
+    tx: &mut T,
+    queue: Queue<'_>,
+    key: TaskKey,
+    before: &TaskHead,
+    change: &Change,
+    claimable: &mut Claimable,
+) -> Executed<()> {
+    tx.save_change(queue.key, key, before, change)?;
+    claimable.acted(queue.name, before, change.lifecycle.status);
+    Ok(())
+}
+
+fn report_worker<T: Transaction>(tx: &mut T, ReportWorker { queue, id, report }: &ReportWorker) -> Executed<()> {
+    let queue = existing_queue(tx, queue)?;
+    let known = tx.load_observation(queue, *id)?;
+    let observation = observe(known.as_ref(), queue.name, *id, report.clone(), tx.now())?;
+    tx.save_observation(queue.key, &observation)
+}
+
+fn withdraw_worker<T: Transaction>(tx: &mut T, WithdrawWorker { queue, id }: &WithdrawWorker) -> Executed<()> {
+    let queue = existing_queue(tx, queue)?;
+    tx.delete_observation(queue.key, *id)
+}
+
+/// The lease scan. The outage credit has been granted before, so that nothing expires because of an outage.
+fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, claimable: &mut Claimable) -> Executed<Scanned> {
+    let mut scanned = Scanned { credited_runs, ..Scanned::default() };
     for (queue, key) in tx.running_until(tx.now())? {
         let before = tx.load_head(key)?;
-        if let Decision::Change(change) = decide(&before, &Action::Expire, tx.now(), tx.next_pending_seq()) {
+        if let Some(change) = lifecycle::expire(&before, tx.now(), tx.next_pending_seq()) {
             tx.save_change(queue, key, &before, &change)?;
             scanned.expired_runs += 1;
         }
     }
     if scanned.expired_runs > 0 {
-        // The scan goes by the storage's numbers of queues and not by their names.
+        // The scan knows the storage's numbers of queues and not their names.
         claimable.poll_all_routes();
     }
     tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
     scanned.expired_observations = tx.delete_expired_observations()?;
     tx.save_scan()?;
-    Ok(Answer::Scanned(scanned))
+    Ok(scanned)
 }
 
 /// Lengthens the running leases if no scan took place for too long. Every transaction begins with this, because a
-/// heartbeat may be heard before the next scan.
+/// heartbeat may come before the next scan.
 pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> Result<u64, StoreError> {
     let now = tx.now();
     let out = tx.last_scan_at()?.is_some_and(|last| lease::was_out(last, now));
@@ -272,8 +261,7 @@ pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> R
         if lease_expires_at > run.lease_expires_at {
             let run = Some(ActiveRun { lease_expires_at, ..run });
             let lifecycle = Lifecycle { run, ..before.lifecycle.clone() };
-            let change = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
-            tx.save_change(queue, key, &before, &change)?;
+            tx.save_change(queue, key, &before, &Change::of_lifecycle(lifecycle))?;
             credited += 1;
         }
     }
@@ -291,10 +279,4 @@ pub(crate) fn existing_queue<'a, T: Transaction>(tx: &mut T, name: &'a QueueName
 fn existing_task<T: Transaction>(tx: &mut T, queue: Queue<'_>, id: TaskId) -> Result<TaskKey, StoreError> {
     let task = tx.find_task(queue.key, id)?;
     task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.name.clone(), task_id: id }.into())
-}
-
-/// A backend broke a promise. Nothing is written: the transaction fails.
-fn broken<A>(what: &str) -> Result<A, StoreError> {
-    debug_assert!(false, "{what}");
-    Err(StoreError::Unavailable)
 }

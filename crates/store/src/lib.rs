@@ -1,7 +1,8 @@
-//! The seam to storage: the [`Store`] trait that the server uses, the commands it writes with, the steps
-//! load-decide-save that every backend shares ([`execute`]), the clock, and the in-memory model.
+//! The interface to storage: the [`Store`] trait that the server uses, the commands it writes with, what every backend
+//! shares ([`execute`]: load, decide, save; [`batch`]; [`write_queue`]), the clock, and the in-memory model.
 //! No SQL and no driver lives here.
 
+pub mod batch;
 pub mod bulk;
 pub mod claimable;
 pub mod clock;
@@ -20,7 +21,10 @@ pub mod submission;
 pub mod transaction;
 pub mod transfer;
 pub mod waiting;
+pub mod write_queue;
+pub mod write_request;
 pub mod writer_health;
+pub mod writer_threads;
 
 pub use error::StoreError;
-pub use store::Store;
+pub use store::{Store, StoreExt};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
-use taskqueue_core::filter::{ObservationFilter, TaskFilter};
+use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::{Change, ErrorChange};
@@ -19,25 +19,28 @@ use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Effect, Update};
 
-use crate::bulk::{self, Bulk, Gate, Limit, Planned, Planner, REDECIDED, SharedPlan, TwoSteps, planned};
+use crate::batch::{BatchTransaction, execute_batch};
+use crate::bulk::{BulkSteps, BulkUpdates, Gate, Limit, Planned, PlannedWrite, Planner, REDECIDED};
 use crate::claimable::Claimable;
 use crate::clock::Clock;
-use crate::command::{Answer, BulkUpdate, Command};
-use crate::execute::{credit_after_outage, execute};
+use crate::command::{BulkUpdate, Updated};
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
-use crate::submission::Outcome;
 use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use crate::waiting::Waiters;
+use crate::write_queue::QueuedWrite;
+use crate::write_request::WriteRequest;
 use crate::{Store, StoreError};
+
+const NO_TASK: StoreError = StoreError::Broken("the model has no task with this key");
 
 /// The store in maps.
 pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     waiters: Arc<Waiters>,
-    bulk: Bulk,
+    bulk: BulkUpdates,
 }
 
 #[derive(Default)]
@@ -70,22 +73,24 @@ impl ModelStore {
 
     /// An empty store whose bulk updates pass a gate.
     pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate) -> Self {
-        Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk: Bulk::new(gate) }
+        Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk: BulkUpdates::new(gate) }
     }
 
-    /// Runs something as a transaction, and wakes those who wait for what it made claimable.
-    fn transact(&self, work: impl FnOnce(&mut ModelTransaction<'_>, &mut Claimable) -> Outcome) -> Outcome {
+    /// Executes one command, answers it, and wakes the waiters for what it made claimable.
+    fn execute(&self, mut write: QueuedWrite<u64>) {
         let mut state = self.state();
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
         let mut claimable = Claimable::new(true);
-        let answer = work(&mut tx, &mut claimable);
+        match execute_batch(&mut tx, std::slice::from_mut(&mut write), OUTAGE_CREDIT_SECONDS, &mut claimable) {
+            Ok(_) => write.release(),
+            Err(error) => write.fail(error),
+        }
         self.waiters.wake(&claimable);
         if claimable.must_poll_all_routes() {
             for (queue, route, _) in self.waiters.waiting_routes() {
                 self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route));
             }
         }
-        answer
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -115,13 +120,13 @@ impl State {
     }
 
     fn task(&self, key: TaskKey) -> Loaded<&Task> {
-        self.tasks.get(&key).map(|row| &row.task).ok_or(StoreError::Unavailable)
+        self.tasks.get(&key).map(|row| &row.task).ok_or(NO_TASK)
     }
 
     /// A task that is about to change.
     fn task_mut(&mut self, key: TaskKey) -> Loaded<&mut Task> {
         let change = self.next_change();
-        let row = self.tasks.get_mut(&key).ok_or(StoreError::Unavailable)?;
+        let row = self.tasks.get_mut(&key).ok_or(NO_TASK)?;
         row.change = change;
         Ok(&mut row.task)
     }
@@ -211,18 +216,17 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
-        self.state.tasks.get(&key).map(|row| row.identity).ok_or(StoreError::Unavailable)
+        self.state.tasks.get(&key).map(|row| row.identity).ok_or(NO_TASK)
     }
 
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
-        filter: &TaskFilter,
+        bulk: &BulkUpdate,
         _: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
     ) -> Loaded<()> {
-        let idle = |task: &Task| task.lifecycle.status != Status::Running && filter.matches(&task.view());
-        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| idle(task)) {
+        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selects(&task.view())) {
             if each(key, task).is_break() {
                 break;
             }
@@ -299,7 +303,7 @@ impl Transaction for ModelTransaction<'_> {
             return Ok(RunUse::Past);
         }
         let Some(key) = self.state.runs.get(&run_id).copied() else { return Ok(RunUse::New) };
-        let row = self.state.tasks.get(&key).ok_or(StoreError::Unavailable)?;
+        let row = self.state.tasks.get(&key).ok_or(NO_TASK)?;
         let active = row.task.lifecycle.run.is_some_and(|run| run.run_id == run_id);
         Ok(if active { RunUse::Active(row.queue, key) } else { RunUse::Past })
     }
@@ -350,8 +354,16 @@ impl Transaction for ModelTransaction<'_> {
 }
 
 /// A snapshot is the number of the last change before it.
+impl BatchTransaction for ModelTransaction<'_> {
+    type Snapshot = u64;
+
+    fn changed_since(&mut self, planned: &Planned<u64>) -> Loaded<Option<Vec<TaskKey>>> {
+        Ok(Some(self.state.changed_since(planned)).filter(|since| since.len() <= REDECIDED))
+    }
+}
+
 #[async_trait]
-impl TwoSteps for ModelStore {
+impl BulkSteps for ModelStore {
     type Snapshot = u64;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<u64>, StoreError> {
@@ -359,42 +371,26 @@ impl TwoSteps for ModelStore {
         let queue = Queue { key: state.queue(&bulk.queue)?, name: &bulk.queue };
         let mut planner = Planner::new(queue.key, &bulk.update);
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
-        tx.visit_matching(queue, &bulk.filter, limit, &mut |key, task| planner.decide(key, task))?;
+        tx.visit_matching(queue, bulk, limit, &mut |key, task| planner.decide(key, task))?;
         Ok(Planned::new(planner.finish()?, state.last_change))
     }
 
-    async fn write_plan(
-        &self,
-        bulk: &Arc<BulkUpdate>,
-        plan: &SharedPlan<u64>,
-        limit: &Limit,
-    ) -> Result<Answer, StoreError> {
-        self.transact(|tx, claimable| {
-            let mut planned = planned(plan);
-            credit_after_outage(tx, OUTAGE_CREDIT_SECONDS)?;
-            let since = tx.state.changed_since(&planned);
-            planned.is_outdated =
-                since.len() > REDECIDED || tx.state.queues.get(&bulk.queue) != Some(&planned.plan.queue());
-            if planned.is_outdated {
-                return Err(StoreError::Busy);
-            }
-            bulk::write(tx, bulk, &mut planned.plan, &since, limit, claimable)
-        })
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<u64>) -> Result<Updated, StoreError> {
+        let (write, answer) = QueuedWrite::bulk(Arc::clone(bulk), Some(plan));
+        self.execute(write);
+        answer.wait().await
     }
 }
 
 #[async_trait]
 impl Store for ModelStore {
-    async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        if let Command::UpdateTasks(bulk) = &command {
-            return self.bulk.run(self, bulk).await;
-        }
-        self.transact(|tx, claimable| {
-            if !matches!(command, Command::Scan) {
-                credit_after_outage(tx, OUTAGE_CREDIT_SECONDS)?;
-            }
-            execute(tx, &command, OUTAGE_CREDIT_SECONDS, claimable)
-        })
+    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+        self.execute(QueuedWrite::new(request));
+        Ok(())
+    }
+
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        self.bulk.run(self, &bulk).await
     }
 
     fn waiters(&self) -> &Arc<Waiters> {

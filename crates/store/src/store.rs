@@ -1,4 +1,4 @@
-//! The trait that the server sees: one way to write, a handful of reads, a check and an orderly end.
+//! The trait that the server sees: writing commands, a handful of reads, a check and an orderly end.
 
 use std::sync::Arc;
 
@@ -11,9 +11,11 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
-use crate::command::{Answer, Command};
+use crate::command::{BulkUpdate, Claim, Command, Updated};
 use crate::page::{WriteTask, WrittenTasks};
+use crate::submission::Submission;
 use crate::waiting::Waiters;
+use crate::write_request::WriteRequest;
 
 /// A place where queues, tasks and observations live.
 ///
@@ -21,10 +23,16 @@ use crate::waiting::Waiters;
 /// durable; writes behave as if they happened one after the other; a refused command has changed nothing.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Does one write and answers when it is durable. A caller that goes away before it has begun takes it back; once it
-    /// has begun it is done. [`StoreError::Busy`] and [`StoreError::Unavailable`] say that nothing was done and nothing will
-    /// be; where that is not certain the answer is [`StoreError::OutcomeUnknown`].
-    async fn write(&self, command: Command) -> Result<Answer, StoreError>;
+    /// Takes a command for execution. Callers use [`StoreExt::write`].
+    fn submit(&self, request: WriteRequest) -> Result<(), StoreError>;
+
+    /// Updates every task that matches and is not running, or none.
+    async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError>;
+
+    /// Whether a claim certainly finds nothing at this moment, as far as that is known without the writer.
+    fn finds_nothing(&self, _: &Claim) -> bool {
+        false
+    }
 
     /// All queues, sorted by name.
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError>;
@@ -72,3 +80,22 @@ pub trait Store: Send + Sync + 'static {
     /// Takes no more writes, finishes those under way and lets go of the storage.
     async fn close(&self);
 }
+
+/// Writing with typed commands, on every store.
+pub trait StoreExt: Store {
+    /// Executes one command and answers when it is durable. A caller that drops this before it has begun withdraws it; once
+    /// it has begun it is executed. [`StoreError::Busy`] and [`StoreError::Unavailable`] mean that nothing was done and
+    /// nothing will be; where that is not certain the answer is [`StoreError::OutcomeUnknown`].
+    fn write<C: Command>(&self, command: C) -> impl Future<Output = Result<C::Answer, StoreError>> + Send {
+        async move {
+            if let Some(answer) = command.known_answer(self) {
+                return Ok(answer);
+            }
+            let (submission, answer) = Submission::new(command);
+            self.submit(C::into_request(submission))?;
+            answer.wait().await
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

@@ -1,6 +1,6 @@
-//! The hand-over of a command from its caller to a writer. A command waits until a writer begins it; until then its caller
-//! can take it back. Once begun it is done whatever becomes of the caller, who waits for the answer. So `Busy` always
-//! means that nothing was done and nothing will be.
+//! A command on its way from its caller to a writer, and the way of its answer back. A command waits until a writer begins it;
+//! until then its caller can withdraw it. Once begun it is executed even if the caller has left, and the caller waits for
+//! the answer. So `Busy` always means that nothing was done and nothing will be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,100 +10,133 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::StoreError;
-use crate::command::Answer;
+use crate::command::Command;
 
 /// How long a command may wait until a writer begins it (decisions.md section 4).
-pub const TURN_LIMIT: Duration = Duration::from_secs(5);
-/// How long the answer to a command is waited for in all. No request takes more than 30 seconds; the rest is for whatever
-/// comes before and after.
+pub const BEGIN_LIMIT: Duration = Duration::from_secs(5);
+/// How long a caller waits for the answer in all. No request takes more than 30 seconds; the rest is for what comes before
+/// and after.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(29);
 
 const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
-const TAKEN_BACK: u8 = 2;
+const WITHDRAWN: u8 = 2;
 
-/// What a command is answered.
-pub type Outcome = Result<Answer, StoreError>;
-
-/// Both ends of a hand-over.
-pub fn hand_over() -> (Handed, Awaited) {
-    let state = Arc::new(AtomicU8::new(WAITING));
-    let (answer, answered) = oneshot::channel();
-    (Handed { state: Arc::clone(&state), answer }, Awaited { state, answered })
-}
-
-/// The writer's end.
+/// The writer's end: a command, and its answer until that is released.
 #[derive(Debug)]
-pub struct Handed {
+pub struct Submission<C: Command> {
+    pub command: C,
+    /// [`StoreError::Unavailable`] until the command was executed.
+    answer: Result<C::Answer, StoreError>,
     state: Arc<AtomicU8>,
-    answer: oneshot::Sender<Outcome>,
+    sender: Option<oneshot::Sender<Result<C::Answer, StoreError>>>,
 }
 
-impl Handed {
-    /// Begins the command, unless its caller has taken it back: then it must not be done. May be said again by a writer
-    /// that tries again.
-    pub fn begin(&self) -> bool {
+/// The caller's end. Dropping it withdraws the command if it has not begun.
+#[derive(Debug)]
+pub struct PendingAnswer<A> {
+    state: Arc<AtomicU8>,
+    receiver: oneshot::Receiver<Result<A, StoreError>>,
+}
+
+impl<C: Command> Submission<C> {
+    pub fn new(command: C) -> (Self, PendingAnswer<C::Answer>) {
+        let state = Arc::new(AtomicU8::new(WAITING));
+        let (sender, receiver) = oneshot::channel();
+        let submission =
+            Self { command, answer: Err(StoreError::Unavailable), state: Arc::clone(&state), sender: Some(sender) };
+        (submission, PendingAnswer { state, receiver })
+    }
+
+    /// Executes the command and keeps its answer until it is released. Gives the bytes of the answer.
+    pub fn execute(&mut self, execute: impl FnOnce(&C) -> Result<C::Answer, StoreError>) -> Result<usize, StoreError> {
+        self.answer = execute(&self.command);
+        self.answer.as_ref().map(C::answer_bytes).map_err(StoreError::clone)
+    }
+}
+
+/// What a writer does with a submission, whatever its command answers.
+pub trait Reply {
+    /// Begins the command, unless its caller has withdrawn it: then it must not be executed. A writer that tries a command
+    /// again calls this again.
+    fn begin(&self) -> bool;
+    /// Nothing was done, and the command waits again.
+    fn postpone(&self);
+    fn is_busy(&self) -> bool;
+    /// Sends the answer of the execution. A caller that has left does not get it.
+    fn release(&mut self);
+    /// Sends an error instead, because nothing of the execution was kept or nobody knows.
+    fn fail(&mut self, error: StoreError);
+}
+
+impl<C: Command> Reply for Submission<C> {
+    fn begin(&self) -> bool {
         let begun = self.state.compare_exchange(WAITING, BEGUN, Ordering::AcqRel, Ordering::Acquire);
         matches!(begun, Ok(_) | Err(BEGUN))
     }
 
-    /// Nothing was done after all, and the command waits for another turn.
-    pub fn wait_again(&self) {
+    fn postpone(&self) {
         let _ = self.state.compare_exchange(BEGUN, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Answers. A caller that has gone away does not want it.
-    pub fn answer(self, outcome: Outcome) {
-        let _ = self.answer.send(outcome);
-    }
-}
-
-/// The caller's end. Dropping it takes the command back if it has not begun.
-#[derive(Debug)]
-pub struct Awaited {
-    state: Arc<AtomicU8>,
-    answered: oneshot::Receiver<Outcome>,
-}
-
-impl Awaited {
-    /// Waits for the answer.
-    pub async fn outcome(self) -> Outcome {
-        self.outcome_by(Instant::now() + ANSWER_LIMIT).await
+    fn is_busy(&self) -> bool {
+        matches!(self.answer, Err(StoreError::Busy))
     }
 
-    /// Waits for the answer, until `answer_by` if it has begun.
-    pub async fn outcome_by(mut self, answer_by: Instant) -> Outcome {
-        if let Ok(answered) = timeout(TURN_LIMIT, &mut self.answered).await {
-            return self.received(answered);
+    fn release(&mut self) {
+        let answer = std::mem::replace(&mut self.answer, Err(StoreError::Unavailable));
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.send(answer);
         }
-        if self.take_back() {
+    }
+
+    fn fail(&mut self, error: StoreError) {
+        if let StoreError::Broken(what) = error {
+            tracing::error!(what, command = std::any::type_name::<C>(), "a bug: the command was undone");
+        }
+        self.answer = Err(error);
+        self.release();
+    }
+}
+
+impl<A> PendingAnswer<A> {
+    pub async fn wait(self) -> Result<A, StoreError> {
+        self.wait_until(Instant::now() + ANSWER_LIMIT).await
+    }
+
+    /// Waits for the answer, until `answer_by` if the command has begun.
+    pub async fn wait_until(mut self, answer_by: Instant) -> Result<A, StoreError> {
+        if let Ok(received) = timeout(BEGIN_LIMIT, &mut self.receiver).await {
+            return self.answer(received);
+        }
+        if self.withdraw() {
             return Err(StoreError::Busy);
         }
-        match timeout_at(answer_by, &mut self.answered).await {
-            Ok(answered) => self.received(answered),
-            Err(_) if self.take_back() => Err(StoreError::Busy),
+        match timeout_at(answer_by, &mut self.receiver).await {
+            Ok(received) => self.answer(received),
+            Err(_) if self.withdraw() => Err(StoreError::Busy),
             Err(_) => Err(StoreError::OutcomeUnknown),
         }
     }
 
     /// A writer that ended without an answer has done nothing, unless it had begun.
-    fn received(&self, answered: Result<Outcome, oneshot::error::RecvError>) -> Outcome {
-        match answered {
-            Ok(outcome) => outcome,
-            Err(_) if self.take_back() => Err(StoreError::Unavailable),
+    fn answer(&self, received: Result<Result<A, StoreError>, oneshot::error::RecvError>) -> Result<A, StoreError> {
+        match received {
+            Ok(answer) => answer,
+            Err(_) if self.withdraw() => Err(StoreError::Unavailable),
             Err(_) => Err(StoreError::OutcomeUnknown),
         }
     }
 
     /// Whether the command had not begun; then it never will.
-    fn take_back(&self) -> bool {
-        self.state.compare_exchange(WAITING, TAKEN_BACK, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    fn withdraw(&self) -> bool {
+        self.state.compare_exchange(WAITING, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-impl Drop for Awaited {
+impl<A> Drop for PendingAnswer<A> {
     fn drop(&mut self) {
-        self.take_back();
+        self.withdraw();
     }
 }
 

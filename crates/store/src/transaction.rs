@@ -2,7 +2,6 @@
 //! command in `execute.rs`.
 
 use taskqueue_core::definition::Identity;
-use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
@@ -12,6 +11,7 @@ use taskqueue_core::update::{Effect, Update};
 
 use crate::StoreError;
 use crate::bulk::Limit;
+use crate::command::BulkUpdate;
 
 /// The storage's own number of a queue. A queue that is deleted and created again gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,12 +76,12 @@ pub trait Transaction {
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The identity that a task was created with.
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity>;
-    /// Calls `each` with the tasks of a queue that match and are not running, until it breaks. Ends with
+    /// The tasks of a queue that a bulk update selects, one after the other, until `each` breaks. Ends with
     /// [`StoreError::Busy`] when the limit is over.
     fn visit_matching(
         &mut self,
         queue: Queue<'_>,
-        filter: &TaskFilter,
+        bulk: &BulkUpdate,
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> std::ops::ControlFlow<()> + Send),
     ) -> Loaded<()>;

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::io;
 
 use taskqueue_server::{Config, ListenAddress, ListenError, Listener};
-use taskqueue_store::StoreError;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::CreateQueue;
+use taskqueue_store::{StoreError, StoreExt};
 use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let listener = bind(&args.listen, token.is_some()).await?;
     let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
     for queue in args.queues {
-        store.write(Command::CreateQueue(queue)).await.map_err(refused)?;
+        store.write(CreateQueue { queue }).await.map_err(refused)?;
     }
     let base_url = listener.base_url();
     let ready = || output::text(&base_url);

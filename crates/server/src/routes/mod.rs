@@ -12,7 +12,9 @@ pub(crate) mod workers;
 
 use axum::response::Response;
 use hyper::StatusCode;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_core::task::Task;
+use taskqueue_store::StoreExt;
+use taskqueue_store::command::Command;
 
 use crate::error::ApiError;
 use crate::respond;
@@ -21,21 +23,15 @@ use crate::state::AppState;
 /// What a handler gives.
 pub(crate) type Outcome = Result<Response, ApiError>;
 
-/// Does a write that answers with a task. Room for the answer comes first: what is done must be told.
-async fn write_task(state: &AppState, command: Command) -> Outcome {
+/// Executes a command that answers with a task. Memory for the answer is reserved first: what is done must be answered.
+async fn write_task(state: &AppState, command: impl Command<Answer = Box<Task>>) -> Outcome {
     let share = state.budgets().reserve_task().await?;
-    match state.store().write(command).await? {
-        Answer::Task { created, task } => {
-            Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, share))
-        }
-        _ => Err(ApiError::unexpected_answer()),
-    }
+    let task = state.store().write(command).await?;
+    Ok(respond::task(StatusCode::OK, &task, share))
 }
 
-/// Does a write that has nothing to tell.
-async fn write_done(state: &AppState, command: Command) -> Outcome {
-    match state.store().write(command).await? {
-        Answer::Done => Ok(respond::no_content()),
-        _ => Err(ApiError::unexpected_answer()),
-    }
+/// Executes a command that answers nothing.
+async fn write_done(state: &AppState, command: impl Command<Answer = ()>) -> Outcome {
+    state.store().write(command).await?;
+    Ok(respond::no_content())
 }

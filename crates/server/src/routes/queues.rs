@@ -6,10 +6,10 @@ use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{DeleteQueueQuery, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_api::queue::Queue;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::StoreExt;
+use taskqueue_store::command::{CreateQueue, DeleteQueue};
 
 use super::{Outcome, write_done};
-use crate::error::ApiError;
 use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
@@ -28,9 +28,7 @@ const QUEUE_BYTES: usize = 32;
 )]
 pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> Outcome {
     let queue = call.queue()?;
-    let Answer::Created(created) = state.store().write(Command::CreateQueue(queue.clone())).await? else {
-        return Err(ApiError::unexpected_answer());
-    };
+    let created = state.store().write(CreateQueue { queue: queue.clone() }).await?;
     let mut response = respond::written(|out| Queue::write(out, &queue));
     if created {
         *response.status_mut() = StatusCode::CREATED;
@@ -69,5 +67,5 @@ pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outco
 pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> Outcome {
     let cascade = call.query().delete_queue()?;
     let queue = call.queue()?;
-    write_done(&state, Command::DeleteQueue { queue, cascade }).await
+    write_done(&state, DeleteQueue { queue, cascade }).await
 }

@@ -6,13 +6,14 @@ use taskqueue_api::parameters::{PreferHeader, QueuePath, TaskPath};
 use taskqueue_api::paths;
 use taskqueue_api::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, Lease, RunRequest};
 use taskqueue_api::task::Task;
-use taskqueue_core::lifecycle::Action;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_core::lifecycle::RunReport;
+use taskqueue_store::StoreExt;
+use taskqueue_store::command::{self, Heartbeat, ReportRun};
 
 use super::{Outcome, write_done};
-use crate::error::ApiError;
 use crate::extract::Call;
 use crate::state::AppState;
+use crate::waiting_claim::ClaimedTask;
 use crate::{prefer, respond, waiting_claim};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
@@ -36,16 +37,15 @@ use crate::{prefer, respond, waiting_claim};
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
     let ClaimRequest { route, run_id } = call.body(&state).await?;
     let queue = call.queue()?;
-    let (answer, share, applied) =
-        waiting_claim::claim(&state, (queue, route, run_id), call.into_wait_preference()).await?;
-    let mut response = match (answer, share) {
-        (Answer::Claimed(Some(claimed)), Some(share)) => {
+    let claim = command::Claim { queue, route, run_id };
+    let (claimed, applied) = waiting_claim::claim(&state, claim, call.into_wait_preference()).await?;
+    let mut response = match claimed {
+        Some(ClaimedTask { claimed, reservation }) => {
             let mut body = Vec::with_capacity(Task::expected_bytes(&claimed.task) + 100);
             Claim::write(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
-            respond::large(share, body)
+            respond::large(reservation, body)
         }
-        (Answer::Claimed(None), _) => respond::no_content(),
-        _ => return Err(ApiError::unexpected_answer()),
+        None => respond::no_content(),
     };
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
@@ -65,10 +65,8 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Out
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outcome {
     let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    match state.store().write(Command::ReportRun { queue, id, action: Action::Heartbeat { run_id } }).await? {
-        Answer::Lease(lease_expires_at) => Ok(respond::written(|out| Lease::write(out, lease_expires_at))),
-        _ => Err(ApiError::unexpected_answer()),
-    }
+    let lease_expires_at = state.store().write(Heartbeat { queue, id, run_id }).await?;
+    Ok(respond::written(|out| Lease::write(out, lease_expires_at)))
 }
 
 /// Ends a run with a result.
@@ -88,7 +86,7 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outc
 pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> Outcome {
     let CompleteRequest { run_id, result } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, Command::ReportRun { queue, id, action: Action::Complete { run_id, result } }).await
+    write_done(&state, ReportRun { queue, id, run_id, report: RunReport::Complete { result } }).await
 }
 
 /// Ends a run with an error; the task is tried again while its budget lasts.
@@ -105,7 +103,7 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outcome {
     let FailRequest { run_id, error } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, Command::ReportRun { queue, id, action: Action::Fail { run_id, failure: error } }).await
+    write_done(&state, ReportRun { queue, id, run_id, report: RunReport::Fail { failure: error } }).await
 }
 
 /// Gives a task back; the attempt is not charged.
@@ -122,5 +120,5 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outc
 pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> Outcome {
     let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, Command::ReportRun { queue, id, action: Action::Unclaim { run_id } }).await
+    write_done(&state, ReportRun { queue, id, run_id, report: RunReport::Unclaim }).await
 }

@@ -11,12 +11,12 @@ use taskqueue_api::paths;
 use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Task, UpdateTaskRequest};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::filter::TaskFilter;
-use taskqueue_core::lifecycle::Action;
+use taskqueue_core::lifecycle::TaskAction;
 use taskqueue_core::update::Update;
-use taskqueue_store::command::{self, Answer, Command};
+use taskqueue_store::StoreExt;
+use taskqueue_store::command::{self, ActOnTask, CreateTask, CreatedTask, DeleteTask, UpdateTask};
 
 use super::{Outcome, write_done, write_task};
-use crate::error::ApiError;
 use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
@@ -40,7 +40,10 @@ use crate::state::AppState;
 pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Outcome {
     let definition: Definition = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_task(&state, Command::CreateTask { queue, id, new: Box::new(definition.into()) }).await
+    let share = state.budgets().reserve_task().await?;
+    let create = CreateTask { queue, id, new: Box::new(definition.into()) };
+    let CreatedTask { created, task } = state.store().write(create).await?;
+    Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, share))
 }
 
 /// Reads a task.
@@ -77,7 +80,7 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outco
 pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Outcome {
     let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_task(&state, Command::UpdateTask { queue, id, update: Box::new(update) }).await
+    write_task(&state, UpdateTask { queue, id, update: Box::new(update) }).await
 }
 
 /// Replaces fields of every task that matches and is not running, or of none.
@@ -100,10 +103,8 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> O
     let queue = call.queue()?;
     let filter = TaskFilter::parse(&filter)?;
     let bulk = command::BulkUpdate { queue, filter, update: changes };
-    match state.store().write(Command::UpdateTasks(Arc::new(bulk))).await? {
-        Answer::Updated { matched, updated } => Ok(respond::written(|out| Updated { matched, updated }.write(out))),
-        _ => Err(ApiError::unexpected_answer()),
-    }
+    let command::Updated { matched, updated } = state.store().update_tasks(Arc::new(bulk)).await?;
+    Ok(respond::written(|out| Updated { matched, updated }.write(out)))
 }
 
 /// Takes a pending or running task out.
@@ -118,7 +119,7 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> O
 )]
 pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Outcome {
     let (queue, id) = call.task()?;
-    write_task(&state, Command::Act { queue, id, action: Action::Cancel }).await
+    write_task(&state, ActOnTask { queue, id, action: TaskAction::Cancel }).await
 }
 
 /// Starts a pending, failed or cancelled task over.
@@ -133,7 +134,7 @@ pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Ou
 )]
 pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> Outcome {
     let (queue, id) = call.task()?;
-    write_task(&state, Command::Act { queue, id, action: Action::Requeue }).await
+    write_task(&state, ActOnTask { queue, id, action: TaskAction::Requeue }).await
 }
 
 /// Deletes a task that is not running.
@@ -148,5 +149,5 @@ pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> O
 )]
 pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> Outcome {
     let (queue, id) = call.task()?;
-    write_done(&state, Command::Act { queue, id, action: Action::Delete }).await
+    write_done(&state, DeleteTask { queue, id }).await
 }

@@ -5,7 +5,7 @@ use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::WorkerPath;
 use taskqueue_api::paths;
 use taskqueue_api::worker::WorkerReport;
-use taskqueue_store::command::Command;
+use taskqueue_store::command::{ReportWorker, WithdrawWorker};
 
 use super::{Outcome, write_done};
 use crate::extract::Call;
@@ -25,7 +25,7 @@ use crate::state::AppState;
 pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> Outcome {
     let report = call.body(&state).await?;
     let (queue, id) = call.worker()?;
-    write_done(&state, Command::ReportWorker { queue, id, report }).await
+    write_done(&state, ReportWorker { queue, id, report }).await
 }
 
 /// Forgets a worker.
@@ -39,5 +39,5 @@ pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> 
 )]
 pub(crate) async fn withdraw_worker(State(state): State<AppState>, call: Call) -> Outcome {
     let (queue, id) = call.worker()?;
-    write_done(&state, Command::WithdrawWorker { queue, id }).await
+    write_done(&state, WithdrawWorker { queue, id }).await
 }

@@ -21,10 +21,11 @@ use taskqueue_server::auth::Token;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Answer, Command};
+use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError};
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
@@ -111,7 +112,10 @@ impl FailingStore {
 
 #[async_trait]
 impl Store for FailingStore {
-    async fn write(&self, _: Command) -> Result<Answer, StoreError> {
+    fn submit(&self, _: WriteRequest) -> Result<(), StoreError> {
+        self.fail()
+    }
+    async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         self.fail()
     }
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

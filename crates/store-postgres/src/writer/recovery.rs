@@ -3,13 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use taskqueue_store::command::Command;
-
-use super::{Undone, Writer};
+use super::{Undone, Write, Writer};
 use crate::commit_outcome::find_commit_outcome;
 use crate::failure::{Cause, failed};
 use crate::prefetch;
-use crate::request::Request;
 use crate::session::Session;
 use crate::statements as sql;
 use crate::transaction::Ended;
@@ -21,21 +18,17 @@ impl Writer {
     /// Leaves a transaction that was undone. Where it is not certain that the connection is fit for another one, it is
     /// given up.
     pub(super) fn leave(&mut self, undone: &Undone) {
-        let keep = matches!(undone, Undone::Again(Cause::Conflict | Cause::Busy));
+        let keep = matches!(undone, Undone::Again(Cause::Conflict | Cause::Busy) | Undone::Broken(_));
         let left = |session: &Session| self.runtime.block_on(session.execute_text("ROLLBACK")).is_ok();
         if !(keep && self.session.as_ref().is_some_and(left)) {
             self.session = None;
         }
     }
 
-    /// The queue that a long command had announced to need alone is for everybody again, if there is a connection to say so.
-    pub(super) fn free_queue(&mut self, batch: &[Request]) {
-        let [Request { command, .. }] = batch else { return };
-        let queue = match command {
-            Command::UpdateTasks(bulk) => &bulk.queue,
-            Command::DeleteQueue { queue, .. } => queue,
-            _ => return,
-        };
+    /// Lets other commands into the queue of a long command again, if there is a connection.
+    pub(super) fn free_queue(&mut self, batch: &[Write]) {
+        let [write] = batch else { return };
+        let Some(queue) = write.request.long_queue() else { return };
         let Some(session) = &self.session else { return };
         if let Err(error) = self.runtime.block_on(prefetch::free(session, queue.as_str())) {
             failed("freeing a queue", &error);

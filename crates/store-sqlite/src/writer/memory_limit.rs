@@ -3,38 +3,38 @@
 use std::time::{Duration, Instant};
 
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::lifecycle::Action;
+use taskqueue_core::lifecycle::TaskAction;
 use taskqueue_store::StoreError;
-use taskqueue_store::command::Command;
+use taskqueue_store::batch::fail_all;
+use taskqueue_store::write_request::WriteRequest;
 
-use super::Writer;
-use crate::request::Request;
+use super::{Write, Writer};
 
-/// The log is not told again before this that a pending order is full.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
+/// How often it is logged at most that a pending order is full.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Writer {
-    /// Those of a batch that there is room for in memory. The others are refused as busy.
-    pub(super) fn with_room(&mut self, mut batch: Vec<Request>) -> Vec<Request> {
-        let refused: Vec<Request> = batch.extract_if(.., |request| self.has_no_room_for(&request.command)).collect();
+    /// The commands of a batch that there is room for in memory. The others are refused as busy.
+    pub(super) fn refuse_without_room(&mut self, mut batch: Vec<Write>) -> Vec<Write> {
+        let refused: Vec<Write> = batch.extract_if(.., |write| self.has_no_room_for(&write.request)).collect();
         if !refused.is_empty() {
-            self.tell_full();
-            refused.into_iter().for_each(|request| request.release(Err(StoreError::Busy)));
+            self.log_full();
+            fail_all(refused, &StoreError::Busy);
         }
         batch
     }
 
     /// Whether a command would make a pending order larger that takes as much memory as it may. What is there already
     /// stays, however much it is.
-    fn has_no_room_for(&self, command: &Command) -> bool {
-        grown_queue(command)
+    fn has_no_room_for(&self, request: &WriteRequest) -> bool {
+        grown_queue(request)
             .and_then(|queue| self.claim_index.queue(queue))
             .is_some_and(|queue| !self.claim_index.may_grow(queue, self.pending_bytes))
     }
 
-    fn tell_full(&mut self) {
-        if self.told_full_at.is_none_or(|at| at.elapsed() >= TELL_AGAIN) {
-            self.told_full_at = Some(Instant::now());
+    fn log_full(&mut self) {
+        if self.full_logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            self.full_logged_at = Some(Instant::now());
             tracing::warn!(
                 "the pending tasks of a queue take all the memory they may; it takes no more until some are gone"
             );
@@ -42,13 +42,17 @@ impl Writer {
     }
 }
 
-/// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it was taken
+/// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it had a place
 /// before.
-fn grown_queue(command: &Command) -> Option<&QueueName> {
-    match command {
-        Command::CreateTask { queue, .. } | Command::Act { queue, action: Action::Requeue, .. } => Some(queue),
-        Command::UpdateTask { queue, update, .. } => update.routes.as_ref().map(|_| queue),
-        Command::UpdateTasks(bulk) => bulk.update.routes.as_ref().map(|_| &bulk.queue),
+fn grown_queue(request: &WriteRequest) -> Option<&QueueName> {
+    match request {
+        WriteRequest::CreateTask(create) => Some(&create.command.queue),
+        WriteRequest::ActOnTask(act) if act.command.action == TaskAction::Requeue => Some(&act.command.queue),
+        WriteRequest::UpdateTask(update) => update.command.update.routes.as_ref().map(|_| &update.command.queue),
+        WriteRequest::UpdateTasks(update) => {
+            let bulk = update.command.bulk();
+            bulk.update.routes.as_ref().map(|_| &bulk.queue)
+        }
         _ => None,
     }
 }

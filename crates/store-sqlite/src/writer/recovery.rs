@@ -38,7 +38,7 @@ impl Writer {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         // What could not be committed may be there all the same.
-        self.watches.lose();
+        self.trackers.invalidate();
         self.fail();
         self.reopen();
     }
@@ -106,7 +106,7 @@ impl Writer {
                 self.failed.store(false, Ordering::Relaxed);
                 tracing::info!("the database was opened again after a failure");
                 // What could not be committed may be there all the same, and nobody was told of it.
-                self.look_for_waiters();
+                self.wake_by_index();
             }
             Err(error) => drop(failed("opening the database again", &error)),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::task::Task;
 use taskqueue_core::update::{Effect, Update};
 
 use crate::StoreError;
@@ -15,8 +15,8 @@ use crate::transaction::{QueueKey, TaskKey};
 /// What was decided about one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decided {
-    /// It does not match, is running, or is gone.
-    Left,
+    /// It does not match, is running, or was deleted.
+    Skipped,
     /// It matches and stays as it is.
     Unchanged,
     /// It matches and changes.
@@ -45,7 +45,7 @@ impl Plan {
     pub fn matched(&self) -> u64 {
         let first = self.changes.len() + self.unchanged.len();
         let replaced = self.again.keys().filter(|key| self.matched_at_first(**key)).count();
-        let matching = self.again.values().filter(|decided| **decided != Decided::Left).count();
+        let matching = self.again.values().filter(|decided| **decided != Decided::Skipped).count();
         (first - replaced + matching) as u64
     }
 
@@ -58,7 +58,7 @@ impl Plan {
         let first = self.changes.iter().filter(|(key, _)| !self.again.contains_key(key)).copied();
         let again = self.again.iter().filter_map(|(key, decided)| match decided {
             Decided::Changes(effect) => Some((*key, *effect)),
-            Decided::Left | Decided::Unchanged => None,
+            Decided::Skipped | Decided::Unchanged => None,
         });
         first.chain(again)
     }
@@ -77,9 +77,9 @@ impl Plan {
         keys: &[TaskKey],
         found: &[(TaskKey, Task)],
     ) -> Result<(), Refusal> {
-        self.again.extend(keys.iter().map(|key| (*key, Decided::Left)));
+        self.again.extend(keys.iter().map(|key| (*key, Decided::Skipped)));
         for (key, task) in found {
-            if task.lifecycle.status != Status::Running && bulk.filter.matches(&task.view()) {
+            if bulk.selects(&task.view()) {
                 self.again.insert(*key, decide(&bulk.update, task)?);
             }
         }
@@ -99,7 +99,6 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Nothing decided yet.
     pub fn new(queue: QueueKey, update: &'a Update) -> Self {
         let plan = Plan { queue, changes: Vec::new(), unchanged: Vec::new(), again: BTreeMap::new() };
         Self { update, plan, refusal: None }

@@ -7,6 +7,7 @@ use taskqueue_core::time::Timestamp;
 
 use super::*;
 use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::task::Status;
 
 fn task(number: i64, status: Status, priority: i64) -> Task {
     Task {

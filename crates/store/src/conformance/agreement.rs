@@ -12,6 +12,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, Ta
 use taskqueue_core::task::Task;
 
 use super::Storage;
+use super::any_command::{AnyAnswer, AnyCommand};
 use super::commands::{create_queue, queue};
 use super::counts::{DIMENSIONS, assert_kept_counts_are_right};
 use super::filters;
@@ -19,26 +20,32 @@ use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
 use super::page_reader;
 use super::random::Random;
-use crate::command::{Answer, Command};
+use crate::command::{CreatedTask, Scan};
 use crate::model::ModelStore;
 use crate::{Store, StoreError};
 
 /// An answer without what stores number as they like.
-pub fn comparable(answer: Result<Answer, StoreError>) -> Result<Answer, StoreError> {
+pub fn comparable(answer: Result<AnyAnswer, StoreError>) -> Result<AnyAnswer, StoreError> {
     answer.map(|answer| match answer {
-        Answer::Task { created, task } => Answer::Task { created, task: Box::new(without_seq(*task)) },
-        Answer::Claimed(Some(mut claimed)) => {
+        AnyAnswer::Created(CreatedTask { created, task }) => {
+            AnyAnswer::Created(CreatedTask { created, task: Box::new(without_seq(*task)) })
+        }
+        AnyAnswer::Task(task) => AnyAnswer::Task(Box::new(without_seq(*task))),
+        AnyAnswer::Claimed(Some(mut claimed)) => {
             claimed.task = without_seq(claimed.task);
-            Answer::Claimed(Some(claimed))
+            AnyAnswer::Claimed(Some(claimed))
         }
         other => other,
     })
 }
 
 /// Which of several tasks refuses a bulk update first is left to the store.
-pub(super) fn comparable_to(command: &Command, answer: Result<Answer, StoreError>) -> Result<Answer, StoreError> {
+pub(super) fn comparable_to(
+    command: &AnyCommand,
+    answer: Result<AnyAnswer, StoreError>,
+) -> Result<AnyAnswer, StoreError> {
     match (command, answer) {
-        (Command::UpdateTasks { .. }, Err(StoreError::Refused(refusal))) => {
+        (AnyCommand::UpdateTasks(_), Err(StoreError::Refused(refusal))) => {
             let any_row = matches!(refusal, Refusal::UpdateConflict { .. } | Refusal::TaskDataTooLarge);
             Err(StoreError::Refused(if any_row { Refusal::TaskDataTooLarge } else { refusal }))
         }
@@ -64,7 +71,8 @@ impl<'a, S: Storage> Pair<'a, S> {
     }
 
     /// Writes to both and compares the answers.
-    pub async fn write(&self, command: Command) -> Result<Answer, StoreError> {
+    pub async fn write(&self, command: impl Into<AnyCommand>) -> Result<AnyAnswer, StoreError> {
+        let command = command.into();
         let expected = self.model.write(command.clone()).await;
         let answer = self.fixture.write(command.clone()).await;
         let compared = comparable_to(&command, answer.clone());
@@ -74,10 +82,10 @@ impl<'a, S: Storage> Pair<'a, S> {
 
     /// Closes and opens the backend. A scan on either side makes both count outages from the same moment.
     pub async fn reopen(self) -> Self {
-        self.write(Command::Scan).await.unwrap();
+        self.write(Scan).await.unwrap();
         let Self { storage, fixture, model } = self;
         let pair = Self { storage, fixture: fixture.reopen(storage).await, model };
-        pair.write(Command::Scan).await.unwrap();
+        pair.write(Scan).await.unwrap();
         pair
     }
 
@@ -178,7 +186,7 @@ pub async fn agree<S: Storage>(storage: &S, seed: u64, steps: usize, reopens: bo
             Step::Live(seconds) => {
                 for passed in (0..seconds).step_by(5) {
                     pair.fixture.clock.advance_seconds((seconds - passed).min(5));
-                    pair.write(Command::Scan).await.unwrap();
+                    pair.write(Scan).await.unwrap();
                 }
             }
             Step::Reopen if reopens => pair = pair.reopen().await,
@@ -200,7 +208,7 @@ pub async fn agree_on_filters<S: Storage>(storage: &S, seed: u64, filters: usize
     let mut generator = Generator::new(seed);
     for _ in 0..150 {
         let Step::Write(command) = generator.step() else { continue };
-        if !matches!(command, Command::DeleteQueue { .. } | Command::CreateQueue(_)) {
+        if !matches!(command, AnyCommand::DeleteQueue(_) | AnyCommand::CreateQueue(_)) {
             let answer = pair.write(command.clone()).await;
             generator.learn(&command, &answer);
         }

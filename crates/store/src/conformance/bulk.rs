@@ -13,14 +13,15 @@ use tokio::task::JoinHandle;
 
 use super::GatedStorage;
 use super::agreement::{comparable, comparable_to};
+use super::any_command::{AnyAnswer, AnyCommand, Write};
 use super::commands::*;
 use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
-use crate::StoreError;
 use crate::bulk::{Gate, REDECIDED};
 use crate::clock::ManualClock;
-use crate::command::{Answer, Command};
+use crate::command::{BulkUpdate, DeleteQueue, Updated};
 use crate::model::ModelStore;
+use crate::{StoreError, commands};
 
 /// A gate that holds the first bulk update that comes, until it is opened.
 #[derive(Clone, Default)]
@@ -61,21 +62,25 @@ impl GatedBench {
     }
 
     /// Begins a bulk update; it has its plan when this is over.
-    async fn begin(&self, bulk: Command) -> JoinHandle<Result<Answer, StoreError>> {
+    async fn begin(&self, bulk: BulkUpdate) -> JoinHandle<Result<Updated, StoreError>> {
         let store = Arc::clone(&self.fixture.store);
-        let writing = tokio::spawn(async move { store.write(bulk).await });
+        let writing = tokio::spawn(async move { bulk.write_to(&*store).await });
         self.held.reached.notified().await;
         writing
     }
 
     /// Lets it write.
-    async fn end(&self, writing: JoinHandle<Result<Answer, StoreError>>) -> Result<Answer, StoreError> {
+    async fn end(&self, writing: JoinHandle<Result<Updated, StoreError>>) -> Result<Updated, StoreError> {
         self.held.opened.notify_one();
         writing.await.unwrap()
     }
 
     /// What a bulk update answers that others come in between of.
-    async fn answer(&self, bulk: Command, between: impl IntoIterator<Item = Command>) -> Result<Answer, StoreError> {
+    async fn answer<W: Write>(
+        &self,
+        bulk: BulkUpdate,
+        between: impl IntoIterator<Item = W>,
+    ) -> Result<Updated, StoreError> {
         let writing = self.begin(bulk).await;
         for command in between {
             self.fixture.ok(command).await;
@@ -91,8 +96,8 @@ impl GatedBench {
     }
 }
 
-fn updated(matched: u64, updated: u64) -> Result<Answer, StoreError> {
-    Ok(Answer::Updated { matched, updated })
+fn updated(matched: u64, updated: u64) -> Result<Updated, StoreError> {
+    Ok(Updated { matched, updated })
 }
 
 fn priorities<const N: usize>(expected: [(&str, i64); N]) -> Vec<(String, i64)> {
@@ -102,8 +107,12 @@ fn priorities<const N: usize>(expected: [(&str, i64); N]) -> Vec<(String, i64)> 
 pub async fn what_is_created_between_plan_and_write_is_updated_too(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", named("m")).await;
-    let between =
-        [create("q", "b", named("m")), create("q", "c", named("n")), create_queue("r"), create("r", "d", named("m"))];
+    let between = commands![
+        create("q", "b", named("m")),
+        create("q", "c", named("n")),
+        create_queue("r"),
+        create("r", "d", named("m"))
+    ];
     let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), between).await;
     assert_eq!(answer, updated(2, 2));
     assert_eq!(gated.priorities().await, priorities([("a", 5), ("b", 5), ("c", 0)]));
@@ -115,7 +124,8 @@ pub async fn what_is_claimed_between_plan_and_write_is_left_out(storage: &impl G
     for id in ["a", "b", "c"] {
         gated.fixture.create(id, Definition::default()).await;
     }
-    let between = [claim("q", "default", 1), claim("q", "default", 2), complete("q", "b", 2, object(r#"{"r":1}"#))];
+    let between =
+        commands![claim("q", "default", 1), claim("q", "default", 2), complete("q", "b", 2, object(r#"{"r":1}"#))];
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     for command in between {
         gated.fixture.ok(command).await;
@@ -156,7 +166,7 @@ pub async fn what_is_deleted_between_plan_and_write_is_not_counted(storage: &imp
     }
     gated.fixture.ok(update("q", "d", to_priority(5))).await;
     let again = create("q", "b", named("again"));
-    let between = [delete("q", "a"), delete("q", "b"), again, delete("q", "d")];
+    let between = commands![delete("q", "a"), delete("q", "b"), again, delete("q", "d")];
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), between).await;
     assert_eq!(answer, updated(2, 2));
     assert_eq!(gated.priorities().await, priorities([("b", 5), ("c", 5)]));
@@ -181,7 +191,7 @@ pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_unto
 pub async fn a_queue_that_is_deleted_between_plan_and_write_is_not_found(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
-    let gone = Command::DeleteQueue { queue: queue("q"), cascade: true };
+    let gone = DeleteQueue { queue: queue("q"), cascade: true };
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), [gone]).await;
     assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
 }
@@ -190,8 +200,8 @@ pub async fn a_queue_that_is_made_again_between_plan_and_write_is_judged_anew(st
     let gated = GatedBench::open(storage).await;
     gated.fixture.create("a", Definition::default()).await;
     gated.fixture.create("b", Definition::default()).await;
-    let gone = Command::DeleteQueue { queue: queue("q"), cascade: true };
-    let between = [gone, create_queue("q"), create("q", "a", named("new"))];
+    let gone = DeleteQueue { queue: queue("q"), cascade: true };
+    let between = commands![gone, create_queue("q"), create("q", "a", named("new"))];
     let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), between).await;
     assert_eq!(answer, updated(1, 1));
     assert_eq!(gated.priorities().await, priorities([("a", 5)]));
@@ -203,8 +213,9 @@ pub async fn more_changes_than_a_write_decides_again_are_judged_all_the_same(sto
     for id in 0..many {
         gated.fixture.create(format!("old{id}"), named("m")).await;
     }
-    let deleted = (0..REDECIDED).map(|id| delete("q", format!("old{id}")));
-    let created = (0..many).map(|id| create("q", format!("new{id}"), named(if id % 2 == 0 { "m" } else { "n" })));
+    let deleted = (0..REDECIDED).map(|id| AnyCommand::from(delete("q", format!("old{id}"))));
+    let created =
+        (0..many).map(|id| create("q", format!("new{id}"), named(if id % 2 == 0 { "m" } else { "n" })).into());
     let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), deleted.chain(created)).await;
     assert_eq!(answer, updated(many as u64, many as u64));
     let tasks = gated.fixture.tasks("q").await;
@@ -235,10 +246,7 @@ pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storag
     assert!(writing.await.unwrap_err().is_cancelled());
     gated.held.opened.notify_one();
     // Behind it, whatever would still come of it would be there.
-    assert_eq!(
-        gated.fixture.ok(update_all("q", "exists(id)", to_budget(7))).await,
-        Answer::Updated { matched: 1, updated: 1 }
-    );
+    assert_eq!(gated.fixture.ok(update_all("q", "exists(id)", to_budget(7))).await, Updated { matched: 1, updated: 1 });
     assert_eq!(gated.fixture.get("a").await.definition.priority, 0);
 }
 
@@ -254,15 +262,15 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
     let (mut rounds, mut held) = (0, 0);
     while rounds < 60 {
         let Step::Write(command) = generator.step() else { continue };
-        let Command::UpdateTasks(_) = &command else {
+        let AnyCommand::UpdateTasks(bulk) = &command else {
             both(&gated.fixture, &model, &mut generator, &command).await;
             continue;
         };
         rounds += 1;
         gated.held.passed.store(false, Ordering::SeqCst);
         let store = Arc::clone(&gated.fixture.store);
-        let bulk = command.clone();
-        let mut writing = tokio::spawn(async move { store.write(bulk).await });
+        let bulk = bulk.clone();
+        let mut writing = tokio::spawn(async move { bulk.write_to(&*store).await });
         let answered = tokio::select! {
             answer = &mut writing => Some(answer.unwrap()),
             () = gated.held.reached.notified() => None,
@@ -274,7 +282,7 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
                 held += 1;
                 for _ in 0..8 {
                     if let Step::Write(between) = generator.step()
-                        && !matches!(between, Command::UpdateTasks(_))
+                        && !matches!(between, AnyCommand::UpdateTasks(_))
                     {
                         both(&gated.fixture, &model, &mut generator, &between).await;
                     }
@@ -283,13 +291,17 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
             }
         };
         let expected = model.write(command.clone()).await;
-        assert_eq!(comparable_to(&command, answer), comparable_to(&command, expected), "{command:?}");
+        assert_eq!(
+            comparable_to(&command, answer.map(AnyAnswer::Updated)),
+            comparable_to(&command, expected),
+            "{command:?}"
+        );
         compare(&gated.fixture, &model).await;
     }
     assert!(held > 10, "only {held} were held");
 }
 
-async fn both(fixture: &Fixture, model: &Fixture, generator: &mut Generator, command: &Command) {
+async fn both(fixture: &Fixture, model: &Fixture, generator: &mut Generator, command: &AnyCommand) {
     let (answer, expected) = (fixture.write(command.clone()).await, model.write(command.clone()).await);
     generator.learn(command, &answer);
     assert_eq!(comparable(answer), comparable(expected), "{command:?}");
@@ -313,7 +325,7 @@ pub async fn other_commands_are_done_while_bulk_updates_are_planned(storage: &im
     // A second one passes the first, which has its plan and does not write.
     assert_eq!(
         gated.fixture.ok(update_all("q", "exists(id)", to_priority(6))).await,
-        Answer::Updated { matched: 1, updated: 1 }
+        Updated { matched: 1, updated: 1 }
     );
     gated.fixture.create("b", Definition::default()).await;
     gated.fixture.claim(1).await;

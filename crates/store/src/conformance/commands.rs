@@ -1,20 +1,21 @@
 //! Short ways to say what the tests say a thousand times: identifiers, definitions and commands from plain text.
 
-use std::sync::Arc;
-
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{self, JsonObject};
-use taskqueue_core::lifecycle::Action;
+use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
 use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::update::Update;
 
-use crate::command::{BulkUpdate, Command};
+use crate::command::{
+    ActOnTask, BulkUpdate, Claim, CreateQueue, CreateTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun, ReportWorker,
+    UpdateTask, WithdrawWorker,
+};
 
 /// The queue of this name.
 pub fn queue(name: &str) -> QueueName {
@@ -83,32 +84,32 @@ pub fn named(name: &str) -> Definition {
 }
 
 /// Creates a queue.
-pub fn create_queue(name: &str) -> Command {
-    Command::CreateQueue(queue(name))
+pub fn create_queue(name: &str) -> CreateQueue {
+    CreateQueue { queue: queue(name) }
 }
 
 /// Deletes a queue.
-pub fn delete_queue(name: &str, cascade: bool) -> Command {
-    Command::DeleteQueue { queue: queue(name), cascade }
+pub fn delete_queue(name: &str, cascade: bool) -> DeleteQueue {
+    DeleteQueue { queue: queue(name), cascade }
 }
 
 /// Creates a task.
-pub fn create(in_queue: &str, id: impl std::fmt::Display, definition: Definition) -> Command {
-    Command::CreateTask { queue: queue(in_queue), id: task_id(id), new: Box::new(definition.into()) }
+pub fn create(in_queue: &str, id: impl std::fmt::Display, definition: Definition) -> CreateTask {
+    CreateTask { queue: queue(in_queue), id: task_id(id), new: Box::new(definition.into()) }
 }
 
 /// Claims for a route.
-pub fn claim(in_queue: &str, for_route: &str, run: impl std::fmt::Display) -> Command {
-    Command::Claim { queue: queue(in_queue), route: route(for_route), run_id: run_id(run) }
+pub fn claim(in_queue: &str, for_route: &str, run: impl std::fmt::Display) -> Claim {
+    Claim { queue: queue(in_queue), route: route(for_route), run_id: run_id(run) }
 }
 
-fn report(in_queue: &str, id: impl std::fmt::Display, action: Action) -> Command {
-    Command::ReportRun { queue: queue(in_queue), id: task_id(id), action }
+fn report(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display, report: RunReport) -> ReportRun {
+    ReportRun { queue: queue(in_queue), id: task_id(id), run_id: run_id(run), report }
 }
 
 /// The owner is alive.
-pub fn heartbeat(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Command {
-    report(in_queue, id, Action::Heartbeat { run_id: run_id(run) })
+pub fn heartbeat(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Heartbeat {
+    Heartbeat { queue: queue(in_queue), id: task_id(id), run_id: run_id(run) }
 }
 
 /// The owner is done, with this result.
@@ -117,18 +118,23 @@ pub fn complete(
     id: impl std::fmt::Display,
     run: impl std::fmt::Display,
     result: JsonObject,
-) -> Command {
-    report(in_queue, id, Action::Complete { run_id: run_id(run), result })
+) -> ReportRun {
+    report(in_queue, id, run, RunReport::Complete { result })
 }
 
 /// The owner failed.
-pub fn fail(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Command {
+pub fn fail(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
     fail_with(in_queue, id, run, failure("no"))
 }
 
 /// The owner failed in this way.
-pub fn fail_with(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display, failure: Failure) -> Command {
-    report(in_queue, id, Action::Fail { run_id: run_id(run), failure })
+pub fn fail_with(
+    in_queue: &str,
+    id: impl std::fmt::Display,
+    run: impl std::fmt::Display,
+    failure: Failure,
+) -> ReportRun {
+    report(in_queue, id, run, RunReport::Fail { failure })
 }
 
 /// A failure with this message.
@@ -137,37 +143,37 @@ pub fn failure(message: &str) -> Failure {
 }
 
 /// The owner gives the task back.
-pub fn unclaim(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Command {
-    report(in_queue, id, Action::Unclaim { run_id: run_id(run) })
+pub fn unclaim(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
+    report(in_queue, id, run, RunReport::Unclaim)
 }
 
-fn act(in_queue: &str, id: impl std::fmt::Display, action: Action) -> Command {
-    Command::Act { queue: queue(in_queue), id: task_id(id), action }
+fn act(in_queue: &str, id: impl std::fmt::Display, action: TaskAction) -> ActOnTask {
+    ActOnTask { queue: queue(in_queue), id: task_id(id), action }
 }
 
 /// Takes a task out.
-pub fn cancel(in_queue: &str, id: impl std::fmt::Display) -> Command {
-    act(in_queue, id, Action::Cancel)
+pub fn cancel(in_queue: &str, id: impl std::fmt::Display) -> ActOnTask {
+    act(in_queue, id, TaskAction::Cancel)
 }
 
 /// Starts a task over.
-pub fn requeue(in_queue: &str, id: impl std::fmt::Display) -> Command {
-    act(in_queue, id, Action::Requeue)
+pub fn requeue(in_queue: &str, id: impl std::fmt::Display) -> ActOnTask {
+    act(in_queue, id, TaskAction::Requeue)
 }
 
 /// Deletes a task.
-pub fn delete(in_queue: &str, id: impl std::fmt::Display) -> Command {
-    act(in_queue, id, Action::Delete)
+pub fn delete(in_queue: &str, id: impl std::fmt::Display) -> DeleteTask {
+    DeleteTask { queue: queue(in_queue), id: task_id(id) }
 }
 
 /// Updates one task.
-pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> Command {
-    Command::UpdateTask { queue: queue(in_queue), id: task_id(id), update: Box::new(update) }
+pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> UpdateTask {
+    UpdateTask { queue: queue(in_queue), id: task_id(id), update: Box::new(update) }
 }
 
 /// Updates many tasks.
-pub fn update_all(in_queue: &str, which: &str, update: Update) -> Command {
-    Command::UpdateTasks(Arc::new(BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update }))
+pub fn update_all(in_queue: &str, which: &str, update: Update) -> BulkUpdate {
+    BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update }
 }
 
 /// An update of the priority.
@@ -186,8 +192,8 @@ pub fn to_routes(names: &[&str]) -> Update {
 }
 
 /// A worker reports itself.
-pub fn observe(in_queue: &str, id: impl std::fmt::Display, for_route: &str, status: WorkerStatus) -> Command {
-    Command::ReportWorker { queue: queue(in_queue), id: worker_id(id), report: worker_report(for_route, status) }
+pub fn observe(in_queue: &str, id: impl std::fmt::Display, for_route: &str, status: WorkerStatus) -> ReportWorker {
+    ReportWorker { queue: queue(in_queue), id: worker_id(id), report: worker_report(for_route, status) }
 }
 
 /// What a worker without a task reports.
@@ -196,8 +202,8 @@ pub fn worker_report(for_route: &str, status: WorkerStatus) -> Report {
 }
 
 /// A worker goes away.
-pub fn withdraw(in_queue: &str, id: impl std::fmt::Display) -> Command {
-    Command::WithdrawWorker { queue: queue(in_queue), id: worker_id(id) }
+pub fn withdraw(in_queue: &str, id: impl std::fmt::Display) -> WithdrawWorker {
+    WithdrawWorker { queue: queue(in_queue), id: worker_id(id) }
 }
 
 /// A filter over tasks.

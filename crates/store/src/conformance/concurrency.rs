@@ -11,31 +11,29 @@ use taskqueue_core::update::Update;
 use tokio::task::JoinSet;
 
 use super::Storage;
+use super::any_command::{AnyAnswer, AnyCommand, Write};
 use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
 use super::generate::{Generator, QUEUES, Step};
-use crate::StoreError;
-use crate::command::{Answer, Command};
+use crate::command::{Claimed, CreatedTask, Updated};
 use crate::model::ModelStore;
+use crate::{StoreError, StoreExt, commands};
 
 /// Writes everything at once. The answers come in the order of the commands.
-async fn together(fixture: &Fixture, commands: Vec<Command>) -> Vec<Result<Answer, StoreError>> {
+async fn together<W: Write>(fixture: &Fixture, commands: Vec<W>) -> Vec<Result<W::Answer, StoreError>> {
     let mut writes = JoinSet::new();
     for (index, command) in commands.into_iter().enumerate() {
         let store = Arc::clone(&fixture.store);
-        writes.spawn(async move { (index, store.write(command).await) });
+        writes.spawn(async move { (index, command.write_to(&*store).await) });
     }
     let mut answers = writes.join_all().await;
     answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-fn claimed_id(answer: &Result<Answer, StoreError>) -> Option<String> {
-    match answer {
-        Ok(Answer::Claimed(claimed)) => claimed.as_ref().map(|claimed| claimed.task.id.to_string()),
-        other => panic!("{other:?}"),
-    }
+fn claimed_id(answer: &Result<Option<Box<Claimed>>, StoreError>) -> Option<String> {
+    answer.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id.to_string())
 }
 
 pub async fn concurrent_claims_get_distinct_tasks(storage: &impl Storage) {
@@ -66,8 +64,8 @@ pub async fn concurrent_claims_with_one_run_id_take_one_task(storage: &impl Stor
         match answer {
             Err(StoreError::Refused(Refusal::RunIdConflict { .. })) => {}
             // A claim for `other` and `b` finds nothing as long as nobody has taken the run id.
-            Ok(Answer::Claimed(None)) => {}
-            Ok(Answer::Claimed(Some(claimed))) => {
+            Ok(None) => {}
+            Ok(Some(claimed)) => {
                 taken.insert((claimed.task.queue.clone(), claimed.task.id));
                 assert_eq!(claimed.task.lifecycle.attempt, 1);
             }
@@ -85,8 +83,8 @@ pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Stora
     let (mut created, mut replayed, mut refused) = (0, 0, 0);
     for answer in together(&fixture, creations).await {
         match answer {
-            Ok(Answer::Task { created: true, .. }) => created += 1,
-            Ok(Answer::Task { created: false, .. }) => replayed += 1,
+            Ok(CreatedTask { created: true, .. }) => created += 1,
+            Ok(CreatedTask { created: false, .. }) => replayed += 1,
             Err(StoreError::Refused(Refusal::TaskIdConflict { .. })) => refused += 1,
             other => panic!("{other:?}"),
         }
@@ -94,7 +92,7 @@ pub async fn concurrent_creations_of_one_id_create_one_task(storage: &impl Stora
     assert_eq!((created, replayed, refused), (1, 31, 32));
     assert_eq!(fixture.count(all()).await, 1);
     let queues = together(&fixture, (0..16).map(|_| create_queue("new")).collect()).await;
-    assert_eq!(queues.iter().filter(|answer| **answer == Ok(Answer::Created(true))).count(), 1);
+    assert_eq!(queues.iter().filter(|answer| **answer == Ok(true)).count(), 1);
 }
 
 pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
@@ -112,7 +110,7 @@ pub async fn concurrent_reports_end_a_run_once(storage: &impl Storage) {
         .iter()
         .enumerate()
         .filter_map(|(index, answer)| match answer {
-            Ok(Answer::Done) => Some(index % 3),
+            Ok(()) => Some(index % 3),
             Err(StoreError::Refused(Refusal::RunFinalized { .. })) => None,
             other => panic!("{other:?}"),
         })
@@ -129,43 +127,44 @@ pub async fn a_run_that_began_while_its_task_was_deleted_stays_used_up(storage: 
     let fixture = Fixture::with_queue(storage).await;
     for run in 0..40 {
         fixture.create(1, Definition::default()).await;
-        let commands = vec![claim("q", "default", run), cancel("q", 1), delete("q", 1)];
+        let commands = commands![claim("q", "default", run), cancel("q", 1), delete("q", 1)];
         let answers = together(&fixture, commands).await;
-        let claimed = claimed_id(&answers[0]).is_some();
+        let Ok(AnyAnswer::Claimed(claimed)) = &answers[0] else { panic!("{:?}", answers[0]) };
+        let claimed = claimed.is_some();
         fixture.write(cancel("q", 1)).await.ok();
         fixture.ok(delete("q", 1)).await;
         match fixture.write(claim("q", "default", run)).await {
             Err(StoreError::Refused(Refusal::StaleRun { .. })) => assert!(claimed, "run {run} was never used"),
-            Ok(Answer::Claimed(None)) => assert!(!claimed, "run {run} owned a task"),
+            Ok(None) => assert!(!claimed, "run {run} owned a task"),
             other => panic!("{other:?}"),
         }
     }
 }
 
 /// Rounds of commands that commute within a round: each is about another task, worker or queue.
-fn rounds() -> Vec<Vec<Command>> {
+fn rounds() -> Vec<Vec<AnyCommand>> {
     let ids = || 0..30_i64;
     vec![
-        ids().map(|id| create("q", id, Definition { priority: -id, ..with_budget(id % 3 + 1) })).collect(),
-        ids().filter(|id| id % 7 == 0).map(|id| update("q", id, to_routes(&["x", "y"]))).collect(),
+        ids().map(|id| create("q", id, Definition { priority: -id, ..with_budget(id % 3 + 1) }).into()).collect(),
+        ids().filter(|id| id % 7 == 0).map(|id| update("q", id, to_routes(&["x", "y"])).into()).collect(),
         // Each claim has a route of its own, so which task it gets does not depend on the order.
-        ids().map(|id| update("q", id, to_routes(&[&format!("only{id}")]))).collect(),
-        ids().filter(|id| id % 5 != 0).map(|id| claim("q", &format!("only{id}"), id)).collect(),
+        ids().map(|id| update("q", id, to_routes(&[&format!("only{id}")])).into()).collect(),
+        ids().filter(|id| id % 5 != 0).map(|id| claim("q", &format!("only{id}"), id).into()).collect(),
         ids()
             .map(|id| match id % 5 {
-                0 => cancel("q", id),
-                1 => complete("q", id, id, object(&format!(r#"{{"n":{id}}}"#))),
-                2 => fail("q", id, id),
-                3 => unclaim("q", id, id),
-                _ => heartbeat("q", id, id),
+                0 => cancel("q", id).into(),
+                1 => complete("q", id, id, object(&format!(r#"{{"n":{id}}}"#))).into(),
+                2 => fail("q", id, id).into(),
+                3 => unclaim("q", id, id).into(),
+                _ => heartbeat("q", id, id).into(),
             })
             .collect(),
         ids()
             .map(|id| match id % 4 {
-                0 => requeue("q", id),
-                1 => delete("q", id),
-                2 => create("q", id, Definition { priority: -id, ..with_budget(id % 3 + 1) }),
-                _ => heartbeat("q", id, "nobody"),
+                0 => requeue("q", id).into(),
+                1 => delete("q", id).into(),
+                2 => create("q", id, Definition { priority: -id, ..with_budget(id % 3 + 1) }).into(),
+                _ => heartbeat("q", id, "nobody").into(),
             })
             .collect(),
     ]
@@ -196,17 +195,17 @@ pub async fn claims_and_bulk_updates_never_mix(storage: &impl Storage) {
     }
     for round in 1..6_i64 {
         let change = || Update { metadata: Some(object(&format!(r#"{{"p":{round}}}"#))), ..to_priority(round) };
-        let mut commands = vec![update_all("q", "exists(id)", change())];
-        commands.extend((0..10).map(|n| claim("q", "default", format!("{round}x{n}"))));
+        let mut commands = commands![update_all("q", "exists(id)", change())];
+        commands.extend((0..10).map(|n| AnyCommand::from(claim("q", "default", format!("{round}x{n}")))));
         let answers = together(&fixture, commands).await;
-        let Ok(Answer::Updated { matched, updated }) = answers[0] else { panic!("{:?}", answers[0]) };
+        let Ok(AnyAnswer::Updated(Updated { matched, updated })) = answers[0] else { panic!("{:?}", answers[0]) };
         let consistent = |task: &Task| {
             let priority = task.definition.priority;
             let metadata = if priority == 0 { "{}".to_owned() } else { format!(r#"{{"p":{priority}}}"#) };
             task.definition.metadata.as_str() == metadata
         };
         for answer in &answers[1..] {
-            let Ok(Answer::Claimed(Some(claimed))) = answer else { panic!("{answer:?}") };
+            let Ok(AnyAnswer::Claimed(Some(claimed))) = answer else { panic!("{answer:?}") };
             assert!(consistent(&claimed.task), "half an update: {claimed:?}");
         }
         let tasks = fixture.tasks("q").await;
@@ -226,9 +225,7 @@ pub async fn a_busy_queue_loses_nothing(storage: &impl Storage) {
             for n in 0..12 {
                 let name = format!("{worker}x{n}");
                 store.write(create("q", &name, Definition::default())).await.unwrap();
-                let Answer::Claimed(claimed) = store.write(claim("q", "default", &name)).await.unwrap() else {
-                    panic!("no answer to a claim");
-                };
+                let claimed = store.write(claim("q", "default", &name)).await.unwrap();
                 // Everyone creates one before claiming one, so there is always one left.
                 let id = claimed.unwrap().task.id;
                 let end = if n % 3 == 0 {

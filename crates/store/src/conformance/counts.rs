@@ -10,8 +10,7 @@ use taskqueue_core::task::Status;
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
-use crate::command::Command;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, commands};
 
 /// The four ways to group tasks.
 pub const DIMENSIONS: [&[TaskDimension]; 4] = [
@@ -43,7 +42,7 @@ pub async fn assert_kept_counts_are_right(store: &dyn Store, in_queue: &str) {
 
 pub async fn kept_counts_stay_right_after_every_kind_of_action(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    let commands: Vec<Command> = vec![
+    let commands = commands![
         create("q", 1, with_routes(&["a"])),
         create("q", 1, with_routes(&["a"])),
         create("q", 2, with_routes(&["a", "b"])),

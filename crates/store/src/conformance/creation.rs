@@ -9,7 +9,8 @@ use super::Storage;
 use super::commands::*;
 use super::fixture::{Fixture, without_seq};
 use crate::StoreError;
-use crate::command::Answer;
+use crate::command::CreatedTask;
+use crate::commands;
 
 pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
@@ -35,7 +36,7 @@ pub async fn a_replay_returns_the_current_task_and_changes_nothing(storage: &imp
         fixture.clock.advance_seconds(1);
         let current = fixture.get(1).await;
         let answer = fixture.ok(create("q", 1, definition.clone())).await;
-        assert_eq!(answer, Answer::Task { created: false, task: Box::new(current.clone()) });
+        assert_eq!(answer, CreatedTask { created: false, task: Box::new(current.clone()) });
         assert_eq!(fixture.get(1).await, current);
     };
     replayed().await;
@@ -92,7 +93,7 @@ pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(stora
     };
     let updated = fixture.task_of(update("q", 1, everything)).await;
     let replay = fixture.ok(create("q", 1, Definition::default())).await;
-    assert_eq!(replay, Answer::Task { created: false, task: Box::new(updated.clone()) });
+    assert_eq!(replay, CreatedTask { created: false, task: Box::new(updated.clone()) });
     let conflict = Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(1) };
     assert_eq!(fixture.refused(create("q", 1, updated.definition)).await, conflict);
 }
@@ -142,7 +143,7 @@ pub async fn values_at_their_bounds_read_back(storage: &impl Storage) {
         let read = fixture.get(id).await;
         assert_eq!(read.definition, definition);
         assert_eq!(read, created);
-        assert!(matches!(fixture.ok(create("q", id, definition)).await, Answer::Task { created: false, .. }));
+        assert!(matches!(fixture.ok(create("q", id, definition)).await, CreatedTask { created: false, .. }));
     }
 }
 
@@ -153,7 +154,7 @@ pub async fn a_missing_task_is_not_found(storage: &impl Storage) {
     let missing = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };
     let got = fixture.store.get_task(&queue("q"), task_id(1)).await;
     assert_eq!(got.unwrap_err(), StoreError::Refused(missing.clone()));
-    for command in [update("q", 1, to_priority(1)), cancel("q", 1), requeue("q", 1), heartbeat("q", 1, 1)] {
+    for command in commands![update("q", 1, to_priority(1)), cancel("q", 1), requeue("q", 1), heartbeat("q", 1, 1)] {
         assert_eq!(fixture.refused(command).await, missing);
     }
 }

@@ -13,10 +13,11 @@ use taskqueue_core::task::{Lifecycle, Status, Task};
 use taskqueue_core::time::Timestamp;
 
 use super::Storage;
+use super::any_command::Write;
 use super::commands::{BY_ID, all, claim, create, create_queue, of_status, queue, task_id};
 use super::page_reader;
 use crate::clock::{Clock, ManualClock};
-use crate::command::{Answer, Claimed, Command, Scanned};
+use crate::command::{Claim, Claimed, CreatedTask, Scan, Scanned};
 use crate::{Store, StoreError};
 
 /// An open store and its clock.
@@ -57,40 +58,36 @@ impl Fixture {
         self.clock.now()
     }
 
-    /// Writes, whatever comes of it.
-    pub async fn write(&self, command: Command) -> Result<Answer, StoreError> {
-        self.store.write(command).await
+    /// Writes, with any result.
+    pub async fn write<W: Write>(&self, command: W) -> Result<W::Answer, StoreError> {
+        command.write_to(&*self.store).await
     }
 
     /// Writes what must succeed.
-    pub async fn ok(&self, command: Command) -> Answer {
-        let said = format!("{command:?}");
-        self.write(command).await.unwrap_or_else(|error| panic!("{said}: {error}"))
+    pub async fn ok<W: Write>(&self, command: W) -> W::Answer {
+        let text = format!("{command:?}");
+        self.write(command).await.unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     /// Writes what must be refused.
-    pub async fn refused(&self, command: Command) -> Refusal {
-        let said = format!("{command:?}");
+    pub async fn refused(&self, command: impl Write) -> Refusal {
+        let text = format!("{command:?}");
         match self.write(command).await {
             Err(StoreError::Refused(refusal)) => refusal,
-            other => panic!("{said} gave {other:?}"),
+            other => panic!("{text} gave {other:?}"),
         }
     }
 
     /// Creates a task in `q`.
     pub async fn create(&self, id: impl std::fmt::Display, definition: Definition) -> Task {
-        match self.ok(create("q", id, definition)).await {
-            Answer::Task { created: true, task } => *task,
-            other => panic!("not created: {other:?}"),
-        }
+        let CreatedTask { created, task } = self.ok(create("q", id, definition)).await;
+        assert!(created, "the task exists: {task:?}");
+        *task
     }
 
     /// Writes what answers with a task.
-    pub async fn task_of(&self, command: Command) -> Task {
-        match self.ok(command).await {
-            Answer::Task { task, .. } => *task,
-            other => panic!("no task: {other:?}"),
-        }
+    pub async fn task_of(&self, command: impl Write<Answer = Box<Task>>) -> Task {
+        *self.ok(command).await
     }
 
     /// Claims in `q` for the default route what must be there.
@@ -99,11 +96,8 @@ impl Fixture {
     }
 
     /// What a claim gets, if anything.
-    pub async fn claimed(&self, command: Command) -> Option<Claimed> {
-        match self.ok(command).await {
-            Answer::Claimed(claimed) => claimed.map(|claimed| *claimed),
-            other => panic!("no claim: {other:?}"),
-        }
+    pub async fn claimed(&self, command: Claim) -> Option<Claimed> {
+        self.ok(command).await.map(|claimed| *claimed)
     }
 
     /// A task of `q` as it is now.
@@ -118,10 +112,7 @@ impl Fixture {
 
     /// Scans the leases.
     pub async fn scan(&self) -> Scanned {
-        match self.ok(Command::Scan).await {
-            Answer::Scanned(scanned) => scanned,
-            other => panic!("no scan: {other:?}"),
-        }
+        self.ok(Scan).await
     }
 
     /// Passes time as a living server does, with a scan every five seconds. What the scans did, in all.

@@ -1,21 +1,23 @@
 //! Random commands over small pools of queues, tasks, runs and workers, so that replays, conflicts, stale runs and empty
 //! claims happen all the time; and random time, with and without scans.
 
-use std::sync::Arc;
-
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::Action;
+use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::task::Failure;
 use taskqueue_core::update::Update;
 
+use super::any_command::{AnyAnswer, AnyCommand};
 use super::commands::{object, queue, route, routes, run_id, task_filter, task_id, worker_id};
 use super::filters::{filter_text, json, name};
 use super::random::Random;
 use crate::StoreError;
-use crate::command::{Answer, BulkUpdate, Command};
+use crate::command::{
+    ActOnTask, BulkUpdate, Claim, CreateQueue, CreateTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun, ReportWorker,
+    Scan, UpdateTask, WithdrawWorker,
+};
 
 /// The queues that commands are about; the last one is seldom there.
 pub const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -27,7 +29,7 @@ const WORKERS: usize = 4;
 #[derive(Clone, Debug)]
 pub enum Step {
     /// A write.
-    Write(Command),
+    Write(AnyCommand),
     /// Time passes, in microseconds, without a scan.
     Pass(i64),
     /// Seconds pass, with a scan every five.
@@ -74,32 +76,33 @@ impl Generator {
         task_id(self.random.below(TASKS))
     }
 
-    fn command(&mut self) -> Command {
+    fn command(&mut self) -> AnyCommand {
         let queue = self.queue();
         match self.random.below(100) {
-            0..=2 => Command::CreateQueue(queue),
-            3 => Command::DeleteQueue { queue, cascade: self.random.percent(60) },
+            0..=2 => CreateQueue { queue }.into(),
+            3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
             4..=22 => {
                 let (id, definition) = (self.task(), self.definition());
-                Command::CreateTask { queue, id, new: Box::new(definition.into()) }
+                CreateTask { queue, id, new: Box::new(definition.into()) }.into()
             }
-            23..=32 => Command::UpdateTask { queue, id: self.task(), update: Box::new(self.update()) },
+            23..=32 => UpdateTask { queue, id: self.task(), update: Box::new(self.update()) }.into(),
             33..=37 => {
                 let filter = task_filter(&filter_text(&mut self.random, 1));
-                Command::UpdateTasks(Arc::new(BulkUpdate { queue, filter, update: self.update() }))
+                BulkUpdate { queue, filter, update: self.update() }.into()
             }
             38..=49 => {
-                let action = match self.random.below(8) {
-                    0..=2 => Action::Cancel,
-                    3..=5 => Action::Requeue,
-                    _ => Action::Delete,
-                };
-                Command::Act { queue, id: self.task(), action }
+                let kind = self.random.below(8);
+                let id = self.task();
+                match kind {
+                    0..=2 => ActOnTask { queue, id, action: TaskAction::Cancel }.into(),
+                    3..=5 => ActOnTask { queue, id, action: TaskAction::Requeue }.into(),
+                    _ => DeleteTask { queue, id }.into(),
+                }
             }
             50..=69 => {
                 let run = self.run_to_claim();
                 let route = route(self.random.pick(&["default", "a", "b", "B"]));
-                Command::Claim { queue, route, run_id: run_id(run) }
+                Claim { queue, route, run_id: run_id(run) }.into()
             }
             70..=91 => self.report(queue),
             92..=95 => {
@@ -109,10 +112,10 @@ impl Generator {
                     task_id: self.random.percent(50).then(|| self.task()),
                     metadata: self.random.pick(&[JsonObject::empty(), object(r#"{"gpu":1}"#)]),
                 };
-                Command::ReportWorker { queue, id: worker_id(self.random.below(WORKERS)), report }
+                ReportWorker { queue, id: worker_id(self.random.below(WORKERS)), report }.into()
             }
-            96 => Command::WithdrawWorker { queue, id: worker_id(self.random.below(WORKERS)) },
-            _ => Command::Scan,
+            96 => WithdrawWorker { queue, id: worker_id(self.random.below(WORKERS)) }.into(),
+            _ => Scan.into(),
         }
     }
 
@@ -173,19 +176,19 @@ impl Generator {
         self.runs.iter().rev().nth(back).cloned()
     }
 
-    fn report(&mut self, other_queue: QueueName) -> Command {
+    fn report(&mut self, other_queue: QueueName) -> AnyCommand {
         let (mut queue, mut id, run) = self.recent_run().unwrap_or_else(|| (other_queue.clone(), task_id(0), 0));
         if self.random.percent(5) {
             (queue, id) = (other_queue, self.task());
         }
         let run_id = run_id(run);
-        let action = match self.random.below(9) {
-            0 | 1 => Action::Heartbeat { run_id },
-            2 | 3 => Action::Complete { run_id, result: json(&mut self.random) },
-            4..=6 => Action::Fail { run_id, failure: self.failure() },
-            _ => Action::Unclaim { run_id },
+        let report = match self.random.below(9) {
+            0 | 1 => return Heartbeat { queue, id, run_id }.into(),
+            2 | 3 => RunReport::Complete { result: json(&mut self.random) },
+            4..=6 => RunReport::Fail { failure: self.failure() },
+            _ => RunReport::Unclaim,
         };
-        Command::ReportRun { queue, id, action }
+        ReportRun { queue, id, run_id, report }.into()
     }
 
     fn failure(&mut self) -> Failure {
@@ -198,17 +201,19 @@ impl Generator {
     }
 
     /// Learns from an answer. Runs of deleted tasks are not used again: a store may forget them now, later or never.
-    pub fn learn(&mut self, command: &Command, answer: &Result<Answer, StoreError>) {
+    pub fn learn(&mut self, command: &AnyCommand, answer: &Result<AnyAnswer, StoreError>) {
         match (command, answer) {
-            (Command::Claim { .. }, Ok(Answer::Claimed(Some(claimed)))) => {
+            (_, Ok(AnyAnswer::Claimed(Some(claimed)))) => {
                 let run = claimed.run_id.as_str()[2..].parse().unwrap();
                 self.runs.retain(|(.., known)| *known != run);
                 self.runs.push((claimed.task.queue.clone(), claimed.task.id, run));
             }
-            (Command::Act { queue, id, action: Action::Delete }, Ok(_)) => {
+            (AnyCommand::DeleteTask(DeleteTask { queue, id }), Ok(_)) => {
                 self.runs.retain(|(owner, task, _)| (owner, task) != (queue, id));
             }
-            (Command::DeleteQueue { queue, .. }, Ok(_)) => self.runs.retain(|(owner, ..)| owner != queue),
+            (AnyCommand::DeleteQueue(DeleteQueue { queue, .. }), Ok(_)) => {
+                self.runs.retain(|(owner, ..)| owner != queue)
+            }
             _ => {}
         }
     }

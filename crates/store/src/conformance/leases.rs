@@ -8,7 +8,8 @@ use taskqueue_core::task::{FinishedRun, RunEnd, Status};
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
-use crate::command::{Answer, Scanned};
+use crate::command::Scanned;
+use crate::commands;
 
 const EXPIRED: Refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
 
@@ -46,7 +47,7 @@ pub async fn a_heartbeat_keeps_a_run_alive(storage: &impl Storage) {
     let fixture = claimed(storage, 3).await;
     for _ in 0..4 {
         fixture.pass(295).await;
-        assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, Answer::Lease(fixture.now().plus_seconds(300)));
+        assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, fixture.now().plus_seconds(300));
     }
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     assert_eq!(fixture.pass(600).await.expired_runs, 0);
@@ -72,7 +73,7 @@ pub async fn a_report_of_an_expired_run_performs_the_expiry(storage: &impl Stora
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
     let too_large = args_beyond_the_limit(1);
-    let reports = [heartbeat("q", 1, 1), complete("q", 2, 2, too_large), fail("q", 3, 3), unclaim("q", 4, 4)];
+    let reports = commands![heartbeat("q", 1, 1), complete("q", 2, 2, too_large), fail("q", 3, 3), unclaim("q", 4, 4)];
     for (id, report) in (1..).zip(reports) {
         assert_eq!(fixture.refused(report.clone()).await, EXPIRED);
         let task = fixture.get(id).await;
@@ -124,7 +125,7 @@ pub async fn after_an_outage_every_lease_is_good_for_the_credit(storage: &impl S
 pub async fn a_heartbeat_before_the_scan_is_heard_after_an_outage(storage: &impl Storage) {
     let fixture = claimed(storage, 3).await;
     fixture.clock.advance_seconds(600);
-    assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, Answer::Lease(fixture.now().plus_seconds(300)));
+    assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, fixture.now().plus_seconds(300));
     assert_eq!(fixture.pass(295).await, Scanned::default());
     fixture.clock.advance_seconds(600);
     fixture.ok(complete("q", 1, 1, object("{}"))).await;

@@ -13,6 +13,7 @@ use crate::clock::ManualClock;
 
 pub mod actions;
 pub mod agreement;
+pub mod any_command;
 pub mod bulk;
 pub mod claims;
 pub mod commands;

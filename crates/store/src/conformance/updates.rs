@@ -10,7 +10,7 @@ use super::actions::bring_to;
 use super::claims::claim_all;
 use super::commands::*;
 use super::fixture::Fixture;
-use crate::command::Answer;
+use crate::command::Updated;
 
 fn everything() -> Update {
     Update {
@@ -64,7 +64,7 @@ pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(storage: &im
         ..Update::default()
     };
     assert_eq!(fixture.task_of(update("q", 1, same.clone())).await, created);
-    let none = Answer::Updated { matched: 1, updated: 0 };
+    let none = Updated { matched: 1, updated: 0 };
     assert_eq!(fixture.ok(update_all("q", "exists(id)", same)).await, none);
     assert_eq!(fixture.get(1).await, created);
     let other_kind = Update { args: Some(object(r#"{"a":1.0,"b":2}"#)), ..Update::default() };
@@ -145,17 +145,17 @@ pub async fn bulk_updates_count_matches_and_changes_and_leave_running_tasks_out(
     fixture.clock.advance_seconds(1);
     let before = fixture.get("b").await;
     let answer = fixture.ok(update_all("q", "name == 'm'", to_priority(1))).await;
-    assert_eq!(answer, Answer::Updated { matched: 3, updated: 1 });
+    assert_eq!(answer, Updated { matched: 3, updated: 1 });
     assert_eq!(fixture.get("run").await, running);
     assert_eq!(fixture.get("b").await, before);
     let a = fixture.get("a").await;
     assert_eq!((a.definition.priority, a.lifecycle.updated_at), (1, fixture.now()));
 
     let answer = fixture.ok(update_all("q", "exists(id)", to_priority(2))).await;
-    assert_eq!(answer, Answer::Updated { matched: 4, updated: 4 });
+    assert_eq!(answer, Updated { matched: 4, updated: 4 });
     let times: Vec<_> = fixture.walk("q", &filtered("status != 'running'"), BY_ID, 10).await;
     assert!(times.iter().all(|task| task.lifecycle.updated_at == fixture.now()), "one update, one time");
-    let none = Answer::Updated { matched: 0, updated: 0 };
+    let none = Updated { matched: 0, updated: 0 };
     assert_eq!(fixture.ok(update_all("q", "name == 'nobody'", to_priority(3))).await, none);
     assert_eq!(fixture.ok(update_all("q", "status == 'running'", to_priority(3))).await, none);
 }
@@ -211,7 +211,7 @@ pub async fn a_stored_task_with_more_routes_than_a_request_may_name_works_on(sto
     assert_eq!((changed.definition.priority, &changed.definition.routes), (1, &many.routes));
     assert_eq!(fixture.get(3).await, changed);
     let bulk = update_all("q", "priority == 0", Update { name: Some(Some("n".into())), ..Update::default() });
-    assert_eq!(fixture.ok(bulk).await, Answer::Updated { matched: 3, updated: 3 });
+    assert_eq!(fixture.ok(bulk).await, Updated { matched: 3, updated: 3 });
 
     let claimed = |run, route| {
         let claim = fixture.claimed(claim("q", route, run));

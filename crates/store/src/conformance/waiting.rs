@@ -15,7 +15,7 @@ use super::commands::*;
 use super::fixture::Fixture;
 use super::random::Random;
 use crate::StoreError;
-use crate::command::Answer;
+use crate::StoreExt;
 use crate::waiting;
 
 /// Longer than any machine needs; a wake-up that is lost ends here.
@@ -28,10 +28,8 @@ async fn wait(store: Arc<dyn crate::Store>, in_queue: &str, for_route: &str, run
     let waiter = store.waiters().register(&queue(in_queue), &route(for_route), usize::MAX);
     let Some(waiter) = waiter else { return Ok(None) };
     let look = || store.write(claim(in_queue, for_route, run));
-    match waiting::claim(waiter, look, pending()).await? {
-        Answer::Claimed(claimed) => Ok(claimed.map(|claimed| claimed.task.id.to_string())),
-        other => panic!("{other:?}"),
-    }
+    let claimed = waiting::claim(waiter, look, pending()).await?;
+    Ok(claimed.map(|claimed| claimed.task.id.to_string()))
 }
 
 fn waiter(fixture: &Fixture, for_route: &'static str, run: usize) -> JoinHandle<Waited> {

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::Waiter;
 use crate::StoreError;
-use crate::command::Answer;
+use crate::command::Claimed;
 
 /// Pause of a woken waiter before it looks again, when the storage failed under it. It keeps its hint meanwhile, so that
 /// a storage that is out is asked by one waiter for each task and not by all of them.
@@ -27,27 +27,27 @@ enum Rested {
 ///
 /// A failure of the storage at the first look is answered at once, as for everybody; later ones only when the time is
 /// over. Between two looks nothing is under way: whoever drops this while it rests takes no task.
-pub async fn claim<L: Future<Output = Result<Answer, StoreError>>>(
+pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, StoreError>>>(
     mut waiter: Waiter,
     mut look: impl FnMut() -> L,
     over: impl Future<Output = ()>,
-) -> Result<Answer, StoreError> {
+) -> Result<Option<C>, StoreError> {
     let mut over = pin!(over);
     let (mut looked, mut unknown) = (false, false);
     loop {
         match look().await {
-            Ok(Answer::Claimed(None)) => {
+            Ok(None) => {
                 looked = true;
                 waiter.park();
                 // The server may have begun to stop during the look, when there was nobody to wake.
                 let over = waiter.is_closed() || until(waiter.woken(), over.as_mut()).await == Rested::Over;
                 if over || waiter.is_closed() {
-                    return Ok(Answer::Claimed(None));
+                    return Ok(None);
                 }
             }
-            Ok(Answer::Claimed(Some(claimed))) => {
-                waiter.finish_with(claimed.task.id);
-                return Ok(Answer::Claimed(Some(claimed)));
+            Ok(Some(claimed)) => {
+                waiter.finish_with(claimed.as_ref().task.id);
+                return Ok(Some(claimed));
             }
             Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if looked => {
                 // The run id makes another look harmless; but a later look that was not begun tells nothing of this one.

@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::*;
 use crate::clock::ManualClock;
-use crate::command::Answer;
+use crate::command::Claimed;
 use crate::conformance::commands::{claim as claim_command, create, create_queue, queue, route};
 use crate::model::ModelStore;
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, StoreExt};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 
@@ -36,7 +36,7 @@ async fn a_wait_ends_when_its_time_is_over_and_not_before() {
     let waiter = register(&store).unwrap();
     let over = sleep_until(begun + Duration::from_secs(60));
     let answer = claim(waiter, || store.write(claim_command("q", "default", 1)), over).await;
-    assert_eq!((answer, begun.elapsed().as_secs()), (Ok(Answer::Claimed(None)), 60));
+    assert_eq!((answer, begun.elapsed().as_secs()), (Ok(None), 60));
     assert!(store.waiters().is_empty());
 }
 
@@ -70,7 +70,7 @@ async fn a_woken_waiter_outlasts_an_outage_and_keeps_its_hint() {
     }
     failures.store(3, Ordering::SeqCst);
     store.write(create("q", 1, Definition::default())).await.unwrap();
-    assert!(matches!(first.await.unwrap(), Ok(Answer::Claimed(Some(_)))));
+    assert!(matches!(first.await.unwrap(), Ok(Some(_))));
     assert_eq!(failures.load(Ordering::SeqCst), 0, "only the woken one asked, three times in vain");
     failures.store(usize::MAX, Ordering::SeqCst);
     store.write(create("q", 2, Definition::default())).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_wait_whose_end_comes_together_with_a_wake_up_still_ends() {
         // Woken in vain at the very moment at which the time is over.
         tokio::time::advance(Duration::from_secs(1)).await;
         store.waiters().wake_for_route(&queue("q"), &route("default"), 1);
-        assert_eq!(waiting.await.unwrap(), Ok(Answer::Claimed(None)));
+        assert_eq!(waiting.await.unwrap(), Ok(None));
     }
 }
 
@@ -104,11 +104,11 @@ async fn who_always_comes_too_late_does_not_wait_longer_than_it_wanted() {
     let look = || async {
         sleep_until(Instant::now() + Duration::from_millis(10)).await;
         store.waiters().wake_for_route(&queue("q"), &route("default"), 1);
-        Ok(Answer::Claimed(None))
+        Ok(None::<Box<Claimed>>)
     };
     let over = sleep_until(begun + Duration::from_secs(1));
     let answer = timeout(Duration::from_secs(60), claim(waiter, look, over)).await;
-    assert_eq!((answer, begun.elapsed().as_secs()), (Ok(Ok(Answer::Claimed(None))), 1));
+    assert_eq!((answer, begun.elapsed().as_secs()), (Ok(Ok(None)), 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,6 +126,6 @@ async fn whose_wait_is_over_when_it_is_woken_takes_nothing_and_passes_the_task_o
     }
     gone.send(()).unwrap();
     store.write(create("q", 1, Definition::default())).await.unwrap();
-    assert_eq!(first.await.unwrap(), Ok(Answer::Claimed(None)));
-    assert!(matches!(second.await.unwrap(), Ok(Answer::Claimed(Some(_)))));
+    assert_eq!(first.await.unwrap(), Ok(None));
+    assert!(matches!(second.await.unwrap(), Ok(Some(_))));
 }

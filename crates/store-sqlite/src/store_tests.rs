@@ -1,5 +1,5 @@
-//! What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the other
-//! end of its queue.
+//! What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the receiver of
+//! the queue.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,43 +7,44 @@ use std::task::Poll;
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::{Claimed, Scan};
+use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::{StoreExt, commands};
 use tempfile::TempDir;
+use tokio::sync::mpsc::Receiver;
 
 use super::*;
-use crate::{Options, SqliteStore};
-
-type Outcome = Result<Answer, StoreError>;
 
 /// A store whose commands arrive at the test.
 struct Writerless {
     store: SqliteStore,
-    requests: mpsc::Receiver<Request>,
+    requests: Receiver<QueuedWrite<Arc<ChangeTracker>>>,
     clock: ManualClock,
     _folder: TempDir,
 }
 
 /// A store with the queue `q` that has done these commands, and then lost its writer.
-async fn after(commands: Vec<Command>, options: Options) -> Writerless {
+async fn after(commands: Vec<AnyCommand>, options: Options) -> Writerless {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
-    let store = SqliteStore::open(&folder.path().join("tasks.db"), Arc::new(clock.clone()), &options).unwrap();
+    let mut store = SqliteStore::open(&folder.path().join("tasks.db"), Arc::new(clock.clone()), &options).unwrap();
     store.write(create_queue("q")).await.unwrap();
     for command in commands {
-        store.write(command).await.unwrap();
+        command.write_to(&store).await.unwrap();
     }
-    let (commands, requests) = mpsc::channel(WAITING);
-    drop(store.threads.commands.write().unwrap().replace(commands));
-    store.threads.writer.lock().unwrap().take().unwrap().join().unwrap();
+    let (queue, requests) = WriteQueue::new();
+    let threads = Arc::get_mut(&mut store.threads).unwrap();
+    std::mem::replace(&mut threads.queue, queue).close();
+    threads.writer.join();
     Writerless { store, requests, clock, _folder: folder }
 }
 
 impl Writerless {
     /// The answer, if it is given at once; otherwise the command went to the writer.
-    async fn answer(&mut self, command: Command) -> Option<Outcome> {
-        let mut write = pin!(self.store.write(command));
+    async fn answer<W: Write>(&mut self, command: W) -> Option<Result<W::Answer, StoreError>> {
+        let mut write = pin!(command.write_to(&self.store));
         let answer = poll_fn(|context| match write.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
             Poll::Pending => Poll::Ready(None),
@@ -54,16 +55,18 @@ impl Writerless {
     }
 }
 
-const NO_TASK: Option<Outcome> = Some(Ok(Answer::Claimed(None)));
-const TO_THE_WRITER: Option<Outcome> = None;
+type ClaimAnswer = Option<Result<Option<Box<Claimed>>, StoreError>>;
 
-fn empty_claim() -> Command {
+const NO_TASK: ClaimAnswer = Some(Ok(None));
+const TO_THE_WRITER: ClaimAnswer = None;
+
+fn empty_claim() -> Claim {
     claim("q", "default", "empty")
 }
 
 #[tokio::test]
 async fn a_claim_that_finds_nothing_needs_no_writer() {
-    let mut store = after(vec![create("q", 1, with_routes(&["other"]))], Options::default()).await;
+    let mut store = after(commands![create("q", 1, with_routes(&["other"]))], Options::default()).await;
     for _ in 0..3 {
         assert_eq!(store.answer(empty_claim()).await, NO_TASK);
     }
@@ -71,23 +74,24 @@ async fn a_claim_that_finds_nothing_needs_no_writer() {
 
 #[tokio::test]
 async fn whatever_is_not_sure_to_find_nothing_goes_to_the_writer() {
-    let past = [create("q", 1, Definition::default()), claim("q", "default", 1), complete("q", 1, 1, object("{}"))];
-    let active = [create("q", 2, Definition::default()), claim("q", "default", 2)];
-    let pending = [create("q", 3, with_routes(&["gpu"]))];
+    let past =
+        commands![create("q", 1, Definition::default()), claim("q", "default", 1), complete("q", 1, 1, object("{}"))];
+    let active = commands![create("q", 2, Definition::default()), claim("q", "default", 2)];
+    let pending = commands![create("q", 3, with_routes(&["gpu"]))];
     let mut store = after([&past[..], &active, &pending].concat(), Options::default()).await;
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
     let others = [
-        ("a task is there", claim("q", "gpu", 4)),
-        ("the queue is not", claim("r", "default", 4)),
-        ("an active run", claim("q", "default", 2)),
-        ("an active run, for another route", claim("q", "other", 2)),
-        ("a run that has ended", claim("q", "default", 1)),
-        ("no claim", heartbeat("q", 2, 2)),
-        ("no claim", create("q", 4, Definition::default())),
-        ("no claim", Command::Scan),
+        ("a task is there", AnyCommand::from(claim("q", "gpu", 4))),
+        ("the queue is not", AnyCommand::from(claim("r", "default", 4))),
+        ("an active run", AnyCommand::from(claim("q", "default", 2))),
+        ("an active run, for another route", AnyCommand::from(claim("q", "other", 2))),
+        ("a run that has ended", AnyCommand::from(claim("q", "default", 1))),
+        ("no claim", AnyCommand::from(heartbeat("q", 2, 2))),
+        ("no claim", AnyCommand::from(create("q", 4, Definition::default()))),
+        ("no claim", AnyCommand::from(Scan)),
     ];
     for (why, command) in others {
-        assert_eq!(store.answer(command).await, TO_THE_WRITER, "{why}");
+        assert_eq!(store.answer(command).await, None, "{why}");
     }
 }
 
@@ -102,7 +106,7 @@ async fn a_claim_goes_to_the_writer_while_the_board_is_down() {
 
 #[tokio::test]
 async fn after_an_outage_a_claim_goes_to_the_writer_who_grants_the_credit() {
-    let running = || vec![create("q", 1, with_routes(&["gpu"])), claim("q", "gpu", 1), Command::Scan];
+    let running = || commands![create("q", 1, with_routes(&["gpu"])), claim("q", "gpu", 1), Scan];
     let mut store = after(running(), Options::default()).await;
     store.clock.advance_seconds(15);
     assert_eq!(store.answer(empty_claim()).await, NO_TASK);
@@ -117,7 +121,7 @@ async fn after_an_outage_a_claim_goes_to_the_writer_who_grants_the_credit() {
 #[tokio::test]
 async fn a_finished_store_answers_no_claim() {
     let store = after(vec![], Options::default()).await;
-    store.store.threads.finish();
+    store.store.threads.close();
     assert_eq!(store.store.write(empty_claim()).await, Err(StoreError::Unavailable));
 }
 

@@ -1,0 +1,92 @@
+//! A batch: the commands that one transaction executes, the same on every backend. All of them are concurrent, because none
+//! has been answered yet, so they run in the order that serves the backend best.
+
+use crate::StoreError;
+use crate::bulk::{self, Planned};
+use crate::claimable::Claimable;
+use crate::execute::{credit_after_outage, execute};
+use crate::transaction::{Loaded, TaskKey, Transaction};
+use crate::write_queue::QueuedWrite;
+use crate::write_request::WriteRequest;
+
+/// Commands of one transaction at most. A longer one would let its first caller wait for no gain: so many share the sync
+/// already that its part of each command is below a microsecond.
+pub const MAX_COMMANDS: usize = 256;
+/// Bytes of tasks in the answers of one transaction, the last task aside: eight of the largest. The rest of the batch gets
+/// the next transaction, so that a batch of claims does not hold hundreds of megabytes until its commit.
+const MAX_ANSWER_BYTES: usize = 16 * 1_048_576;
+
+/// A transaction that executes batches.
+pub trait BatchTransaction: Transaction {
+    /// From which the backend finds out what changed since (`bulk.rs`).
+    type Snapshot;
+
+    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot; nothing if there are too many
+    /// for the write to decide them again. Deleted tasks that the plan changes may be left out, other tasks may be among them.
+    fn changed_since(&mut self, planned: &Planned<Self::Snapshot>) -> Loaded<Option<Vec<TaskKey>>>;
+
+    /// Whether it can go on after a command that was [`StoreError::Busy`] and has changed nothing. The command is tried again.
+    fn goes_on_when_busy(&self) -> bool {
+        false
+    }
+}
+
+/// Which place claims have in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimOrder {
+    First,
+    Last,
+}
+
+pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
+    batch.sort_by_key(|write| write.request.is_claim() == (claims == ClaimOrder::Last));
+}
+
+/// Executes a batch, or as much of its beginning as the bytes of the answers allow; gives how many commands that were. A
+/// refusal is an answer. Every other error means that the transaction must be undone.
+pub fn execute_batch<T: BatchTransaction>(
+    tx: &mut T,
+    batch: &mut [QueuedWrite<T::Snapshot>],
+    credit_seconds: i64,
+    claimable: &mut Claimable,
+) -> Result<usize, StoreError> {
+    let credited_runs = credit_after_outage(tx, credit_seconds)?;
+    let mut bytes = 0;
+    for (executed, write) in batch.iter_mut().enumerate() {
+        if bytes > MAX_ANSWER_BYTES {
+            return Ok(executed);
+        }
+        let answer_bytes = match (&mut write.request, &write.plan) {
+            (WriteRequest::UpdateTasks(submission), Some(plan)) => {
+                submission.execute(|command| bulk::write(tx, command.bulk(), plan, claimable))
+            }
+            (request, _) => execute(tx, request, credited_runs, claimable),
+        };
+        match answer_bytes {
+            Ok(answer_bytes) => bytes += answer_bytes,
+            Err(StoreError::Refused(_)) => {}
+            Err(StoreError::Busy) if write.is_outdated() => {}
+            // A bulk update that ran out of time has saved a part of its plan.
+            Err(StoreError::Busy) if tx.goes_on_when_busy() && !write.is_bulk_update() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(batch.len())
+}
+
+/// Executes each command of a batch that failed in a transaction of its own, so that only a command that causes a failure
+/// suffers from it. `attempt` executes and answers one; it gives the error for the others if the storage failed. A second
+/// failure of the storage shows that no command is to blame: the rest is not tried.
+pub fn one_by_one<S>(batch: Vec<QueuedWrite<S>>, mut attempt: impl FnMut(QueuedWrite<S>) -> Option<StoreError>) {
+    let mut failures = Vec::new();
+    for write in batch {
+        match &failures[..] {
+            [first, _, ..] => write.fail(StoreError::clone(first)),
+            _ => failures.extend(attempt(write)),
+        }
+    }
+}
+
+pub fn fail_all<S>(batch: Vec<QueuedWrite<S>>, error: &StoreError) {
+    batch.into_iter().for_each(|write| write.fail(error.clone()));
+}

@@ -1,0 +1,116 @@
+//! Commands of every kind in one type, and their answers in another, for tests that mix them.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
+
+use crate::command::{
+    ActOnTask, BulkUpdate, Claim, Claimed, Command, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask,
+    Heartbeat, ReportRun, ReportWorker, Scan, Scanned, UpdateTask, Updated, WithdrawWorker,
+};
+use crate::{Store, StoreError, StoreExt};
+
+/// Everything that tests write.
+pub trait Write: Clone + Debug + Send + 'static {
+    /// What it answers.
+    type Answer: Clone + Debug + PartialEq + Send + 'static;
+
+    /// Writes it.
+    fn write_to(self, store: &dyn Store) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
+}
+
+impl<C: Command<Answer: Clone + Debug + PartialEq + 'static> + Clone + Debug + 'static> Write for C {
+    type Answer = C::Answer;
+
+    async fn write_to(self, store: &dyn Store) -> Result<C::Answer, StoreError> {
+        store.write(self).await
+    }
+}
+
+impl Write for BulkUpdate {
+    type Answer = Updated;
+
+    async fn write_to(self, store: &dyn Store) -> Result<Updated, StoreError> {
+        store.update_tasks(Arc::new(self)).await
+    }
+}
+
+/// A command of any kind.
+#[derive(Clone, Debug)]
+pub enum AnyCommand {
+    CreateQueue(CreateQueue),
+    DeleteQueue(DeleteQueue),
+    CreateTask(CreateTask),
+    UpdateTask(UpdateTask),
+    UpdateTasks(BulkUpdate),
+    ActOnTask(ActOnTask),
+    DeleteTask(DeleteTask),
+    Claim(Claim),
+    Heartbeat(Heartbeat),
+    ReportRun(ReportRun),
+    ReportWorker(ReportWorker),
+    WithdrawWorker(WithdrawWorker),
+    Scan(Scan),
+}
+
+/// An answer of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnyAnswer {
+    Done,
+    QueueCreated(bool),
+    Created(CreatedTask),
+    Task(Box<Task>),
+    Updated(Updated),
+    Claimed(Option<Box<Claimed>>),
+    Lease(Timestamp),
+    Scanned(Scanned),
+}
+
+impl Write for AnyCommand {
+    type Answer = AnyAnswer;
+
+    async fn write_to(self, store: &dyn Store) -> Result<AnyAnswer, StoreError> {
+        let done = |()| AnyAnswer::Done;
+        match self {
+            Self::CreateQueue(command) => store.write(command).await.map(AnyAnswer::QueueCreated),
+            Self::DeleteQueue(command) => store.write(command).await.map(done),
+            Self::CreateTask(command) => store.write(command).await.map(AnyAnswer::Created),
+            Self::UpdateTask(command) => store.write(command).await.map(AnyAnswer::Task),
+            Self::UpdateTasks(bulk) => store.update_tasks(Arc::new(bulk)).await.map(AnyAnswer::Updated),
+            Self::ActOnTask(command) => store.write(command).await.map(AnyAnswer::Task),
+            Self::DeleteTask(command) => store.write(command).await.map(done),
+            Self::Claim(command) => store.write(command).await.map(AnyAnswer::Claimed),
+            Self::Heartbeat(command) => store.write(command).await.map(AnyAnswer::Lease),
+            Self::ReportRun(command) => store.write(command).await.map(done),
+            Self::ReportWorker(command) => store.write(command).await.map(done),
+            Self::WithdrawWorker(command) => store.write(command).await.map(done),
+            Self::Scan(command) => store.write(command).await.map(AnyAnswer::Scanned),
+        }
+    }
+}
+
+macro_rules! any_command_from {
+    ($($command:ident in $variant:ident),*) => {
+        $(impl From<$command> for AnyCommand {
+            fn from(command: $command) -> Self {
+                Self::$variant(command)
+            }
+        })*
+    };
+}
+
+any_command_from! {
+    CreateQueue in CreateQueue, DeleteQueue in DeleteQueue, CreateTask in CreateTask, UpdateTask in UpdateTask,
+    BulkUpdate in UpdateTasks, ActOnTask in ActOnTask, DeleteTask in DeleteTask, Claim in Claim, Heartbeat in Heartbeat,
+    ReportRun in ReportRun, ReportWorker in ReportWorker, WithdrawWorker in WithdrawWorker, Scan in Scan
+}
+
+/// A list of commands of any kind.
+#[macro_export]
+macro_rules! commands {
+    ($($command:expr),* $(,)?) => {
+        vec![$($crate::conformance::any_command::AnyCommand::from($command)),*]
+    };
+}

@@ -1,0 +1,73 @@
+//! The commands that a writer executes, each with the channel for its own answer.
+
+use taskqueue_core::ids::QueueName;
+
+use crate::command::{
+    ActOnTask, Claim, CreateQueue, CreateTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun, ReportWorker, Scan,
+    UpdateTask, UpdateTasks, WithdrawWorker,
+};
+use crate::submission::{Reply, Submission};
+
+#[derive(Debug)]
+pub enum WriteRequest {
+    CreateQueue(Submission<CreateQueue>),
+    DeleteQueue(Submission<DeleteQueue>),
+    CreateTask(Submission<CreateTask>),
+    UpdateTask(Submission<UpdateTask>),
+    UpdateTasks(Submission<UpdateTasks>),
+    ActOnTask(Submission<ActOnTask>),
+    DeleteTask(Submission<DeleteTask>),
+    Claim(Submission<Claim>),
+    Heartbeat(Submission<Heartbeat>),
+    ReportRun(Submission<ReportRun>),
+    ReportWorker(Submission<ReportWorker>),
+    WithdrawWorker(Submission<WithdrawWorker>),
+    Scan(Submission<Scan>),
+}
+
+impl WriteRequest {
+    pub fn reply(&mut self) -> &mut dyn Reply {
+        match self {
+            Self::CreateQueue(submission) => submission,
+            Self::DeleteQueue(submission) => submission,
+            Self::CreateTask(submission) => submission,
+            Self::UpdateTask(submission) => submission,
+            Self::UpdateTasks(submission) => submission,
+            Self::ActOnTask(submission) => submission,
+            Self::DeleteTask(submission) => submission,
+            Self::Claim(submission) => submission,
+            Self::Heartbeat(submission) => submission,
+            Self::ReportRun(submission) => submission,
+            Self::ReportWorker(submission) => submission,
+            Self::WithdrawWorker(submission) => submission,
+            Self::Scan(submission) => submission,
+        }
+    }
+
+    /// Whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.
+    pub fn is_long(&self) -> bool {
+        self.long_queue().is_some()
+    }
+
+    /// The queue of a long command.
+    pub fn long_queue(&self) -> Option<&QueueName> {
+        match self {
+            Self::UpdateTasks(update) => Some(&update.command.bulk().queue),
+            Self::DeleteQueue(delete) => Some(&delete.command.queue),
+            _ => None,
+        }
+    }
+
+    pub fn is_claim(&self) -> bool {
+        matches!(self, Self::Claim(_))
+    }
+
+    pub fn is_scan(&self) -> bool {
+        matches!(self, Self::Scan(_))
+    }
+
+    /// Whether tasks of deleted queues may have to be removed after it. A removal that failed is tried again after each scan.
+    pub fn starts_purge(&self) -> bool {
+        matches!(self, Self::DeleteQueue(_) | Self::Scan(_))
+    }
+}
