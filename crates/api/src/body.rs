@@ -1,6 +1,6 @@
-//! Request bodies, in both directions (decisions.md sections 3 and 4). Reading is strict: unknown fields are refused, and
-//! all errors are collected before the code that weighs most is chosen. What each body holds is declared in the files of
-//! the resources.
+//! Request bodies, in both directions (docs/reference/http-api.md §3.3 to §3.5). Reading is strict: unknown fields are
+//! refused, and all errors are collected before the code that weighs most is chosen. What each body holds is declared
+//! in the files of the resources.
 
 pub(crate) mod field;
 mod findings;

@@ -1,4 +1,4 @@
-//! Every error code of the contract with its text and its HTTP status, in one table (decisions.md section 4).
+//! Every error code of the contract with its text and its HTTP status, in one table (docs/reference/errors.md §3).
 //! Which refusal becomes which code is decided in the `server` crate.
 
 use std::fmt;

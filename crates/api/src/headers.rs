@@ -1,6 +1,7 @@
 //! Names and values of headers that the contract gives a meaning, all lower case as HTTP libraries want them.
 
-/// The version of the server's package; on answers under `/api/` to authorised callers (api-v2.md section 9).
+/// The version of the server's package; on answers under `/api/` to authorised callers
+/// (docs/reference/http-api.md §1.4).
 pub const SERVER_VERSION: &str = "taskqueue-server-version";
 
 /// The media type of every body.

@@ -191,7 +191,7 @@ fn true_by_default() -> RefOr<Schema> {
     boolean(true, "The direction of the order.")
 }
 
-/// Booleans have more spellings than `true` and `false` (decisions.md section 12).
+/// Booleans have more spellings than `true` and `false` (docs/reference/http-api.md §3.2).
 fn boolean(default: bool, description: &str) -> RefOr<Schema> {
     let spelling =
         "^([tT]([rR][uU][eE])?|[yY]([eE][sS])?|[oO][nN]|1|[fF]([aA][lL][sS][eE])?|[nN][oO]?|[oO][fF][fF]|0)$";

@@ -1,5 +1,6 @@
-//! Schemas of types of `core`: names, identifiers, instants and statuses, with the patterns of decisions.md section 1.
-//! The patterns are what clients read; what the server accepts is decided in `core`. Nothing is built of these types.
+//! Schemas of types of `core`: names, identifiers, instants and statuses, with the patterns of
+//! docs/reference/http-api.md §1.2. The patterns are what clients read; what the server accepts is decided in `core`.
+//! Nothing is built of these types.
 
 use utoipa::ToSchema;
 

@@ -8,7 +8,7 @@ use crate::token::Token;
 
 /// Most networks connect within milliseconds; one or two lost packets are sent again within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The server answers everything within 30 seconds (invariants.md, L3).
+/// The server answers everything within 30 seconds (L3 of docs/reference/invariants.md §4).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the server is and how to talk to it.

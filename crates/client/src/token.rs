@@ -10,7 +10,7 @@ use taskqueue_api::headers::BEARER;
 pub(crate) struct Token(HeaderValue);
 
 impl Token {
-    /// The token in `text`: visible ASCII, at least one character (decisions.md section 15).
+    /// The token in `text`: visible ASCII, at least one character (docs/reference/http-api.md §2.1).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;

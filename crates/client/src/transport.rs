@@ -15,7 +15,7 @@ use crate::server_address::{ServerAddress, needs_token};
 use crate::tls;
 use crate::token::Token;
 
-/// The largest answer that is read: twice the largest page of a server (decisions.md section 10).
+/// The largest answer that is read: twice the largest page of a server (docs/reference/http-api.md §7.4).
 const ANSWER_BYTES: usize = 32 * 1_048_576;
 /// Idle connections are closed before common servers and proxies close them (60 seconds and more): a request on a connection
 /// that is being closed may be lost.

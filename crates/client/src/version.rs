@@ -1,5 +1,5 @@
 //! Warns of servers that are older than this client. A different version is no incompatibility, and a missing version means
-//! nothing (api-v2.md section 9).
+//! nothing (docs/reference/http-api.md §1.4).
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

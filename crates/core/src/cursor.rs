@@ -1,4 +1,4 @@
-//! Cursors: a position in an order, bound to everything that makes up the selection (decisions.md section 10).
+//! Cursors: a position in an order, bound to everything that makes up the selection (docs/reference/http-api.md §7.5).
 //! A cursor is not a secret, but it is checked: with another selection or one flipped bit it is refused.
 
 use std::borrow::Cow;

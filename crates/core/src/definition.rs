@@ -1,5 +1,6 @@
 //! What a task is made of: its definition, the identity that makes creation idempotent, and its stored size
-//! (decisions.md sections 2 and 7). Reading a definition from a request body is the business of the `api` crate.
+//! (docs/reference/http-api.md §6.2 to §6.4). Reading a definition from a request body is the business of the `api`
+//! crate.
 
 use std::cmp::Ordering;
 use std::fmt;

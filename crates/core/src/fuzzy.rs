@@ -1,4 +1,4 @@
-//! The `name_fuzzy` search: words as subsequences of a name, case-folded (decisions.md section 10).
+//! The `name_fuzzy` search: words as subsequences of a name, case-folded (docs/reference/http-api.md §7.2).
 //! No ranking and no normalisation beyond case folding: a name matches or it does not.
 
 mod folding;

@@ -1,4 +1,4 @@
-//! Grouped counts: dimensions, groups and one page of them (api-v2.md section 4, decisions.md section 11).
+//! Grouped counts: dimensions, groups and one page of them (docs/reference/http-api.md §8).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

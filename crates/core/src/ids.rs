@@ -1,4 +1,4 @@
-//! Names and identifiers: what they may look like (decisions.md section 1) and nothing else.
+//! Names and identifiers: what they may look like (docs/reference/http-api.md §1.2) and nothing else.
 //! Where the bytes of a new identifier come from is not decided here: that needs randomness, or a definition.
 
 use std::fmt;

@@ -1,5 +1,5 @@
 //! Leases: how long one lasts, when it is over, and what an outage of the service adds; and how long the ids of runs
-//! outlive their task (decisions.md section 8).
+//! outlive their task (docs/reference/task-life.md §5 to §7).
 
 use crate::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_SECONDS};
 use crate::task::Failure;

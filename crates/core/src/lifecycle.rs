@@ -1,5 +1,5 @@
 //! The state machine: what a claim, a report of a run, an action of a client and an expired lease do to a task in each status
-//! (api-v2.md section 3, decisions.md section 8). Plain functions of the task, the time and the next place in the pending
+//! (docs/reference/task-life.md). Plain functions of the task, the time and the next place in the pending
 //! order, which is used up exactly when the new lifecycle holds it. Nothing is written here.
 
 use crate::definition::check_stored_size;
@@ -167,8 +167,8 @@ impl<'a> Step<'a> {
         Self { task, lifecycle, now: now.max(lifecycle.updated_at), lease_now, pending_seq }
     }
 
-    /// The rule of section 8 for heartbeats and reports: the active run acts; the latest finished run may repeat what ended
-    /// it; every other run is stale.
+    /// The rule of docs/reference/task-life.md §7 for heartbeats and reports: the active run acts; the latest finished
+    /// run may repeat what ended it; every other run is stale.
     fn active_run(&self, run_id: RunId) -> Result<Option<ActiveRun>, RunRefusal> {
         match self.lifecycle.run.filter(|run| run.run_id == run_id) {
             Some(run) if lease::is_over(run.lease_expires_at, self.lease_now) => Err(RunRefusal {

@@ -1,5 +1,6 @@
-//! The rule table of the state machine (every status x every action), then one test for each sentence of decisions.md
-//! section 8 that the state machine decides. Random sequences of actions are in `tests/lifecycle_properties.rs`.
+//! The rule table of the state machine (every status x every action), then one test for each sentence of
+//! docs/reference/task-life.md that the state machine decides. Random sequences of actions are in
+//! `tests/lifecycle_properties.rs`.
 
 use super::*;
 use crate::definition::{Definition, Routes};

@@ -1,56 +1,56 @@
-//! Every number of the contract, named, with the section that sets it (A = api-v2.md, D = decisions.md).
+//! Every number of the contract, named. docs/reference/http-api.md §12 says what happens beyond each.
 //! Numbers that only tune an implementation (pool sizes, batch sizes) live beside what they tune.
 
-/// Largest request body in bytes (A 8).
+/// Largest request body in bytes.
 pub const REQUEST_BODY_BYTES: usize = 1_048_576;
-/// Largest canonical size of the stored data of one task in bytes (A 8, D 7).
+/// Largest canonical size of the stored data of one task in bytes.
 pub const TASK_DATA_BYTES: usize = 1_048_576;
-/// Deepest nesting of containers inside args, metadata and result; the object itself is level 1 (D 3).
+/// Deepest nesting of containers inside args, metadata and result; the object itself is level 1.
 pub const JSON_DEPTH: usize = 64;
-/// Longest task name in Unicode code points (D 1).
+/// Longest task name in Unicode code points.
 pub const TASK_NAME_CHARS: usize = 256;
-/// Longest queue name or route in ASCII characters (D 1).
+/// Longest queue name or route in ASCII characters.
 pub const NAME_CHARS: usize = 128;
-/// Most routes that a request may give a task (D 2). Each of them is an entry of the pending order.
+/// Most routes that a request may give a task. Each of them is an entry of the pending order.
 pub const TASK_ROUTES: usize = 256;
-/// Smallest page (A 8).
+/// Smallest page.
 pub const PAGE_LIMIT_MIN: u16 = 1;
-/// Largest page (A 8).
+/// Largest page.
 pub const PAGE_LIMIT_MAX: u16 = 1000;
-/// Page size when none is asked for (A 8).
+/// Page size when none is asked for.
 pub const PAGE_LIMIT_DEFAULT: u16 = 100;
-/// A page ends early rather than exceed this many bytes of JSON (D 10).
+/// A page ends early rather than exceed this many bytes of JSON.
 pub const PAGE_BYTES: usize = 16 * 1_048_576;
-/// Longest cursor in characters (D 10).
+/// Longest cursor in characters.
 pub const CURSOR_CHARS: usize = 16_384;
-/// Longest filter in bytes (D 13.1).
+/// Longest filter in bytes.
 pub const FILTER_BYTES: usize = 8_192;
-/// Deepest nesting of parentheses and `not` in a filter (D 13.1).
+/// Deepest nesting of parentheses and `not` in a filter.
 pub const FILTER_DEPTH: usize = 200;
-/// Longest `name_fuzzy` in bytes (D 10).
+/// Longest `name_fuzzy` in bytes.
 pub const FUZZY_BYTES: usize = 8_192;
-/// Most different words of a `name_fuzzy` (D 10).
+/// Most different words of a `name_fuzzy`.
 pub const FUZZY_WORDS: usize = 64;
-/// Task lease in seconds (A 8).
+/// Task lease in seconds.
 pub const LEASE_SECONDS: i64 = 300;
-/// Life of a worker observation after its last report in seconds (A 8).
+/// Life of a worker observation after its last report in seconds.
 pub const OBSERVATION_SECONDS: i64 = 300;
 /// Largest canonical size of the metadata that a worker may report of itself; beyond the contract, see
 /// docs/decisions/0008. A full page of observations stays within [`PAGE_BYTES`].
 pub const REPORT_METADATA_BYTES: usize = 16_384;
 /// The longest time in seconds that a claim may wait for a task; beyond the contract, see docs/decisions/0013.
 pub const WAIT_SECONDS_MAX: u32 = 60;
-/// How long the run ids of a deleted task are kept, in seconds from its deletion (D 8; docs/decisions/0021).
+/// How long the run ids of a deleted task are kept, in seconds from its deletion (docs/decisions/0021).
 pub const DELETED_RUN_SECONDS: i64 = 86_400;
-/// Longest pause between two lease scans in seconds (D 8).
+/// Longest pause between two lease scans in seconds.
 pub const LEASE_SCAN_SECONDS: i64 = 5;
-/// A pause between two lease scans longer than this is an outage (D 8).
+/// A pause between two lease scans longer than this is an outage.
 pub const OUTAGE_SECONDS: i64 = 15;
-/// What every running lease is good for, at least, after an outage (D 8; `--outage-credit`).
+/// What every running lease is good for, at least, after an outage (`--outage-credit`).
 pub const OUTAGE_CREDIT_SECONDS: i64 = 90;
-/// Priority of a task that names none (A 8).
+/// Priority of a task that names none.
 pub const PRIORITY_DEFAULT: i64 = 0;
-/// Attempt budget of a task that names none (A 8).
+/// Attempt budget of a task that names none.
 pub const MAX_ATTEMPTS_DEFAULT: i64 = 3;
-/// Route of a task that names none (A 8).
+/// Route of a task that names none.
 pub const ROUTE_DEFAULT: &str = "default";

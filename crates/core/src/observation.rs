@@ -1,5 +1,5 @@
-//! Worker observations: the latest report of one worker loop and when it stops counting (decisions.md section 14).
-//! They never touch tasks, runs or leases.
+//! Worker observations: the latest report of one worker loop and when it stops counting
+//! (docs/reference/http-api.md §10). They never touch tasks, runs or leases.
 
 use crate::filter::ObservationFields;
 use crate::ids::{QueueName, Route, TaskId, WorkerId};

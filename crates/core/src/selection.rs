@@ -1,5 +1,5 @@
-//! Which tasks a list or count selects, in which order they come, and what one page of them is (decisions.md
-//! section 10). The text form of a position is in `cursor.rs`; groups are in `grouping.rs`.
+//! Which tasks a list or count selects, in which order they come, and what one page of them is
+//! (docs/reference/http-api.md §7). The text form of a position is in `cursor.rs`; groups are in `grouping.rs`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -32,7 +32,7 @@ impl Timestamp {
         Self(self.0.saturating_add(seconds.saturating_mul(SECOND)))
     }
 
-    /// Reads `YYYY-MM-DDTHH:MM:SS[.f{1,6}](Z|±HH:MM)` (decisions.md section 13.3), nothing else.
+    /// Reads `YYYY-MM-DDTHH:MM:SS[.f{1,6}](Z|±HH:MM)` (docs/reference/filter-language.md §4.4), nothing else.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let (head, tail) = (bytes.get(..19)?, bytes.get(19..)?);

@@ -1,5 +1,5 @@
-//! What an update may change and when it is refused (decisions.md section 9). The same rule serves the single and the
-//! bulk update; reading an update from a request body is the business of the `api` crate.
+//! What an update may change and when it is refused (docs/reference/http-api.md §6.6 and §6.7). The same rule serves
+//! the single and the bulk update; reading an update from a request body is the business of the `api` crate.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Authentication: one server-wide bearer token (decisions.md section 15). Only its digest is stored, so that it cannot be
-//! shown and the comparison takes the same time for all credentials.
+//! Authentication: one server-wide bearer token (docs/reference/http-api.md §2.1). Only its digest is stored, so that
+//! it cannot be shown and the comparison takes the same time for all credentials.
 
 use std::fmt;
 

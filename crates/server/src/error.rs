@@ -1,4 +1,4 @@
-//! The one mapping from all errors to the error envelope (decisions.md section 4). A new refusal does
+//! The one mapping from all errors to the error envelope (docs/reference/errors.md §3). A new refusal does
 //! not compile until it has a code here.
 
 use std::borrow::Cow;

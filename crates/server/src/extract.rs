@@ -1,5 +1,6 @@
-//! The parts of a request that handlers use, and the order of their checks (decisions.md section 5): the body was read within
-//! its limits before the handler begins; the handler checks body and query, then the identifiers of the path.
+//! The parts of a request that handlers use, and the order of their checks (docs/reference/http-api.md §4): the body
+//! was read within its limits before the handler begins; the handler checks body and query, then the identifiers of the
+//! path.
 
 mod body;
 mod path;

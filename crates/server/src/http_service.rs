@@ -1,5 +1,5 @@
 //! The steps of every request: request id, authentication, the route table, and the headers of every answer. One function
-//! instead of a stack of layers, so that the order of section 5 of decisions.md can be read here.
+//! instead of a stack of layers, so that the order of docs/reference/http-api.md §4 can be read here.
 
 use std::any::Any;
 use std::future::poll_fn;

@@ -25,7 +25,7 @@ pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + FRAM
 /// What the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
 const PARSED_FACTOR: usize = 48;
 
-/// How long to wait for a reservation: as long as for a lock of the store (decisions.md section 4).
+/// How long to wait for a reservation: as long as for a lock of the store (docs/reference/http-api.md §12).
 const RESERVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for more of it. Requests that wait to grow hold what they have, perhaps the whole budget together, and
 /// then only a refusal makes room.

@@ -1,5 +1,5 @@
-//! Query parameters: reads them by the rules of decisions.md section 12, for each endpoint. All errors of a query are
-//! collected. The syntax of filters and the contents of cursors are checked later.
+//! Query parameters: reads them by the rules of docs/reference/http-api.md §3.2, for each endpoint. All errors of a
+//! query are collected. The syntax of filters and the contents of cursors are checked later.
 
 use std::borrow::Cow;
 

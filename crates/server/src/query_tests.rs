@@ -1,4 +1,4 @@
-//! Every rule of decisions.md sections 10 to 12 about queries, one line each.
+//! Every rule of docs/reference/http-api.md §3.2, §7 and §8 about queries, one line each.
 
 use super::*;
 

@@ -190,7 +190,7 @@ async fn a_storage_that_does_not_work_is_503_with_retry_after() {
     }
 }
 
-/// decisions.md section 4: the message tells whether anything may have been done.
+/// docs/reference/errors.md §3.5: the message tells whether anything may have been done.
 #[tokio::test]
 async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
     for (failure, part) in [

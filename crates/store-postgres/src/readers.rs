@@ -31,7 +31,8 @@ const PAGES: usize = CONNECTIONS - 2;
 pub(crate) const LONG_READS: usize = 12;
 /// How many of their threads and connections stay when idle.
 const IDLE_LONG_READERS: usize = 2;
-/// How long a read may wait for a connection of the pool (decisions.md section 4), and how long a short one may take.
+/// How long a read may wait for a connection of the pool (docs/reference/http-api.md §12), and how long a short one may
+/// take.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a page may take: a slow network needs time for 16 MiB. No request takes more than 30 seconds in all.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(25);

@@ -19,7 +19,7 @@ use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio::task::{JoinSet, block_in_place};
 
-/// After a fault heals, the first write succeeds within this (invariants.md, L2).
+/// After a fault heals, the first write succeeds within this (L2 of docs/reference/invariants.md §4).
 const HEALED: Duration = Duration::from_secs(5);
 /// A request is answered within this, whatever happens: the patience and a moment.
 const ANSWERED: Duration = Duration::from_millis(6_500);

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub(crate) const APPLICATION_ID: i32 = 0x5473_6b51;
 
 /// How long a statement waits for another process that holds the database: less than the 5 s that a caller waits
-/// (decisions.md section 4), so that callers hear of it and are not left with a timeout.
+/// (docs/reference/http-api.md §12), so that callers hear of it and are not left with a timeout.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Page cache of the writer. The narrow table and the upper levels of the indexes stay in it. A page of 4 KiB takes 5 KiB of
 /// the allocator, with what SQLite keeps beside it: 16 MiB in all.

@@ -25,7 +25,7 @@ const WAITING: usize = 1_024;
 const SHORT_THREADS: usize = 1;
 /// Threads for plain pages: at most 16 MiB that an index leads to.
 const PAGE_THREADS: usize = 2;
-/// How long a short read may take, its wait for the thread included (decisions.md section 4).
+/// How long a short read may take, its wait for the thread included (docs/reference/http-api.md §12).
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a page may take: a cold disk may need a while for 16 MiB. No request takes more than 30 seconds in all.
 const PAGE_PATIENCE: Duration = Duration::from_secs(25);

@@ -1,5 +1,6 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
-//! contract's (decisions.md section 5): queue, task, state, size. The decisions themselves are functions of `core`.
+//! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
+//! `core`.
 
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};

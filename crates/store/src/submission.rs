@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::StoreError;
 use crate::command::Command;
 
-/// How long a command may wait until a writer begins it (decisions.md section 4).
+/// How long a command may wait until a writer begins it (docs/reference/http-api.md §12).
 pub const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 /// How long a caller waits for the answer in all. No request takes more than 30 seconds; the rest is for what comes before
 /// and after.

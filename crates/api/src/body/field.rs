@@ -1,4 +1,5 @@
-//! Readers of the kinds of fields (decisions.md sections 1 to 3). A wrong field gives a finding and no value.
+//! Readers of the kinds of fields (docs/reference/http-api.md §1.2 and §3.5). A wrong field gives a finding and no
+//! value.
 
 use std::sync::Arc;
 

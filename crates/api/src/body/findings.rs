@@ -113,8 +113,8 @@ impl At<'_> {
     }
 }
 
-/// Collects the errors of a body, and the code of the answer. By decisions.md section 4 the task name takes precedence over the
-/// depth, the depth over the filter of a bulk update, and that over everything else.
+/// Collects the errors of a body, and the code of the answer. By docs/reference/errors.md §2 the task name takes
+/// precedence over the depth, the depth over the filter of a bulk update, and that over everything else.
 pub struct Findings {
     errors: Vec<RequestError>,
     code: ErrorCode,

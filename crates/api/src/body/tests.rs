@@ -1,4 +1,4 @@
-//! Every rule of decisions.md sections 3 and 4 about bodies, one line each.
+//! Every rule of docs/reference/http-api.md §3.3 to §3.5 about bodies, one line each.
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::JSON_DEPTH;

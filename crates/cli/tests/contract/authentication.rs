@@ -1,5 +1,5 @@
 //! The token: who gets in, what an unauthorised caller sees, and where the token must never appear
-//! (api-v2.md section 5, decisions.md section 15). That it comes before all other checks is in `order_of_checks`.
+//! (docs/reference/http-api.md §2.1). That it comes before all other checks is in `order_of_checks`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a web page in the user's browser can do to a server without a token: nothing (decisions.md section 4, `forbidden`).
+//! What a web page in the user's browser can do to a server without a token: nothing (docs/reference/http-api.md §2.2).
 //! Tables of raw requests, each with the expected answer. With a token only the token counts.
 
 use serde_json::json;

@@ -1,5 +1,6 @@
-//! The update of all tasks that a filter selects: what it counts, and that it is all or nothing (decisions.md section 9).
-//! Atomicity against parallel claims is in `concurrency`, the order of body errors in `errors`.
+//! The update of all tasks that a filter selects: what it counts, and that it is all or nothing
+//! (docs/reference/http-api.md §6.7). Atomicity against parallel claims is in `concurrency`, the order of body errors
+//! in `errors`.
 
 use serde_json::{Value, json};
 

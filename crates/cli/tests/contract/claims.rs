@@ -1,5 +1,5 @@
 //! Claiming: which task comes first, what a claim changes and answers, and how often a run id may be used
-//! (decisions.md section 8). What happens to a run afterwards is in `runs`.
+//! (docs/reference/task-life.md §3 and §7.1). What happens to a run afterwards is in `runs`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Many callers at once: writes behave as if one after the other (decisions.md section 16, invariants.md safety).
+//! Many callers at once: writes behave as if one after the other (docs/reference/http-api.md §13,
+//! docs/reference/invariants.md §2).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Scalar and grouped counts of tasks (api-v2.md section 4, decisions.md section 11). Counts of workers are in `workers`.
+//! Scalar and grouped counts of tasks (docs/reference/http-api.md §8). Counts of workers are in `workers`.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! Creating tasks: the identity of a definition, replays, and the size of stored data (decisions.md section 7).
-//! Which values a definition may have is in `task_fields` and `json_handling`.
+//! Creating tasks: the identity of a definition, replays, and the size of stored data
+//! (docs/reference/http-api.md §6.2 to §6.4). Which values a definition may have is in `task_fields` and
+//! `json_handling`.
 
 use serde_json::{Value, json};
 

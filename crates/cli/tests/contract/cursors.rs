@@ -1,4 +1,4 @@
-//! Cursors of lists and groups: positions that stay usable, bound to one selection (decisions.md section 10).
+//! Cursors of lists and groups: positions that stay usable, bound to one selection (docs/reference/http-api.md §7.5).
 //! Successors of deleted queues are in `queues`, the order of checks in `order_of_checks`.
 
 use serde_json::json;

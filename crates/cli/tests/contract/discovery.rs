@@ -1,4 +1,4 @@
-//! `/health` and `/openapi.json` (api-v2.md section 4).
+//! `/health` and `/openapi.json` (docs/reference/http-api.md §11).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Everything acknowledged survives a stop and a kill (decisions.md section 16, invariants I7 to I9).
+//! Everything acknowledged survives a stop and a kill (docs/reference/http-api.md §13, I7 to I9 of
+//! docs/reference/invariants.md §2).
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Sender};

@@ -1,4 +1,5 @@
-//! Filters on args, metadata and result: values of any JSON type, null and missing apart (decisions.md section 13.4).
+//! Filters on args, metadata and result: values of any JSON type, null and missing apart
+//! (docs/reference/filter-language.md §8).
 
 use serde_json::json;
 

@@ -1,5 +1,6 @@
-//! The grammar of filters: what parses, how it binds, and how large a filter may be (decisions.md section 13.1).
-//! What is refused is in `filter_refusals`, what comparisons mean in `filter_typed` and `filter_dynamic`.
+//! The grammar of filters: what parses, how it binds, and how large a filter may be
+//! (docs/reference/filter-language.md §3). What is refused is in `filter_refusals`, what comparisons mean in
+//! `filter_typed` and `filter_dynamic`.
 
 use serde_json::json;
 

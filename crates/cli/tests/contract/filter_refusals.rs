@@ -1,5 +1,5 @@
-//! Texts that are no filter, whatever the tasks are (decisions.md section 13.1). Filters that parse but compare the wrong
-//! types are in `filter_typed` and `filter_dynamic`.
+//! Texts that are no filter, whatever the tasks are (docs/reference/filter-language.md §3 and §11). Filters that parse
+//! but compare the wrong types are in `filter_typed` and `filter_dynamic`.
 
 use crate::support::*;
 

@@ -1,5 +1,5 @@
 //! Filters on the typed fields of a task: statuses, strings, numbers, timestamps, routes and last errors
-//! (decisions.md sections 13.2 and 13.3). Fields of workers are in `workers`.
+//! (docs/reference/filter-language.md §5 and §7). Fields of workers are in `workers`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `name_fuzzy`: case-folded subsequences, word by word (decisions.md section 10).
+//! `name_fuzzy`: case-folded subsequences, word by word (docs/reference/http-api.md §7.2).
 
 use serde_json::json;
 

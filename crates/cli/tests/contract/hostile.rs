@@ -1,5 +1,5 @@
 //! Input that is meant to hurt: it must never crash the server, hang it, or be answered with a failure of ours
-//! (invariants.md, hostile input). Each test ends by showing that the server still works.
+//! (docs/reference/invariants.md §5). Each test ends by showing that the server still works.
 
 use serde_json::json;
 

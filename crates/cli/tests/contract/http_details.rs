@@ -1,5 +1,6 @@
-//! HTTP itself: methods, unknown paths, body limits, HEAD, connections (decisions.md section 16).
-//! The version header, content types and the shape of 204 are checked for every answer by the harness.
+//! HTTP itself: methods, unknown paths, body limits, HEAD, connections
+//! (docs/reference/http-api.md §3.1, §3.3 and §3.7). The version header, content types and the shape of 204 are checked
+//! for every answer by the harness.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -1,5 +1,5 @@
 //! Queue names, routes and the three kinds of identifiers: which texts are accepted, and what refuses the others
-//! (decisions.md section 1). Task names are in `task_fields`.
+//! (docs/reference/http-api.md §1.2). Task names are in `task_fields`.
 
 use serde_json::json;
 

@@ -1,5 +1,6 @@
 //! Bodies: what is JSON, what is an object, numbers, strings, nesting, duplicate keys and content types
-//! (decisions.md section 3). Bounds of single fields are in `task_fields`, sizes in `creation` and `http_details`.
+//! (docs/reference/http-api.md §3.3 and §3.5). Bounds of single fields are in `task_fields`, sizes in `creation` and
+//! `http_details`.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Cancel, requeue and delete in every state, and what they leave alone (api-v2.md section 3, decisions.md section 8).
+//! Cancel, requeue and delete in every state, and what they leave alone (docs/reference/task-life.md §2.1 and §8).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Lists of tasks: selectors, order, limits and the walk over pages (decisions.md section 10).
+//! Lists of tasks: selectors, order, limits and the walk over pages (docs/reference/http-api.md §7).
 //! What a cursor is bound to is in `cursors`, the spelling of parameters in `query_parameters`, filters in `filter_*`.
 
 use serde_json::json;

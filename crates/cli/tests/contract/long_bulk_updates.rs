@@ -1,5 +1,5 @@
 //! Bulk updates whose filter takes long: other clients are served meanwhile, and what is answered 503 `database_busy` is never
-//! done (decisions.md section 4, invariants C1 and C5).
+//! done (docs/reference/errors.md §3.5, C1 and C5 of docs/reference/invariants.md §6).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The contract, tested from outside: the real binary, plain HTTP, one module per topic of `api-v2.md` and `decisions.md`.
+//! The contract, tested from outside: the real binary, plain HTTP, one module per topic of `docs/reference/`.
 //! Here every server has an SQLite file; `contract_postgres` runs the same tests on PostgreSQL.
 //! What needs minutes of waiting (lease expiry, outage credit) is tested elsewhere with a passed-in clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! Which refusal comes first when a request deserves several (decisions.md sections 5 and 17).
+//! Which refusal comes first when a request deserves several (docs/reference/http-api.md §4).
 //! Several errors of one body are in `errors`.
 
 use serde_json::json;

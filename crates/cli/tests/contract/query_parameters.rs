@@ -1,4 +1,4 @@
-//! How query parameters are written: decoding, repetition, booleans and integers (decisions.md section 12).
+//! How query parameters are written: decoding, repetition, booleans and integers (docs/reference/http-api.md §3.2).
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! Queues: creating, listing and deleting them, and that they are separate from each other
-//! (api-v2.md section 4, decisions.md section 6). Names are in `identifiers`.
+//! (docs/reference/http-api.md §5). Names are in `identifiers`.
 
 use serde_json::{Value, json};
 

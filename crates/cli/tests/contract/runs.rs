@@ -1,5 +1,5 @@
 //! The end of a run: complete, fail, unclaim and heartbeat, their repetitions, and runs that are stale or finalized
-//! (decisions.md section 8). Claiming is in `claims`, cancel and requeue in `lifecycle`.
+//! (docs/reference/task-life.md §4 and §7). Claiming is in `claims`, cancel and requeue in `lifecycle`.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The command `serve`: arguments, what it refuses to start with, what it prints, and how it stops
-//! (decisions.md section 15; exit status 2 for bad arguments, 1 with one line on standard error for everything else).
-//! What is about the database itself stands in `startup_sqlite.rs` and in `startup_postgres.rs`.
+//! (docs/reference/http-api.md §2.1; exit status 2 for bad arguments, 1 with one line on standard error for everything
+//! else). What is about the database itself stands in `startup_sqlite.rs` and in `startup_postgres.rs`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::database::Database;
 use crate::support::*;
 
-/// How long a graceful stop may take (invariants.md, L4).
+/// How long a graceful stop may take (L4 of docs/reference/invariants.md §4).
 const GRACE: Duration = Duration::from_secs(10);
 
 #[test]

@@ -1,5 +1,5 @@
 //! The fields of a task: their types, bounds and defaults, names, timestamps, and who may set them
-//! (api-v2.md section 2, decisions.md sections 1 and 2). Numbers and nesting inside objects are in `json_handling`.
+//! (docs/reference/http-api.md §1.2 and §6.1). Numbers and nesting inside objects are in `json_handling`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! The update of one task (decisions.md section 9). Bounds of the fields are in `task_fields`, sizes in `creation`.
+//! The update of one task (docs/reference/http-api.md §6.6). Bounds of the fields are in `task_fields`, sizes in
+//! `creation`.
 
 use serde_json::{Value, json};
 

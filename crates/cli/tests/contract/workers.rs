@@ -1,4 +1,4 @@
-//! Worker observations: reports, withdrawal, lists, counts and their filters (decisions.md section 14).
+//! Worker observations: reports, withdrawal, lists, counts and their filters (docs/reference/http-api.md §10).
 //! Identifiers are in `identifiers`, cursors in `cursors`.
 
 use serde_json::{Value, json};

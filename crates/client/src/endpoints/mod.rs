@@ -11,7 +11,7 @@ pub use runs::{ClaimAnswer, ClaimRequest};
 
 use taskqueue_core::ids::{QueueName, TaskId};
 
-/// A path of a queue. Names hold nothing that a URL would have to encode (decisions.md section 1).
+/// A path of a queue. Names hold nothing that a URL would have to encode (docs/reference/http-api.md §1.2).
 fn of_queue(template: &str, queue: &QueueName) -> String {
     template.replace("{queue}", queue.as_str())
 }

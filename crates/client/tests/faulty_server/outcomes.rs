@@ -76,7 +76,7 @@ async fn a_change_that_was_refused_is_known_not_to_be_done() {
     }
 }
 
-/// `database_busy` = nothing was done and nothing will be (decisions.md section 4).
+/// `database_busy` = nothing was done and nothing will be (docs/reference/errors.md §3.5).
 #[tokio::test]
 async fn a_change_that_was_answered_busy_is_known_not_to_be_done() {
     for (call, error, requests) in changes(&refusal(503, "database_busy", "Retry-After: 0\r\n")).await {

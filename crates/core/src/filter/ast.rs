@@ -203,7 +203,7 @@ pub enum Document {
     Result,
 }
 
-/// What a filter may ask about a value inside a JSON document (decisions.md section 13.4).
+/// What a filter may ask about a value inside a JSON document (docs/reference/filter-language.md §8).
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentPredicate {
     /// The value is there, be it null.

@@ -1,4 +1,4 @@
-//! Whether a predicate holds for a record (decisions.md sections 13.3 and 13.4), and what a record must tell.
+//! Whether a predicate holds for a record (docs/reference/filter-language.md §7 and §8), and what a record must tell.
 //! Every predicate is true or false, never unknown; backends that answer in SQL must agree with this file.
 
 use std::borrow::Borrow;

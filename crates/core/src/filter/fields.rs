@@ -1,4 +1,4 @@
-//! Which paths exist and what may be asked of each: the tables of decisions.md section 13.2, as code.
+//! Which paths exist and what may be asked of each: the tables of docs/reference/filter-language.md §5 and §6, as code.
 
 use super::ast::{
     Document, DocumentPredicate, LastErrorPredicate, Literal, Membership, ObservationPredicate, TaskPredicate, Test,

@@ -1,6 +1,6 @@
-//! The filter language: one expression over the fields of a task or of a worker observation (decisions.md
-//! section 13). From text to a typed tree ([`Expression`]) and its evaluation; turning the tree into SQL is the
-//! business of the backends.
+//! The filter language: one expression over the fields of a task or of a worker observation
+//! (docs/reference/filter-language.md). From text to a typed tree ([`Expression`]) and its evaluation; turning the tree
+//! into SQL is the business of the backends.
 //!
 //! ```ebnf
 //! filter      = or_expr ;

@@ -1,5 +1,5 @@
-//! From literals to typed values (decisions.md section 13.3): each type a field can have, and the literals it
-//! takes. Nothing converts: a number is never read from a string.
+//! From literals to typed values (docs/reference/filter-language.md §4 and §7): each type a field can have, and the
+//! literals it takes. Nothing converts: a number is never read from a string.
 
 use super::ast::{Literal, Membership, Number, Test};
 use super::fault::{At, Fault};

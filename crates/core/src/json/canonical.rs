@@ -1,5 +1,5 @@
-//! The canonical text of values (decisions.md section 7): one text per value, so that equal texts are equal objects
-//! and the length of the text is the size that counts. Strings are written in `strings`.
+//! The canonical text of values (docs/reference/http-api.md §6.4): one text per value, so that equal texts are equal
+//! objects and the length of the text is the size that counts. Strings are written in `strings`.
 
 use std::io::Write;
 use std::sync::Arc;

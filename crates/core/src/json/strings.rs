@@ -1,5 +1,5 @@
 //! JSON strings in canonical form: non-ASCII raw, `"` and `\` after a backslash, characters below U+0020 in short
-//! form or as `\u00xx` (decisions.md section 7). Other escapes of clients are resolved by the parser.
+//! form or as `\u00xx` (docs/reference/http-api.md §6.4). Other escapes of clients are resolved by the parser.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -26,7 +26,7 @@ pub enum Value<'a> {
 }
 
 /// An object with half a surrogate pair in one or more of its keys. It is kept because another error in it may take
-/// precedence (decisions.md section 4).
+/// precedence (docs/reference/errors.md §2).
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoneSurrogateKeys<'a> {
     /// The members whose keys are whole, as in [`Value::Object`].

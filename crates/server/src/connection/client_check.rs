@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::listener::PeerState;
 
-/// How often the client of a read is checked. With one [`PROBE_TIME`] it is half of the 100 ms (invariants.md, C2) within
-/// which a read must stop.
+/// How often the client of a read is checked. With one [`PROBE_TIME`] it is half of the 100 ms (C2 of
+/// docs/reference/invariants.md §6) within which a read must stop.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(40);
 
 /// How long a machine that has closed the connection has to answer a probe with a reset.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::ApiError;
 use crate::memory_budget::{Budget, Reservation, SMALL_BODY_BYTES};
 
-/// How long a body may take to arrive (invariants.md, hostile input).
+/// How long a body may take to arrive (docs/reference/http-api.md §3.7).
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// How much of a body is still read after the answer: a client that reads only after it has sent everything then gets the
 /// answer instead of a reset connection.

@@ -1,5 +1,5 @@
-//! The handlers, one file per part of the contract. Each does the same: understand the request in the order of section 5
-//! of decisions.md, ask the store, write the answer. No rule about tasks lives here.
+//! The handlers, one file per part of the contract. Each does the same: understand the request in the order of
+//! docs/reference/http-api.md §4, ask the store, write the answer. No rule about tasks lives here.
 
 pub(crate) mod counts;
 pub(crate) mod discovery;

@@ -16,7 +16,7 @@ use crate::StoreError;
 pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
 use thread_pool::ThreadPool;
 
-/// How long a read may wait for a thread (decisions.md section 4).
+/// How long a read may wait for a thread (docs/reference/http-api.md §12).
 const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a read may take in all, so that no request takes more than 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(25);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Response;
 
-/// The header with the version of the server package (api-v2.md section 9).
+/// The header with the version of the server package (docs/reference/http-api.md §1.4).
 pub(crate) const VERSION_HEADER: &str = "Taskqueue-Server-Version";
 
 /// Rules for every answer: no failure of ours, the version header exactly under `/api/`, JSON, the error envelope.

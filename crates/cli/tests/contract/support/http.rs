@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long a read or write may take (invariants.md, L3).
+/// How long a read or write may take (L3 of docs/reference/invariants.md §4).
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a request may carry as its body: nothing, a JSON value, or any text or bytes sent as they are.
