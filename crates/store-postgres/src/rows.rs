@@ -68,7 +68,7 @@ columns! {
     IDENTITY = "definitions.identity",
 }
 
-/// The column behind a whole task in `pick_tasks.sql`.
+/// The column after a whole task in `pick_tasks.sql`.
 const ROUTE_NUMBER: usize = IDENTITY + 1;
 
 mod observations {

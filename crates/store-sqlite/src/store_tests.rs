@@ -96,7 +96,7 @@ async fn whatever_is_not_sure_to_find_nothing_goes_to_the_writer() {
 }
 
 #[tokio::test]
-async fn a_claim_goes_to_the_writer_while_the_board_is_down() {
+async fn a_claim_goes_to_the_writer_while_the_index_is_withdrawn() {
     let mut store = after(vec![], Options::default()).await;
     let claim_index = store.store.published_index.withdraw().unwrap();
     assert_eq!(store.answer(empty_claim()).await, TO_THE_WRITER);

@@ -76,7 +76,7 @@ fn shows_nothing(writer: &Writer) -> bool {
 }
 
 #[test]
-fn nobody_sees_the_board_until_the_commit() {
+fn the_index_is_not_published_before_the_commit() {
     let (mut writer, _folder) = writer();
     assert!(shows_nothing(&writer));
     writer.with_claim_index(|writer| {
@@ -119,7 +119,7 @@ fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
 }
 
 #[test]
-fn a_panic_outside_of_a_transaction_takes_the_board_away() {
+fn a_panic_outside_of_a_transaction_withdraws_the_index() {
     let (mut writer, _folder) = writer();
     let published_index = writer.published_index();
     let panicked = catch_unwind(AssertUnwindSafe(|| writer.with_claim_index(|_| panic!("the end of the thread"))));
@@ -128,7 +128,7 @@ fn a_panic_outside_of_a_transaction_takes_the_board_away() {
 }
 
 #[test]
-fn nobody_sees_the_board_of_a_storage_that_failed_until_it_was_opened_again() {
+fn the_index_of_a_storage_that_failed_is_not_published_until_it_was_opened_again() {
     let (mut writer, _folder) = writer();
     writer.with_claim_index(Writer::fail);
     assert!(!shows_nothing(&writer));
