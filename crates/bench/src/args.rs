@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Postgres(PostgresArgs),
     /// Open 10,000 connections, let claims wait on them, and see how soon a new task is picked up
     Wait(WaitArgs),
-    /// Let a worker run `true`, beside a loop that does nothing but start and reap it
+    /// Let a worker run `true`, and compare it with a loop that only starts and reaps it
     Work(WorkArgs),
     /// Split the cost of a request into HTTP, rules, storage and sync
     Cost(CostArgs),

@@ -23,7 +23,7 @@ use crate::report::{mebibytes, mebibytes_text, milliseconds};
 use crate::usage::Usage;
 use crate::{output, plots, table, wire};
 
-/// The backlogs that goals speak of.
+/// The backlogs that have goals.
 const SMALL: u64 = 1_000;
 const LARGE: u64 = 1_000_000;
 /// How often the servers take turns, and how many samples of each kind a turn has.
@@ -47,8 +47,6 @@ struct Backlog {
     healthy_after: Duration,
 }
 
-/// Measures all backlogs; a table of them, and how they stand to their goals.
-///
 /// All servers are filled first and then take turns, so that a busy minute of the machine does not hit only one.
 pub(crate) async fn run(args: &BacklogArgs, plots: Option<&Path>) -> Result<Findings> {
     let scratch = scratch(&args.server.database_dir)?;
@@ -97,7 +95,7 @@ impl Backlog {
         })
     }
 
-    /// Some claims, first pages and counts by status, and one filter, which looks at every task. Claimed tasks are
+    /// Some claims, first pages and counts by status, and one filter, which reads every task. Claimed tasks are
     /// given back at once.
     async fn sample(&mut self) -> Result<()> {
         let mut client = QueueClient::connect(self.server.address, QUEUE).await?;
@@ -185,7 +183,7 @@ fn figure_json(backlog: &Backlog) -> Value {
     })
 }
 
-/// Judges the ends of the range, if they are those that the goals speak of.
+/// Judges the backlogs that have goals.
 fn judge(backlogs: &[Backlog]) -> Vec<Judged> {
     let ends =
         backlogs.iter().find(|small| small.pending == SMALL).zip(backlogs.iter().find(|large| large.pending == LARGE));

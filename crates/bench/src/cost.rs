@@ -1,5 +1,5 @@
 //! `taskqueue-bench cost`: what one request costs the server in CPU, split into parts. Whole processes and threads are
-//! measured, not estimated: bare HTTP is the reference's CPU; the rest of the async threads is our edge; the threads of
+//! measured, not estimated: bare HTTP is the reference's CPU; the rest of the async threads is our HTTP server; the threads of
 //! the storage are divided into our code and SQLite by samples of `perf`; the sync is what a disk costs more than memory.
 
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ use crate::process::{Server, scratch};
 use crate::usage::thread_cpu_seconds;
 use crate::{fill, output, plots, table};
 
-/// The threads of the SQLite store (`crates/store-sqlite`); all others belong to the edge.
+/// The threads of the SQLite store (`crates/store-sqlite`); all others belong to the HTTP server.
 const STORAGE: [&str; 4] = ["writer", "reader", "short-reader", "checkpointer"];
 /// Pairs per second for which tasks are prepared.
 const EXPECTED_PAIRS: f64 = 40_000.0;
 
 const PARTS: [&str; 5] = ["bare HTTP", "routes, JSON, hand-over", "rules and rows", "SQLite and its file", "sync"];
 
-/// What is split: the phases that goals speak of.
+/// The phases that are split.
 const CASES: [(Phase, usize); 5] =
     [(Phase::Create, 64), (Phase::ClaimComplete, 64), (Phase::ClaimComplete, 1), (Phase::Get, 16), (Phase::List, 16)];
 
@@ -87,9 +87,9 @@ async fn split(args: &CostArgs, reference: &Server, phase: Phase, connections: u
     let (bare, storage) = (median(bare), of(&memory, |turn| turn.storage));
     // Without `perf` the storage stays one part.
     let ours = storage * if ours.is_empty() { 0.0 } else { median(ours) };
-    let (edge, whole) = (of(&memory, |turn| turn.whole - turn.storage), of(&memory, |turn| turn.whole));
+    let (http, whole) = (of(&memory, |turn| turn.whole - turn.storage), of(&memory, |turn| turn.whole));
     let sync = if phase.writes() { of(&disk, |turn| turn.whole) - whole } else { 0.0 };
-    Ok(Split { phase, connections, parts: [bare, edge - bare, ours, storage - ours, sync] })
+    Ok(Split { phase, connections, parts: [bare, http - bare, ours, storage - ours, sync] })
 }
 
 async fn sample(server: &Server, folder: &Path, load: Load, numbers: Rc<Numbers>) -> Result<Option<f64>> {

@@ -1,4 +1,4 @@
-//! How often per second the disk makes an append durable: the other limit, beside bare HTTP.
+//! How often per second the disk makes an append durable: the other limit, besides bare HTTP.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -6,7 +6,7 @@ use crate::args::Output;
 use crate::goals::Judged;
 use crate::{output, report};
 
-/// Tables for people, figures for machines, and how both stand to the goals.
+/// Tables for people, the same figures as JSON, and their verdicts.
 pub(crate) struct Findings {
     pub(crate) text: String,
     pub(crate) figures: Value,

@@ -19,7 +19,7 @@ enum Quantity {
     CoreShare,
     /// Requests that share one sync; more is better.
     RequestsPerSync,
-    /// The same where nobody is there to share it with: more than one would mean that not every answer was synced.
+    /// The same with one connection: more than one would mean that not every answer was synced.
     RequestsPerSyncAlone,
 }
 
@@ -142,7 +142,7 @@ impl Judged {
 
 impl Goal {
     fn is_about(&self, figure: &Figure) -> bool {
-        // An open loop sends what it is told to: how much that is says nothing about the server.
+        // The rate of an open loop is given; it shows nothing about the server.
         let open = self.quantity == Quantity::CoreShare;
         open == figure.rate_wanted.is_some()
             && (self.storage, self.phase, self.connections) == (figure.storage, figure.phase, figure.connections)

@@ -1,4 +1,4 @@
-//! Which tasks are held, as far as answers tell: finds every task that is handed out twice.
+//! Which tasks are held, by the answers of the server: finds every task that is handed out twice.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -1,4 +1,4 @@
-//! Load on one server: many connections, each going through the cycle of a phase; what came of it.
+//! Load on one server: many connections, each going through the cycle of a phase, and the measured figures.
 //! Everything here runs on one thread, so that the generator takes as little as possible of what it measures.
 
 use std::cell::{Cell, RefCell};

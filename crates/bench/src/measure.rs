@@ -35,7 +35,7 @@ struct Cell {
     rate: Option<f64>,
 }
 
-/// A server with a fresh database for one phase, and the reference beside it.
+/// A server with a fresh database for one phase, and the reference.
 struct MeasuredServer<'a> {
     args: &'a RunArgs,
     storage: Storage,
@@ -92,8 +92,8 @@ async fn figures(args: &RunArgs) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Which phases are measured: what the command line says, else all. In memory only what tells the cost of the disk
-/// from the cost of the code.
+/// Which phases are measured: what the command line says, else all. In memory only the phase that shows the
+/// cost of the code without the disk.
 fn phases(args: &RunArgs, storage: Storage) -> impl Iterator<Item = Phase> {
     let wanted = if args.phases.is_empty() { Phase::value_variants() } else { &args.phases };
     let in_memory = |phase: &Phase| *phase == Phase::ClaimComplete && args.tmpfs_dir.is_dir();
@@ -105,7 +105,7 @@ fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
     let usual: &[u16] = match phase {
         Phase::ClaimComplete => &[64, 16, 1],
         Phase::Create => &[64, 16],
-        // 1,000 connected workers, beside what the goals ask for.
+        // 1,000 connected workers, besides what the goals ask for.
         Phase::Mixed => &[16, 1000],
         Phase::Poll => &[1000],
         _ => &[16],
@@ -132,7 +132,7 @@ impl<'a> MeasuredServer<'a> {
         let (mut rounds, mut expected_pairs) = (Vec::new(), EXPECTED_PAIRS);
         for _ in 0..self.args.rounds {
             let known = self.prepare(cell.phase, expected_pairs).await?;
-            // The reference hands out the same task over and over: its own ledger is for nobody.
+            // The reference hands out the same task over and over: its ledger is not used.
             let reference = self.load(cell, self.reference, known.clone(), Rc::default()).await?;
             let server = self.load(cell, &self.server, known, self.ledger.clone()).await?;
             expected_pairs = server.rate() / 2.0 * HEADROOM;

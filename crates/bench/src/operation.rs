@@ -49,7 +49,7 @@ impl Operation {
         }
     }
 
-    /// Whether it speaks of the run that the connection holds.
+    /// Whether it names the run that the connection holds.
     pub(crate) fn needs_run(self) -> bool {
         matches!(self, Heartbeat | Complete | Fail | Unclaim)
     }

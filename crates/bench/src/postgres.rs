@@ -85,8 +85,8 @@ async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> 
         for (connections, rates) in &mut rates {
             let (seconds, clients) = (args.seconds.ceil().to_string(), connections.to_string());
             let threads = if *connections == 1 { "1" } else { "2" };
-            let said = pgbench(&yardstick, &["-N", "-c", &clients, "-j", threads, "-M", "prepared", "-T", &seconds])?;
-            rates.transactions.push(tps(&said).ok_or_else(|| Failure::new(format!("pgbench said: {said}")))?);
+            let stdout = pgbench(&yardstick, &["-N", "-c", &clients, "-j", threads, "-M", "prepared", "-T", &seconds])?;
+            rates.transactions.push(tps(&stdout).ok_or_else(|| Failure::new(format!("pgbench printed: {stdout}")))?);
             rates.created.push(subject.load(Phase::Create, *connections, args.seconds).await?.rate());
             subject.prepare(rates.pairs.iter().copied().fold(10_000.0, f64::max) * (args.seconds + 1.0)).await?;
             rates.pairs.push(subject.load(Phase::ClaimComplete, *connections, args.seconds).await?.rate() / 2.0);
@@ -229,17 +229,17 @@ impl MeasuredServer {
 
 fn pgbench(database: &Database, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program("pgbench")).args(arguments).arg(database.url()).output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
-        Ok(said)
+        Ok(stdout)
     } else {
         Err(Failure::new(String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 }
 
 /// The transactions per second in what pgbench says.
-fn tps(said: &str) -> Option<f64> {
-    said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
+fn tps(stdout: &str) -> Option<f64> {
+    stdout.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_found_in_what_pgbench_says() {
-        let said = "latency average = 7.1 ms\ninitial connection time = 90 ms\ntps = 9012.345678 (without initial connection time)\n";
-        assert_eq!(tps(said), Some(9012.345678));
+        let stdout = "latency average = 7.1 ms\ninitial connection time = 90 ms\ntps = 9012.345678 (without initial connection time)\n";
+        assert_eq!(tps(stdout), Some(9012.345678));
         assert_eq!(tps("pgbench: error"), None);
     }
 }

@@ -21,7 +21,7 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("taskqueue-server-ver
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 
-/// Serves until the program is ended, or until whoever started it is gone.
+/// Serves until the program is ended, or until its parent has ended.
 pub(crate) fn run() -> Result<()> {
     // As many threads as the server has: one per core.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

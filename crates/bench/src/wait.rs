@@ -21,7 +21,7 @@ use crate::request::Requests;
 use crate::usage::Usage;
 use crate::{output, pickup, wire};
 
-/// How long after the last byte was sent the server is given to come to rest.
+/// How long the server may take to become idle.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// What so many connections cost.
@@ -30,7 +30,6 @@ struct Idle {
     core_share: f64,
 }
 
-/// Measures all three; what could be measured, and how it stands to the goals.
 pub(crate) async fn run(args: &WaitArgs) -> Result<Findings> {
     let scratch = scratch(&args.server.database_dir)?;
     let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
@@ -106,7 +105,7 @@ fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option
         "waiting": waiting.map(costs),
         "pickup_nanoseconds": pickup.map(pickup::json),
     });
-    // Goals speak of 10,000; other numbers are shown and not judged.
+    // There are goals for 10,000 only.
     let judged = if args.connections == 10_000 { judge(idle, waiting, pickup) } else { Vec::new() };
     Findings { text: text.join("\n"), figures, judged }
 }

@@ -1,5 +1,5 @@
-//! `taskqueue-bench work`: how many runs of `true` a worker makes in a second, beside loops that do nothing but start and reap
-//! it; and what a worker takes that has nothing to do.
+//! `taskqueue-bench work`: how many runs of `true` a worker makes in a second, compared with loops that only start and reap
+//! it; and what an idle worker costs.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ use crate::usage::Usage;
 
 /// What every run is.
 const PROGRAM: &str = "true";
-/// How long a worker is given to find that there is nothing to do, and to come to rest.
+/// How long a worker may take to become idle.
 const SETTLING: Duration = Duration::from_secs(3);
 
 /// Runs per second in one round.
@@ -42,7 +42,6 @@ struct Idle {
     core_share: f64,
 }
 
-/// Measures both, and how they stand to the goals.
 pub(crate) async fn run(args: &WorkArgs) -> Result<Findings> {
     let scratch = scratch(&args.server.database_dir)?;
     let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
@@ -65,7 +64,7 @@ pub(crate) async fn run(args: &WorkArgs) -> Result<Findings> {
     crate::output::progress("a worker without anything to do");
     let mut worker = start(args, &server, scratch.path(), Phase::Poll.queue(), &[])?;
     let idle = idle(&worker, args.seconds).await;
-    // Its other process ends it when this one is gone.
+    // Its other process ends when this one has ended.
     drop(worker.kill());
     worker.wait()?;
     Ok(findings(args, &rounds, &idle?))

@@ -92,7 +92,7 @@ fn waiting_cap(connection_cap: usize) -> usize {
     WAITING_CAP.min(connection_cap - connection_cap / 4)
 }
 
-/// How many files this process may open, where the system tells it as a file (Linux).
+/// How many files this process may open, where the system has a file that says so (Linux).
 fn open_file_limit() -> Option<usize> {
     soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }

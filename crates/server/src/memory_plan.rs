@@ -82,7 +82,7 @@ fn limits_of_process(limits: &str) -> Vec<u64> {
     ["Max data size", "Max address space", "Max resident set"].into_iter().filter_map(soft).collect()
 }
 
-/// The files that tell the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
+/// The files with the limits of the control groups in `/proc/self/cgroup`, and of those above them. In a container
 /// the path may be one of the host, which is not there; the group of the container itself is the root then.
 fn limit_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! What answers that nobody reads may hold in memory. How a connection lets go of them is tested beside the accept loop.
+//! How much memory unread answers may hold. How a connection frees it is tested with the accept loop.
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
@@ -26,43 +26,43 @@ async fn server(answers_bytes: usize) -> HttpService {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
     let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
-    let edge = service(AppState::with_limits(store, None, Arc::new(Budgets::new(&plan)), 1));
-    expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let http = service(AppState::with_limits(store, None, Arc::new(Budgets::new(&plan)), 1));
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
     let body = format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(MIB - 4096));
     for n in 0..15 {
-        expect(&edge, StatusCode::CREATED, "PUT", &format!("/api/v2/queues/q/tasks/t_{n:012}"), &body).await;
+        expect(&http, StatusCode::CREATED, "PUT", &format!("/api/v2/queues/q/tasks/t_{n:012}"), &body).await;
     }
-    edge
+    http
 }
 
-/// An answer that nobody reads.
-async fn unread(edge: &HttpService, method: &str, path: &str, body: &str) -> Response {
+/// An answer that is not read.
+async fn unread(http: &HttpService, method: &str, path: &str, body: &str) -> Response {
     let request = Request::builder().method(method).uri(path).header("host", "localhost");
     let request = request.header("content-type", "application/json");
-    edge.call(request.body(Body::from(body.to_owned())).unwrap()).await
+    http.call(request.body(Body::from(body.to_owned())).unwrap()).await
 }
 
 /// How many tasks a page of the answer has, and whether another one follows.
-async fn page(edge: &HttpService, path: &str) -> (usize, bool) {
-    let answer = expect(edge, StatusCode::OK, "GET", path, "").await.json();
+async fn page(http: &HttpService, path: &str) -> (usize, bool) {
+    let answer = expect(http, StatusCode::OK, "GET", path, "").await.json();
     (answer["items"].as_array().unwrap().len(), !answer["next_cursor"].is_null())
 }
 
 const LIST: &str = "/api/v2/queues/q/tasks?limit=1000";
 
 #[tokio::test(start_paused = true)]
-async fn pages_that_nobody_reads_make_other_pages_smaller_and_refuse_nobody() {
-    let edge = server(48 * MIB).await;
-    assert_eq!(page(&edge, LIST).await, (15, false));
+async fn unread_pages_make_other_pages_smaller_and_refuse_none() {
+    let http = server(48 * MIB).await;
+    assert_eq!(page(&http, LIST).await, (15, false));
     let mut held = Vec::new();
     for _ in 0..3 {
-        held.push(unread(&edge, "GET", LIST, "").await);
+        held.push(unread(&http, "GET", LIST, "").await);
     }
     assert!(held.iter().all(|answer| answer.status() == StatusCode::OK));
-    let (tasks, more) = page(&edge, LIST).await;
+    let (tasks, more) = page(&http, LIST).await;
     assert!((1..8).contains(&tasks) && more, "{tasks} tasks");
     drop(held);
-    assert_eq!(page(&edge, LIST).await, (15, false));
+    assert_eq!(page(&http, LIST).await, (15, false));
 }
 
 /// Every kind of answer that may be large, each of 1 MiB here.
@@ -79,11 +79,11 @@ const LARGE: [(&str, &str, &str); 7] = [
 #[tokio::test(start_paused = true)]
 async fn every_large_answer_holds_its_room_until_it_is_read() {
     for (method, path, body) in LARGE {
-        let edge = server(7 * MIB).await;
+        let http = server(7 * MIB).await;
         let mut held = Vec::new();
         // Room for two tasks is needed for each; so many fit, and then one has to wait.
         let refused = loop {
-            let answer = unread(&edge, method, path, body).await;
+            let answer = unread(&http, method, path, body).await;
             match answer.status() {
                 StatusCode::OK => held.push(answer),
                 _ => break answer,
@@ -92,16 +92,16 @@ async fn every_large_answer_holds_its_room_until_it_is_read() {
         };
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{method} {path}");
         held.clear();
-        expect(&edge, StatusCode::OK, method, path, body).await;
+        expect(&http, StatusCode::OK, method, path, body).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_finds_no_room_for_its_answer_is_not_done() {
-    let edge = server(5 * MIB).await;
+    let http = server(5 * MIB).await;
     let mut held = Vec::new();
     loop {
-        let answer = unread(&edge, "GET", "/api/v2/queues/q/tasks/t_000000000000", "").await;
+        let answer = unread(&http, "GET", "/api/v2/queues/q/tasks/t_000000000000", "").await;
         if answer.status() != StatusCode::OK {
             break;
         }
@@ -114,30 +114,30 @@ async fn a_write_that_finds_no_room_for_its_answer_is_not_done() {
         ("POST", "/api/v2/queues/q/tasks/claim", r#"{"route":"default","run_id":"r_abcdefghijkl"}"#),
     ];
     for (method, path, body) in writes {
-        let refused = call(&edge, method, path, body).await;
+        let refused = call(&http, method, path, body).await;
         assert_eq!((refused.status, refused.code().as_str()), (503, "database_busy"), "{method} {path}");
         assert_eq!(refused.header("retry-after"), Some("1"));
     }
     held.clear();
     for n in 0..15 {
         let path = format!("/api/v2/queues/q/tasks/t_{n:012}");
-        let task = expect(&edge, StatusCode::OK, "GET", &path, "").await.json();
+        let task = expect(&http, StatusCode::OK, "GET", &path, "").await.json();
         assert_eq!((&task["status"], &task["priority"]), (&json!("pending"), &json!(0)), "{path}");
     }
-    let new = call(&edge, "GET", "/api/v2/queues/q/tasks/t_new000000000", "").await;
+    let new = call(&http, "GET", "/api/v2/queues/q/tasks/t_new000000000", "").await;
     assert_eq!(new.code(), "task_not_found");
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_read_or_small_hold_nothing() {
-    let edge = server(17 * MIB).await;
+    let http = server(17 * MIB).await;
     for _ in 0..5 {
-        expect(&edge, StatusCode::OK, "GET", LIST, "").await;
+        expect(&http, StatusCode::OK, "GET", LIST, "").await;
     }
-    expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/small", "").await;
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/small", "").await;
     let mut held = Vec::new();
     for _ in 0..100 {
-        held.push(unread(&edge, "GET", "/api/v2/queues/small/tasks?limit=1000", "").await);
+        held.push(unread(&http, "GET", "/api/v2/queues/small/tasks?limit=1000", "").await);
         assert_eq!(held.last().unwrap().status(), StatusCode::OK);
     }
 }
@@ -145,15 +145,15 @@ async fn answers_that_are_read_or_small_hold_nothing() {
 /// A page of 100 observations of 16 KiB each.
 #[tokio::test(start_paused = true)]
 async fn a_page_of_workers_holds_its_room_until_it_is_sent() {
-    let edge = server(20 * MIB).await;
+    let http = server(20 * MIB).await;
     let report =
         format!(r#"{{"route":"default","status":"idle","task_id":null,"metadata":{{"a":"{}"}}}}"#, "x".repeat(16_000));
     for n in 0..100 {
-        expect(&edge, StatusCode::NO_CONTENT, "PUT", &format!("/api/v2/queues/q/workers/w_{n:012}"), &report).await;
+        expect(&http, StatusCode::NO_CONTENT, "PUT", &format!("/api/v2/queues/q/workers/w_{n:012}"), &report).await;
     }
     let mut held = Vec::new();
     for _ in 0..30 {
-        let answer = unread(&edge, "GET", "/api/v2/queues/q/workers?limit=100", "").await;
+        let answer = unread(&http, "GET", "/api/v2/queues/q/workers?limit=100", "").await;
         if answer.status() != StatusCode::OK {
             break;
         }
@@ -161,7 +161,7 @@ async fn a_page_of_workers_holds_its_room_until_it_is_sent() {
     }
     // 1.6 MB each, as long as there is room for that; then shorter ones, until there is none.
     assert!((12..25).contains(&held.len()), "{} pages of 1.6 MB were held in 20 MiB", held.len());
-    assert_eq!(call(&edge, "GET", "/api/v2/queues/q/workers?limit=100", "").await.status, 503);
+    assert_eq!(call(&http, "GET", "/api/v2/queues/q/workers?limit=100", "").await.status, 503);
     held.clear();
-    assert_eq!(page(&edge, "/api/v2/queues/q/workers?limit=100").await, (100, false));
+    assert_eq!(page(&http, "/api/v2/queues/q/workers?limit=100").await, (100, false));
 }

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 /// Longer than any machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What becomes of a piece of work of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ async fn serve(listen: &str) -> Served {
 
 impl Served {
     async fn event(&mut self) -> Event {
-        timeout(PATIENCE, self.events.recv()).await.expect("nothing happens").unwrap()
+        timeout(LIMIT, self.events.recv()).await.expect("nothing happens").unwrap()
     }
 
     /// Sends a request whose work begins.
@@ -193,14 +193,14 @@ const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 /// Reads the interim answer by which the server finds out whether a client is still there.
 async fn expect_interim(stream: &mut (impl AsyncRead + Unpin)) {
     let mut interim = [0; INTERIM.len()];
-    timeout(PATIENCE, stream.read_exact(&mut interim)).await.expect("no interim answer").unwrap();
+    timeout(LIMIT, stream.read_exact(&mut interim)).await.expect("no interim answer").unwrap();
     assert_eq!(&interim, INTERIM.as_bytes());
 }
 
 /// The final answer, behind any number of interim ones, up to the end of the connection.
 async fn rest_of(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("no end").unwrap();
+    timeout(LIMIT, stream.read_to_string(&mut answer)).await.expect("no end").unwrap();
     answer.trim_start_matches(INTERIM).to_owned()
 }
 
@@ -214,7 +214,7 @@ async fn a_read_is_dropped_soon_after_its_client_has_gone() {
     for request in [READ, &head, &preferring, &pipelined, &much] {
         for way in Way::ALL {
             // The machine may have other things to do, but not each time.
-            let mut quickest = PATIENCE;
+            let mut quickest = LIMIT;
             for _ in 0..5 {
                 let stream = served.send(request).await;
                 let left = way.leave(stream).await;

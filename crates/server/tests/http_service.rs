@@ -23,7 +23,7 @@ fn guarded(method: &str, path: &str, authorization: Option<&str>, body: impl Int
 
 #[tokio::test]
 async fn under_api_the_token_is_asked_for_before_anything_else() {
-    let edge = guarded_server();
+    let http = guarded_server();
     let requests = [
         ("GET", "/api/v2/queues", ""),
         ("GET", "/api/", ""),
@@ -36,26 +36,26 @@ async fn under_api_the_token_is_asked_for_before_anything_else() {
     ];
     for (method, path, body) in requests {
         for authorization in [None, Some("Bearer wrong"), Some("Bearer"), Some("Basic s3cret")] {
-            let answered = send(&edge, guarded(method, path, authorization, body)).await;
+            let answered = send(&http, guarded(method, path, authorization, body)).await;
             assert_eq!((answered.status, answered.code().as_str()), (401, "unauthorized"), "{method} {path}");
             assert_eq!(answered.header("www-authenticate"), Some("Bearer"));
             assert_eq!(answered.header(VERSION), None);
             assert_eq!(answered.details(), serde_json::json!({}));
         }
     }
-    let huge = send(&edge, guarded("PUT", "/api/v2/queues/q", None, vec![b'x'; 2 << 20])).await;
+    let huge = send(&http, guarded("PUT", "/api/v2/queues/q", None, vec![b'x'; 2 << 20])).await;
     assert_eq!(huge.status, 401);
     for path in ["/api/v2/queues", "/%61pi/v2/queues"] {
-        assert_eq!(send(&edge, guarded("GET", path, Some("bearer s3cret"), "")).await.status, 200);
+        assert_eq!(send(&http, guarded("GET", path, Some("bearer s3cret"), "")).await.status, 200);
     }
     for (path, status) in [("/health", 200), ("/openapi.json", 200), ("/docs", 404), ("/api", 404)] {
-        assert_eq!(send(&edge, guarded("GET", path, None, "")).await.status, status, "{path}");
+        assert_eq!(send(&http, guarded("GET", path, None, "")).await.status, status, "{path}");
     }
 }
 
 #[tokio::test]
 async fn the_version_is_on_every_answer_under_api_to_authorised_callers_and_nowhere_else() {
-    let edge = server();
+    let http = server();
     let requests = [
         ("PUT", "/api/v2/queues/q", "", 201),
         ("GET", "/api/v2/queues", "", 200),
@@ -67,18 +67,18 @@ async fn the_version_is_on_every_answer_under_api_to_authorised_callers_and_nowh
         ("PUT", "/api/v2/queues/q/tasks/t_abcdefghijkl", "{", 422),
     ];
     for (method, path, body, status) in requests {
-        let answered = call(&edge, method, path, body).await;
+        let answered = call(&http, method, path, body).await;
         assert_eq!(answered.status, status, "{method} {path}");
         assert_eq!(answered.header(VERSION), Some(env!("CARGO_PKG_VERSION")), "{method} {path}");
     }
     for path in ["/health", "/openapi.json", "/", "/api", "/docs", "/redoc", "/apiary"] {
-        assert_eq!(call(&edge, "GET", path, "").await.header(VERSION), None, "{path}");
+        assert_eq!(call(&http, "GET", path, "").await.header(VERSION), None, "{path}");
     }
 }
 
 #[tokio::test]
 async fn unknown_paths_are_404_whatever_is_sent() {
-    let edge = server();
+    let http = server();
     let paths = [
         "/",
         "/docs",
@@ -99,7 +99,7 @@ async fn unknown_paths_are_404_whatever_is_sent() {
     ];
     for path in paths {
         for method in ["GET", "PUT", "POST", "BREW"] {
-            let answered = call(&edge, method, path, &"x".repeat(2 << 20)).await;
+            let answered = call(&http, method, path, &"x".repeat(2 << 20)).await;
             assert_eq!((answered.status, answered.code().as_str()), (404, "not_found"), "{path}");
             assert_eq!(answered.details()["path"], path);
         }
@@ -108,7 +108,7 @@ async fn unknown_paths_are_404_whatever_is_sent() {
 
 #[tokio::test]
 async fn other_methods_are_405_and_told_which_ones_are_taken() {
-    let edge = server();
+    let http = server();
     let cases = [
         ("POST", "/health", &["GET", "HEAD"][..]),
         ("POST", "/api/v2/queues", &["GET", "HEAD"]),
@@ -122,7 +122,7 @@ async fn other_methods_are_405_and_told_which_ones_are_taken() {
         ("BREW", "/health", &["GET", "HEAD"]),
     ];
     for (method, path, allow) in cases {
-        let answered = call(&edge, method, path, &"x".repeat(2 << 20)).await;
+        let answered = call(&http, method, path, &"x".repeat(2 << 20)).await;
         assert_eq!((answered.status, answered.code().as_str()), (405, "method_not_allowed"), "{method} {path}");
         let sorted = |mut methods: Vec<String>| {
             methods.sort();
@@ -138,7 +138,7 @@ async fn other_methods_are_405_and_told_which_ones_are_taken() {
 
 #[tokio::test]
 async fn count_and_claim_are_invalid_ids_where_they_are_not_endpoints() {
-    let edge = server();
+    let http = server();
     let cases = [
         ("PUT", "tasks/count", "{}", "invalid_task_id"),
         ("PATCH", "tasks/count", r#"{"priority":1}"#, "invalid_task_id"),
@@ -151,11 +151,11 @@ async fn count_and_claim_are_invalid_ids_where_they_are_not_endpoints() {
         ("DELETE", "workers/count", "", "invalid_request"),
     ];
     for (method, path, body, code) in cases {
-        let answered = call(&edge, method, &format!("/api/v2/queues/q/{path}"), body).await;
+        let answered = call(&http, method, &format!("/api/v2/queues/q/{path}"), body).await;
         assert_eq!((answered.status, answered.code().as_str()), (422, code), "{method} {path}");
     }
-    expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/count", "").await;
-    expect(&edge, StatusCode::OK, "GET", "/api/v2/queues/count/tasks/%63ount", "").await;
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/count", "").await;
+    expect(&http, StatusCode::OK, "GET", "/api/v2/queues/count/tasks/%63ount", "").await;
 }
 
 #[tokio::test]
@@ -177,14 +177,14 @@ async fn a_storage_that_does_not_work_is_503_with_retry_after() {
         (StoreError::OutcomeUnknown, "database_unavailable", "5"),
     ];
     for (failure, code, retry_after) in failures {
-        let edge = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
+        let http = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
         for (method, path, body) in requests {
-            let answered = call(&edge, method, path, body).await;
+            let answered = call(&http, method, path, body).await;
             assert_eq!((answered.status, answered.code().as_str()), (503, code), "{method} {path}");
             assert_eq!(answered.header("retry-after"), Some(retry_after));
             assert!(answered.header(VERSION).is_some());
         }
-        let health = call(&edge, "GET", "/health", "").await;
+        let health = call(&http, "GET", "/health", "").await;
         assert_eq!(health.status, 503);
         assert_eq!(health.json(), serde_json::json!({"status": "error", "api_version": "2", "database": "error"}));
     }
@@ -198,8 +198,8 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
         (StoreError::Unavailable, "nothing was done"),
         (StoreError::OutcomeUnknown, "the outcome is not known; read before you repeat"),
     ] {
-        let edge = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
-        let answered = call(&edge, "PUT", "/api/v2/queues/q", "").await;
+        let http = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
+        let answered = call(&http, "PUT", "/api/v2/queues/q", "").await;
         let message = answered.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(part), "{message}");
     }
@@ -207,12 +207,12 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
 
 #[tokio::test]
 async fn a_panic_is_500_with_a_request_id_and_without_its_secret() {
-    let edge = service(AppState::new(Arc::new(FailingStore(None)), None));
-    let first = call(&edge, "GET", "/api/v2/queues", "").await;
+    let http = service(AppState::new(Arc::new(FailingStore(None)), None));
+    let first = call(&http, "GET", "/api/v2/queues", "").await;
     assert_eq!((first.status, first.code().as_str()), (500, "internal_error"));
     assert!(first.header(VERSION).is_some());
     assert!(!String::from_utf8_lossy(&first.body).contains("secret"));
-    let second = call(&edge, "GET", "/api/v2/queues", "").await;
+    let second = call(&http, "GET", "/api/v2/queues", "").await;
     assert_ne!(first.details()["request_id"], second.details()["request_id"]);
     assert_eq!(second.details()["request_id"].as_str().unwrap().len(), 16);
 }
@@ -226,12 +226,12 @@ async fn health_is_what_the_contract_says() {
 
 #[tokio::test]
 async fn head_is_get_without_the_body_and_204_has_no_length() {
-    let edge = server();
-    expect(&edge, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
-    let get = call(&edge, "GET", "/api/v2/queues", "").await;
-    let head = call(&edge, "HEAD", "/api/v2/queues", "").await;
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let get = call(&http, "GET", "/api/v2/queues", "").await;
+    let head = call(&http, "HEAD", "/api/v2/queues", "").await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(head.header("content-length"), get.header("content-length"));
-    let deleted = call(&edge, "DELETE", "/api/v2/queues/q", "").await;
+    let deleted = call(&http, "DELETE", "/api/v2/queues/q", "").await;
     assert_eq!((deleted.status, deleted.body.len(), deleted.header("content-length")), (204, 0, None));
 }

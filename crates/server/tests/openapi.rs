@@ -41,10 +41,10 @@ async fn the_document_has_every_path_and_no_other() {
 
 #[tokio::test]
 async fn every_described_operation_is_routed() {
-    let edge = server();
+    let service = server();
     for (method, path, _) in operations(&document().await) {
         let path = path.replace("{queue}", "q").replace("{task_id}", TASK).replace("{id}", WORKER);
-        let answered = call(&edge, &method, &path, "").await;
+        let answered = call(&service, &method, &path, "").await;
         assert_ne!(answered.status, 405, "{method} {path}");
         assert!(answered.status != 404 || answered.code() != "not_found", "{method} {path}");
     }

@@ -30,7 +30,7 @@ async fn a_request_leaves_one_line_without_query_token_or_body() {
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    let edge = guarded_server();
+    let service = guarded_server();
     let requests = [
         ("PUT", "/api/v2/queues/hidden-queue", "Bearer s3cret"),
         ("GET", "/api/v2/queues/hidden-queue/tasks?filter=hidden", "Bearer s3cret"),
@@ -40,7 +40,7 @@ async fn a_request_leaves_one_line_without_query_token_or_body() {
     for (method, path, authorization) in requests {
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
         let request = request.header("authorization", authorization);
-        send(&edge, request.body(Body::from("hidden body")).unwrap()).await;
+        send(&service, request.body(Body::from("hidden body")).unwrap()).await;
     }
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     let logged: Vec<&str> = text.lines().collect();

@@ -1,5 +1,5 @@
-//! Waiting claims over real sockets, with the model behind them: what is answered when, and that nobody who went away is
-//! waited for.
+//! Waiting claims over real sockets, with the model behind them: what is answered when, and that a
+//! disconnected client is not waited for.
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
@@ -23,7 +23,7 @@ use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::{Instant, timeout};
 
 /// Longer than any machine needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(120);
 
 struct Served {
     address: String,
@@ -88,15 +88,15 @@ impl Served {
         self.store.write(CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
     }
 
-    /// Until so many rest.
-    async fn resting(&self, count: usize) {
-        let resting = || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2);
-        let rest = async {
-            while resting() != count {
+    /// Waits until so many claims wait.
+    async fn await_waiting(&self, count: usize) {
+        let waiting = || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2);
+        let reached = async {
+            while waiting() != count {
                 yield_now().await;
             }
         };
-        timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{} rest, not {count}", resting()));
+        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("{} wait, not {count}", waiting()));
     }
 
     async fn count(&self, status: Status) -> u64 {
@@ -113,7 +113,7 @@ async fn read(stream: &mut TcpStream) -> (String, String) {
             break end + 4;
         }
         let mut one = [0];
-        let count = timeout(PATIENCE, stream.read(&mut one)).await.expect("no answer").unwrap();
+        let count = timeout(LIMIT, stream.read(&mut one)).await.expect("no answer").unwrap();
         assert_eq!(count, 1, "the connection ended: {:?}", String::from_utf8_lossy(&bytes));
         bytes.push(one[0]);
     };
@@ -125,11 +125,11 @@ async fn read(stream: &mut TcpStream) -> (String, String) {
 }
 
 async fn is_closed(stream: &mut TcpStream) -> bool {
-    matches!(timeout(PATIENCE, stream.read(&mut [0])).await.unwrap(), Ok(0) | Err(_))
+    matches!(timeout(LIMIT, stream.read(&mut [0])).await.unwrap(), Ok(0) | Err(_))
 }
 
 /// The status and the applied preference.
-fn told(head: &str) -> (&str, Option<&str>) {
+fn status_and_wait(head: &str) -> (&str, Option<&str>) {
     (&head[9..12], head.lines().find_map(|line| line.strip_prefix("preference-applied: ")))
 }
 
@@ -147,17 +147,17 @@ async fn the_preference_is_followed_cut_or_ignored() {
     for (n, (headers, expected)) in cases.into_iter().enumerate() {
         served.create(n).await;
         let (head, body) = read(&mut served.send(&claim(n, headers)).await).await;
-        assert_eq!(told(&head), ("200", expected), "{headers}");
+        assert_eq!(status_and_wait(&head), ("200", expected), "{headers}");
         assert!(body.contains(task_id(n).as_str()));
         if expected.is_none() {
             let (head, body) = read(&mut served.send(&claim(100 + n, headers)).await).await;
-            assert_eq!((told(&head), body.as_str()), (("204", None), ""));
+            assert_eq!((status_and_wait(&head), body.as_str()), (("204", None), ""));
         }
     }
     let unknown = claim(200, WAIT).replace("/q/", "/nowhere/");
-    assert_eq!(told(&read(&mut served.send(&unknown).await).await.0), ("404", None));
+    assert_eq!(status_and_wait(&read(&mut served.send(&unknown).await).await.0), ("404", None));
     let invalid = claim(201, WAIT).replace("r_0", "x_0");
-    assert_eq!(told(&read(&mut served.send(&invalid).await).await.0), ("422", None));
+    assert_eq!(status_and_wait(&read(&mut served.send(&invalid).await).await.0), ("422", None));
 }
 
 #[tokio::test]
@@ -166,19 +166,19 @@ async fn a_waiting_claim_is_answered_by_a_creation_and_its_connection_goes_on() 
     let mut stream = served.connect().await;
     for n in 0..5 {
         stream.write_all(claim(n, WAIT).as_bytes()).await.unwrap();
-        served.resting(1).await;
+        served.await_waiting(1).await;
         served.create(n).await;
         let (head, body) = read(&mut stream).await;
-        assert_eq!(told(&head), ("200", Some("wait=50")));
+        assert_eq!(status_and_wait(&head), ("200", Some("wait=50")));
         assert!(head.contains("taskqueue-server-version: ") && head.contains("\r\ndate: "), "{head}");
         assert!(body.contains(task_id(n).as_str()), "{body}");
     }
     // A request that was sent behind a waiting one is answered behind it.
     let both = claim(5, WAIT) + "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(both.as_bytes()).await.unwrap();
-    served.resting(1).await;
+    served.await_waiting(1).await;
     served.create(5).await;
-    assert_eq!(told(&read(&mut stream).await.0), ("200", Some("wait=50")));
+    assert_eq!(status_and_wait(&read(&mut stream).await.0), ("200", Some("wait=50")));
     assert!(read(&mut stream).await.1.contains("api_version"));
     assert!(is_closed(&mut stream).await);
 }
@@ -189,9 +189,9 @@ async fn a_connection_that_was_to_be_closed_is_closed_after_the_wait() {
     let old = claim(2, WAIT).replace("HTTP/1.1", "HTTP/1.0");
     for (n, request) in [(1, claim(1, "prefer: wait=50\r\nconnection: close\r\n")), (2, old)] {
         let mut stream = served.send(&request).await;
-        served.resting(1).await;
+        served.await_waiting(1).await;
         served.create(n).await;
-        assert_eq!(told(&read(&mut stream).await.0), ("200", Some("wait=50")));
+        assert_eq!(status_and_wait(&read(&mut stream).await.0), ("200", Some("wait=50")));
         assert!(is_closed(&mut stream).await);
     }
 }
@@ -201,55 +201,55 @@ async fn a_wait_lasts_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
     let served = serve(10).await;
     let begun = Instant::now();
     let (head, _) = read(&mut served.send(&claim(1, "prefer: wait=60\r\n")).await).await;
-    assert_eq!(told(&head), ("204", Some("wait=60")));
+    assert_eq!(status_and_wait(&head), ("204", Some("wait=60")));
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert!(served.store.waiters().is_empty());
 }
 
 #[tokio::test]
-async fn who_finds_no_room_to_wait_is_answered_at_once() {
+async fn a_claim_above_the_waiting_cap_is_answered_at_once() {
     let served = serve(2).await;
     let mut waiting = [served.send(&claim(1, WAIT)).await, served.send(&claim(2, WAIT)).await];
-    served.resting(2).await;
+    served.await_waiting(2).await;
     let (head, _) = read(&mut served.send(&claim(3, WAIT)).await).await;
-    assert_eq!(told(&head), ("204", None));
+    assert_eq!(status_and_wait(&head), ("204", None));
     served.create(1).await;
     served.create(2).await;
     for stream in &mut waiting {
-        assert_eq!(told(&read(stream).await.0).0, "200");
+        assert_eq!(status_and_wait(&read(stream).await.0).0, "200");
     }
     served.create(3).await;
     let (head, _) = read(&mut served.send(&claim(4, WAIT)).await).await;
-    assert_eq!(told(&head), ("200", Some("wait=50")));
+    assert_eq!(status_and_wait(&head), ("200", Some("wait=50")));
 }
 
 #[tokio::test]
-async fn who_goes_away_while_waiting_takes_nothing() {
+async fn a_client_that_disconnects_while_waiting_takes_nothing() {
     let served = serve(10).await;
-    let gone = served.send(&claim(1, WAIT)).await;
-    served.resting(1).await;
-    drop(gone);
-    served.resting(0).await;
-    // A client that has only said all it has to say is told that there is nothing.
+    let disconnected = served.send(&claim(1, WAIT)).await;
+    served.await_waiting(1).await;
+    drop(disconnected);
+    served.await_waiting(0).await;
+    // A client that has only closed its sending side gets the answer that there is nothing.
     let mut half = served.send(&claim(2, WAIT)).await;
-    served.resting(1).await;
+    served.await_waiting(1).await;
     half.shutdown().await.unwrap();
-    assert_eq!(told(&read(&mut half).await.0).0, "204");
+    assert_eq!(status_and_wait(&read(&mut half).await.0).0, "204");
     served.create(1).await;
     assert_eq!(served.count(Status::Pending).await, 1);
     assert!(served.store.waiters().is_empty());
 }
 
-/// Sends a waiting claim with something behind it, at once or while it rests, and leaves.
-async fn leave_behind(served: &Served, n: usize, behind: &[u8], at_once: bool, by_reset: bool) {
+/// Sends a waiting claim with something behind it, at once or while it waits, and disconnects.
+async fn send_and_disconnect(served: &Served, n: usize, behind: &[u8], at_once: bool, by_reset: bool) {
     let claim = claim(n, WAIT).into_bytes();
     let mut stream = served.connect().await;
     if at_once {
         stream.write_all(&[&claim, behind].concat()).await.unwrap();
-        served.resting(1).await;
+        served.await_waiting(1).await;
     } else {
         stream.write_all(&claim).await.unwrap();
-        served.resting(1).await;
+        served.await_waiting(1).await;
         stream.write_all(behind).await.unwrap();
     }
     if by_reset {
@@ -258,13 +258,13 @@ async fn leave_behind(served: &Served, n: usize, behind: &[u8], at_once: bool, b
 }
 
 #[tokio::test]
-async fn who_sends_something_behind_a_waiting_claim_and_goes_away_takes_nothing() {
+async fn a_client_that_sends_more_after_a_waiting_claim_and_disconnects_takes_nothing() {
     let requests = HEALTH.repeat(10);
     for behind in [&b"x"[..], HEALTH.as_bytes(), requests.as_bytes()] {
         for (at_once, by_reset) in [(true, false), (true, true), (false, false), (false, true)] {
             let served = serve(10).await;
-            leave_behind(&served, 1, behind, at_once, by_reset).await;
-            served.resting(0).await;
+            send_and_disconnect(&served, 1, behind, at_once, by_reset).await;
+            served.await_waiting(0).await;
             served.create(1).await;
             let left = (served.count(Status::Pending).await, served.count(Status::Running).await);
             assert_eq!(left, (1, 0), "{} bytes {at_once} {by_reset}", behind.len());
@@ -273,7 +273,7 @@ async fn who_sends_something_behind_a_waiting_claim_and_goes_away_takes_nothing(
 }
 
 #[tokio::test]
-async fn who_sends_more_behind_a_waiting_claim_than_is_kept_is_not_waited_with() {
+async fn a_client_that_sends_more_after_a_waiting_claim_than_is_kept_is_answered_at_once() {
     let served = serve(10).await;
     let many = 200;
     for at_once in [true, false] {
@@ -283,10 +283,10 @@ async fn who_sends_more_behind_a_waiting_claim_than_is_kept_is_not_waited_with()
             stream.write_all((claim + &behind).as_bytes()).await.unwrap();
         } else {
             stream.write_all(claim.as_bytes()).await.unwrap();
-            served.resting(1).await;
+            served.await_waiting(1).await;
             stream.write_all(behind.as_bytes()).await.unwrap();
         }
-        assert_eq!(told(&read(&mut stream).await.0).0, "204");
+        assert_eq!(status_and_wait(&read(&mut stream).await.0).0, "204");
         for _ in 0..many {
             assert!(read(&mut stream).await.1.contains("api_version"));
         }
@@ -295,49 +295,49 @@ async fn who_sends_more_behind_a_waiting_claim_than_is_kept_is_not_waited_with()
 }
 
 #[tokio::test]
-async fn at_the_connection_cap_those_who_wait_keep_their_places() {
+async fn at_the_connection_cap_waiting_claims_keep_their_connections() {
     let served = serve_with(Config { connection_cap: 3, waiting_cap: 2, ..Config::new(None) }).await;
     let mut waiting = [served.send(&claim(1, WAIT)).await, served.send(&claim(2, WAIT)).await];
-    served.resting(2).await;
+    served.await_waiting(2).await;
     let mut idle = Vec::new();
     for _ in 0..5 {
-        let mut newcomer = served.send(HEALTH).await;
-        assert_eq!(told(&read(&mut newcomer).await.0).0, "200");
-        idle.push(newcomer);
+        let mut other = served.send(HEALTH).await;
+        assert_eq!(status_and_wait(&read(&mut other).await.0).0, "200");
+        idle.push(other);
     }
     let last = idle.pop();
     for closed in &mut idle {
         assert!(is_closed(closed).await);
     }
-    served.resting(2).await;
+    served.await_waiting(2).await;
     drop(last);
     for (n, stream) in waiting.iter_mut().enumerate() {
         served.create(n).await;
-        assert_eq!(told(&read(stream).await.0).0, "200");
+        assert_eq!(status_and_wait(&read(stream).await.0).0, "200");
     }
 }
 
 #[tokio::test]
-async fn a_stop_answers_all_who_wait_at_once() {
+async fn a_stop_answers_all_waiting_claims_at_once() {
     let served = serve(100).await;
     let mut streams = Vec::new();
     for n in 0..20 {
         streams.push(served.send(&claim(n, WAIT)).await);
     }
-    served.resting(20).await;
+    served.await_waiting(20).await;
     let begun = std::time::Instant::now();
     served.stop.send(()).unwrap();
     for stream in &mut streams {
         let (head, _) = read(stream).await;
-        assert_eq!(told(&head), ("204", None));
+        assert_eq!(status_and_wait(&head), ("204", None));
         assert!(is_closed(stream).await);
     }
-    timeout(PATIENCE, served.running).await.unwrap().unwrap();
+    timeout(LIMIT, served.running).await.unwrap().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// Where in its life a client goes away.
-async fn leave_at(served: &Served, moment: usize, n: usize) {
+/// A client that disconnects at some moment of its request.
+async fn disconnect_at(served: &Served, moment: usize, n: usize) {
     let request = claim(n, WAIT);
     let mut stream = served.connect().await;
     match moment {
@@ -358,7 +358,7 @@ async fn leave_at(served: &Served, moment: usize, n: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_who_go_away_at_any_moment_leave_nothing_behind() {
+async fn ten_thousand_clients_that_disconnect_at_any_moment_leave_nothing_behind() {
     const CLIENTS: usize = 10_000;
     const LANES: usize = 20;
     let served = Arc::new(serve(1_000).await);
@@ -367,7 +367,7 @@ async fn ten_thousand_who_go_away_at_any_moment_leave_nothing_behind() {
         let served = Arc::clone(&served);
         lanes.spawn(async move {
             for n in (lane..CLIENTS).step_by(LANES) {
-                leave_at(&served, n / LANES % 7, n).await;
+                disconnect_at(&served, n / LANES % 7, n).await;
                 // Now and then there is something to take.
                 if (n / LANES).is_multiple_of(10) {
                     served.create(n).await;
@@ -375,14 +375,14 @@ async fn ten_thousand_who_go_away_at_any_moment_leave_nothing_behind() {
             }
         });
     }
-    timeout(PATIENCE, lanes.join_all()).await.unwrap();
-    let nobody = async {
+    timeout(LIMIT, lanes.join_all()).await.unwrap();
+    let none_waits = async {
         while !served.store.waiters().is_empty() {
             yield_now().await;
         }
     };
-    timeout(PATIENCE, nobody).await.expect("somebody is waited for who is gone");
-    // What was taken at the moment its client went away is found again by its run (I3), and by nobody else.
+    timeout(LIMIT, none_waits).await.expect("a claim waits whose client has disconnected");
+    // A task that was claimed at the moment of the disconnect is found again by its run (I3), and only by it.
     let (taken, left) = (served.count(Status::Running).await, served.count(Status::Pending).await);
     assert_eq!(taken + left, (CLIENTS / 10) as u64);
     let mut found = 0;
@@ -391,7 +391,7 @@ async fn ten_thousand_who_go_away_at_any_moment_leave_nothing_behind() {
         let Some(run) = task.ok().and_then(|task| task.lifecycle.run) else { continue };
         let owner: usize = run.run_id.as_str()[2..].parse().unwrap();
         let (head, body) = read(&mut served.send(&claim(owner, "")).await).await;
-        assert_eq!(told(&head).0, "200");
+        assert_eq!(status_and_wait(&head).0, "200");
         assert!(body.contains(id.as_str()), "{body}");
         found += 1;
     }

@@ -1,4 +1,4 @@
-//! The little of beanstalkd's protocol that the measurement speaks: put, reserve, delete, and their answers.
+//! The part of beanstalkd's protocol that the measurement uses: put, reserve, delete, and their answers.
 
 use std::io;
 
@@ -49,7 +49,7 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Option<Reply>> {
 }
 
 fn unknown(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("beanstalkd said: {line}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("beanstalkd answered: {line}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A peer's server as a child process: on a free port, up once that port answers, gone when it is dropped.
+//! A peer's server as a child process: on a free port, ready once that port answers, killed when it is dropped.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use crate::failure::{Failure, Result};
 
 /// How long a server may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(20);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Daemon {
     child: Child,
@@ -21,12 +21,16 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a program, which is told its port; what it says goes into a file of its folder.
-    pub(super) async fn start(program: &Path, folder: &Path, tell: impl FnOnce(&mut Command, u16)) -> Result<Self> {
+    /// Starts a program; `arguments` gives it its port. Its output goes into a file of its folder.
+    pub(super) async fn start(
+        program: &Path,
+        folder: &Path,
+        arguments: impl FnOnce(&mut Command, u16),
+    ) -> Result<Self> {
         let address = free_address()?;
         let log = folder.join("log");
         let mut command = Command::new(program);
-        tell(&mut command, address.port());
+        arguments(&mut command, address.port());
         let file = File::create(&log)?;
         command.current_dir(folder).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn();
@@ -34,11 +38,11 @@ impl Daemon {
         let mut daemon = Self { child, address };
         let begin = Instant::now();
         while TcpStream::connect(address).await.is_err() {
-            if daemon.child.try_wait()?.is_some() || begin.elapsed() > PATIENCE {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                return Err(Failure::new(format!("{} did not come up: {said}", program.display())));
+            if daemon.child.try_wait()?.is_some() || begin.elapsed() > START_TIMEOUT {
+                let output = fs::read_to_string(&log).unwrap_or_default();
+                return Err(Failure::new(format!("{} did not start: {output}", program.display())));
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(daemon)
     }

@@ -1,4 +1,4 @@
-//! The two peers that speak our API: this server, and labtasker-server. The load is that of the other measurements.
+//! The two peers with our API: this server, and labtasker-server. The load is that of the other measurements.
 
 use std::net::SocketAddr;
 use std::rc::Rc;

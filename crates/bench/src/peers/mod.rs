@@ -1,5 +1,5 @@
 //! `taskqueue-bench peers`: the same work on what users would pick instead (rows 7 and 8 of the goals). Each peer is used
-//! the way its own documentation shows, with its own words; what it promises about a crash stands beside its figures.
+//! the way its own documentation shows; the table also says what it promises about a crash.
 //! `scripts/install-bench-peers` installs them. One that is missing is reported as not measured.
 
 mod beanstalk_wire;
@@ -75,7 +75,6 @@ impl Peer {
     }
 }
 
-/// What a measurement is told.
 struct Setting<'a> {
     args: &'a PeersArgs,
     /// Connections, or whatever a peer has in their place.
@@ -90,10 +89,9 @@ struct Rates {
     pairs: f64,
 }
 
-/// What came of a peer at one number of connections: its rounds, or why there are none.
+/// The rounds of a peer at one number of connections, or why there are none.
 type Measured = BTreeMap<(usize, Peer), Result<Vec<Rates>, String>>;
 
-/// Lets all peers take turns; a table of them, and how we stand to the goals.
 pub(crate) async fn run(args: &PeersArgs) -> Result<Findings> {
     let mut measured = Measured::new();
     let wanted = if args.peers.is_empty() { Peer::value_variants() } else { &args.peers };

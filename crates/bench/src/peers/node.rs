@@ -1,4 +1,4 @@
-//! The peers that are libraries of Node.js: a small script of ours puts and takes tasks and says how many per second.
+//! The peers that are libraries of Node.js: a small script puts and takes tasks and prints how many per second.
 //! Instead of connections they have calls under way at once, and workers that take as many tasks at once.
 
 use std::path::Path;
@@ -37,13 +37,13 @@ fn run(setting: &Setting<'_>, script: &str, server: &str) -> Result<Rates> {
     command.args([setting.connections.to_string(), setting.args.seconds.to_string()]);
     command.arg(request::args().replace('#', "0"));
     let output = command.output().map_err(|error| Failure::new(format!("node does not start: {error}")))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    rates(&said).ok_or_else(|| Failure::new(format!("{said}{}", String::from_utf8_lossy(&output.stderr))))
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    rates(&stdout).ok_or_else(|| Failure::new(format!("{stdout}{}", String::from_utf8_lossy(&output.stderr))))
 }
 
-/// The figures in the last line of what a script said.
-fn rates(said: &str) -> Option<Rates> {
-    let figures: serde_json::Value = serde_json::from_str(said.lines().last()?).ok()?;
+/// The figures in the last line of the output.
+fn rates(stdout: &str) -> Option<Rates> {
+    let figures: serde_json::Value = serde_json::from_str(stdout.lines().last()?).ok()?;
     Some(Rates { creations: figures["creations"].as_f64()?, pairs: figures["pairs"].as_f64()? })
 }
 
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn the_figures_stand_in_the_last_line() {
-        let said = "a warning\n{\"creations\":12.5,\"pairs\":3}\n";
-        assert_eq!(rates(said), Some(Rates { creations: 12.5, pairs: 3.0 }));
+        let stdout = "a warning\n{\"creations\":12.5,\"pairs\":3}\n";
+        assert_eq!(rates(stdout), Some(Rates { creations: 12.5, pairs: 3.0 }));
         assert_eq!(rates("Error: nothing"), None);
         assert_eq!(rates(""), None);
     }

@@ -1,4 +1,4 @@
-//! What came of the peers: a table, JSON, and rows 7 and 8 of the goals. Ratios are taken round by round.
+//! The figures of the peers: a table, JSON, and rows 7 and 8 of the goals. Ratios are taken round by round.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::figure::median;
 use crate::goals::Judged;
 use crate::table;
 
-/// The number of connections that goals speak of.
+/// The number of connections that has goals.
 const JUDGED: usize = 64;
 
 pub(super) struct Table(Measured);
@@ -92,7 +92,7 @@ fn left_last(heading: &[&str], mut rows: Vec<Vec<String>>) -> String {
     table::render(&heading, &rows, 1)
 }
 
-/// The first line of what somebody else's program said.
+/// The first line of the output of a program.
 pub(super) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
 //! What both kinds of plots share: a frame with a title and axes, and the few SVG elements in it. No plotting library:
-//! a plot is some thirty lines of text. Colours are readable on white and told apart without red and green.
+//! a plot is some thirty lines of text. Colours are readable on white and differ without red and green.
 
 use std::fmt::Write;
 
@@ -100,7 +100,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A value as short as it can be said: 1,000 as 1k, a million as 1M.
+/// A short text: 1,000 as 1k, a million as 1M.
 pub(super) fn number(value: f64) -> String {
     let (value, unit) = match value.abs() {
         size if size >= 1e6 => (value / 1e6, "M"),

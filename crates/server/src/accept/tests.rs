@@ -1,5 +1,5 @@
 //! The accept loop and its connections over real sockets. Timeouts are parameters, so a test waits for what it expects
-//! to happen (an answer, a close) and for nothing else; the timeouts as such are told by the table in `activity.rs`.
+//! to happen (an answer, a close) and for nothing else; the timeouts as such are in the table in `activity.rs`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -175,7 +175,7 @@ async fn a_client_that_does_not_take_its_answer_is_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_not_taken_holds_its_share_until_its_connection_ends() {
+async fn an_answer_that_is_not_taken_holds_its_reservation_until_its_connection_ends() {
     const BYTES: usize = 64 << 20;
     let budget = Arc::new(Budget::new(BYTES));
     let handler = {
@@ -196,7 +196,7 @@ async fn an_answer_that_is_not_taken_holds_its_share_until_its_connection_ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_does_not_read_gives_way_to_others_when_room_is_scarce() {
+async fn a_client_that_does_not_read_gives_way_to_others_when_room_is_scarce() {
     const BYTES: usize = 64 << 20;
     let plan = MemoryPlan { answers_bytes: BYTES, ..MemoryPlan::within(0) };
     let budgets = Arc::new(Budgets::new(&plan));
@@ -218,7 +218,7 @@ async fn whoever_does_not_read_gives_way_to_others_when_room_is_scarce() {
     reader.write_all(HELLO).unwrap();
     assert_eq!(read_answer(&mut reader).1.len(), BYTES);
     let rest = std::io::copy(&mut idle, &mut std::io::sink());
-    assert!(rest.map_or(true, |rest| rest < BYTES as u64), "the one who did not read has its answer all the same");
+    assert!(rest.map_or(true, |rest| rest < BYTES as u64), "a client that did not read has its answer all the same");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,7 +282,7 @@ async fn an_answer_to_an_unread_body_arrives_although_the_client_is_still_sendin
     }
 }
 
-/// Answers before the body was looked at, and reads it afterwards.
+/// Answers before it reads the body.
 async fn answer_first(request: Request<Body>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     crate::extract::discard(request.into_body());
@@ -395,7 +395,7 @@ async fn what_is_left_of_a_body_that_was_dropped_is_skipped_or_ends_the_connecti
 
 mod crowded;
 
-/// A handler that tells when it is entered and answers with the path when it is told to.
+/// A handler that reports when it is entered and answers with the path when it is notified.
 fn entered_and_left() -> (impl Handler, mpsc::UnboundedReceiver<()>, Arc<Notify>) {
     let (entered, entries) = mpsc::unbounded_channel();
     let leave = Arc::new(Notify::new());
@@ -491,9 +491,9 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
 }
 
 #[test]
-fn a_complaint_is_not_repeated_within_its_interval() {
+fn a_warning_is_not_repeated_within_its_interval() {
     let start = Instant::now();
-    let mut complaint = ThrottledWarning::default();
-    let due = [0, 1, 59, 60, 61, 119, 121].map(|second| complaint.is_due(start + Duration::from_secs(second)));
+    let mut warning = ThrottledWarning::default();
+    let due = [0, 1, 59, 60, 61, 119, 121].map(|second| warning.is_due(start + Duration::from_secs(second)));
     assert_eq!(due, [true, false, false, true, false, false, true]);
 }

@@ -1,4 +1,4 @@
-//! Tables: each request head with the answer to it beside it.
+//! Tables: each request head with the answer to it.
 
 use axum::body::Body;
 use hyper::Request;

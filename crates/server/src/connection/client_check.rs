@@ -1,5 +1,5 @@
-//! Whether the client of a read is still connected. A read whose client has disconnected is dropped, so that nothing is
-//! computed for nobody (docs/decisions/0019). Nothing here waits or touches a socket: the state of the socket is an
+//! Whether the client of a read is still connected. A read whose client has disconnected is dropped, so that no
+//! answer is computed in vain (docs/decisions/0019). Nothing here waits or touches a socket: the state of the socket is an
 //! argument. Writes are not checked: one that has begun is finished.
 
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl ClientCheck {
     /// Decides by the state of the socket.
     ///
     /// A client that has closed its sending side may have disconnected, or may still want its response. In HTTP/1.1 a probe
-    /// tells; in HTTP/1.0 there is none, and the client counts as disconnected. The same holds for a client that sends more
+    /// shows it; in HTTP/1.0 there is none, and the client counts as disconnected. The same holds for a client that sends more
     /// and more, because its close could not arrive. Neither state shows a later disconnect, so the probe is repeated.
     pub(super) fn check(&mut self, peer: PeerState, now: Instant) -> NextStep {
         use PeerState::{Closed, HalfClosed, ManyUnread, Open};

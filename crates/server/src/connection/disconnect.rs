@@ -1,4 +1,4 @@
-//! Tells the handler of a waiting request that its client has disconnected, which only the owner of the socket sees.
+//! Informs the handler of a waiting request that its client has disconnected, which only the owner of the socket sees.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

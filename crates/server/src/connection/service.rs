@@ -27,7 +27,7 @@ pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
 #[derive(Clone, Copy)]
 pub(crate) struct Authenticated;
 
-/// Remembers the authentication of the client, if the response tells of one.
+/// Remembers the authentication of the client, if the response carries one.
 pub(super) fn note_authentication(response: &Response<Body>, idle_entry: &IdleEntry) {
     if response.extensions().get::<Authenticated>().is_some() {
         idle_entry.set_authenticated();

@@ -12,7 +12,7 @@ async fn bind(address: &str, has_token: bool) -> Result<Listener, ListenError> {
     Listener::bind(&address.parse().unwrap(), has_token).await
 }
 
-/// A directory of its own for each test, gone with the value.
+/// A directory of its own for each test, removed with the value.
 struct Directory(PathBuf);
 
 impl Directory {

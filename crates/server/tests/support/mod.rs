@@ -1,4 +1,4 @@
-//! A server without a network: requests go straight to the edge, over the model store or a stub.
+//! A server without a network: requests go straight to the http, over the model store or a stub.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
@@ -57,7 +57,7 @@ impl Answered {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
     }
 
-    /// The error code, after a look at the form of the envelope.
+    /// The error code, after a check of the envelope.
     pub(crate) fn code(&self) -> String {
         let json = self.json();
         let envelope = json.as_object().unwrap();
@@ -78,24 +78,24 @@ impl Answered {
     }
 }
 
-pub(crate) async fn send(edge: &HttpService, request: Request<Body>) -> Answered {
-    let (head, body) = edge.call(request).await.into_parts();
+pub(crate) async fn send(http: &HttpService, request: Request<Body>) -> Answered {
+    let (head, body) = http.call(request).await.into_parts();
     let body = body.collect().await.unwrap().to_bytes().to_vec();
     Answered { status: head.status.as_u16(), headers: head.headers, body }
 }
 
 /// Sends JSON, or nothing when `body` is empty.
-pub(crate) async fn call(edge: &HttpService, method: &str, path: &str, body: &str) -> Answered {
+pub(crate) async fn call(http: &HttpService, method: &str, path: &str, body: &str) -> Answered {
     let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     if !body.is_empty() {
         request = request.header("content-type", "application/json");
     }
-    send(edge, request.body(Body::from(body.to_owned())).unwrap()).await
+    send(http, request.body(Body::from(body.to_owned())).unwrap()).await
 }
 
 /// Sends JSON and expects a status.
-pub(crate) async fn expect(edge: &HttpService, status: StatusCode, method: &str, path: &str, body: &str) -> Answered {
-    let answered = call(edge, method, path, body).await;
+pub(crate) async fn expect(http: &HttpService, status: StatusCode, method: &str, path: &str, body: &str) -> Answered {
+    let answered = call(http, method, path, body).await;
     let text = String::from_utf8_lossy(&answered.body).into_owned();
     assert_eq!(answered.status, status.as_u16(), "{method} {path} {body}: {text}");
     answered
@@ -143,8 +143,8 @@ impl Store for FailingStore {
         self.fail()
     }
     fn waiters(&self) -> &Arc<Waiters> {
-        static NOBODY: LazyLock<Arc<Waiters>> = LazyLock::new(Arc::default);
-        &NOBODY
+        static NO_WAITERS: LazyLock<Arc<Waiters>> = LazyLock::new(Arc::default);
+        &NO_WAITERS
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.fail()

@@ -1,9 +1,9 @@
-//! More connections than places: who is closed for a newcomer, and who never is.
+//! More connections than the cap: which are closed for a new one, and which never are.
 
 use super::*;
 use crate::connection::Authenticated;
 
-/// Whoever asks for `/known` has shown that it may call.
+/// A request for `/known` is authenticated.
 async fn know_some(request: Request<Body>) -> Response<Body> {
     let is_known = request.uri().path() == "/known";
     let mut response = echo_path(request).await;
@@ -40,7 +40,7 @@ impl Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_newcomer_then_the_oldest_idle_one() {
+async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_new_one_then_the_oldest_idle_one() {
     for park in [Duration::ZERO, TIMEOUTS.park, Duration::from_millis(100)] {
         let server = Server::start(5, Timeouts { park, ..TIMEOUTS }, know_some).await;
         let mut known = server.caller("/known");
@@ -49,28 +49,30 @@ async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_newcomer
         let mut slow_head = server.connect();
         slow_head.write_all(b"GET /hel").unwrap();
         server.idle(3).await;
-        let mut stranger = server.caller("/hello");
+        let mut unauthenticated = server.caller("/hello");
         server.idle(4).await;
         let mut later = server.caller("/known");
         server.idle(5).await;
 
-        let mut newcomers = Vec::new();
-        for (name, oldest) in [("silent", &mut silent), ("slow head", &mut slow_head), ("stranger", &mut stranger)] {
-            newcomers.push(server.caller("/known"));
+        let mut new_connections = Vec::new();
+        for (name, oldest) in
+            [("silent", &mut silent), ("slow head", &mut slow_head), ("unauthenticated", &mut unauthenticated)]
+        {
+            new_connections.push(server.caller("/known"));
             assert!(is_closed(oldest), "{name}, parked after {park:?}");
             server.idle(5).await;
         }
-        newcomers.push(server.caller("/known"));
+        new_connections.push(server.caller("/known"));
         assert!(is_closed(&mut known));
         ask(&mut later, "/known");
-        for newcomer in &mut newcomers {
-            ask(newcomer, "/known");
+        for new_connection in &mut new_connections {
+            ask(new_connection, "/known");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_closed_before_somebody_needs_the_place() {
+async fn no_connection_is_closed_before_the_cap_is_reached() {
     let server = Server::start(3, TIMEOUTS, know_some).await;
     let mut clients = [server.caller("/hello"), server.caller("/hello"), server.caller("/hello")];
     for _ in 0..20 {
@@ -80,7 +82,7 @@ async fn nobody_is_closed_before_somebody_needs_the_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_under_way_keeps_its_connection_and_newcomers_wait_until_one_is_answered() {
+async fn a_request_under_way_keeps_its_connection_and_new_ones_wait_until_one_is_answered() {
     let (handler, mut entries, leave) = entered_and_left();
     let server = Server::start(2, TIMEOUTS, handler).await;
     let mut busy = [server.connect(), server.connect()];
@@ -88,22 +90,22 @@ async fn a_request_under_way_keeps_its_connection_and_newcomers_wait_until_one_i
         client.write_all(HELLO).unwrap();
         entries.recv().await;
     }
-    let mut newcomer = server.connect();
-    newcomer.write_all(HELLO).unwrap();
-    newcomer.set_read_timeout(Some(3 * RETRY_DELAY)).unwrap();
-    let early = newcomer.read(&mut [0]).unwrap_err().kind();
+    let mut new_connection = server.connect();
+    new_connection.write_all(HELLO).unwrap();
+    new_connection.set_read_timeout(Some(3 * RETRY_DELAY)).unwrap();
+    let early = new_connection.read(&mut [0]).unwrap_err().kind();
     assert!(matches!(early, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{early:?}");
 
     leave.notify_one();
     entries.recv().await;
     leave.notify_one();
     leave.notify_one();
-    newcomer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert_eq!(read_answer(&mut newcomer).1, "/hello");
+    new_connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(read_answer(&mut new_connection).1, "/hello");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_lets_us_wait_for_the_rest_of_a_body_after_the_answer_is_closed_for_a_newcomer() {
+async fn a_connection_that_is_slow_with_its_body_after_the_answer_is_closed_for_a_new_one() {
     // The body is read for as long as it comes.
     let handler = |request: Request<Body>| async move {
         let (head, body) = request.into_parts();
@@ -114,13 +116,13 @@ async fn who_lets_us_wait_for_the_rest_of_a_body_after_the_answer_is_closed_for_
     let mut trickling = server.connect();
     trickling.write_all(b"PUT /big HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nx").unwrap();
     assert_eq!(read_answer(&mut trickling).1, "/big");
-    let mut newcomer = server.connect();
-    newcomer.write_all(HELLO).unwrap();
-    assert_eq!(read_answer(&mut newcomer).1, "/hello");
+    let mut new_connection = server.connect();
+    new_connection.write_all(HELLO).unwrap();
+    assert_eq!(read_answer(&mut new_connection).1, "/hello");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_silent_connections_keeps_nobody_out_for_a_second() {
+async fn a_flood_of_silent_connections_keeps_no_client_out_for_a_second() {
     const CAP: usize = 64;
     let server = Server::start(CAP, TIMEOUTS, know_some).await;
     let mut worker = server.caller("/known");
@@ -130,7 +132,7 @@ async fn a_flood_of_silent_connections_keeps_nobody_out_for_a_second() {
         let begun = std::time::Instant::now();
         drop(server.caller("/hello"));
         assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-        // Who has shown that it may call has not lost its place to them.
+        // An authenticated connection was not closed for them.
         ask(&mut worker, "/known");
     }
 }
