@@ -58,7 +58,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::clock::Clock;
-use taskqueue_store::clock::correction::{BELIEVED_AHEAD_SECONDS, EARLIEST};
+use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -150,7 +150,7 @@ impl PostgresStore {
         }
         let outage_micros = OUTAGE_SECONDS * 1_000_000;
         let session = connector.session(&[]).await.map_err(|error| failed(&error.describe()))?;
-        let (ahead_micros, earliest) = (BELIEVED_AHEAD_SECONDS * 1_000_000, EARLIEST.as_micros());
+        let (ahead_micros, earliest) = (MAX_STORED_AHEAD_SECONDS * 1_000_000, EARLIEST.as_micros());
         let (lease_micros, kept_micros) = (LEASE_SECONDS * 1_000_000, DELETED_RUN_SECONDS * 1_000_000);
         let bounds: [&(dyn ToSql + Sync); 5] = [&outage_micros, &ahead_micros, &earliest, &lease_micros, &kept_micros];
         let back = session.execute(&statements::BRING_TIME_BACK, &bounds).await;

@@ -172,7 +172,7 @@ impl Readers {
     }
 
     pub(crate) fn long_reads_under_way(&self) -> usize {
-        self.long.under_way()
+        self.long.count()
     }
 
     /// Runs a read that may scan every task, on its own thread and connection. It may run twice, so it must not write.

@@ -150,7 +150,7 @@ async fn fill(
         bytes += rows::bytes(&row)?;
         // The few rows after a full page are read too, because the connection is used again.
         if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
-            full = !page.takes(&RowFields::new(&row).view(queue)?);
+            full = !page.push(&RowFields::new(&row).view(queue)?);
         }
         last = Some(row);
     }

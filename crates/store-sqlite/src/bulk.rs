@@ -16,7 +16,7 @@ use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
 use taskqueue_store::write_queue::WriteQueue;
 
-use crate::each_row::GO_ON;
+use crate::each_row::CONTINUE;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::reads::{all_tasks_statement, existing_queue};
 use crate::rows::{self, RowFields};
@@ -218,11 +218,11 @@ pub(crate) fn visit_matching(
             return Ok(ControlFlow::Break(()));
         }
         if !bulk.selects(&RowFields(row)) {
-            return Ok(GO_ON);
+            return Ok(CONTINUE);
         }
         Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))
     })?;
-    Ok(if over { ControlFlow::Break(()) } else { GO_ON })
+    Ok(if over { ControlFlow::Break(()) } else { CONTINUE })
 }
 
 /// A task of a queue, if it exists. A key may have been given to a task of another queue since.

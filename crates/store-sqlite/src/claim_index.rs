@@ -13,7 +13,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Claim;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
-use crate::each_row::{GO_ON, each_row};
+use crate::each_row::{CONTINUE, each_row};
 use crate::pending::{PendingLists, PendingOrder, Rank};
 use crate::rows;
 use crate::statements;
@@ -50,13 +50,13 @@ impl ClaimIndex {
             if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
                 index.queues.insert(name, QueueKey(row.get(0)?));
             }
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
         index.load_tasks(connection)?;
         for statement in [statements::LOAD_PAST_RUNS, statements::LOAD_DELETED_RUNS] {
             each_row(connection, statement, [], |row| {
                 index.past_runs.insert(rows::run_id(row)?);
-                Ok(GO_ON)
+                Ok(CONTINUE)
             })?;
         }
         // The service was also up at its last write: a run may have been claimed after the last scan in the file.
@@ -75,7 +75,7 @@ impl ClaimIndex {
             // Also of a deleted queue: the run stays used, before the purge and for a while after it.
             self.past_runs.extend(task.finished_run_id);
             if !living.contains(&task.queue_key) {
-                return Ok(GO_ON);
+                return Ok(CONTINUE);
             }
             let queue = QueueKey(task.queue_key);
             if task.status == Status::Running {
@@ -86,7 +86,7 @@ impl ClaimIndex {
                 let rank = (Reverse(task.priority), task.pending_seq);
                 pending.entry(queue).or_default().add(rank, task.key, rows::claim_index_routes(row)?);
             }
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
         self.pending = pending.into_iter().map(|(queue, lists)| (queue, lists.into_order())).collect();
         self.pending_bytes = self.pending.values().map(PendingOrder::bytes).sum();

@@ -4,16 +4,15 @@ use std::ops::ControlFlow;
 
 use rusqlite::{Connection, Params, Row};
 
-/// Whether rows go on to be read.
-pub(crate) type Go = ControlFlow<()>;
-pub(crate) const GO_ON: Go = Go::Continue(());
+pub(crate) type NextRow = ControlFlow<()>;
+pub(crate) const CONTINUE: NextRow = NextRow::Continue(());
 
-/// Hands every row to `read`, until it breaks off or fails. The statement is kept prepared.
+/// Passes every row to `read`, until it breaks or fails. The statement stays prepared.
 pub(crate) fn each_row(
     connection: &Connection,
     statement: &str,
     params: impl Params,
-    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<Go>,
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(statement)?;
     let mut rows = statement.query(params)?;

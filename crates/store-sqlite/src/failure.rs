@@ -1,9 +1,9 @@
-//! Where errors of the driver end: each is logged once with what was being done and becomes a `StoreError`.
+//! Driver errors: each is logged once, with what was being done, and becomes a `StoreError`.
 
 use rusqlite::{ErrorCode, ffi};
 use taskqueue_store::StoreError;
 
-/// Turns a driver error into what the caller may know, and logs the rest.
+/// Logs a driver error and turns it into what the caller may know.
 pub(crate) fn failed(doing: &'static str, error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -17,19 +17,18 @@ pub(crate) fn failed(doing: &'static str, error: &rusqlite::Error) -> StoreError
     }
 }
 
-/// What a `COMMIT` that failed means. Its last write to the log is what makes a transaction valid, so after a write that
-/// failed, or found no room, or a lock that was not obtained, there is none. After any other error, such as a sync that
-/// failed, the log may hold all of it, and a restart would find it there.
+/// The result of a failed `COMMIT`. The last write to the log makes a transaction valid, so if a write failed, the disk was
+/// full, or a lock was not obtained, there is no transaction. After any other error, such as a failed sync, the log may hold
+/// all of it, and a restart would find it there.
 pub(crate) fn failed_commit(error: &rusqlite::Error) -> StoreError {
-    let told = failed("committing", error);
+    let failure = failed("committing", error);
     let code = error.sqlite_error().map(|error| error.extended_code);
     let never_written = matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_FULL));
-    if never_written || told == StoreError::Busy { told } else { StoreError::OutcomeUnknown }
+    if never_written || failure == StoreError::Busy { failure } else { StoreError::OutcomeUnknown }
 }
 
 /// Adds what was being done to a driver error.
 pub(crate) trait Doing<T> {
-    /// Maps the error through [`failed`].
     fn doing(self, what: &'static str) -> Result<T, StoreError>;
 }
 
@@ -45,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_commit_is_undone_for_sure_only_when_its_last_write_was_never_made() {
-        for (code, told) in [
+        for (code, expected) in [
             (ffi::SQLITE_FULL, StoreError::Unavailable),
             (ffi::SQLITE_IOERR_WRITE, StoreError::Unavailable),
             (ffi::SQLITE_BUSY, StoreError::Busy),
@@ -54,7 +53,7 @@ mod tests {
             (ffi::SQLITE_CORRUPT, StoreError::OutcomeUnknown),
         ] {
             let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
-            assert_eq!(failed_commit(&error), told, "{code}");
+            assert_eq!(failed_commit(&error), expected, "{code}");
         }
     }
 }

@@ -137,7 +137,7 @@ impl SqliteStore {
         let mut ownership = Ownership::take(path)?;
         let path = &ownership.path().to_owned();
         let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
-        migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
+        migrate::recognise(&open::unrecognised(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
         let claim_index = load_claim_index(&mut connection, &*clock).map_err(failed)?;
@@ -276,7 +276,7 @@ impl Store for SqliteStore {
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         let out_of_order = self.failed.load(Ordering::Relaxed) || self.writer_health.is_stuck(Instant::now());
-        if out_of_order || !self.ownership.still_holds() {
+        if out_of_order || !self.ownership.is_intact() {
             return Err(StoreError::Unavailable);
         }
         self.threads.readers.read(Lane::Short, "checking the database", reads::check).await.map(|()| Vec::new())

@@ -1,4 +1,4 @@
-//! Opening the file: what is refused and why, and how a connection is set up. Each setting is read back.
+//! Opens the file: the reasons to refuse it, and the settings of a connection, each of which is read back.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,35 +10,35 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 /// Marks a file as ours (`PRAGMA application_id`): "TskQ".
 pub(crate) const APPLICATION_ID: i32 = 0x5473_6b51;
 
-/// How long a statement waits for another process that holds the database: less than the 5 s that a caller waits
-/// (docs/reference/http-api.md §12), so that callers hear of it and are not left with a timeout.
+/// How long a statement waits for another process that has locked the database: less than the 5 s that a caller waits
+/// (docs/reference/http-api.md §12), so that callers get the error and not a timeout.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Page cache of the writer. The narrow table and the upper levels of the indexes stay in it. A page of 4 KiB takes 5 KiB of
-/// the allocator, with what SQLite keeps beside it: 16 MiB in all.
+/// memory with SQLite's overhead: 16 MiB in all.
 const WRITER_CACHE_KIB: i64 = 13_000;
 /// Page cache of each reader.
 const READER_CACHE_KIB: i64 = 4_096;
-/// Page cache of each read that may take long: there may be many, and a scan does not come back to a page.
+/// Page cache of each long read: there may be many, and a scan reads a page once.
 const LONG_READER_CACHE_KIB: i64 = 512;
-/// Prepared statements kept per connection; more than there are.
+/// Cache of prepared statements per connection; there are fewer.
 const STATEMENTS: usize = 64;
 
-/// Why a database file was not opened. Each is one line that says what to do.
+/// Why a database file was not opened. Each message is one line that says what to do.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another server has it.
+    /// Another server uses it.
     Owned(PathBuf),
     /// It is a directory or a device.
     NotAFile(PathBuf),
-    /// It has several names, under which several servers could find it.
+    /// It has several names, under which several servers could open it.
     HardLinked(PathBuf),
     /// It cannot be created, read or written.
     Unusable(PathBuf, String),
-    /// It is a database of something else.
+    /// It belongs to another program.
     Foreign(PathBuf),
     /// It was written by a newer version.
     Newer(PathBuf, String),
-    /// Its migrations are not the ones of this program.
+    /// Its migrations differ from those of this program.
     Changed(PathBuf, String),
     /// It is damaged or no database at all.
     Damaged(PathBuf, String),
@@ -74,12 +74,10 @@ impl std::fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl OpenError {
-    /// From the operating system.
     pub(crate) fn unusable(path: &Path, error: &io::Error) -> Self {
         Self::Unusable(path.into(), error.to_string())
     }
 
-    /// From SQLite.
     pub(crate) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Damaged(path.into(), error.to_string()),
@@ -89,36 +87,32 @@ impl OpenError {
     }
 }
 
-/// A connection that has not changed the file in any way: it may be another program's.
-pub(crate) fn stranger(path: &Path) -> rusqlite::Result<Connection> {
+/// A connection that does not change the file, which may belong to another program.
+pub(crate) fn unrecognised(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     connect(path, flags, WRITER_CACHE_KIB)
 }
 
-/// The writer's connection to a file that is known to be ours.
 pub(crate) fn writer(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = stranger(path)?;
+    let connection = unrecognised(path)?;
     set(&connection, "journal_mode", "wal", "wal")?;
     // Every commit is synced before it is answered.
     set(&connection, "synchronous", "FULL", "2")?;
-    // The checkpointer does it off the commit path.
+    // The checkpointer does it outside of commits.
     set(&connection, "wal_autocheckpoint", "0", "0")?;
     Ok(connection)
 }
 
-/// Proves that a commit reaches the disk, by making one. The version number that SQLite keeps for users of a file is
-/// counted up; nobody reads it.
+/// Checks that a commit reaches the disk, by making one: it increments `user_version`, which is not used otherwise.
 pub(crate) fn prove_writable(connection: &Connection) -> rusqlite::Result<()> {
     let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     connection.pragma_update(None, "user_version", version.checked_add(1).unwrap_or(0))
 }
 
-/// A reader's connection.
 pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     read_only(path, READER_CACHE_KIB)
 }
 
-/// The connection of one of many readers.
 pub(crate) fn long_reader(path: &Path) -> rusqlite::Result<Connection> {
     read_only(path, LONG_READER_CACHE_KIB)
 }
@@ -130,7 +124,7 @@ fn read_only(path: &Path, cache_kib: i64) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// The checkpointer's connection: it moves pages from the log to the file and changes nothing.
+/// The checkpointer's connection, which only copies pages from the log to the file.
 pub(crate) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = connect(path, flags, READER_CACHE_KIB)?;
@@ -139,7 +133,7 @@ pub(crate) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Opens the log now. SQLite does it with the first read, and by then another file may lie in its place.
+/// Opens the log now. SQLite would do it with the first read, when another file may be in its place.
 fn open_log(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
@@ -148,14 +142,14 @@ fn connect(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Co
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Plans must not depend on bound values: otherwise SQLite prepares a join again each time that it is bound.
+    // Plans must not depend on bound values: otherwise SQLite prepares a join again whenever values are bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "cache_size", -cache_kib)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)
 }
 
-/// Sets a PRAGMA and reads it back: SQLite ignores what it does not like.
+/// Sets a PRAGMA and reads it back: SQLite ignores invalid values.
 fn set(connection: &Connection, pragma: &str, value: &str, expected: &str) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, pragma, value, |_| Ok(())).or_else(|error| match error {
         rusqlite::Error::QueryReturnedNoRows => Ok(()),

@@ -1,9 +1,9 @@
-//! Who owns the file: exactly one process. Two operating-system locks keep a second server out: one on a neighbour file
-//! (`<database>-lock`), and one on the database itself, which is the same under every name and every mount of it.
-//! The files are watched too: what is written to a file that was moved away or removed, nobody will find again.
+//! Ownership of the database file by one process. Two operating-system locks keep a second server out: one on a separate
+//! file (`<database>-lock`), and one on the database itself, which is the same under every name and mount. It also detects
+//! files that were moved or removed, because writes to them would be lost.
 //!
 //! POSIX drops all locks of a process on a file, those of SQLite included, as soon as it closes any descriptor of that
-//! file. So the descriptor that holds our lock is opened before SQLite's and closed after them, and nobody else opens it.
+//! file. So the descriptor with our lock is opened before those of SQLite and closed after them, and there is no other.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
@@ -14,27 +14,25 @@ use std::path::{Path, PathBuf};
 use crate::mounts;
 use crate::open::OpenError;
 
-/// Files hold args, results and errors of everybody's tasks: for their owner only. SQLite gives its files the same mode.
+/// Only the owner may read the files, which hold args, results and errors. SQLite gives its files the same mode.
 const MODE: u32 = 0o600;
 
-/// Device and inode: what tells a file from all others.
+/// Device and inode.
 type Identity = (u64, u64);
 
-/// A file of the database that is not where it was.
+/// A file of the database that was moved, removed or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The database itself.
     Database,
-    /// The lock beside it.
     Lock,
     /// The write-ahead log.
     Log,
-    /// The index of the log, which all connections share.
+    /// The shared-memory index of the log.
     LogIndex,
 }
 
 impl Lost {
-    /// What is added to the name of the database.
+    /// The suffix after the name of the database.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Database => "",
@@ -48,13 +46,13 @@ impl Lost {
 /// Ownership of a database file, held until dropped. Every connection to the file must be closed by then.
 pub(crate) struct Ownership {
     path: PathBuf,
-    /// The files that were opened, the most important one first.
+    /// The opened files, the most important one first.
     watched: Vec<(Lost, PathBuf, Identity)>,
     mode: u32,
-    /// The kind of a file system on which the database itself cannot be locked.
-    mixing: Option<String>,
+    /// The type of the file system, if the database itself cannot be locked there.
+    unlockable: Option<String>,
     _lock: File,
-    /// Has the lock on the database itself.
+    /// Holds the lock on the database.
     file: File,
 }
 
@@ -70,41 +68,40 @@ impl Ownership {
         if !metadata.is_file() {
             return Err(OpenError::NotAFile(path.into()));
         }
-        // A second name leads to the same file but to another log.
+        // A second name has another log.
         if metadata.nlink() > 1 {
             return Err(OpenError::HardLinked(path.into()));
         }
-        // One name for the file, however it was spelled, so that the files beside it have one name too.
+        // One path for the file, so that its log and its lock have one path too.
         let path = path.canonicalize().map_err(unusable)?;
-        let lock = open(&beside(&path, Lost::Lock)).map_err(unusable)?;
-        lock_alone(&lock, &path)?;
-        // Not before the other lock is ours: within one process, closing it again would cost a first owner its locks.
+        let lock = open(&path_of(&path, Lost::Lock)).map_err(unusable)?;
+        lock_exclusively(&lock, &path)?;
+        // Only with the first lock: if this process already owns the file, closing it here would drop the owner's locks.
         let file = open(&path).map_err(unusable)?;
         let metadata = file.metadata().map_err(unusable)?;
-        let mixing = mounts::mixing_locks(metadata.dev());
-        if mixing.is_none() {
-            lock_alone(&file, &path)?;
+        let unlockable = mounts::lock_mapping_type(metadata.dev());
+        if unlockable.is_none() {
+            lock_exclusively(&file, &path)?;
         }
         let watched = vec![
             (Lost::Database, path.clone(), identity(&metadata)),
-            (Lost::Lock, beside(&path, Lost::Lock), identity(&lock.metadata().map_err(unusable)?)),
+            (Lost::Lock, path_of(&path, Lost::Lock), identity(&lock.metadata().map_err(unusable)?)),
         ];
-        Ok(Self { path, watched, mode: metadata.mode() & 0o777, mixing, _lock: lock, file })
+        Ok(Self { path, watched, mode: metadata.mode() & 0o777, unlockable, _lock: lock, file })
     }
 
-    /// Watches the files of the log too. A connection must have them open, so that they are SQLite's.
+    /// Watches the files of the log too. A connection must have opened them.
     pub(crate) fn watch_log(&mut self) -> Result<(), OpenError> {
-        // Before the lock: of several that are missing, what is to be done about the log counts most.
-        for (place, lost) in [(1, Lost::Log), (2, Lost::LogIndex)] {
-            let path = beside(&self.path, lost);
+        // Before the lock file: a lost log is more important.
+        for (index, lost) in [(1, Lost::Log), (2, Lost::LogIndex)] {
+            let path = path_of(&self.path, lost);
             let found = std::fs::metadata(&path).map_err(|error| OpenError::unusable(&self.path, &error))?;
-            self.watched.insert(place, (lost, path, identity(&found)));
+            self.watched.insert(index, (lost, path, identity(&found)));
         }
         Ok(())
     }
 
-    /// Says in the log what is not as safe as it could be. Whoever made the file may have meant its mode, so it is left
-    /// as it is.
+    /// Logs what is less safe than it could be. The mode of the file may be intended, so it is not changed.
     pub(crate) fn warn(&self) {
         let (path, mode) = (self.path.display(), format!("{:o}", self.mode));
         if self.mode & 0o077 != 0 {
@@ -113,7 +110,7 @@ impl Ownership {
                 "others on this machine may open the database; unless that is meant: chmod 600 {path}*"
             );
         }
-        if let Some(kind) = &self.mixing {
+        if let Some(kind) = &self.unlockable {
             tracing::warn!(
                 kind,
                 "{path} lies on a network file system: a second server is kept out only by {path}-lock"
@@ -121,41 +118,41 @@ impl Ownership {
         }
     }
 
-    /// The one name of the file.
+    /// The canonical path of the database.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The first file whose path does not lead to what was opened any more. One look costs some microseconds.
+    /// The first file whose path no longer leads to the opened file. Takes some microseconds.
     pub(crate) fn lost(&self) -> Option<Lost> {
-        let is_there = |path: &Path, opened| std::fs::metadata(path).is_ok_and(|now| identity(&now) == opened);
-        self.watched.iter().find(|(_, path, opened)| !is_there(path, *opened)).map(|(lost, ..)| *lost)
+        let is_same = |path: &Path, opened| std::fs::metadata(path).is_ok_and(|now| identity(&now) == opened);
+        self.watched.iter().find(|(_, path, opened)| !is_same(path, *opened)).map(|(lost, ..)| *lost)
     }
 
-    /// Whether all files are where they were.
-    pub(crate) fn still_holds(&self) -> bool {
+    /// Whether no file was lost.
+    pub(crate) fn is_intact(&self) -> bool {
         self.lost().is_none()
     }
 
-    /// Where the database can be read as long as this process lives, whatever became of its name.
+    /// A path to the opened database, which works as long as this process runs.
     pub(crate) fn descriptor(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 }
 
-/// Opens a file to lock it, and makes it if it is not there. One that is there keeps its mode.
+/// Opens a file to lock it, and creates it if it does not exist.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(MODE).open(path)
 }
 
-/// The path of a file beside the database.
-pub(crate) fn beside(path: &Path, lost: Lost) -> PathBuf {
+/// The path of a file of the database.
+pub(crate) fn path_of(path: &Path, lost: Lost) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(lost.suffix());
     PathBuf::from(name)
 }
 
-fn lock_alone(file: &File, path: &Path) -> Result<(), OpenError> {
+fn lock_exclusively(file: &File, path: &Path) -> Result<(), OpenError> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => OpenError::Owned(path.into()),
         TryLockError::Error(error) => OpenError::unusable(path, &error),

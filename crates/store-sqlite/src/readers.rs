@@ -1,6 +1,6 @@
-//! The readers: threads with read-only connections, so that no query runs on an async thread. Reads whose cost is bounded
-//! have a few threads that serve them one after the other; every other read has a thread and a snapshot of its own, and
-//! they take turns (`LongReads`): a look at a million tasks never makes a `get`, a plain page or a small count wait.
+//! Reads, on threads with read-only connections, so that no query runs on an async thread. A few threads serve the reads of
+//! bounded cost one after the other. Every other read has its own thread and snapshot, scheduled by `LongReads`, so that a
+//! scan of a million tasks does not delay a `get`, a plain page or a small count.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,36 +19,36 @@ use crate::open;
 use crate::ownership::Ownership;
 use crate::snapshot::Snapshot;
 
-/// Reads waiting in one lane; more are refused as busy.
-const WAITING: usize = 1_024;
+/// Reads that may wait in one lane; more are refused as busy.
+const MAX_WAITING: usize = 1_024;
 /// Threads for reads that take microseconds.
 const SHORT_THREADS: usize = 1;
-/// Threads for plain pages: at most 16 MiB that an index leads to.
+/// Threads for plain pages of at most 16 MiB.
 const PAGE_THREADS: usize = 2;
 /// How long a short read may take, its wait for the thread included (docs/reference/http-api.md §12).
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a page may take: a cold disk may need a while for 16 MiB. No request takes more than 30 seconds in all.
-const PAGE_PATIENCE: Duration = Duration::from_secs(25);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a page may take: a cold disk needs time for 16 MiB. No request takes more than 30 seconds in all.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// How many of their threads stay when there is nothing to do.
-const LONG_KEPT: usize = 2;
+/// How many threads of long reads stay when idle.
+const IDLE_LONG_READERS: usize = 2;
 
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// How long a read takes.
+/// The cost of a read.
 #[derive(Clone, Copy)]
 pub(crate) enum Lane {
     /// A few rows by key.
     Short,
-    /// A page that begins at a place of an index and takes every row.
+    /// A page that an index leads to, without a filter.
     Page,
-    /// Anything that may look at every task.
+    /// May scan every task.
     Long,
 }
 
-/// The handle to the reading threads; they end when it is closed or dropped.
+/// The reader threads.
 pub(crate) struct Readers {
-    /// Nothing once closed.
+    /// `None` once closed.
     lanes: RwLock<Option<Lanes>>,
     threads: Mutex<Vec<(InterruptHandle, JoinHandle<()>)>>,
     long: LongReads<LongReader>,
@@ -62,8 +62,8 @@ struct Lanes {
 impl Readers {
     /// Starts the threads of the bounded reads.
     pub(crate) fn start(ownership: &Arc<Ownership>, long_reads: usize) -> rusqlite::Result<Self> {
-        let (short, short_work) = channel(WAITING);
-        let (page, page_work) = channel(WAITING);
+        let (short, short_work) = channel(MAX_WAITING);
+        let (page, page_work) = channel(MAX_WAITING);
         let mut handles = Vec::new();
         for (work, threads, name) in [(short_work, SHORT_THREADS, "short-reader"), (page_work, PAGE_THREADS, "reader")]
         {
@@ -75,27 +75,26 @@ impl Readers {
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
-        // The store gives the file up when its threads have closed their connections, not when they have ended.
+        // A weak reference: the store releases the file when the threads have closed their connections, not when they end.
         let ownership = Arc::downgrade(ownership);
-        let long = LongReads::new(long_reads, LONG_KEPT, move || LongReader::new(ownership.clone()), |_| ());
+        let long = LongReads::new(long_reads, IDLE_LONG_READERS, move || LongReader::new(ownership.clone()), |_| ());
         Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long })
     }
 
-    /// Takes no more reads, cuts off those under way and closes the connections.
+    /// Refuses new reads, interrupts running ones and closes the connections.
     pub(crate) fn close(&self) {
         self.long.stop();
         drop(self.lanes.write().unwrap_or_else(PoisonError::into_inner).take());
         for (interrupt, thread) in std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)) {
             interrupt.interrupt();
-            // A thread that ended by a panic is gone as well.
+            // A thread that panicked has ended too.
             let _ = thread.join();
         }
         self.long.close();
     }
 
-    /// How many reads that may take long are under way.
     pub(crate) fn long_reads_under_way(&self) -> usize {
-        self.long.under_way()
+        self.long.count()
     }
 
     /// Runs a read on a thread of the lane, in one snapshot of the database.
@@ -106,13 +105,13 @@ impl Readers {
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let answer = match lane {
-            Lane::Long => self.long.run(|reader, active| reader.read(active, read)).await?,
-            Lane::Short | Lane::Page => self.bounded(lane, read).await?,
+            Lane::Long => self.long.run(|reader, active| reader.run(active, read)).await?,
+            Lane::Short | Lane::Page => self.read_bounded(lane, read).await?,
         };
         answer.map_err(|error| error.into_store_error(doing))
     }
 
-    async fn bounded<T: Send + 'static>(
+    async fn read_bounded<T: Send + 'static>(
         &self,
         lane: Lane,
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
@@ -124,8 +123,8 @@ impl Readers {
             }
         });
         self.send(lane, work)?;
-        let patience = if matches!(lane, Lane::Short) { PATIENCE } else { PAGE_PATIENCE };
-        match tokio::time::timeout(patience, answered).await {
+        let limit = if matches!(lane, Lane::Short) { READ_TIMEOUT } else { PAGE_TIMEOUT };
+        match tokio::time::timeout(limit, answered).await {
             Ok(answered) => answered.map_err(|_| StoreError::Unavailable),
             Err(_) => Err(StoreError::Busy),
         }
@@ -139,18 +138,14 @@ impl Readers {
     }
 }
 
-/// Why a read gave nothing.
 pub(crate) enum ReadError {
-    /// A rule says no.
     Refused(StoreError),
-    /// It was not to go on.
     Stopped(StopReason),
-    /// The database failed.
     Failed(rusqlite::Error),
 }
 
 impl ReadError {
-    /// What the caller may know; the rest is logged.
+    /// What the caller may know. The rest is logged.
     pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -178,7 +173,7 @@ impl From<StopReason> for ReadError {
     }
 }
 
-/// Runs a read in one moment of the database.
+/// Runs a read in one transaction.
 pub(crate) fn in_snapshot<T>(
     connection: &Connection,
     active: Option<&ActiveRead>,
@@ -192,10 +187,10 @@ pub(crate) fn in_snapshot<T>(
 
 fn run(mut connection: Connection, work: &Mutex<Receiver<Work>>) {
     loop {
-        // One thread waits for work, the others for their turn to wait.
+        // One thread waits for work, the others for the lock.
         let next = work.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match next {
-            // A panic costs its caller the answer, not the others their thread.
+            // After a panic the caller gets no answer, and the thread continues.
             Some(work) => drop(catch_unwind(AssertUnwindSafe(|| work(&mut connection)))),
             None => return,
         }

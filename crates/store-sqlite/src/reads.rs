@@ -20,7 +20,7 @@ use taskqueue_store::page::{
 };
 use taskqueue_store::transaction::QueueKey;
 
-use crate::each_row::{GO_ON, Go};
+use crate::each_row::{CONTINUE, NextRow};
 use crate::readers::ReadError;
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;
@@ -46,7 +46,7 @@ pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
     let mut queues = Vec::new();
     file.each_row(sql::LIST_QUEUES, [], |row| {
         queues.extend(QueueName::parse(row.get_ref(0)?.as_str()?));
-        Ok(GO_ON)
+        Ok(CONTINUE)
     })?;
     Ok(queues)
 }
@@ -84,10 +84,10 @@ fn list_by_index(
     let mut more = false;
     let take = |row: &Row<'_>| {
         if !query.selection.matches(&RowFields(row)) {
-            return Ok(GO_ON);
+            return Ok(CONTINUE);
         }
-        more = !page.takes(&rows::view(row, queue)?);
-        Ok(if more { Go::Break(()) } else { GO_ON })
+        more = !page.push(&rows::view(row, queue)?);
+        Ok(if more { NextRow::Break(()) } else { CONTINUE })
     };
     let (start, end) = (String::new(), AFTER_EVERY_ID.to_owned());
     let id = after.as_ref().map(|after| after.id.to_string());
@@ -125,12 +125,12 @@ fn list_by_visiting_all(
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
     each_selected(file, key, &query.selection, |row| {
         first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
-        Ok(GO_ON)
+        Ok(CONTINUE)
     })?;
     let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
     for task in first.into_sorted() {
         file.yield_if_due()?;
-        if !statement.query_row([task.0], |row| Ok(page.takes(&rows::view(row, queue)?)))? {
+        if !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, queue)?)))? {
             return Ok(page.finish(true));
         }
     }
@@ -142,12 +142,12 @@ fn each_selected(
     file: &Snapshot<'_>,
     queue: QueueKey,
     selection: &TaskSelection,
-    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<Go>,
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
 ) -> Read<()> {
     let reads = selection.filter.as_ref().map(|filter| filter.reads());
     let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
     let statement = all_tasks_statement(file.connection, queue, heavy)?;
-    file.each_row(statement, [queue.0], |row| if selection.matches(&RowFields(row)) { read(row) } else { Ok(GO_ON) })
+    file.each_row(statement, [queue.0], |row| if selection.matches(&RowFields(row)) { read(row) } else { Ok(CONTINUE) })
 }
 
 /// The cheapest way to visit every task of a queue: a scan of the table if at least half of its tasks are in this queue,
@@ -176,7 +176,7 @@ pub(crate) fn count_tasks(file: &Snapshot<'_>, queue: &QueueName, selection: &Ta
     } else {
         each_selected(file, key, selection, |_| {
             count += 1;
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
     }
     Ok(count)
@@ -195,7 +195,7 @@ pub(crate) fn group_tasks(file: &Snapshot<'_>, queue: &QueueName, query: &TaskGr
         each_selected(file, key, &query.selection, |row| {
             let routes = taskqueue_core::definition::routes_of(rows::routes_text(row)?);
             groups.add_tasks(&query.dimensions, routes, RowFields(row).status(), 1);
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
     }
     Ok(groups.into_page(key.0))
@@ -212,7 +212,7 @@ fn each_tally(
         if selection.status.is_none_or(|status| status == line.status) {
             read(line);
         }
-        Ok(GO_ON)
+        Ok(CONTINUE)
     })
 }
 
@@ -223,13 +223,13 @@ fn each_observation(
     key: QueueKey,
     now: Timestamp,
     (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
-    mut read: impl FnMut(Observation) -> Go,
+    mut read: impl FnMut(Observation) -> NextRow,
 ) -> Read<()> {
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
     file.each_row(&sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
         let observation = rows::observation(row, queue)?;
         let selected = filter.is_none_or(|filter| filter.matches(&observation));
-        Ok(if selected { read(observation) } else { GO_ON })
+        Ok(if selected { read(observation) } else { CONTINUE })
     })
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn list_workers(
     let mut items = Vec::new();
     each_observation(file, queue, key, now, (query.filter.as_ref(), after), |observation| {
         items.push(observation);
-        if items.len() > usize::from(query.limit) { Go::Break(()) } else { GO_ON }
+        if items.len() > usize::from(query.limit) { NextRow::Break(()) } else { CONTINUE }
     })?;
     Ok(page_of_observations(items.into_iter(), query.limit, key))
 }
@@ -261,7 +261,7 @@ pub(crate) fn count_workers(
     let mut count = 0;
     each_observation(file, queue, key, now, (filter, None), |_| {
         count += 1;
-        GO_ON
+        CONTINUE
     })?;
     Ok(count)
 }
@@ -277,7 +277,7 @@ pub(crate) fn group_workers(
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
     each_observation(file, queue, key, now, (query.selection.as_ref(), None), |observation| {
         groups.add_observation(&query.dimensions, &observation);
-        GO_ON
+        CONTINUE
     })?;
     Ok(groups.into_page(key.0))
 }

@@ -23,7 +23,7 @@ use taskqueue_store::transfer::DeletedRun;
 
 use crate::bulk::{self, ChangedTasks};
 use crate::claim_index::ClaimIndex;
-use crate::each_row::{GO_ON, Go, each_row};
+use crate::each_row::{CONTINUE, NextRow, each_row};
 use crate::failure::Doing;
 use crate::rows;
 use crate::snapshot::Snapshot;
@@ -74,7 +74,7 @@ impl<'a> SqliteTransaction<'a> {
         statement: &str,
         params: impl Params,
         doing: &'static str,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<Go>,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
     ) -> Loaded<()> {
         each_row(self.connection, statement, params, read).doing(doing)
     }
@@ -189,7 +189,7 @@ impl<'a> SqliteTransaction<'a> {
         let mut runs: Vec<RunId> = Vec::new();
         self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
             runs.push(rows::run_id(row)?);
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
         runs.extend(finished_run.map(|run| run.run_id));
         for run_id in runs {
@@ -216,7 +216,7 @@ impl<'a> SqliteTransaction<'a> {
         let mut keys = Vec::new();
         self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
             keys.push(rows::key(row)?);
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
         for key in &keys {
             let finished_run = self.load_head(*key)?.lifecycle.finished_run;
@@ -255,7 +255,7 @@ impl Transaction for SqliteTransaction<'_> {
             let line = rows::tally(row)?;
             tally.tasks += line.tasks;
             tally.running += if line.status == Status::Running { line.tasks } else { 0 };
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
         Ok(tally)
     }
@@ -417,7 +417,7 @@ impl Transaction for SqliteTransaction<'_> {
         let until = params![self.now.as_micros(), most];
         self.each(sql::LIST_FORGETTABLE_RUNS, until, "looking for run ids to forget", |row| {
             over.push(rows::deleted_run(row)?);
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })?;
         let Some((kept_until, run_id)) = over.last() else { return Ok(()) };
         let last = params![kept_until.as_micros(), run_id.as_str()];

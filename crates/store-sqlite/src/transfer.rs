@@ -1,8 +1,8 @@
-//! One side of a move to another database (`store::transfer`): the file is owned as a server owns it, and everything
-//! happens in one transaction, which is rolled back unless it is committed. What a row holds is written by the same
-//! functions as a server's (`transaction.rs`).
+//! A file as source or target of a transfer (`store::transfer`). The process owns the file as a server does, and everything
+//! happens in one transaction, which is rolled back unless it is committed. Rows are written by the same functions as those
+//! of a server (`transaction.rs`).
 //!
-//! SQLite works on the thread that asks. That is a thread of a command that does nothing else.
+//! SQLite runs on the calling thread: the command does nothing else meanwhile.
 
 mod begin;
 
@@ -23,19 +23,19 @@ use taskqueue_store::transfer::{
 };
 
 use crate::claim_index::ClaimIndex;
-use crate::each_row::{GO_ON, each_row};
+use crate::each_row::{CONTINUE, each_row};
 use crate::failure::Doing;
 use crate::ownership::Ownership;
 use crate::transaction::SqliteTransaction;
 use crate::{rows, statements as sql};
 
-/// A file that is moved from or to. The connection is closed before the file is given up.
+/// The connection is closed before the file is released.
 pub struct SqliteTransfer {
     connection: Connection,
     ownership: Ownership,
     queues: BTreeMap<QueueKey, QueueName>,
     keys: HashMap<QueueName, QueueKey>,
-    /// For run ids of queues whose deletion did not note a time.
+    /// For run ids of queues that were deleted without recording a time.
     runs_kept_until: Timestamp,
 }
 
@@ -60,7 +60,7 @@ impl SqliteTransfer {
                 self.keys.insert(name.clone(), key);
                 self.queues.insert(key, name);
             }
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })
     }
 
@@ -68,7 +68,7 @@ impl SqliteTransfer {
         self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
     }
 
-    /// Writes through a transaction of the writer. Its claim index is not needed here and dropped.
+    /// Writes through a transaction of the writer, with a claim index that is not used.
     fn write(
         &self,
         write: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<(), StoreError>,
@@ -79,13 +79,13 @@ impl SqliteTransfer {
         tx.finish()
     }
 
-    fn add_task(&self, tx: &mut SqliteTransaction<'_>, moved: &TransferredTask) -> Result<(), StoreError> {
-        let task = &moved.task;
+    fn add_task(&self, tx: &mut SqliteTransaction<'_>, copied: &TransferredTask) -> Result<(), StoreError> {
+        let task = &copied.task;
         let queue = self.key(&task.queue)?;
-        tx.insert_task(queue, task, &moved.identity)?;
+        tx.insert_task(queue, task, &copied.identity)?;
         let key = TaskKey(self.connection.last_insert_rowid());
         tx.save_change(queue, key, &task.head(), &history(task))?;
-        for run_id in &moved.past_runs {
+        for run_id in &copied.past_runs {
             self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "copying past runs")?;
         }
         Ok(())
@@ -97,7 +97,7 @@ impl SqliteTransfer {
     }
 }
 
-/// What happened to a task since it was created, as one change.
+/// The state of a task as one change since its creation.
 fn history(task: &Task) -> Change {
     let last_error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
     let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
@@ -110,19 +110,19 @@ impl Source for SqliteTransfer {
         Ok(self.queues.iter().map(|(key, name)| (*key, name.clone())).collect())
     }
 
-    async fn tasks(&mut self, behind: Option<i64>) -> Result<Chunk, StoreError> {
+    async fn tasks(&mut self, after: Option<i64>) -> Result<Chunk, StoreError> {
         let (mut chunk, mut bytes) = (Chunk::default(), 0);
         let read = |row: &Row<'_>| {
-            let Some(queue) = self.queues.get(&rows::queue_key(row)?) else { return Ok(GO_ON) };
+            let Some(queue) = self.queues.get(&rows::queue_key(row)?) else { return Ok(CONTINUE) };
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
             chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?));
             chunk.last_key = Some(key.0);
             bytes += rows::bytes(row)?;
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;
-            Ok(if full { ControlFlow::Break(()) } else { GO_ON })
+            Ok(if full { ControlFlow::Break(()) } else { CONTINUE })
         };
-        let first = behind.unwrap_or(i64::MIN);
+        let first = after.unwrap_or(i64::MIN);
         each_row(&self.connection, &sql::TRANSFER_TASKS, [first], read).doing("reading tasks")?;
         Ok(chunk)
     }
@@ -132,20 +132,20 @@ impl Source for SqliteTransfer {
         let (expired_too, first) = (i64::MIN, "");
         each_row(&self.connection, &sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], |row| {
             observations.push(rows::observation(row, queue)?);
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })
         .doing("reading observations")?;
         Ok(observations)
     }
 
-    async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
-        let place = behind.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
-        let (kept_until, run_id) = place.unwrap_or((i64::MIN, ""));
+    async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> Result<Vec<DeletedRun>, StoreError> {
+        let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
+        let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
         let params = params![kept_until, run_id, self.runs_kept_until.as_micros(), CHUNK_RUNS];
         let mut runs = Vec::new();
         each_row(&self.connection, sql::TRANSFER_DELETED_RUNS, params, |row| {
             runs.push(rows::deleted_run(row)?);
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })
         .doing("reading run ids of deleted tasks")?;
         Ok(runs)
@@ -155,7 +155,7 @@ impl Source for SqliteTransfer {
         let mut last = None;
         each_row(&self.connection, sql::LOAD_SCAN, [], |row| {
             last = Some(Timestamp::from_micros(row.get(0)?));
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })
         .doing("reading the last scan")?;
         Ok(last)
@@ -170,7 +170,7 @@ impl Source for SqliteTransfer {
             if let Some(queue) = self.queues.get(&key) {
                 totals.add_status(queue, status, tasks);
             }
-            Ok(GO_ON)
+            Ok(CONTINUE)
         })
         .doing("counting tasks")?;
         Ok(totals)
@@ -180,7 +180,7 @@ impl Source for SqliteTransfer {
 #[async_trait(?Send)]
 impl Target for SqliteTransfer {
     async fn is_empty(&mut self) -> Result<bool, StoreError> {
-        self.one(sql::CHECK_EMPTY, "looking for tasks", |row| row.get(0))
+        self.one(sql::CHECK_EMPTY, "checking that the target is empty", |row| row.get(0))
     }
 
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
@@ -196,13 +196,14 @@ impl Target for SqliteTransfer {
 
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         self.write(|tx| {
-            let mut saved = observations.iter().map(|one| tx.save_observation(self.key(&one.queue)?, one));
+            let mut saved =
+                observations.iter().map(|observation| tx.save_observation(self.key(&observation.queue)?, observation));
             saved.try_for_each(|saved| saved)
         })
     }
 
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
-        self.run(sql::CLEAR_DELETED_RUNS, [], "forgetting run ids")
+        self.run(sql::CLEAR_DELETED_RUNS, [], "deleting run ids")
     }
 
     async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {
@@ -217,8 +218,8 @@ impl Target for SqliteTransfer {
     }
 
     async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        if !self.ownership.still_holds() {
-            tracing::error!("a file of the database was moved or removed meanwhile");
+        if !self.ownership.is_intact() {
+            tracing::error!("a file of the database was moved or removed during the transfer");
             return Err(StoreError::Unavailable);
         }
         self.connection.execute_batch("COMMIT").doing("committing")

@@ -1,5 +1,5 @@
-//! What the commands of a transaction made claimable, collected while they run (`execute.rs`) and told to the waiters once
-//! they are committed. A hint is never the truth: who gets one too many looks and finds nothing.
+//! What a transaction makes claimable, collected while its commands run (`execute.rs`) and used to wake waiters after the
+//! commit. A hint may be wrong: a waiter that is woken claims, and may find nothing.
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, TaskId};
@@ -7,51 +7,48 @@ use taskqueue_core::task::{Status, TaskHead};
 
 use crate::waiting::Hint;
 
-/// Hints of one transaction at most; above that everything is looked at instead. A batch has 256 commands, so only a
-/// bulk update can have more.
-const HINTS: usize = 1_024;
+/// Hints of one transaction; with more, all routes are polled instead. A batch has 256 commands, so only a bulk update can
+/// have more.
+const MAX_HINTS: usize = 1_024;
 
-/// What became claimable, and which queues are gone.
 #[derive(Debug, Default)]
 pub struct Claimable {
     hints: Vec<Hint>,
     deleted_queues: Vec<QueueName>,
     poll_all: bool,
-    /// Whether nobody wants to know.
+    /// Collect nothing.
     disabled: bool,
 }
 
 impl Claimable {
-    /// Nothing yet. With `wanted` false nothing is collected: nobody waits, and whoever comes looks for themselves.
-    pub fn new(wanted: bool) -> Self {
-        Self { disabled: !wanted, ..Self::default() }
+    /// Collects nothing unless `enabled`: without waiters nothing is needed, and a later waiter claims first.
+    pub fn new(enabled: bool) -> Self {
+        Self { disabled: !enabled, ..Self::default() }
     }
 
-    /// A task is new.
     pub(crate) fn created(&mut self, queue: &QueueName, task: TaskId, routes: &Routes) {
         self.add(queue, task, routes);
     }
 
-    /// An action brought a task from `before` to `after`.
+    /// An action changed the status of a task.
     pub(crate) fn acted(&mut self, queue: &QueueName, before: &TaskHead, after: Status) {
         if after == Status::Pending && before.lifecycle.status != Status::Pending {
             self.add(queue, before.id, &before.routes);
         }
     }
 
-    /// An update gave a task other routes.
+    /// An update changed the routes of a task.
     pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, routes: &Routes) {
         if before.lifecycle.status == Status::Pending && before.routes != *routes {
             self.add(queue, before.id, routes);
         }
     }
 
-    /// Something became claimable in a queue whose name is not known here.
+    /// Tasks became claimable that are not known here.
     pub fn poll_all_routes(&mut self) {
         self.poll_all = !self.disabled;
     }
 
-    /// A queue is gone.
     pub fn queue_deleted(&mut self, queue: &QueueName) {
         if !self.disabled {
             self.deleted_queues.push(queue.clone());
@@ -62,12 +59,11 @@ impl Claimable {
         self.hint(Hint { queue: queue.clone(), routes: routes.clone(), task: Some(task) });
     }
 
-    /// A task became claimable.
     pub fn hint(&mut self, hint: Hint) {
         if self.disabled || self.poll_all {
             return;
         }
-        if self.hints.len() >= HINTS {
+        if self.hints.len() >= MAX_HINTS {
             self.hints.clear();
             self.poll_all = true;
             return;
@@ -75,22 +71,19 @@ impl Claimable {
         self.hints.push(hint);
     }
 
-    /// One for each task.
     pub fn hints(&self) -> &[Hint] {
         &self.hints
     }
 
-    /// The queues that are gone.
     pub fn deleted_queues(&self) -> &[QueueName] {
         &self.deleted_queues
     }
 
-    /// Whether every line of waiters is to be compared with what is pending.
+    /// Whether the pending tasks of all routes with waiters must be counted.
     pub fn must_poll_all_routes(&self) -> bool {
         self.poll_all
     }
 
-    /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         self.hints.is_empty() && self.deleted_queues.is_empty() && !self.poll_all
     }
@@ -108,19 +101,19 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_hints_than_are_kept_asks_for_a_look_at_everything() {
+    fn more_hints_than_the_limit_request_a_poll_of_all_routes() {
         let mut claimable = Claimable::new(true);
-        hints(&mut claimable, HINTS);
-        assert_eq!((claimable.hints().len(), claimable.must_poll_all_routes()), (HINTS, false));
+        hints(&mut claimable, MAX_HINTS);
+        assert_eq!((claimable.hints().len(), claimable.must_poll_all_routes()), (MAX_HINTS, false));
         hints(&mut claimable, 1);
         assert!(claimable.must_poll_all_routes() && !claimable.is_empty());
-        assert_eq!(claimable.hints().len(), 0, "the look finds all of them");
+        assert_eq!(claimable.hints().len(), 0, "the poll finds all of them");
         hints(&mut claimable, 1);
         assert!(claimable.must_poll_all_routes() && claimable.hints().is_empty());
     }
 
     #[test]
-    fn a_look_at_everything_is_not_forgotten_for_what_comes_behind_it() {
+    fn a_poll_of_all_routes_stays_requested_after_later_hints() {
         let mut claimable = Claimable::new(true);
         claimable.poll_all_routes();
         claimable.queue_deleted(&queue("gone"));
@@ -130,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_collected_for_nobody() {
+    fn nothing_is_collected_when_disabled() {
         let mut claimable = Claimable::new(false);
-        hints(&mut claimable, HINTS + 1);
+        hints(&mut claimable, MAX_HINTS + 1);
         claimable.poll_all_routes();
         claimable.queue_deleted(&queue("gone"));
         assert!(claimable.is_empty());

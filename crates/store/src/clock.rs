@@ -1,5 +1,5 @@
-//! The clock of an embedded store: the machine's, as `clock/correction.rs` follows it. It never goes back, and steps of the
-//! machine's clock do not touch leases.
+//! The clock of an embedded store: the machine's clock with the correction of `clock/correction.rs`. It never goes back, and
+//! steps of the machine's clock do not affect leases.
 
 pub mod correction;
 
@@ -11,23 +11,21 @@ use taskqueue_core::time::Timestamp;
 
 use self::correction::{CorrectedTime, Correction, Reading};
 
-/// Where a store takes its time from.
 pub trait Clock: Send + Sync {
-    /// The current time; never earlier than any time it gave before.
+    /// The current time. It never goes back.
     fn now(&self) -> Timestamp;
 
-    /// Begins at the latest time found in storage, if that is ahead; unless it cannot be right ([`correction::start`]). Then the
-    /// time that it gives lies before `latest`.
+    /// Begins at the latest time in storage if that is ahead, unless that time must be wrong ([`correction::start`]): then
+    /// the clock is before `latest`.
     fn start_after(&self, latest: Timestamp);
 
-    /// How often the machine's clock was found far ahead of the time that passed. Each time may have been a sleep of the
-    /// machine, in which nobody was heard.
+    /// How often the machine's clock was found far ahead of the time that had passed. The machine may have slept, without
+    /// heartbeats.
     fn times_found_ahead(&self) -> u64 {
         0
     }
 }
 
-/// The time of the machine.
 pub struct SystemClock {
     started: Instant,
     state: Mutex<State>,
@@ -36,19 +34,17 @@ pub struct SystemClock {
 
 struct State {
     correction: Correction,
-    /// The last reading: the machine's clock, and what had passed since the start.
+    /// The last reading: the machine's clock, and the time since the start.
     wall_micros: i64,
     elapsed_micros: i64,
 }
 
 impl SystemClock {
-    /// A clock that begins with the wall clock of the machine.
     pub fn new() -> Self {
         let state = State { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
         Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 
-    /// Held for a few instructions only.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,22 +90,19 @@ impl Clock for SystemClock {
     }
 }
 
-/// A time that tests pass by hand.
+/// A clock that tests advance.
 #[derive(Clone)]
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// A clock that stands at `start`.
     pub fn new(start: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(start.as_micros())))
     }
 
-    /// Passes that many seconds.
     pub fn advance_seconds(&self, seconds: i64) {
         self.advance_micros(seconds * 1_000_000);
     }
 
-    /// Passes that many microseconds.
     pub fn advance_micros(&self, micros: i64) {
         self.0.fetch_add(micros, Ordering::SeqCst);
     }

@@ -422,7 +422,7 @@ impl Store for ModelStore {
         for (_, task) in state.tasks_of(key).filter(|(_, task)| query.selection.matches(&task.view())) {
             rows.offer(&task.view(), task.id, task);
         }
-        let more = !rows.into_sorted().into_iter().all(|task| page.takes(&task.view()));
+        let more = !rows.into_sorted().into_iter().all(|task| page.push(&task.view()));
         Ok(page.finish(more))
     }
 

@@ -1,5 +1,5 @@
-//! How a backend turns rows into a page, and a cursor's position back into a place to begin: the same on every backend.
-//! A position of an earlier queue of the same name is refused here, because only storage knows the queue's key.
+//! Pages, the same for every backend: from rows to a page, and from a cursor's position to the start of a page. A position of
+//! an earlier queue of the same name is refused here, because only the storage knows the key of a queue.
 
 use taskqueue_core::cursor::{InvalidCursor, OrderValue, Position};
 use taskqueue_core::grouping::{GroupQuery, Groups};
@@ -17,13 +17,13 @@ const INVALID: StoreError = StoreError::Refused(Refusal::InvalidCursor);
 
 /// Where a page of tasks begins.
 pub fn task_position(position: Position, queue: QueueKey) -> Result<TaskPosition, StoreError> {
-    own(&position, queue)?;
+    check_queue(&position, queue)?;
     TaskPosition::from_position(position).ok_or(INVALID)
 }
 
 /// Where a page of observations begins.
 pub fn observation_position(position: &Position, queue: QueueKey) -> Result<WorkerId, StoreError> {
-    own(position, queue)?;
+    check_queue(position, queue)?;
     worker_position(position).ok_or(INVALID)
 }
 
@@ -33,34 +33,32 @@ pub fn group_position<S, D>(query: &GroupQuery<S, D>, queue: QueueKey) -> Result
         None => Ok(None),
         Some(Err(InvalidCursor)) => Err(INVALID),
         Some(Ok(position)) => {
-            own(position, queue)?;
+            check_queue(position, queue)?;
             Groups::key_of(position, query.dimensions.len()).map(Some).ok_or(INVALID)
         }
     }
 }
 
-fn own(position: &Position, queue: QueueKey) -> Result<(), StoreError> {
+fn check_queue(position: &Position, queue: QueueKey) -> Result<(), StoreError> {
     if position.queue_key == queue.0 { Ok(()) } else { Err(INVALID) }
 }
 
-/// Appends a task to the tasks of a page that were written before.
+/// Appends a task to a page.
 pub type WriteTask = fn(&mut Vec<u8>, &TaskView<'_>);
 
 /// One page of tasks, as [`WriteTask`] wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenTasks {
-    /// Its tasks, in order.
     pub bytes: Vec<u8>,
-    /// Where the next page begins; nothing exactly when no further task exists.
+    /// Where the next page begins; nothing if there are no more tasks.
     pub next: Option<Position>,
 }
 
-/// About what a small task takes when it is written: enough to seldom grow the buffer of a usual page.
+/// Estimated size of a small task, so that the buffer of a usual page seldom grows.
 const TASK_BYTES: usize = 640;
-/// Tasks of a usual page.
 const USUAL_TASKS: usize = 100;
 
-/// Writes a page of tasks, row by row in order, until it is full by number or by bytes.
+/// Writes a page of tasks row by row, until it is full by number or by bytes.
 pub struct TaskPage {
     order: TaskOrder,
     limit: usize,
@@ -73,20 +71,19 @@ pub struct TaskPage {
 }
 
 impl TaskPage {
-    /// An empty page.
     pub fn new(query: &TaskQuery, queue: QueueKey, write: WriteTask) -> Self {
         let (limit, max_bytes) = (usize::from(query.limit), query.max_bytes.min(PAGE_BYTES));
         let bytes = Vec::with_capacity((limit.min(USUAL_TASKS) * TASK_BYTES).min(max_bytes));
         Self { order: query.order, limit, max_bytes, queue, write, bytes, tasks: 0, last: None }
     }
 
-    /// Takes a task if the page has room for it and says so; otherwise the page is full and another one follows.
-    pub fn takes(&mut self, task: &TaskView<'_>) -> bool {
-        let (before, least) = (self.bytes.len(), task.bytes());
-        if self.tasks == self.limit || (self.tasks > 0 && before + least > self.max_bytes) {
+    /// Appends a task. Returns false, without appending it, if the page is full.
+    pub fn push(&mut self, task: &TaskView<'_>) -> bool {
+        let (before, min_bytes) = (self.bytes.len(), task.bytes());
+        if self.tasks == self.limit || (self.tasks > 0 && before + min_bytes > self.max_bytes) {
             return false;
         }
-        self.make_room(TASK_BYTES + least);
+        self.reserve(TASK_BYTES + min_bytes);
         (self.write)(&mut self.bytes, task);
         if self.bytes.len() > self.max_bytes && self.tasks > 0 {
             self.bytes.truncate(before);
@@ -97,8 +94,8 @@ impl TaskPage {
         true
     }
 
-    /// Grows by doubling, as buffers do, but not beyond what the page may take.
-    fn make_room(&mut self, needed: usize) {
+    /// Doubles the buffer, but not beyond the size of the page.
+    fn reserve(&mut self, needed: usize) {
         let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
         if length + needed > capacity {
             let wanted = (2 * capacity).min(self.max_bytes).max(length + needed);
@@ -106,14 +103,14 @@ impl TaskPage {
         }
     }
 
-    /// The page; `more` says whether a task was left that did not fit.
+    /// `more`: whether there is a task that did not fit.
     pub fn finish(self, more: bool) -> WrittenTasks {
         let next = self.last.filter(|_| more).map(|last| last.into_position(self.queue.0));
         WrittenTasks { bytes: self.bytes, next }
     }
 }
 
-/// The page of the observations that come in the order of their ids.
+/// A page of observations, which must be sorted by id.
 pub fn page_of_observations(
     observations: impl Iterator<Item = Observation>,
     limit: u16,

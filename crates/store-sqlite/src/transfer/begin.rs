@@ -1,4 +1,4 @@
-//! Beginning a move: the file is owned, known to be ours and of the newest schema, as when a server opens it.
+//! Begins a transfer: takes ownership of the file, checks that it is ours and migrates it, as when a server opens it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::{migrate, open};
 
-/// Page cache of a move: the indexes of a million new tasks have their ends in it.
+/// Page cache of a transfer: holds the pages to which the indexes of a million new tasks are appended.
 const CACHE_KIB: i64 = 65_536;
 
 impl SqliteTransfer {
-    /// The file to move from, which must be there.
+    /// The file to copy from, which must exist.
     pub fn source(path: &Path) -> Result<Self, TransferError> {
         if !path.exists() {
             return Err(TransferError::Refused(format!("there is no file {}; check the path", path.display())));
@@ -24,7 +24,7 @@ impl SqliteTransfer {
         Self::open(path, "BEGIN").map_err(|error| TransferError::Refused(error.to_string()))
     }
 
-    /// The file to move to, which is created if it is not there.
+    /// The file to copy to, which is created if it does not exist.
     pub fn target(path: &Path) -> Result<Self, TransferError> {
         Self::open(path, "BEGIN IMMEDIATE").map_err(|error| TransferError::Refused(error.to_string()))
     }
@@ -33,7 +33,7 @@ impl SqliteTransfer {
         let mut ownership = Ownership::take(path)?;
         let path = &ownership.path().to_owned();
         let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
-        migrate::recognise(&open::stranger(path).map_err(failed)?, path)?;
+        migrate::recognise(&open::unrecognised(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
@@ -41,10 +41,10 @@ impl SqliteTransfer {
         ownership.watch_log()?;
         let (queues, keys) = (BTreeMap::new(), HashMap::new());
         let runs_kept_until = lease::run_ids_kept_until(SystemClock::new().now());
-        let mut side = Self { connection, ownership, queues, keys, runs_kept_until };
-        match side.load_queues() {
-            Ok(()) => Ok(side),
-            Err(error) => Err(OpenError::of_sqlite(side.ownership.path(), &error)),
+        let mut transfer = Self { connection, ownership, queues, keys, runs_kept_until };
+        match transfer.load_queues() {
+            Ok(()) => Ok(transfer),
+            Err(error) => Err(OpenError::of_sqlite(transfer.ownership.path(), &error)),
         }
     }
 }

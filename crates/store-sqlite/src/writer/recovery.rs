@@ -59,7 +59,7 @@ impl Writer {
         if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
             self.fail();
             let paused = self.checkpointer.pause();
-            let found = (lost, lost_files::move_log(&self.connection));
+            let found = (lost, lost_files::copy_log(&self.connection));
             drop(paused);
             if self.lost != Some(found) {
                 lost_files::log_loss(&self.ownership, found);
@@ -84,7 +84,7 @@ impl Writer {
     /// Opens the file anew, writes something, and reads everything that is kept in memory; only then are writes taken
     /// again. A full disk, for example, lets itself be opened.
     pub(super) fn reopen(&mut self) {
-        if !self.ownership.still_holds() {
+        if !self.ownership.is_intact() {
             return;
         }
         self.claim_index = ClaimIndex::default();
@@ -95,7 +95,7 @@ impl Writer {
         });
         match opened {
             // The new connection opened the log by its name; it must be the one that all others have.
-            Ok(_) if !self.ownership.still_holds() => {}
+            Ok(_) if !self.ownership.is_intact() => {}
             Ok((connection, claim_index)) => {
                 self.connection = connection;
                 // The time of the last scan is kept in memory too, and there it may be the newer one.

@@ -1,60 +1,54 @@
-//! How the time of the service follows a clock that is set, stepped and suspended: pure functions over readings
-//! (docs/decisions/0005). Where the readings come from is the business of `clock.rs` and of the backends.
+//! How the time of the service follows a clock that is stepped or suspended: pure functions over readings
+//! (docs/decisions/0005). The readings come from `clock.rs` and the backends.
 //!
-//! - The time of the service passes as time passes. Steps of the clock, in either direction, do not touch it.
-//! - It never goes back. While it is ahead of the clock it is slowed down by a hundredth, until the clock has caught up.
-//! - A clock that is ahead by more than an outage is followed, in one jump, after it has been so for a minute. Workers
-//!   may not have been heard meanwhile (the machine slept), so both the finding and the jump count as an outage.
+//! - Steps of the clock, in either direction, do not change the time of the service.
+//! - It never goes back. While it is ahead of the clock it runs slower by one percent, until the clock has caught up.
+//! - A clock that is ahead by more than an outage for a minute is followed in one jump. The machine may have slept, without
+//!   heartbeats, so both the detection and the jump count as an outage.
 
 use taskqueue_core::limits::OUTAGE_SECONDS;
 use taskqueue_core::time::Timestamp;
 
-/// For how long a clock must be ahead until it is followed: longer than a mistake that is noticed and put right, shorter
-/// than a lease.
-const PATIENCE_SECONDS: i64 = 60;
-/// Time that is ahead runs slower by this part: a lease of 300 seconds lasts 3 seconds longer.
-const SLOWER_BY: i64 = 100;
-/// A clock that is behind what is stored by more than this is believed at start; less is waited for.
-pub const BELIEVED_AHEAD_SECONDS: i64 = 86_400;
-/// 2026-01-01, when this was written: a clock that shows less is wrong for sure, such as one that begins at 1970 with
-/// each start of the machine.
+/// How long a clock must be ahead before it is followed: longer than a mistake that is corrected at once, shorter than a
+/// lease.
+const FOLLOW_AFTER_SECONDS: i64 = 60;
+/// Time that is ahead runs slower by one part in this many: a lease of 300 seconds lasts 3 seconds longer.
+const SLOWDOWN_DIVISOR: i64 = 100;
+/// At start, a clock that is behind the stored time by more than this is trusted; the stored time is trusted otherwise.
+pub const MAX_STORED_AHEAD_SECONDS: i64 = 86_400;
+/// 2026-01-01, when this was written. A clock that shows less is wrong, for example one that starts at 1970.
 pub const EARLIEST: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// What is kept between two readings.
+/// The state between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Correction {
-    /// What is added to the clock to get the time of the service.
+    /// The time of the service minus the clock.
     pub offset_micros: i64,
-    /// Since when the clock is ahead by more than an outage, in the time of the service.
+    /// Since when the clock has been ahead by more than an outage, in the time of the service.
     pub ahead_since: Option<Timestamp>,
-    /// Time that has passed without being slowed down yet: less than what one microsecond is taken from.
+    /// Time that is not slowed down yet, because it is too short for a whole microsecond.
     pub unslowed_micros: i64,
 }
 
 /// One reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What it shows.
     pub clock_micros: i64,
-    /// By how much it was set since the last reading: it moved by that much more than time passed.
+    /// How far it was set since the last reading: how much more it moved than time passed.
     pub step_micros: i64,
-    /// How much time has passed since the last reading.
+    /// The time since the last reading.
     pub passed_micros: i64,
 }
 
-/// The time of the service at a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrectedTime {
-    /// What is to be kept.
     pub correction: Correction,
-    /// The time.
     pub now: Timestamp,
-    /// Whether the clock was found ahead just now: it was set, or the machine slept and nobody was heard.
+    /// Whether this reading found the clock ahead: it was set, or the machine slept.
     pub found_ahead: bool,
 }
 
 impl Correction {
-    /// The time at a reading.
     pub fn apply(self, reading: Reading) -> CorrectedTime {
         let mut correction = self;
         correction.offset_micros = correction.offset_micros.saturating_sub(reading.step_micros);
@@ -66,7 +60,7 @@ impl Correction {
         if lag_micros <= OUTAGE_SECONDS * 1_000_000 {
             correction.ahead_since = None;
         } else if let Some(since) = correction.ahead_since {
-            if since.plus_seconds(PATIENCE_SECONDS) <= now {
+            if since.plus_seconds(FOLLOW_AFTER_SECONDS) <= now {
                 let correction = Self::default();
                 return CorrectedTime { correction, now: Timestamp::from_micros(reading.clock_micros), found_ahead };
             }
@@ -82,17 +76,16 @@ impl Correction {
             return;
         }
         let passed = self.unslowed_micros.saturating_add(passed_micros);
-        self.offset_micros -= (passed / SLOWER_BY).min(self.offset_micros);
-        self.unslowed_micros = passed % SLOWER_BY;
+        self.offset_micros -= (passed / SLOWDOWN_DIVISOR).min(self.offset_micros);
+        self.unslowed_micros = passed % SLOWDOWN_DIVISOR;
     }
 }
 
-/// The time to begin with, given the clock and the latest time in storage. Never before that time, unless the clock lies
-/// so far behind it that the stored one must have come from a clock that was wrong; and then only if the clock itself can
-/// be right.
+/// The time to begin with: the later one of the clock and the latest time in storage; but the clock if it may be right and
+/// is so far behind that the stored time must have come from a wrong clock.
 pub fn start(clock: Timestamp, latest: Timestamp) -> Timestamp {
-    let believed = clock >= EARLIEST && clock.plus_seconds(BELIEVED_AHEAD_SECONDS) < latest;
-    if believed { clock } else { clock.max(latest) }
+    let stored_is_wrong = clock >= EARLIEST && clock.plus_seconds(MAX_STORED_AHEAD_SECONDS) < latest;
+    if stored_is_wrong { clock } else { clock.max(latest) }
 }
 
 #[cfg(test)]
@@ -102,8 +95,8 @@ mod tests {
     const SECOND: i64 = 1_000_000;
     const YEAR: i64 = 365 * 86_400;
 
-    /// A clock that is set by so many seconds, and then so many seconds pass with a reading each.
-    struct Watched {
+    /// A simulated clock with one reading per second.
+    struct Simulation {
         correction: Correction,
         clock: i64,
         passed: i64,
@@ -113,13 +106,13 @@ mod tests {
         jumped: Vec<(i64, i64)>,
     }
 
-    fn watched(offset_seconds: i64) -> Watched {
+    fn simulation(offset_seconds: i64) -> Simulation {
         let correction = Correction { offset_micros: offset_seconds * SECOND, ..Correction::default() };
         let (found, jumped) = (Vec::new(), Vec::new());
-        Watched { correction, clock: YEAR * SECOND, passed: 0, now: (YEAR + offset_seconds) * SECOND, found, jumped }
+        Simulation { correction, clock: YEAR * SECOND, passed: 0, now: (YEAR + offset_seconds) * SECOND, found, jumped }
     }
 
-    impl Watched {
+    impl Simulation {
         fn set_and_pass(mut self, step_seconds: i64, seconds: i64) -> Self {
             for second in 0..seconds {
                 let step_micros = if second == 0 { step_seconds * SECOND } else { 0 };
@@ -164,7 +157,8 @@ mod tests {
             ("ahead, followed, and put right", &[(100, 61), (-100, 1_000)], 90, &[1], &[(61, 100)]),
         ];
         for (what, steps, ahead, found, jumped) in cases {
-            let end = steps.iter().fold(watched(0), |watched, (step, pass)| watched.set_and_pass(*step, *pass));
+            let end =
+                steps.iter().fold(simulation(0), |simulation, (step, pass)| simulation.set_and_pass(*step, *pass));
             assert_eq!((end.ahead(), &end.found[..], &end.jumped[..]), (ahead, found, jumped), "{what}");
         }
     }
@@ -184,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_lease_lasts_neither_less_than_300_seconds_nor_a_hundredth_more_while_time_is_slowed_down() {
-        let mut end = watched(1_000);
+        let mut end = simulation(1_000);
         let lease = end.now + 300 * SECOND;
         let begun = end.passed;
         while end.now < lease {

@@ -1,6 +1,5 @@
-//! Reads that may compute for long, on threads of their own: none of them runs on an async thread, and none keeps the
-//! others from their turn. Both backends run their long reads here; how they read is their own affair.
-//! See docs/decisions/0016.
+//! Reads that may scan every task. They run on their own threads, never on an async thread, and share the cores in time
+//! slices. Used by both backends. See docs/decisions/0016.
 
 mod scheduler;
 mod slots;
@@ -17,45 +16,51 @@ pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopR
 use thread_pool::ThreadPool;
 
 /// How long a read may wait for a thread (docs/reference/http-api.md §12).
-const PLACE_PATIENCE: Duration = Duration::from_secs(5);
+const THREAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a read may take in all, so that no request takes more than 30 seconds.
-const PATIENCE: Duration = Duration::from_secs(25);
+const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The threads of the long reads of a store. `R` is what each thread owns: its connection.
+/// The long reads of a store. `R` is the state of a thread: its connection.
 pub struct LongReads<R: 'static> {
     threads: ThreadPool<R>,
     scheduler: Arc<ReadScheduler>,
-    places: Arc<Semaphore>,
-    after: fn(&mut R),
+    permits: Arc<Semaphore>,
+    after_answer: fn(&mut R),
 }
 
 impl<R: 'static> LongReads<R> {
-    /// At most `most` reads at a time, each on a thread that makes what it owns with `make`; `kept` threads stay when
-    /// there is nothing to do. `after` is called when the answer of a read has been given.
-    pub fn new(most: usize, kept: usize, make: impl Fn() -> R + Send + Sync + 'static, after: fn(&mut R)) -> Self {
-        let threads = ThreadPool::new("long-reader", kept, make);
-        Self { threads, scheduler: ReadScheduler::of_this_machine(), places: Arc::new(Semaphore::new(most)), after }
+    /// Runs at most `max_reads` at a time, each on a thread whose state `make` creates; `max_idle` threads stay when idle.
+    /// `after_answer` is called after the answer of a read was sent.
+    pub fn new(
+        max_reads: usize,
+        max_idle: usize,
+        make: impl Fn() -> R + Send + Sync + 'static,
+        after_answer: fn(&mut R),
+    ) -> Self {
+        let threads = ThreadPool::new("long-reader", max_idle, make);
+        let permits = Arc::new(Semaphore::new(max_reads));
+        Self { threads, scheduler: ReadScheduler::with_all_cores(), permits, after_answer }
     }
 
-    /// Runs a read when there is a thread for it, and waits for what it gives. The read must call [`ActiveRead::yield_if_due`] while it
-    /// computes. It is stopped when this future is dropped.
+    /// Runs a read on a thread and waits for its answer. The read must call [`ActiveRead::yield_if_due`] while it computes.
+    /// It is stopped when this future is dropped.
     pub async fn run<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut R, &Arc<ActiveRead>) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let end = Instant::now() + PATIENCE;
-        let place = match timeout(PLACE_PATIENCE, Arc::clone(&self.places).acquire_owned()).await {
-            Ok(place) => place.map_err(|_| StoreError::Unavailable)?,
+        let end = Instant::now() + READ_TIMEOUT;
+        let permit = match timeout(THREAD_TIMEOUT, Arc::clone(&self.permits).acquire_owned()).await {
+            Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
             Err(_) => return Err(StoreError::Busy),
         };
-        let (caller, ready) = self.scheduler.read(end.saturating_duration_since(Instant::now()));
+        let (caller, scheduled) = self.scheduler.add(end.saturating_duration_since(Instant::now()));
         let (answer, answered) = oneshot::channel();
-        let after = self.after;
-        let work = Box::new(move |own: &mut R| {
-            let _ = answer.send(ready.begin().map(|turn| read(own, &Arc::new(turn))));
-            after(own);
+        let after_answer = self.after_answer;
+        let work = Box::new(move |state: &mut R| {
+            let _ = answer.send(scheduled.begin().map(|active| read(state, &Arc::new(active))));
+            after_answer(state);
         });
-        self.threads.run(work, place)?;
+        self.threads.run(work, permit)?;
         let answered = timeout_at(end, answered).await;
         drop(caller);
         match answered {
@@ -66,19 +71,19 @@ impl<R: 'static> LongReads<R> {
         }
     }
 
-    /// How many reads are under way.
-    pub fn under_way(&self) -> usize {
-        self.scheduler.under_way()
+    /// The number of reads that have not ended.
+    pub fn count(&self) -> usize {
+        self.scheduler.count()
     }
 
-    /// Takes no more reads and stops those under way. Returns without waiting for them.
+    /// Refuses new reads and stops running ones, without waiting for them.
     pub fn stop(&self) {
-        self.places.close();
+        self.permits.close();
         self.scheduler.close();
         self.threads.stop();
     }
 
-    /// The same, and returns when every thread has let go of what it owned.
+    /// Stops, and waits until every thread has dropped its state.
     pub fn close(&self) {
         self.stop();
         self.threads.join();

@@ -1,5 +1,5 @@
-//! The scheduler of reads that compute: a fixed number computes at a time, in slices, and a read stops when nobody waits for
-//! its answer, at its deadline, and when it has used up its budget. Which read is next is decided in `slots.rs`.
+//! The scheduler of long reads: a fixed number computes at a time, in time slices. A read stops when its caller has gone, at
+//! its deadline, and when it has used up its budget. Which read is next is decided in `slots.rs`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,20 +8,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::slots::{Slots, slice};
+use super::slots::{Slots, time_slice};
 use crate::StoreError;
 
 /// How long a read may compute in all. 10 seconds are some 20 million small tasks, or 10 GB of large ones, on one core.
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// Why a read does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Nobody waits for its answer.
+    /// The caller has gone.
     Abandoned,
-    /// It took too long, or computed for too long.
+    /// The deadline has passed, or the budget is used up.
     OutOfTime,
-    /// The store is closed.
     Closed,
 }
 
@@ -34,78 +32,75 @@ impl From<StopReason> for StoreError {
     }
 }
 
-/// The places to compute at, and the reads under way.
 pub struct ReadScheduler {
-    began: Instant,
+    started: Instant,
     state: Mutex<State>,
 }
 
 struct State {
-    line: Slots<Arc<ReadSignals>>,
-    /// Every read that has not ended, by its number.
+    slots: Slots<Arc<ReadSignals>>,
+    /// Every read that has not ended.
     reads: HashMap<u64, Arc<ReadSignals>>,
-    numbers: u64,
+    last_id: u64,
     closed: bool,
 }
 
-/// What a read and its caller share.
+/// Shared by a read, its caller and the scheduler.
 #[derive(Default)]
 struct ReadSignals {
-    gone: AtomicBool,
+    caller_gone: AtomicBool,
     closed: AtomicBool,
-    /// It has a place now.
-    called: AtomicBool,
-    /// For a read that waits for its turn.
-    wake: Condvar,
-    /// For a read that waits for anything else.
-    ended: Notify,
+    has_slot: AtomicBool,
+    /// Wakes a read that waits for a slot.
+    slot_wakeup: Condvar,
+    /// Wakes a read that waits for anything else.
+    interrupted: Notify,
 }
 
 impl ReadScheduler {
-    /// So many places.
-    pub fn new(places: usize) -> Arc<Self> {
-        let state = State { line: Slots::new(places), reads: HashMap::new(), numbers: 0, closed: false };
-        Arc::new(Self { began: Instant::now(), state: Mutex::new(state) })
+    pub fn new(slots: usize) -> Arc<Self> {
+        let state = State { slots: Slots::new(slots), reads: HashMap::new(), last_id: 0, closed: false };
+        Arc::new(Self { started: Instant::now(), state: Mutex::new(state) })
     }
 
-    /// As many places as there are cores.
-    pub fn of_this_machine() -> Arc<Self> {
+    /// With one slot for each core.
+    pub fn with_all_cores() -> Arc<Self> {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// A new read, which must end within `patience`: what its caller holds, and what goes to its thread.
-    pub fn read(self: &Arc<Self>, patience: Duration) -> (CallerGuard, ScheduledRead) {
-        let watch = Arc::new(ReadSignals::default());
+    /// Adds a read that must end within `timeout`. The guard stays with its caller, the read goes to its thread.
+    pub fn add(self: &Arc<Self>, timeout: Duration) -> (CallerGuard, ScheduledRead) {
+        let signals = Arc::new(ReadSignals::default());
         let mut state = self.lock();
-        state.numbers += 1;
-        let number = state.numbers;
-        watch.closed.store(state.closed, Ordering::Relaxed);
-        state.reads.insert(number, Arc::clone(&watch));
+        state.last_id += 1;
+        let id = state.last_id;
+        signals.closed.store(state.closed, Ordering::Relaxed);
+        state.reads.insert(id, Arc::clone(&signals));
         drop(state);
-        let deadline = self.now() + patience;
-        let caller = CallerGuard { scheduler: Arc::clone(self), watch: Arc::clone(&watch) };
-        (caller, ScheduledRead { scheduler: Arc::clone(self), watch, number, deadline })
+        let deadline = self.now() + timeout;
+        let caller = CallerGuard { scheduler: Arc::clone(self), signals: Arc::clone(&signals) };
+        (caller, ScheduledRead { scheduler: Arc::clone(self), signals, id, deadline })
     }
 
-    /// How many reads have not ended.
-    pub fn under_way(&self) -> usize {
+    /// The number of reads that have not ended.
+    pub fn count(&self) -> usize {
         self.lock().reads.len()
     }
 
-    /// Stops every read, and those that come.
+    /// Stops all reads, including later ones.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        for watch in state.reads.values() {
-            watch.closed.store(true, Ordering::Relaxed);
-            watch.ended.notify_one();
+        for signals in state.reads.values() {
+            signals.closed.store(true, Ordering::Relaxed);
+            signals.interrupted.notify_one();
         }
-        state.line.waiting().for_each(|watch| watch.wake.notify_one());
+        state.slots.waiting().for_each(|signals| signals.slot_wakeup.notify_one());
     }
 
-    /// The time since these scheduler began. A duration fits an atomic number, an instant does not.
+    /// The time since the scheduler was created. A duration fits an atomic number, an instant does not.
     fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.started.elapsed()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -113,71 +108,71 @@ impl ReadScheduler {
     }
 }
 
-fn call(next: Option<Arc<ReadSignals>>) {
-    if let Some(watch) = next {
-        watch.called.store(true, Ordering::Relaxed);
-        watch.wake.notify_one();
+fn wake_next(next: Option<Arc<ReadSignals>>) {
+    if let Some(signals) = next {
+        signals.has_slot.store(true, Ordering::Relaxed);
+        signals.slot_wakeup.notify_one();
     }
 }
 
-/// Held by whoever waits for the answer. Dropped, it stops the read.
+/// Held by the caller of a read. Dropping it stops the read.
 pub struct CallerGuard {
     scheduler: Arc<ReadScheduler>,
-    watch: Arc<ReadSignals>,
+    signals: Arc<ReadSignals>,
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        self.watch.gone.store(true, Ordering::Relaxed);
-        self.watch.ended.notify_one();
-        // The lock makes sure that the read either sees this before it waits, or waits and is woken.
+        self.signals.caller_gone.store(true, Ordering::Relaxed);
+        self.signals.interrupted.notify_one();
+        // With the lock, the read either sees the flag before it waits, or is woken.
         let _state = self.scheduler.lock();
-        self.watch.wake.notify_one();
+        self.signals.slot_wakeup.notify_one();
     }
 }
 
 /// A read that has not begun.
 pub struct ScheduledRead {
     scheduler: Arc<ReadScheduler>,
-    watch: Arc<ReadSignals>,
-    number: u64,
+    signals: Arc<ReadSignals>,
+    id: u64,
     deadline: Duration,
 }
 
 impl ScheduledRead {
-    /// Waits for the first turn.
+    /// Waits for a slot.
     pub fn begin(self) -> Result<ActiveRead, StopReason> {
-        let turn = ActiveRead { read: self, slice_end: AtomicU64::new(0), progress: Mutex::default() };
-        turn.acquire_slot()?;
-        Ok(turn)
+        let active = ActiveRead { read: self, slice_end: AtomicU64::new(0), progress: Mutex::default() };
+        active.acquire_slot()?;
+        Ok(active)
     }
 }
 
 impl Drop for ScheduledRead {
     fn drop(&mut self) {
-        self.scheduler.lock().reads.remove(&self.number);
+        self.scheduler.lock().reads.remove(&self.id);
     }
 }
 
-/// A read under way. It is used on one thread.
+/// A read that has begun. It is used on one thread.
 pub struct ActiveRead {
     read: ScheduledRead,
-    /// Until when it may go on without another look, in nanoseconds; 0 without a place.
+    /// End of the time slice in nanoseconds; 0 without a slot.
     slice_end: AtomicU64,
     progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
 struct Progress {
-    /// Since when it computes; nothing without a place.
+    /// Since when it has had its slot.
     since: Option<Duration>,
     used: Duration,
     stopped: Option<StopReason>,
 }
 
 impl ActiveRead {
-    /// To be called often while computing, at least every few milliseconds. Hands over to others if a slice is used up and
-    /// somebody waits; then it returns when it is this read's turn again.
+    /// Must be called at least every few milliseconds while computing. If the time slice is used up and another read waits
+    /// that has computed less, passes the slot on and waits for the next one.
     pub fn yield_if_due(&self) -> Result<(), StopReason> {
         let now = self.read.scheduler.now();
         if nanos(now) < self.slice_end.load(Ordering::Relaxed) && !self.is_interrupted() {
@@ -190,25 +185,25 @@ impl ActiveRead {
         }
         let mut state = self.read.scheduler.lock();
         if progress.since.is_some() {
-            if !state.line.goes_before(progress.used) {
+            if !state.slots.must_yield(progress.used) {
                 drop(state);
                 self.begin_slice(&mut progress, now);
                 return Ok(());
             }
-            call(state.line.leave());
+            wake_next(state.slots.release());
             progress.since = None;
         }
         self.wait(state, progress)
     }
 
-    /// Gives the place back, to wait for something else than a turn.
+    /// Must be called before waiting for anything else.
     pub fn release_slot(&self) {
         let mut progress = self.progress();
         self.account(&mut progress, self.read.scheduler.now());
-        self.leave(&mut progress);
+        self.leave_slot(&mut progress);
     }
 
-    /// Waits for a place again.
+    /// Waits for a slot, unless the read has one.
     pub fn acquire_slot(&self) -> Result<(), StopReason> {
         let progress = self.progress();
         if progress.since.is_some() {
@@ -225,50 +220,48 @@ impl ActiveRead {
         self.progress().stopped
     }
 
-    /// Done when the read must stop for another reason than time.
+    /// Waits until the caller has gone or the store is closed.
     pub async fn interrupted(&self) {
         while !self.is_interrupted() {
-            self.read.watch.ended.notified().await;
+            self.read.signals.interrupted.notified().await;
         }
     }
 
-    /// How long the read may still take.
     pub fn time_left(&self) -> Duration {
         self.read.deadline.saturating_sub(self.read.scheduler.now())
     }
 
     fn is_interrupted(&self) -> bool {
-        let watch = &self.read.watch;
-        watch.gone.load(Ordering::Relaxed) || watch.closed.load(Ordering::Relaxed)
+        let signals = &self.read.signals;
+        signals.caller_gone.load(Ordering::Relaxed) || signals.closed.load(Ordering::Relaxed)
     }
 
     fn must_stop(&self, progress: &Progress, now: Duration) -> Option<StopReason> {
         if progress.stopped.is_some() {
             return progress.stopped;
         }
-        if self.read.watch.closed.load(Ordering::Relaxed) {
+        if self.read.signals.closed.load(Ordering::Relaxed) {
             return Some(StopReason::Closed);
         }
-        if self.read.watch.gone.load(Ordering::Relaxed) {
+        if self.read.signals.caller_gone.load(Ordering::Relaxed) {
             return Some(StopReason::Abandoned);
         }
         (now >= self.read.deadline || progress.used >= BUDGET).then_some(StopReason::OutOfTime)
     }
 
-    /// Waits in the line until this read is called.
     fn wait(&self, mut state: MutexGuard<'_, State>, mut progress: MutexGuard<'_, Progress>) -> Result<(), StopReason> {
-        let watch = &self.read.watch;
-        watch.called.store(false, Ordering::Relaxed);
-        if let Some(ticket) = state.line.enter(progress.used, Arc::clone(watch)) {
-            while !watch.called.load(Ordering::Relaxed) {
+        let signals = &self.read.signals;
+        signals.has_slot.store(false, Ordering::Relaxed);
+        if let Some(key) = state.slots.acquire(progress.used, Arc::clone(signals)) {
+            while !signals.has_slot.load(Ordering::Relaxed) {
                 let now = self.read.scheduler.now();
                 if let Some(stopped) = self.must_stop(&progress, now) {
-                    state.line.withdraw(ticket);
+                    state.slots.cancel(key);
                     drop(state);
                     return Err(self.stop(progress, stopped));
                 }
-                let patience = self.read.deadline.saturating_sub(now);
-                let woken = watch.wake.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+                let time_left = self.read.deadline.saturating_sub(now);
+                let woken = signals.slot_wakeup.wait_timeout(state, time_left).unwrap_or_else(PoisonError::into_inner);
                 state = woken.0;
             }
         }
@@ -279,11 +272,11 @@ impl ActiveRead {
 
     fn begin_slice(&self, progress: &mut Progress, now: Duration) {
         progress.since = Some(now);
-        let end = (now + slice(progress.used)).min(self.read.deadline);
+        let end = (now + time_slice(progress.used)).min(self.read.deadline);
         self.slice_end.store(nanos(end), Ordering::Relaxed);
     }
 
-    /// Counts what was computed until now.
+    /// Adds the time since the last call.
     fn account(&self, progress: &mut Progress, now: Duration) {
         if let Some(since) = &mut progress.since {
             progress.used += now.saturating_sub(*since);
@@ -291,16 +284,16 @@ impl ActiveRead {
         }
     }
 
-    fn leave(&self, progress: &mut Progress) {
+    fn leave_slot(&self, progress: &mut Progress) {
         self.slice_end.store(0, Ordering::Relaxed);
         if progress.since.take().is_some() {
-            call(self.read.scheduler.lock().line.leave());
+            wake_next(self.read.scheduler.lock().slots.release());
         }
     }
 
     fn stop(&self, mut progress: MutexGuard<'_, Progress>, stopped: StopReason) -> StopReason {
         progress.stopped = Some(stopped);
-        self.leave(&mut progress);
+        self.leave_slot(&mut progress);
         stopped
     }
 

@@ -1,4 +1,4 @@
-//! ReadScheduler between real threads. Who comes first is tested without threads, in `slots_tests.rs`.
+//! The scheduler with real threads. Which read comes first is tested without threads, in `slots_tests.rs`.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
@@ -9,37 +9,37 @@ use super::*;
 const LONG: Duration = Duration::from_secs(60);
 
 /// Computes until it is stopped.
-fn compute(turn: &ActiveRead) -> StopReason {
+fn compute(active: &ActiveRead) -> StopReason {
     loop {
-        if let Err(stopped) = turn.yield_if_due() {
+        if let Err(stopped) = active.yield_if_due() {
             return stopped;
         }
     }
 }
 
 #[test]
-fn no_more_reads_compute_at_a_time_than_there_are_places() {
+fn no_more_reads_compute_at_a_time_than_there_are_slots() {
     let scheduler = ReadScheduler::new(2);
     let (computing, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..6 {
-            let (caller, ready) = scheduler.read(LONG);
+            let (caller, scheduled) = scheduler.add(LONG);
             let (computing, most) = (&computing, &most);
             scope.spawn(move || {
-                let turn = ready.begin().unwrap();
+                let active = scheduled.begin().unwrap();
                 for _ in 0..20 {
                     most.fetch_max(computing.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     let end = Instant::now() + Duration::from_millis(2);
                     while Instant::now() < end {}
                     computing.fetch_sub(1, Ordering::SeqCst);
-                    turn.yield_if_due().unwrap();
+                    active.yield_if_due().unwrap();
                 }
                 drop(caller);
             });
         }
     });
     assert_eq!(most.load(Ordering::SeqCst), 2);
-    assert_eq!(scheduler.under_way(), 0);
+    assert_eq!(scheduler.count(), 0);
 }
 
 #[test]
@@ -47,44 +47,44 @@ fn a_read_that_waits_for_its_turn_or_computes_stops_when_its_caller_is_gone() {
     let scheduler = ReadScheduler::new(1);
     let (begun, has_begun) = channel();
     thread::scope(|scope| {
-        let (computing_caller, ready) = scheduler.read(LONG);
+        let (computing_caller, scheduled) = scheduler.add(LONG);
         let computing = scope.spawn(move || {
-            let turn = ready.begin().unwrap();
+            let active = scheduled.begin().unwrap();
             begun.send(()).unwrap();
-            compute(&turn)
+            compute(&active)
         });
         has_begun.recv().unwrap();
-        let (waiting_caller, ready) = scheduler.read(LONG);
-        let waiting = scope.spawn(move || ready.begin().map(|turn| compute(&turn)));
+        let (waiting_caller, scheduled) = scheduler.add(LONG);
+        let waiting = scope.spawn(move || scheduled.begin().map(|active| compute(&active)));
         drop(waiting_caller);
         assert!(matches!(waiting.join().unwrap(), Err(StopReason::Abandoned) | Ok(StopReason::Abandoned)));
         drop(computing_caller);
         assert_eq!(computing.join().unwrap(), StopReason::Abandoned);
     });
-    assert_eq!(scheduler.under_way(), 0);
+    assert_eq!(scheduler.count(), 0);
 }
 
 #[test]
 fn a_read_stops_at_its_deadline_wherever_it_is() {
     let scheduler = ReadScheduler::new(1);
     let short = Duration::from_millis(20);
-    let (holder, ready) = scheduler.read(LONG);
-    let held = ready.begin().unwrap();
-    let (_caller, ready) = scheduler.read(short);
-    assert_eq!(ready.begin().map(|_| ()), Err(StopReason::OutOfTime), "it waited in vain");
+    let (holder, scheduled) = scheduler.add(LONG);
+    let held = scheduled.begin().unwrap();
+    let (_caller, scheduled) = scheduler.add(short);
+    assert_eq!(scheduled.begin().map(|_| ()), Err(StopReason::OutOfTime), "it waited in vain");
     drop((held, holder));
-    let (_caller, ready) = scheduler.read(short);
-    assert_eq!(compute(&ready.begin().unwrap()), StopReason::OutOfTime);
+    let (_caller, scheduled) = scheduler.add(short);
+    assert_eq!(compute(&scheduled.begin().unwrap()), StopReason::OutOfTime);
 }
 
 #[test]
-fn a_read_that_waits_for_something_else_leaves_its_place() {
+fn a_read_that_waits_for_something_else_frees_its_slot() {
     let scheduler = ReadScheduler::new(1);
-    let (_caller, ready) = scheduler.read(LONG);
-    let first = ready.begin().unwrap();
+    let (_caller, scheduled) = scheduler.add(LONG);
+    let first = scheduled.begin().unwrap();
     first.release_slot();
-    let (_other_caller, ready) = scheduler.read(LONG);
-    let second = ready.begin().unwrap();
+    let (_other_caller, scheduled) = scheduler.add(LONG);
+    let second = scheduled.begin().unwrap();
     second.release_slot();
     first.acquire_slot().unwrap();
     first.yield_if_due().unwrap();
@@ -97,13 +97,13 @@ fn a_read_that_waits_for_something_else_leaves_its_place() {
 #[test]
 fn a_read_that_computed_too_long_stops() {
     let scheduler = ReadScheduler::new(1);
-    let (_caller, ready) = scheduler.read(LONG);
-    let turn = ready.begin().unwrap();
-    turn.progress().used = BUDGET;
-    turn.slice_end.store(0, Ordering::Relaxed);
-    assert_eq!(turn.yield_if_due(), Err(StopReason::OutOfTime));
-    assert_eq!(turn.stopped(), Some(StopReason::OutOfTime));
-    assert_eq!(turn.acquire_slot(), Err(StopReason::OutOfTime), "it does not come back");
+    let (_caller, scheduled) = scheduler.add(LONG);
+    let active = scheduled.begin().unwrap();
+    active.progress().used = BUDGET;
+    active.slice_end.store(0, Ordering::Relaxed);
+    assert_eq!(active.yield_if_due(), Err(StopReason::OutOfTime));
+    assert_eq!(active.stopped(), Some(StopReason::OutOfTime));
+    assert_eq!(active.acquire_slot(), Err(StopReason::OutOfTime), "it does not come back");
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn closing_stops_every_read_and_those_that_come() {
     thread::scope(|scope| {
         let reads: Vec<_> = (0..3)
             .map(|_| {
-                let ((caller, ready), begun) = (scheduler.read(LONG), begun.clone());
+                let ((caller, scheduled), begun) = (scheduler.add(LONG), begun.clone());
                 let read = scope.spawn(move || {
                     begun.send(()).unwrap();
-                    ready.begin().map_or_else(|stopped| stopped, |turn| compute(&turn))
+                    scheduled.begin().map_or_else(|stopped| stopped, |active| compute(&active))
                 });
                 (caller, read)
             })
@@ -127,21 +127,21 @@ fn closing_stops_every_read_and_those_that_come() {
             assert_eq!(read.join().unwrap(), StopReason::Closed);
         }
     });
-    let (_caller, ready) = scheduler.read(LONG);
-    assert_eq!(ready.begin().map(|_| ()), Err(StopReason::Closed));
+    let (_caller, scheduled) = scheduler.add(LONG);
+    assert_eq!(scheduled.begin().map(|_| ()), Err(StopReason::Closed));
 }
 
 #[tokio::test]
-async fn a_read_that_waits_for_something_else_hears_that_its_caller_is_gone() {
+async fn a_read_that_waits_for_something_else_is_interrupted_when_its_caller_is_gone() {
     let scheduler = ReadScheduler::new(1);
-    let (caller, ready) = scheduler.read(LONG);
-    let turn = Arc::new(ready.begin().unwrap());
-    turn.release_slot();
+    let (caller, scheduled) = scheduler.add(LONG);
+    let active = Arc::new(scheduled.begin().unwrap());
+    active.release_slot();
     let waiting = tokio::spawn({
-        let turn = Arc::clone(&turn);
-        async move { turn.interrupted().await }
+        let active = Arc::clone(&active);
+        async move { active.interrupted().await }
     });
     drop(caller);
     waiting.await.unwrap();
-    assert_eq!(turn.acquire_slot(), Err(StopReason::Abandoned));
+    assert_eq!(active.acquire_slot(), Err(StopReason::Abandoned));
 }

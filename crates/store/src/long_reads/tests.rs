@@ -1,10 +1,10 @@
-//! Long reads on their threads: they come when they are needed, go when they are not, and end with who wanted them.
+//! Long reads on their threads: threads start on demand, end when idle, and stop when the caller has gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Counts what threads own.
+/// The state of a thread, counted.
 struct Own(Arc<AtomicUsize>);
 
 impl Drop for Own {
@@ -23,17 +23,16 @@ fn reads(most: usize) -> (Arc<LongReads<Own>>, Arc<AtomicUsize>) {
     (Arc::new(LongReads::new(most, 2, make, |_| ())), owned)
 }
 
-fn until_stopped(_: &mut Own, turn: &Arc<ActiveRead>) -> StopReason {
+fn until_stopped(_: &mut Own, active: &Arc<ActiveRead>) -> StopReason {
     loop {
-        if let Err(stopped) = turn.yield_if_due() {
+        if let Err(stopped) = active.yield_if_due() {
             return stopped;
         }
     }
 }
 
-/// Waits until as many reads are under way.
-async fn until_under_way(reads: &LongReads<Own>, number: usize) {
-    while reads.under_way() != number {
+async fn wait_for_count(reads: &LongReads<Own>, number: usize) {
+    while reads.count() != number {
         tokio::task::yield_now().await;
     }
 }
@@ -47,13 +46,13 @@ async fn short_reads_end_while_long_ones_run() {
             tokio::spawn(async move { reads.run(until_stopped).await })
         })
         .collect();
-    until_under_way(&reads, 20).await;
+    wait_for_count(&reads, 20).await;
     for number in 0..10 {
-        assert_eq!(reads.run(move |_, turn| turn.yield_if_due().map(|()| number)).await, Ok(Ok(number)));
+        assert_eq!(reads.run(move |_, active| active.yield_if_due().map(|()| number)).await, Ok(Ok(number)));
     }
     assert!(long.iter().all(|read| !read.is_finished()));
     long.iter().for_each(|read| read.abort());
-    until_under_way(&reads, 0).await;
+    wait_for_count(&reads, 0).await;
     reads.close();
 }
 
@@ -92,10 +91,10 @@ async fn closing_stops_what_is_under_way_and_refuses_the_rest() {
         let reads = Arc::clone(&reads);
         tokio::spawn(async move { reads.run(until_stopped).await })
     };
-    until_under_way(&reads, 1).await;
+    wait_for_count(&reads, 1).await;
     let closing = Arc::clone(&reads);
     tokio::task::spawn_blocking(move || closing.close()).await.unwrap();
     assert!(matches!(long.await.unwrap(), Ok(StopReason::Closed) | Err(StoreError::Unavailable)));
     assert_eq!(reads.run(|_, _| ()).await, Err(StoreError::Unavailable));
-    assert_eq!(owned.load(Ordering::SeqCst), 0, "every thread has let go");
+    assert_eq!(owned.load(Ordering::SeqCst), 0, "every thread has dropped its state");
 }

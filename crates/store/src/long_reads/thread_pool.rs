@@ -1,5 +1,5 @@
-//! ThreadPool that are started when they are needed and end when they are not: each runs one piece of work at a time, with
-//! something of its own (a connection) that it keeps from one piece to the next.
+//! A pool of threads that start on demand and end when idle. Each runs one piece of work at a time and keeps a state (a
+//! connection) between them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,27 +10,25 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::StoreError;
 
-/// How long a thread that is not among the kept ones waits for more work.
-const IDLE: Duration = Duration::from_secs(5);
+/// How long a thread beyond `max_idle` waits for more work.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a thread does with what it owns.
 pub(super) type Work<R> = Box<dyn FnOnce(&mut R) + Send>;
 
-/// Work and the right to do it, which is given back when the thread can take more.
-type Order<R> = (Work<R>, OwnedSemaphorePermit);
+/// Work and its permit, which is released when the thread can take more work.
+type WorkItem<R> = (Work<R>, OwnedSemaphorePermit);
 
-/// What a thread that waits is told: what to do next, or to end.
-type Next<R> = Option<Order<R>>;
+/// The next work of an idle thread; `None` ends it.
+type Next<R> = Option<WorkItem<R>>;
 
-/// The threads. How many there may be is decided by who hands out the permits.
+/// The permits limit the number of threads.
 pub(super) struct ThreadPool<R: 'static> {
-    shared: Arc<Inner<R>>,
+    inner: Arc<Inner<R>>,
 }
 
 struct Inner<R> {
     name: &'static str,
-    /// How many threads stay when there is nothing to do.
-    kept: usize,
+    max_idle: usize,
     make: Box<dyn Fn() -> R + Send + Sync>,
     state: Mutex<State<R>>,
     ended: Condvar,
@@ -38,56 +36,56 @@ struct Inner<R> {
 
 struct State<R> {
     threads: usize,
-    /// Those that wait for work, with their numbers. The last one has waited for the shortest time.
+    /// Idle threads by id. The last one was used last.
     idle: Vec<(u64, Sender<Next<R>>)>,
-    numbers: u64,
+    last_id: u64,
     closed: bool,
 }
 
 impl<R: 'static> ThreadPool<R> {
-    /// No threads yet. Each one makes what it owns when it begins.
-    pub(super) fn new(name: &'static str, kept: usize, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
-        let state = State { threads: 0, idle: Vec::new(), numbers: 0, closed: false };
+    /// `make` creates the state of a new thread, on that thread.
+    pub(super) fn new(name: &'static str, max_idle: usize, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
+        let state = State { threads: 0, idle: Vec::new(), last_id: 0, closed: false };
         let (make, state) = (Box::new(make), Mutex::new(state));
-        Self { shared: Arc::new(Inner { name, kept, make, state, ended: Condvar::new() }) }
+        Self { inner: Arc::new(Inner { name, max_idle, make, state, ended: Condvar::new() }) }
     }
 
-    /// Hands work to a thread that has none, or to a new one.
+    /// Runs work on an idle thread, or on a new one.
     pub(super) fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> Result<(), StoreError> {
-        let mut state = self.shared.lock();
+        let mut state = self.inner.lock();
         if state.closed {
             return Err(StoreError::Unavailable);
         }
         if let Some((_, thread)) = state.idle.pop() {
-            // It has not ended: it would have taken itself off the list.
+            // It is running: a thread removes itself from the list before it ends.
             return thread.send(Some((work, permit))).map_err(|_| StoreError::Unavailable);
         }
-        let shared = Arc::clone(&self.shared);
-        let builder = std::thread::Builder::new().name(self.shared.name.into());
-        match builder.spawn(move || shared.live((work, permit))) {
+        let inner = Arc::clone(&self.inner);
+        let builder = std::thread::Builder::new().name(self.inner.name.into());
+        match builder.spawn(move || inner.run_thread((work, permit))) {
             Ok(_) => {
                 state.threads += 1;
                 Ok(())
             }
-            // The system has no room for another thread now.
+            // The system cannot start another thread now.
             Err(_) => Err(StoreError::Busy),
         }
     }
 
-    /// Takes no more work. ThreadPool that wait end, the others end with what they do.
+    /// Refuses new work. Idle threads end at once, the others after their work.
     pub(super) fn stop(&self) {
-        let mut state = self.shared.lock();
+        let mut state = self.inner.lock();
         state.closed = true;
         for (_, thread) in state.idle.drain(..) {
             let _ = thread.send(None);
         }
     }
 
-    /// Waits until every thread has ended, once they were told to stop.
+    /// Waits until every thread has ended, after `stop`.
     pub(super) fn join(&self) {
-        let mut state = self.shared.lock();
+        let mut state = self.inner.lock();
         while state.threads > 0 {
-            state = self.shared.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.inner.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -103,48 +101,46 @@ impl<R> Inner<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The life of a thread.
-    fn live(&self, first: Order<R>) {
+    fn run_thread(&self, first: WorkItem<R>) {
         let mut own = (self.make)();
-        let (give, take) = channel();
-        let mut order = Some(first);
-        while let Some((work, permit)) = order {
-            // A panic costs its caller the answer; what the thread owns may be in any state and is made anew.
+        let (sender, receiver) = channel();
+        let mut item = Some(first);
+        while let Some((work, permit)) = item {
+            // After a panic the caller gets no answer, and the state may be inconsistent: it is replaced.
             if catch_unwind(AssertUnwindSafe(|| work(&mut own))).is_err() {
                 own = (self.make)();
             }
-            order = self.next(&give, &take, permit);
+            item = self.next(&sender, &receiver, permit);
         }
         drop(own);
         self.lock().threads -= 1;
         self.ended.notify_all();
     }
 
-    /// Waits for more work; nothing if the thread is to end.
-    fn next(&self, give: &Sender<Next<R>>, take: &Receiver<Next<R>>, permit: OwnedSemaphorePermit) -> Next<R> {
-        let number = {
+    fn next(&self, sender: &Sender<Next<R>>, receiver: &Receiver<Next<R>>, permit: OwnedSemaphorePermit) -> Next<R> {
+        let id = {
             let mut state = self.lock();
             if state.closed {
                 return None;
             }
-            state.numbers += 1;
-            let number = state.numbers;
-            state.idle.push((number, give.clone()));
-            number
+            state.last_id += 1;
+            let id = state.last_id;
+            state.idle.push((id, sender.clone()));
+            id
         };
         drop(permit);
         loop {
-            match take.recv_timeout(IDLE) {
+            match receiver.recv_timeout(IDLE_TIMEOUT) {
                 Ok(next) => return next,
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let mut state = self.lock();
-            // A thread that is not on the list any more is about to be told what to do.
-            if let Some(place) = state.idle.iter().position(|(own, _)| *own == number)
-                && state.idle.len() > self.kept
+            // A thread that is no longer on the list is about to receive work.
+            if let Some(index) = state.idle.iter().position(|(idle, _)| *idle == id)
+                && state.idle.len() > self.max_idle
             {
-                state.idle.remove(place);
+                state.idle.remove(index);
                 return None;
             }
         }

@@ -1,26 +1,24 @@
-//! Going through the tasks of a database one by one, whatever the chunks in which they come.
+//! The tasks of a source one by one, independent of its chunks.
 
 use std::collections::VecDeque;
 
 use super::{Source, TransferredTask};
 use crate::StoreError;
 
-/// Where somebody is.
 #[derive(Default)]
 pub(super) struct TaskStream {
     tasks: VecDeque<TransferredTask>,
-    place: Option<i64>,
+    last_key: Option<i64>,
 }
 
 impl TaskStream {
-    /// The next task, if there is one.
     pub(super) async fn next<S: Source + ?Sized>(
         &mut self,
         source: &mut S,
     ) -> Result<Option<TransferredTask>, StoreError> {
         if self.tasks.is_empty() {
-            let chunk = source.tasks(self.place).await?;
-            self.place = chunk.last_key.or(self.place);
+            let chunk = source.tasks(self.last_key).await?;
+            self.last_key = chunk.last_key.or(self.last_key);
             self.tasks = chunk.tasks.into();
         }
         Ok(self.tasks.pop_front())

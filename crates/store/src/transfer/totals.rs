@@ -1,4 +1,4 @@
-//! How much there is: what is counted while tasks are copied, and what each side must say of itself.
+//! Row counts: counted while tasks are copied, and compared with those of the source and the target.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,23 @@ use taskqueue_core::task::Status;
 
 use super::TransferredTask;
 
-/// How much there is of everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Queues.
     pub queues: u64,
-    /// Tasks by queue and the word of their status; no line counts nothing.
+    /// By queue and name of the status; never 0.
     pub tasks_by_status: BTreeMap<(QueueName, &'static str), u64>,
-    /// Running tasks.
     pub running: u64,
-    /// Places in the order of claims: one for each route of a pending task.
+    /// Entries of the pending order: one for each route of a pending task.
     pub pending_entries: u64,
-    /// Run ids.
     pub runs: u64,
-    /// Observations.
     pub observations: u64,
 }
 
 impl Totals {
-    /// All tasks.
     pub fn tasks(&self) -> u64 {
         self.tasks_by_status.values().sum()
     }
 
-    /// Counts tasks of a queue in a status.
     pub fn add_status(&mut self, queue: &QueueName, status: Status, tasks: u64) {
         if tasks > 0 {
             *self.tasks_by_status.entry((queue.clone(), status.as_str())).or_default() += tasks;

@@ -1,4 +1,4 @@
-//! The claim of one who waits: look, rest, look again when woken, until there is a task or the time is over.
+//! A waiting claim: claim, park, and claim again when woken, until there is a task or the time is over.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,36 +11,35 @@ use super::Waiter;
 use crate::StoreError;
 use crate::command::Claimed;
 
-/// Pause of a woken waiter before it looks again, when the storage failed under it. It keeps its hint meanwhile, so that
-/// a storage that is out is asked by one waiter for each task and not by all of them.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Pause before a woken waiter claims again after a failure of the storage. It keeps its hint, so that only one waiter per
+/// task repeats its claim.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// What ended a rest.
 #[derive(PartialEq, Eq)]
-enum Rested {
+enum Event {
     Woken,
-    Over,
+    TimeOver,
 }
 
-/// Claims by `look`, waiting until `over` is done if there is nothing. `over` is polled only between two looks: its
-/// first poll tells that there was nothing at first.
+/// Claims with `try_claim`; if there is no task, waits until `time_over` is done. `time_over` is polled only between two
+/// claims: its first poll means that the first claim found nothing.
 ///
-/// A failure of the storage at the first look is answered at once, as for everybody; later ones only when the time is
-/// over. Between two looks nothing is under way: whoever drops this while it rests takes no task.
+/// A failure of the storage at the first claim is returned at once, later ones only when the time is over. While the waiter
+/// is parked no claim is running: dropping this future then takes no task.
 pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, StoreError>>>(
     mut waiter: Waiter,
-    mut look: impl FnMut() -> L,
-    over: impl Future<Output = ()>,
+    mut try_claim: impl FnMut() -> L,
+    time_over: impl Future<Output = ()>,
 ) -> Result<Option<C>, StoreError> {
-    let mut over = pin!(over);
-    let (mut looked, mut unknown) = (false, false);
+    let mut time_over = pin!(time_over);
+    let (mut has_waited, mut unknown) = (false, false);
     loop {
-        match look().await {
+        match try_claim().await {
             Ok(None) => {
-                looked = true;
+                has_waited = true;
                 waiter.park();
-                // The server may have begun to stop during the look, when there was nobody to wake.
-                let over = waiter.is_closed() || until(waiter.woken(), over.as_mut()).await == Rested::Over;
+                // If the server began to stop during the claim, this waiter was not woken.
+                let over = waiter.is_closed() || wait_for(waiter.woken(), time_over.as_mut()).await == Event::TimeOver;
                 if over || waiter.is_closed() {
                     return Ok(None);
                 }
@@ -49,11 +48,11 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
                 waiter.finish_with(claimed.as_ref().task.id);
                 return Ok(Some(claimed));
             }
-            Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if looked => {
-                // The run id makes another look harmless; but a later look that was not begun tells nothing of this one.
+            Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if has_waited => {
+                // Another claim with the same run id is safe. Its failure does not tell how this one ended.
                 unknown |= failure == StoreError::OutcomeUnknown;
-                let paused = until(sleep(PAUSE), over.as_mut()).await;
-                if paused == Rested::Over || waiter.is_closed() {
+                let paused = wait_for(sleep(RETRY_PAUSE), time_over.as_mut()).await;
+                if paused == Event::TimeOver || waiter.is_closed() {
                     return Err(if unknown { StoreError::OutcomeUnknown } else { failure });
                 }
             }
@@ -62,15 +61,15 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
     }
 }
 
-/// Waits for the one or the other. That it is over comes first: a client that has gone takes nothing, and who is woken again
-/// and again, always too late, does not wait for ever. What it was woken by goes to the next one.
-async fn until(woken: impl Future<Output = ()>, mut over: Pin<&mut impl Future<Output = ()>>) -> Rested {
+/// Waits for one of both. `time_over` has precedence: a client that has gone takes no task, and a waiter that is woken
+/// again and again without success does not wait for ever. Its hint passes to the next waiter.
+async fn wait_for(woken: impl Future<Output = ()>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Event {
     let mut woken = pin!(woken);
     poll_fn(|context| {
-        if over.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Rested::Over);
+        if time_over.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Event::TimeOver);
         }
-        woken.as_mut().poll(context).map(|()| Rested::Woken)
+        woken.as_mut().poll(context).map(|()| Event::Woken)
     })
     .await
 }

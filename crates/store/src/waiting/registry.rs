@@ -1,9 +1,9 @@
-//! Who waits for what: the lines of waiters, one for each queue and route, and who is to look next. Nothing here waits,
-//! asks a store or knows a clock, so that every interleaving can be tried (`registry_tests.rs`).
+//! The waiters of each queue and route, and which of them is woken next. Nothing here waits, asks a store or reads a clock,
+//! so that every interleaving can be tested (`registry_tests.rs`).
 //!
-//! A waiter is either *looking* (its claim is under way) or *parked*. The rule that keeps wake-ups from being lost:
-//! whoever comes to rest has looked after every hint that was given while it looked, and every hint that finds somebody at
-//! rest is held by a waiter that looks, until that one has taken the task, found nothing, or passed the hint on.
+//! A waiter is either *claiming* or *parked*. The rule that no wake-up is lost: a waiter parks only if no hint came since
+//! its claim began, and a hint that wakes a parked waiter is held by it until it has claimed the task, found nothing, or
+//! passed the hint on.
 
 use std::collections::{BTreeSet, HashMap};
 use std::task::Waker;
@@ -11,20 +11,18 @@ use std::task::Waker;
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 
-/// A waiter's place: lower ones came first.
+/// Lower ids came first.
 pub type WaiterId = u64;
 
 /// A task became claimable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     pub queue: QueueName,
-    /// For which routes.
     pub routes: Routes,
-    /// Which; nothing when only its being there is known.
+    /// Nothing if only the number of tasks is known.
     pub task: Option<TaskId>,
 }
 
-/// All waiters of a server.
 #[derive(Default)]
 pub struct Registry {
     waiters: HashMap<WaiterId, Entry>,
@@ -32,12 +30,11 @@ pub struct Registry {
     last_id: WaiterId,
 }
 
-/// The waiters of one route.
 #[derive(Default)]
 struct RouteWaiters {
     parked: BTreeSet<WaiterId>,
     claiming: usize,
-    /// How many hints found nobody at rest. Who looks meanwhile looks again before it rests.
+    /// How many hints found no parked waiter. A waiter that is claiming meanwhile claims again before it parks.
     missed_hints: u64,
 }
 
@@ -50,38 +47,39 @@ struct Entry {
 enum State {
     Parked(Option<Waker>),
     Claiming {
-        /// What it was woken by, and answers for.
+        /// The hint that woke it.
         hint: Option<Hint>,
-        /// What the line had not heard when this look began.
+        /// The count of its route when this claim began.
         missed_hints: u64,
     },
 }
 
 impl Registry {
-    /// A new waiter. It looks first: what is there already has no hint left.
+    /// A new waiter is claiming: the tasks that exist already have no hint left.
     pub fn register(&mut self, queue: &QueueName, route: &Route) -> WaiterId {
         self.last_id += 1;
-        let line = self.queues.entry(queue.clone()).or_default().entry(route.clone()).or_default();
-        line.claiming += 1;
-        let state = State::Claiming { hint: None, missed_hints: line.missed_hints };
+        let waiters = self.queues.entry(queue.clone()).or_default().entry(route.clone()).or_default();
+        waiters.claiming += 1;
+        let state = State::Claiming { hint: None, missed_hints: waiters.missed_hints };
         self.waiters.insert(self.last_id, Entry { queue: queue.clone(), route: route.clone(), state });
         self.last_id
     }
 
-    /// A look found nothing. Whether the waiter rests now, in its old place; otherwise it must look again.
+    /// After a claim that found nothing. Returns whether the waiter is parked, in its old order; otherwise it must claim
+    /// again.
     pub fn park(&mut self, id: WaiterId) -> bool {
         let Some(entry) = self.waiters.get_mut(&id) else { return true };
-        let line = self.queues.get_mut(&entry.queue).and_then(|lines| lines.get_mut(&entry.route));
-        let (State::Claiming { hint, missed_hints }, Some(line)) = (&mut entry.state, line) else { return true };
-        // What it was woken by is gone: the look came later.
+        let waiters = self.queues.get_mut(&entry.queue).and_then(|routes| routes.get_mut(&entry.route));
+        let (State::Claiming { hint, missed_hints }, Some(waiters)) = (&mut entry.state, waiters) else { return true };
+        // The task of the hint is no longer claimable: the claim came after the hint.
         *hint = None;
-        if *missed_hints != line.missed_hints {
-            *missed_hints = line.missed_hints;
+        if *missed_hints != waiters.missed_hints {
+            *missed_hints = waiters.missed_hints;
             return false;
         }
         entry.state = State::Parked(None);
-        line.claiming -= 1;
-        line.parked.insert(id);
+        waiters.claiming -= 1;
+        waiters.parked.insert(id);
         true
     }
 
@@ -98,16 +96,16 @@ impl Registry {
         }
     }
 
-    /// Wakes the one who has waited longest for any of the routes, if somebody rests there.
+    /// Wakes the parked waiter that has waited longest for any of the routes.
     pub fn hint(&mut self, hint: Hint) -> Option<Waker> {
-        let lines = self.queues.get_mut(&hint.queue)?;
-        let first = |route| lines.get(route).and_then(|line: &RouteWaiters| line.parked.first().copied());
+        let routes = self.queues.get_mut(&hint.queue)?;
+        let first = |route| routes.get(route).and_then(|waiters: &RouteWaiters| waiters.parked.first().copied());
         if let Some(id) = hint.routes.iter().filter_map(first).min() {
             return self.wake(id, Some(hint));
         }
         for route in hint.routes.iter() {
-            if let Some(line) = lines.get_mut(route) {
-                line.missed_hints += 1;
+            if let Some(waiters) = routes.get_mut(route) {
+                waiters.missed_hints += 1;
             }
         }
         None
@@ -115,86 +113,85 @@ impl Registry {
 
     fn wake(&mut self, id: WaiterId, hint: Option<Hint>) -> Option<Waker> {
         let entry = self.waiters.get_mut(&id)?;
-        let line = self.queues.get_mut(&entry.queue)?.get_mut(&entry.route)?;
-        if !line.parked.remove(&id) {
+        let waiters = self.queues.get_mut(&entry.queue)?.get_mut(&entry.route)?;
+        if !waiters.parked.remove(&id) {
             return None;
         }
-        line.claiming += 1;
-        let claiming = State::Claiming { hint, missed_hints: line.missed_hints };
+        waiters.claiming += 1;
+        let claiming = State::Claiming { hint, missed_hints: waiters.missed_hints };
         match std::mem::replace(&mut entry.state, claiming) {
             State::Parked(waker) => waker,
             State::Claiming { .. } => None,
         }
     }
 
-    /// So many tasks were seen for a route: as many waiters are woken.
+    /// Wakes as many waiters of a route as there are tasks.
     pub fn wake_for_route(&mut self, queue: &QueueName, route: &Route, tasks: usize) -> Vec<Waker> {
         let Some(routes) = Routes::new(vec![route.clone()]) else { return Vec::new() };
-        let Some(line) = self.queues.get_mut(queue).and_then(|lines| lines.get_mut(route)) else { return Vec::new() };
-        line.missed_hints += u64::from(tasks > 0);
-        let chosen: Vec<WaiterId> = line.parked.iter().take(tasks).copied().collect();
+        let Some(waiters) = self.queues.get_mut(queue).and_then(|routes| routes.get_mut(route)) else {
+            return Vec::new();
+        };
+        waiters.missed_hints += u64::from(tasks > 0);
+        let chosen: Vec<WaiterId> = waiters.parked.iter().take(tasks).copied().collect();
         let hint = Hint { queue: queue.clone(), routes, task: None };
         chosen.into_iter().filter_map(|id| self.wake(id, Some(hint.clone()))).collect()
     }
 
-    /// A queue is gone: all its waiters look, and see that.
+    /// Wakes all waiters of a deleted queue; their claims report it.
     pub fn queue_deleted(&mut self, queue: &QueueName) -> Vec<Waker> {
-        let Some(lines) = self.queues.get_mut(queue) else { return Vec::new() };
-        lines.values_mut().for_each(|line| line.missed_hints += 1);
-        let chosen: Vec<WaiterId> = lines.values().flat_map(|line| line.parked.iter().copied()).collect();
+        let Some(routes) = self.queues.get_mut(queue) else { return Vec::new() };
+        routes.values_mut().for_each(|waiters| waiters.missed_hints += 1);
+        let chosen: Vec<WaiterId> = routes.values().flat_map(|waiters| waiters.parked.iter().copied()).collect();
         chosen.into_iter().filter_map(|id| self.wake(id, None)).collect()
     }
 
-    /// A waiter leaves, with a task or without. What it was woken by and did not take goes to the next one.
-    pub fn unregister(&mut self, id: WaiterId, took: Option<TaskId>) -> Option<Waker> {
+    /// Removes a waiter. A hint whose task it did not claim passes to the next waiter.
+    pub fn unregister(&mut self, id: WaiterId, claimed: Option<TaskId>) -> Option<Waker> {
         let Entry { queue, route, state } = self.waiters.remove(&id)?;
-        let lines = self.queues.get_mut(&queue)?;
-        if let Some(line) = lines.get_mut(&route) {
+        let routes = self.queues.get_mut(&queue)?;
+        if let Some(waiters) = routes.get_mut(&route) {
             match state {
-                State::Parked(_) => drop(line.parked.remove(&id)),
-                State::Claiming { .. } => line.claiming -= 1,
+                State::Parked(_) => drop(waiters.parked.remove(&id)),
+                State::Claiming { .. } => waiters.claiming -= 1,
             }
-            if line.claiming == 0 && line.parked.is_empty() {
-                lines.remove(&route);
+            if waiters.claiming == 0 && waiters.parked.is_empty() {
+                routes.remove(&route);
             }
         }
-        if lines.is_empty() {
+        if routes.is_empty() {
             self.queues.remove(&queue);
         }
         match state {
-            State::Claiming { hint: Some(hint), .. } if !is_settled(&hint, took) => self.hint(hint),
+            State::Claiming { hint: Some(hint), .. } if !is_used(&hint, claimed) => self.hint(hint),
             _ => None,
         }
     }
 
-    /// Everybody who rests is woken.
     pub fn wake_all(&mut self) -> Vec<Waker> {
         let all: Vec<WaiterId> = self.waiters.keys().copied().collect();
         all.into_iter().filter_map(|id| self.wake(id, None)).collect()
     }
 
-    /// The routes at which somebody waits, and how many of them rest. Also where all of them look: what is found there
-    /// they may have missed.
+    /// The routes with waiters, and how many of them are parked. Routes whose waiters are all claiming are included: they may
+    /// have missed a task.
     pub fn waiting_routes(&self) -> Vec<(QueueName, Route, usize)> {
-        let lines = self.queues.iter().flat_map(|(queue, lines)| lines.iter().map(move |line| (queue, line)));
-        lines.map(|(queue, (route, line))| (queue.clone(), route.clone(), line.parked.len())).collect()
+        let routes = self.queues.iter().flat_map(|(queue, routes)| routes.iter().map(move |waiters| (queue, waiters)));
+        routes.map(|(queue, (route, waiters))| (queue.clone(), route.clone(), waiters.parked.len())).collect()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.waiters.len()
     }
 
-    /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 }
 
-/// Whether whoever took this task has done what a hint was for. Where the hint does not say which task it is about, nobody
-/// knows: this one may be of a run that was active before, and then the other is still there.
-fn is_settled(hint: &Hint, took: Option<TaskId>) -> bool {
-    took.is_some() && hint.task == took
+/// Whether the claimed task is that of the hint. A hint without a task is never used up: the claim may have repeated an
+/// active run, and then the other task is still claimable.
+fn is_used(hint: &Hint, claimed: Option<TaskId>) -> bool {
+    claimed.is_some() && hint.task == claimed
 }
 
 #[cfg(test)]
