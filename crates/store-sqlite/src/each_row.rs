@@ -1,4 +1,4 @@
-//! Going through the rows of a statement, the one loop that readers, the writer and the claim index share.
+//! The loop over the rows of a statement.
 
 use std::ops::ControlFlow;
 

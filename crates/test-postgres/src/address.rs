@@ -1,45 +1,44 @@
-//! How a server is reached: the URLs of its databases.
+//! The URLs of the databases of a server.
 
 use std::path::Path;
 
-/// The database that every server has, for statements that belong to none.
+/// The database that every server has.
 pub(crate) const MAINTENANCE: &str = "postgres";
 
-/// The superuser of a server of ours.
+/// The superuser of servers that this crate starts.
 pub(crate) const SUPERUSER: &str = "postgres";
 
 /// The address of a server, with the account of a superuser.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
-    /// User, perhaps with a password.
+    /// User, with or without a password.
     account: String,
-    /// Host and port.
-    place: String,
-    /// Parameters with their question mark, or nothing.
+    host_and_port: String,
+    /// Parameters with their question mark, or empty.
     parameters: String,
-    /// The place of the socket in the form of a host and port.
+    /// Folder and port of the socket, as host and port.
     socket: Option<String>,
 }
 
 impl Address {
-    /// A server of ours: its port on the loopback address, and the directory of its socket.
+    /// A server that this crate starts: its port on the loopback address, and the directory of its socket.
     pub(crate) fn local(directory: &Path, port: u16) -> Self {
         let directory = encode(directory.to_str().expect("a temporary directory has a plain name"));
         Self {
             account: SUPERUSER.to_owned(),
-            place: format!("127.0.0.1:{port}"),
+            host_and_port: format!("127.0.0.1:{port}"),
             parameters: String::new(),
             socket: Some(format!("{directory}:{port}")),
         }
     }
 
-    /// A server that somebody else runs; whatever database the URL names is not used.
-    pub(crate) fn foreign(url: &str) -> Option<Self> {
+    /// A server that was started elsewhere. The database of the URL is not used.
+    pub(crate) fn external(url: &str) -> Option<Self> {
         let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"))?;
         let (rest, parameters) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
-        let (account, place) = rest.split('/').next()?.rsplit_once('@')?;
-        let (account, place, parameters) = (account.to_owned(), place.to_owned(), parameters.to_owned());
-        Some(Self { account, place, parameters, socket: None })
+        let (account, host_and_port) = rest.split('/').next()?.rsplit_once('@')?;
+        let (account, host_and_port) = (account.to_owned(), host_and_port.to_owned());
+        Some(Self { account, host_and_port, parameters: parameters.to_owned(), socket: None })
     }
 
     pub(crate) fn url(&self, database: &str) -> String {
@@ -48,12 +47,12 @@ impl Address {
 
     /// The URL for another account, already encoded.
     pub(crate) fn url_as(&self, account: &str, database: &str) -> String {
-        format!("postgres://{account}@{}/{database}{}", self.place, self.parameters)
+        format!("postgres://{account}@{}/{database}{}", self.host_and_port, self.parameters)
     }
 
-    /// The same server at another place, such as a pooler in front of it.
-    pub(crate) fn behind(&self, place: String) -> Self {
-        Self { place, socket: None, ..self.clone() }
+    /// The same server through a pooler.
+    pub(crate) fn through(&self, host_and_port: String) -> Self {
+        Self { host_and_port, socket: None, ..self.clone() }
     }
 
     #[track_caller]
@@ -63,7 +62,7 @@ impl Address {
     }
 }
 
-/// Percent-encodes everything but the characters that never need it.
+/// Percent-encodes all but unreserved characters.
 pub(crate) fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,5 +1,4 @@
-//! A PostgreSQL server as tests see it: one of their own, one that all tests of the process share, or one that somebody
-//! else runs.
+//! A PostgreSQL server as tests see it: a private one, one that all tests of the process share, or an external one.
 
 use std::env;
 use std::sync::OnceLock;
@@ -10,54 +9,52 @@ use crate::database::Database;
 use crate::server::Server;
 use crate::wait::eventually;
 
-/// The URL of a server that shared tests use instead of one of ours; its user must be a superuser.
-const FOREIGN: &str = "TASKQUEUE_TEST_POSTGRES";
+/// The URL of an external server for shared tests; its user must be a superuser.
+const EXTERNAL: &str = "TASKQUEUE_TEST_POSTGRES";
 
-/// A PostgreSQL server.
 pub struct Cluster {
     pub(crate) address: Address,
-    /// Nothing if somebody else runs it.
+    /// `None` for an external server.
     server: Option<Server>,
-    /// Why nobody may stop it, if so.
-    untouchable: Option<&'static str>,
+    /// Whose server it is, if tests must not stop or configure it.
+    shared_by: Option<&'static str>,
 }
 
 impl Cluster {
-    /// A new server for this caller alone, gone with its files when dropped.
+    /// A new server for this caller alone, removed with its files when dropped.
     #[track_caller]
     pub fn private() -> Self {
         let server = Server::new();
-        Self { address: server.address(), server: Some(server), untouchable: None }
+        Self { address: server.address(), server: Some(server), shared_by: None }
     }
 
-    /// The server that the tests of this process share, started for the first that asks. It ends with the process,
-    /// however that ends. If `TASKQUEUE_TEST_POSTGRES` has a URL, it is the server there, and nothing is started.
+    /// The server that the tests of this process share, started on first use. It ends with the process, even if that is
+    /// killed. If `TASKQUEUE_TEST_POSTGRES` has a URL, that server is used instead.
     #[track_caller]
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
-        SHARED.get_or_init(|| match env::var(FOREIGN) {
+        SHARED.get_or_init(|| match env::var(EXTERNAL) {
             Ok(url) if !url.is_empty() => {
-                let address = Address::foreign(&url);
-                let address = address.unwrap_or_else(|| panic!("{FOREIGN} is not postgres://user@host:port/name"));
-                Self { address, server: None, untouchable: Some("the server of TASKQUEUE_TEST_POSTGRES") }
+                let address = Address::external(&url);
+                let address = address.unwrap_or_else(|| panic!("{EXTERNAL} is not postgres://user@host:port/name"));
+                Self { address, server: None, shared_by: Some("the server of TASKQUEUE_TEST_POSTGRES") }
             }
-            _ => Self { untouchable: Some("the server that all tests share"), ..Self::private() },
+            _ => Self { shared_by: Some("the server that all tests share"), ..Self::private() },
         })
     }
 
-    /// Whether somebody else runs it, so that it outlives us with all that we leave there.
-    pub fn is_foreign(&self) -> bool {
+    /// Whether the server was started elsewhere and outlives the tests.
+    pub fn is_external(&self) -> bool {
         self.server.is_none()
     }
 
-    /// A new, empty database with a name of its own.
+    /// A new, empty database with a unique name.
     #[track_caller]
     pub fn database(&self) -> Database {
         Database::create(&self.address)
     }
 
-    /// Ends all connections to the database but our own, as an administrator would, and waits until they are gone.
-    /// Gives their number.
+    /// Terminates all connections to the database except those of this crate, and waits for their end. Returns their number.
     #[track_caller]
     pub fn terminate_backends(&self, database: &Database) -> usize {
         let name = database.name();
@@ -68,36 +65,35 @@ impl Cluster {
         rows.len()
     }
 
-    /// Stops the server in good order: connections end at once, what was committed is there at the next start.
+    /// Stops the server cleanly: connections end at once, committed data is kept.
     #[track_caller]
     pub fn stop(&self) {
-        self.own().stop();
+        self.private_server().stop();
     }
 
-    /// Kills the server and all its processes at one moment; the next start has to recover.
+    /// Kills all processes of the server at once; the next start must recover.
     #[track_caller]
     pub fn crash(&self) {
-        self.own().crash();
+        self.private_server().crash();
     }
 
-    /// Starts the server again at the same addresses, and waits until it answers.
+    /// Starts the server again at the same address, and waits until it answers.
     #[track_caller]
     pub fn start(&self) {
-        self.own().start();
+        self.private_server().start();
     }
 
-    /// Stops and starts the server.
     #[track_caller]
     pub fn restart(&self) {
         self.stop();
         self.start();
     }
 
-    /// Sets `name = value`, in the syntax of `postgresql.conf`, and makes it count: with a restart where it needs one.
-    /// A server that does not run has it when it is started.
+    /// Sets `name = value`, in the syntax of `postgresql.conf`, and applies it, with a restart if needed. If the server is
+    /// stopped, the setting applies from the next start.
     #[track_caller]
     pub fn configure(&self, setting: &str) {
-        let server = self.own();
+        let server = self.private_server();
         server.append(setting);
         if !server.is_running() {
             return;
@@ -115,17 +111,18 @@ impl Cluster {
         assert!(wrong.is_empty(), "{setting}: {wrong:?}");
     }
 
-    /// The process id of the server.
     #[track_caller]
     pub fn pid(&self) -> u32 {
-        self.server.as_ref().expect("somebody else runs the server").pid()
+        self.server.as_ref().expect("an external server").pid()
     }
 
     #[track_caller]
-    fn own(&self) -> &Server {
-        match (&self.server, self.untouchable) {
+    fn private_server(&self) -> &Server {
+        match (&self.server, self.shared_by) {
             (Some(server), None) => server,
-            (_, whose) => panic!("{} is not to be touched: use Cluster::private()", whose.unwrap_or("this server")),
+            (_, whose) => {
+                panic!("{} must not be stopped or configured: use Cluster::private()", whose.unwrap_or("this server"))
+            }
         }
     }
 

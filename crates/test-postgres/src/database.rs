@@ -1,4 +1,4 @@
-//! A database of its own for a test, and a look into it past the product.
+//! The database of one test, with direct access to its rows.
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,8 +9,8 @@ use tokio_postgres::error::SqlState;
 use crate::address::{Address, MAINTENANCE, encode};
 use crate::control;
 
-/// How long a database may take to go away: its server may be stopped, or hold still.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// How long dropping a database may take: its server may be stopped or hang.
+const DROP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database, dropped together with its connections when this is dropped.
 pub struct Database {
@@ -24,34 +24,33 @@ impl Database {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         loop {
             let name = format!("tq_{}_{}", process::id(), CREATED.fetch_add(1, Ordering::Relaxed));
-            // Nobody ever connects to template0, so nobody can be in the way.
+            // No client connects to template0, which would block this.
             match control::run(&address.url(MAINTENANCE), &format!("CREATE DATABASE {name} TEMPLATE template0")) {
                 Ok(_) => return Self { address: address.clone(), name },
-                // Left on a server that outlives us by a process that had our number and was killed.
+                // Left on an external server by a killed process with the same id.
                 Err(failure) if failure.code == Some(SqlState::DUPLICATE_DATABASE) => {}
                 Err(failure) => panic!("cannot create a database: {failure}"),
             }
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its URL over TCP, for the superuser, who needs no password.
+    /// The URL over TCP, for the superuser, who needs no password.
     pub fn url(&self) -> String {
         self.address.url(&self.name)
     }
 
-    /// Its URL over the Unix socket.
+    /// The URL over the Unix socket.
     #[track_caller]
     pub fn socket_url(&self) -> String {
         self.address.socket_url(&self.name)
     }
 
-    /// Makes an ordinary role with this password the owner of the database; gives the URL for it. A server of ours
-    /// checks the password (SCRAM).
+    /// Makes an ordinary role with this password the owner of the database; returns its URL. The servers of this crate
+    /// check the password (SCRAM).
     #[track_caller]
     pub fn password_url(&self, password: &str) -> String {
         let (name, role) = (&self.name, self.role());
@@ -79,8 +78,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // A server that does not run any more takes the database with it, or has nobody else who minds.
-        let drop = |sql: String| control::run_within(FAREWELL, &self.address.url(MAINTENANCE), &sql).is_ok();
+        // Fails if the server is stopped, which is fine.
+        let drop = |sql: String| control::run_within(DROP_TIMEOUT, &self.address.url(MAINTENANCE), &sql).is_ok();
         if drop(format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)) {
             drop(format!("DROP ROLE IF EXISTS {}", self.role()));
         }

@@ -1,5 +1,5 @@
-//! A temporary directory that goes away with us, however we end: a small shell holds the other end of a pipe, and
-//! removes the directory when we let go of ours. The kernel does that for us if we are killed, and for a static too.
+//! A temporary directory that is removed when the process ends, even if it is killed: a shell waits on a pipe and removes
+//! the directory when the other end is closed.
 
 use std::env;
 use std::fs;
@@ -9,12 +9,12 @@ use std::process::{Child, Command, Stdio};
 
 use crate::account;
 
-/// Waits for the end of its input. A server that is still going down may put files back, hence more than one try.
-/// Signals to a whole group or session (Ctrl-C) are not for it.
+/// Waits for the end of its input. A server that is stopping may create files again, so it tries more than once. It ignores
+/// signals to the process group (Ctrl-C).
 const REMOVE: &str = r#"trap '' HUP INT QUIT TERM; read -r _; n=0
 until rm -rf "$1" || [ $n = 300 ]; do n=$((n + 1)); sleep 0.1; done"#;
 
-/// A directory of the account that servers run under; removed when dropped.
+/// Owned by the account of the servers; removed when dropped.
 pub(crate) struct Directory {
     path: PathBuf,
     remover: Child,
@@ -37,7 +37,7 @@ impl Directory {
             .spawn()
             .expect("a shell starts");
         let directory = Self { path: made.keep(), remover };
-        account::give(&directory.path);
+        account::make_owner(&directory.path);
         directory
     }
 
@@ -45,7 +45,7 @@ impl Directory {
         &self.path
     }
 
-    /// The last lines of a file, for a message; nothing if there is no such file.
+    /// The last lines of a file; empty if it does not exist.
     pub(crate) fn last_lines(&self, file: &str) -> String {
         let text = fs::read(self.path.join(file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -57,7 +57,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         drop(self.remover.stdin.take());
-        // Nothing to do about a failure: the files are temporary.
+        // A failure is ignored: the files are temporary.
         let _ = self.remover.wait();
     }
 }

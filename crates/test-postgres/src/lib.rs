@@ -1,6 +1,6 @@
-//! A real PostgreSQL for tests, never a mock: a server of one's own to stop and to crash, or one that all tests of a
-//! process share, with a database for each; and a pooler in front of it. Everything here is a plain blocking function,
-//! also inside a runtime, and fails by panicking. Nothing of the product may depend on this crate.
+//! A real PostgreSQL for tests: a private server that a test may stop and crash, or one that all tests of a process share,
+//! with a database for each test; and a pooler in front of it. All functions block, also inside a runtime, and panic on
+//! failure. The product must not depend on this crate.
 
 mod account;
 mod address;

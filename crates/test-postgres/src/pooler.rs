@@ -1,5 +1,5 @@
-//! PgBouncer between a test and its server. Debian's knows no prepared statements over the protocol (1.18; they came
-//! with 1.21): a statement prepared in one transaction may be unknown, or somebody else's, in the next.
+//! PgBouncer between a test and its server. Debian's version (1.18) does not support prepared statements of the protocol
+//! (1.21 does): a statement prepared in one transaction may be unknown, or another client's, in the next.
 
 use std::fs;
 use std::str::FromStr;
@@ -16,17 +16,17 @@ use crate::directory::Directory;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::tool;
-use crate::wait::{PATIENCE, within};
+use crate::wait::{TIMEOUT, within};
 
 const LOG: &str = "log";
 
-/// How often another port is tried when somebody was faster.
+/// How many ports are tried: another process may take one first.
 const PORT_TRIES: usize = 5;
 
-/// For how long a client keeps its connection to the server.
+/// How long a client keeps its connection to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
-    /// Until it leaves.
+    /// Until it disconnects.
     Session,
     /// Until its transaction ends.
     Transaction,
@@ -44,9 +44,9 @@ impl PoolMode {
     }
 }
 
-/// A PgBouncer in front of a cluster, ended when dropped.
+/// A PgBouncer in front of a cluster, stopped when dropped.
 pub struct Pooler {
-    // Dropped in this order: nothing runs in the directory when it is removed.
+    // Dropped in this order: the process has ended when its directory is removed.
     process: Process,
     address: Address,
     _directory: Directory,
@@ -76,13 +76,13 @@ impl Pooler {
         command.arg("--quiet").arg(settings_file).current_dir(directory.path());
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         let mut process = Process::start(command);
-        let address = cluster.address.behind(format!("127.0.0.1:{port}"));
+        let address = cluster.address.through(format!("127.0.0.1:{port}"));
         let mut answers = false;
-        within(PATIENCE, || {
+        within(TIMEOUT, || {
             answers = control::run(&address.url(database.name()), "SELECT").is_ok();
             answers || process.has_ended()
         });
-        // Somebody else's server on our port may answer too, but then ours has ended.
+        // Another process on this port may answer too, but then ours has ended.
         if answers && !process.has_ended() {
             return Ok(Self { process, address, _directory: directory });
         }
@@ -94,13 +94,12 @@ impl Pooler {
         self.address.url(database.name())
     }
 
-    /// The process id of the pooler.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 }
 
-/// Every database of the cluster, always as its superuser; whoever can reach the port gets in.
+/// Every database of the cluster, always as its superuser and without a password.
 fn settings(cluster: &Cluster, mode: PoolMode, port: u16) -> String {
     let server = Config::from_str(&cluster.address.url(MAINTENANCE)).expect("the URL was used already");
     let host = match server.get_hosts().first() {

@@ -1,4 +1,4 @@
-//! Servers as processes of ours: started so that they end with us, watched, signalled.
+//! Server processes, started so that they end with the test process.
 
 use std::fs;
 use std::io;
@@ -9,36 +9,35 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::wait::{PATIENCE, within};
+use crate::wait::{TIMEOUT, within};
 
-type Order = (Command, Sender<io::Result<Child>>);
+type SpawnRequest = (Command, Sender<io::Result<Child>>);
 
-/// Starts a process from a thread that lives as long as we do: the kernel means the thread when it tells a process that
-/// its parent ended, and the thread of a test ends long before a server that others use too.
+/// Starts a process from a thread that runs as long as this process: the death signal is sent when the starting thread
+/// ends, and the thread of a test ends before a shared server does.
 fn spawn(command: Command) -> io::Result<Child> {
-    static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
-    let orders = ORDERS.get_or_init(|| {
-        let (orders, received) = channel::<Order>();
+    static REQUESTS: OnceLock<Sender<SpawnRequest>> = OnceLock::new();
+    let requests = REQUESTS.get_or_init(|| {
+        let (requests, received) = channel::<SpawnRequest>();
         thread::spawn(move || {
             for (mut command, reply) in received {
-                // The one who ordered waits for the reply.
                 let _ = reply.send(command.spawn());
             }
         });
-        orders
+        requests
     });
     let (reply, answer) = channel();
-    orders.send((command, reply)).expect("the starting thread never ends");
+    requests.send((command, reply)).expect("the starting thread never ends");
     answer.recv().expect("the starting thread never ends")
 }
 
-/// A server, ended (and reaped) at the latest when dropped.
+/// A process, killed and reaped when dropped.
 pub(crate) struct Process(Child);
 
 impl Process {
     pub(crate) fn start(command: Command) -> Self {
-        let told = format!("{command:?}");
-        Self(spawn(command).unwrap_or_else(|error| panic!("cannot start {told}: {error}")))
+        let text = format!("{command:?}");
+        Self(spawn(command).unwrap_or_else(|error| panic!("cannot start {text}: {error}")))
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -49,37 +48,37 @@ impl Process {
         self.0.try_wait().expect("it is our child").is_some()
     }
 
-    /// Waits for the end by itself, and says whether it was a good one.
+    /// Waits for the end; returns whether it was successful.
     pub(crate) fn succeeded(mut self) -> bool {
         self.0.wait().expect("it is our child").success()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        // Not reaped yet, so the number still means this process, be it dead or alive.
+        // Not reaped yet, so the id still belongs to this process.
         kill_process(Pid::from_child(&self.0), signal).expect("we may signal what we started");
     }
 
-    /// Signals, and waits for the end. One that does not end is killed, and that is a failure.
+    /// Sends a signal and waits for the end. Panics if the process does not end.
     pub(crate) fn end(mut self, signal: Signal) {
         if self.has_ended() {
             return;
         }
         self.signal(signal);
-        let ended = within(PATIENCE, || self.has_ended());
+        let ended = within(TIMEOUT, || self.has_ended());
         assert!(ended || thread::panicking(), "process {} did not end by {signal:?}", self.pid());
     }
 
-    /// Kills it together with all its children, at one moment: held still, it can neither start nor miss one.
+    /// Kills it with all its children at once: while it is stopped, it cannot start or reap a child.
     pub(crate) fn kill_all(self) {
         self.signal(Signal::STOP);
         let children = children_of(self.pid());
         for child in &children {
-            // A child of a stopped parent is not reaped, so its number cannot mean another process.
+            // A child of a stopped parent is not reaped, so its id is not reused.
             let _ = Pid::from_raw(*child as i32).map(|pid| kill_process(pid, Signal::KILL));
         }
         self.end(Signal::KILL);
-        let all_gone = within(PATIENCE, || !children.iter().any(|child| is_alive(*child)));
-        assert!(all_gone, "killed processes are still there: {children:?}");
+        let all_ended = within(TIMEOUT, || !children.iter().any(|child| is_alive(*child)));
+        assert!(all_ended, "killed processes are still running: {children:?}");
     }
 }
 
@@ -93,12 +92,12 @@ impl Drop for Process {
 /// The state and the parent of a process.
 fn state_and_parent(pid: u32) -> Option<(char, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may hold anything.
+    // The name is in parentheses and may contain anything.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Whether a process still does anything. One that is dead and that nobody asked for yet does not.
+/// Whether a process runs. A zombie does not.
 pub fn is_alive(pid: u32) -> bool {
     state_and_parent(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }

@@ -1,4 +1,4 @@
-//! Where the programs of PostgreSQL are: on the PATH, or where Debian hides those of the server.
+//! The programs of PostgreSQL: on the PATH, or in Debian's folder for those of the server.
 
 use std::env;
 use std::fs;
@@ -12,15 +12,15 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 /// Panics when there is none: a test that cannot run has failed.
 #[track_caller]
 pub fn program(name: &str) -> PathBuf {
-    let beside = server_folder().join(name);
-    let found = if beside.is_file() { Some(beside) } else { on_path(name).next() };
+    let file = server_folder().join(name);
+    let found = if file.is_file() { Some(file) } else { on_path(name).next() };
     found.unwrap_or_else(|| missing(name))
 }
 
-/// A program that has nothing to do with the version of the server.
+/// A program that does not depend on the version of the server.
 #[track_caller]
 pub(crate) fn tool(name: &str) -> PathBuf {
-    // Debian's daemons are in a folder that only root has on the PATH.
+    // Debian has daemons in a folder that only root has on the PATH.
     let daemon = Path::new("/usr/sbin").join(name);
     on_path(name).next().or_else(|| Some(daemon).filter(|file| file.is_file())).unwrap_or_else(|| missing(name))
 }
@@ -36,7 +36,7 @@ fn missing(name: &str) -> ! {
 #[track_caller]
 fn server_folder() -> &'static Path {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    // A link on the PATH leads to the folder in which the other programs are too.
+    // A link on the PATH leads to the folder with the other programs.
     let folder_of = |file: PathBuf| Some(file.canonicalize().ok()?.parent()?.to_owned());
     let found = FOLDER.get_or_init(|| {
         let mut folders = on_path("postgres").filter_map(folder_of).chain(debian_folders());

@@ -1,4 +1,4 @@
-//! One server process on one data directory: made, started, stopped and crashed. It knows nothing of databases.
+//! One server process on one data directory: created, started, stopped and crashed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -15,9 +15,9 @@ use crate::directory::Directory;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::{program, tool};
-use crate::wait::{PATIENCE, within};
+use crate::wait::{TIMEOUT, within};
 
-/// As in production, but small. Shared memory is in files of the directory: elsewhere a crash would leave it behind.
+/// As in production, but small. Shared memory is in files of the directory, so that nothing remains after a crash.
 const SETTINGS: &str = "
 listen_addresses = '127.0.0.1'
 fsync = on
@@ -35,20 +35,20 @@ local all all scram-sha-256
 host all all 127.0.0.1/32 scram-sha-256
 ";
 
-/// How often another port is tried when somebody was faster.
+/// How many ports are tried: another process may take one first.
 const PORT_TRIES: usize = 5;
 
 const LOG: &str = "log";
 
 pub(crate) struct Server {
-    // Dropped in this order: nothing runs in the directory when it is removed.
+    // Dropped in this order: the process has ended when its directory is removed.
     process: Mutex<Option<Process>>,
     port: u16,
     directory: Directory,
 }
 
 impl Server {
-    /// Makes a data directory and starts a server on it.
+    /// Creates a data directory and starts a server on it.
     pub(crate) fn new() -> Self {
         let directory = Directory::new();
         let mut server = Self { process: Mutex::new(None), port: 0, directory };
@@ -73,11 +73,11 @@ impl Server {
         Address::local(self.directory.path(), self.port)
     }
 
-    /// A command in our directory, because the account may not see the one that we are in; it writes to our log.
+    /// A command that runs in the directory, because the account may not see the current one, and writes to its log.
     fn command(&self, name: &str) -> Command {
         let log = OpenOptions::new().create(true).append(true).open(self.directory.path().join(LOG));
         let log: File = log.expect("a log file in our directory");
-        // Told of our end, a server ends at once, but it takes its shared memory with it, which a killed one cannot.
+        // With QUIT, a server ends at once and still removes its shared memory.
         let mut command = account::command(program(name), "QUIT");
         command.current_dir(self.directory.path()).stdout(log.try_clone().expect("a second handle")).stderr(log);
         command.arg("-D").arg(self.data());
@@ -86,7 +86,7 @@ impl Server {
 
     fn initialise(&self) {
         let mut command = self.command("initdb");
-        // The C locale is the only one that every machine has. The server syncs, these files may be lost.
+        // The C locale is the only one that every machine has.
         command.args(["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C", "--auth=trust"]);
         command.arg(format!("--username={SUPERUSER}"));
         assert!(Process::start(command).succeeded(), "initdb failed:\n{}", self.directory.last_lines(LOG));
@@ -95,26 +95,26 @@ impl Server {
         self.append(&format!("unix_socket_directories = '{}'", self.directory.path().display()));
     }
 
-    /// Adds a line to the settings; the last one of a name counts.
+    /// Appends a line to the settings; the last one of a name is used.
     pub(crate) fn append(&self, setting: &str) {
         let mut file = OpenOptions::new().append(true).open(self.data().join("postgresql.conf")).expect("the settings");
         writeln!(file, "{setting}").expect("the settings can be written");
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Process>> {
-        // Whoever panicked here left a process or none, and either is right.
+        // After a panic the value is still valid.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the process and waits until it answers; gives the end of the log if it does not.
+    /// Starts the process and waits until it answers; otherwise returns the end of its log.
     fn launch(&self) -> Result<Process, String> {
         let mut command = self.command("postgres");
         command.arg("-p").arg(self.port.to_string());
         let mut process = Process::start(command);
-        // Over the socket, which is in our directory: on the port somebody else's server might answer.
+        // Over the socket in the directory: on the port another server might answer.
         let url = self.address().socket_url(MAINTENANCE);
         let mut answers = false;
-        within(PATIENCE, || {
+        within(TIMEOUT, || {
             answers = control::run(&url, "").is_ok();
             answers || process.has_ended()
         });
@@ -134,18 +134,18 @@ impl Server {
         self.running().take().expect("the server does not run")
     }
 
-    /// Ends connections and transactions, writes everything down, and ends.
+    /// A fast shutdown: connections end, everything is written to disk.
     #[track_caller]
     pub(crate) fn stop(&self) {
         self.take().end(Signal::INT);
     }
 
-    /// All processes are gone from one moment to the next, as in a crash of the machine that spares its memory.
+    /// Kills all processes at once.
     #[track_caller]
     pub(crate) fn crash(&self) {
         self.take().kill_all();
-        // A few bytes of shared memory stay behind until the server starts again, which it may never do. The seventh
-        // line of this file tells which: key and number.
+        // A few bytes of shared memory remain until the next start, which may never come. The seventh line of this file
+        // has its key and id.
         let pid_file = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         if let Some(number) = pid_file.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
             let removed = Command::new(tool("ipcrm")).args(["--shmem-id", number]).status();

@@ -1,30 +1,30 @@
-//! Waiting for what is to happen elsewhere, in a server or in a process, with an end to the patience.
+//! Waiting for a condition in a server or in a process, with a timeout.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far more than a loaded machine needs to start a server, to recover it or to end it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Far more than a loaded machine needs to start, recover or stop a server.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Short against what is waited for (milliseconds to seconds), long against one look.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Looks until it is so. Panics when it is still not so after a minute.
+/// Waits for a condition. Panics if it does not hold within a minute.
 #[track_caller]
-pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
-    assert!(within(PATIENCE, is_so), "waited {} seconds in vain: {what}", PATIENCE.as_secs());
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(within(TIMEOUT, condition), "not within {} seconds: {what}", TIMEOUT.as_secs());
 }
 
-/// Looks until it is so, or the time is over. Says whether it is so.
-pub(crate) fn within(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + patience;
+/// Waits for a condition; returns whether it holds within the time.
+pub(crate) fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
     loop {
-        if is_so() {
+        if condition() {
             return true;
         }
         if Instant::now() > deadline {
             return false;
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(CHECK_INTERVAL);
     }
 }

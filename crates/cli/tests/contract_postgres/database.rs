@@ -30,7 +30,7 @@ impl Database {
     pub(crate) fn new() -> Self {
         let as_new = AS_NEW.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let inside = as_new.unwrap_or_else(|| Cluster::shared().database());
-        Self::around(inside, !Cluster::shared().is_foreign())
+        Self::around(inside, !Cluster::shared().is_external())
     }
 
     /// A database that is this test's alone, to do with as it likes.
