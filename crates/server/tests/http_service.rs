@@ -206,6 +206,17 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
 }
 
 #[tokio::test]
+async fn a_broken_store_is_500_with_a_request_id_and_without_the_cause() {
+    let edge = service(AppState::new(Arc::new(FailingStore(Some(StoreError::Broken("secret of the bug")))), None));
+    for (method, path) in [("GET", "/api/v2/queues"), ("PUT", "/api/v2/queues/q")] {
+        let answered = call(&edge, method, path, "").await;
+        assert_eq!((answered.status, answered.code().as_str()), (500, "internal_error"), "{method} {path}");
+        assert_eq!(answered.details()["request_id"].as_str().unwrap().len(), 16);
+        assert!(!String::from_utf8_lossy(&answered.body).contains("secret"));
+    }
+}
+
+#[tokio::test]
 async fn a_panic_is_500_with_a_request_id_and_without_its_secret() {
     let http = service(AppState::new(Arc::new(FailingStore(None)), None));
     let first = call(&http, "GET", "/api/v2/queues", "").await;

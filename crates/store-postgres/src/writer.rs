@@ -264,7 +264,7 @@ impl Writer {
         let mut clock = self.clock(begun.clock, scans);
         if !scans && clock.last_scan_at.is_some_and(|last| lease::was_out(last, clock.now)) {
             self.credit(session)?;
-            // Once: the leases are good now, whatever the clock says.
+            // Only once, whatever the clock reads now.
             begun = self.begin(session, batch)?;
             clock = self.clock(begun.clock, scans);
         }
@@ -277,7 +277,7 @@ impl Writer {
         let credit_seconds = if scans { self.credit_seconds } else { 0 };
         let executed = execute_batch(&mut tx, batch, credit_seconds, &mut claimable);
         let executed = executed.map_err(|error| undone_by(tx.failure, &error))?;
-        // From here on a panic of ours says nothing about the transaction.
+        // After a panic from here on it is not known whether the transaction was committed.
         self.committing.set(true);
         let ended = tx.commit();
         self.end(ended)?;
@@ -297,11 +297,11 @@ impl Writer {
     }
 
     /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
-    fn clock(&self, told: ClockRow, scans: bool) -> Clock {
+    fn clock(&self, row: ClockRow, scans: bool) -> Clock {
         match &self.clock {
-            None if scans => Clock::of_scan(told, self.last_scan.step_micros(Instant::now(), told.micros)),
-            None => Clock::new(told),
-            Some(clock) => Clock::new(ClockRow { micros: clock.now().as_micros(), offset_micros: 0, ..told }),
+            None if scans => Clock::of_scan(row, self.last_scan.step_micros(Instant::now(), row.micros)),
+            None => Clock::new(row),
+            Some(clock) => Clock::new(ClockRow { micros: clock.now().as_micros(), offset_micros: 0, ..row }),
         }
     }
 

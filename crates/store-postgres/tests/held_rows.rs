@@ -231,3 +231,23 @@ async fn a_command_that_is_answered_with_a_failure_is_not_done() {
     }
     end(storage, fixture).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create("x", with_routes(&["broken"])).await;
+    // A task without its definition: it is picked for a claim and cannot be loaded.
+    storage.database.admin("DELETE FROM taskqueue.definitions");
+    let claims: Vec<_> = (0..5).map(|run| start(&fixture, claim("q", "broken", run))).collect();
+    let creations: Vec<_> = (0..30).map(|id| start(&fixture, create("q", id, Definition::default()))).collect();
+    for claim in claims {
+        let answer = claim.await.unwrap();
+        assert!(matches!(answer, Err(StoreError::Broken(_))), "{answer:?}");
+    }
+    for creation in creations {
+        assert!(creation.await.unwrap().unwrap().created);
+    }
+    let status = storage.database.rows("SELECT DISTINCT status FROM taskqueue.tasks");
+    assert_eq!(status, [[Some("pending".to_owned())]], "nothing of a broken command was kept");
+}

@@ -24,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::statements as sql;
 use crate::transaction::SqliteTransaction;
 
-/// Tasks that a tracker records at most; with more of them the plan is made anew. About 3 MiB.
+/// Tasks that a tracker records at most; with more of them a new plan is made. About 3 MiB.
 const RECORDED: usize = 65_536;
 
 /// The tasks that a transaction has created, changed or deleted.

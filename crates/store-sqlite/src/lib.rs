@@ -123,7 +123,7 @@ impl Threads {
     }
 
     /// Takes no more reads and commands, ends long reads and waits for the commands under way. The writer closes the file
-    /// last, so that its log is gone when it ends.
+    /// last, so that no log is left when it ends.
     fn close(&self) {
         self.readers.close();
         self.queue.close();
@@ -166,7 +166,7 @@ impl SqliteStore {
 }
 
 /// Reads what the file holds and sets the clock by it. If the clock goes back all the same, because the times in the file
-/// cannot be right, then what was promised in those times is promised anew.
+/// cannot be right, then the deadlines in those times are set again.
 fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Result<ClaimIndex> {
     let mut claim_index = ClaimIndex::load(connection)?;
     let latest_at = claim_index.latest_at;

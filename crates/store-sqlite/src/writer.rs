@@ -238,7 +238,7 @@ impl Writer {
     }
 
     /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were. An error
-    /// means that nothing of it was kept, unless it says that this is not known.
+    /// means that nothing of it was kept, except for [`StoreError::OutcomeUnknown`].
     fn transact(&mut self, batch: &mut Vec<Write>) -> Result<usize, StoreError> {
         // Checked when the batch came and after each commit since: only a failure in between needs another check.
         if self.failed_at.is_some() && !self.ready() {
@@ -281,7 +281,7 @@ impl Writer {
     }
 
     /// Begins, works, commits. Whatever goes wrong before the commit, a panic included, leaves the file as it was, and the index
-    /// is read anew. What became of a commit that failed may be unknown.
+    /// is loaded again. Whether a commit that failed was kept may be unknown.
     fn in_transaction<T>(
         &mut self,
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
@@ -302,7 +302,7 @@ impl Writer {
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
             Ok(value)
         });
-        // What lies in a file that was removed meanwhile is lost with it, unless it can be rescued: nobody knows yet.
+        // What was written to a file that was removed meanwhile is lost with it, unless it can be rescued: that is not known yet.
         let done = if done.is_ok() && !self.holds_files() { Err(StoreError::OutcomeUnknown) } else { done };
         match &done {
             Ok((_, changed_tasks)) => {

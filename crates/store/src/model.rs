@@ -136,7 +136,7 @@ impl State {
         self.last_change
     }
 
-    /// The tasks of a plan's queue that are new, changed or gone since its snapshot.
+    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot.
     fn changed_since(&self, planned: &Planned<u64>) -> Vec<TaskKey> {
         let own = self.tasks.iter().filter(|(_, row)| row.queue == planned.plan.queue());
         let changed = own.filter(|(_, row)| row.change > planned.snapshot).map(|(key, _)| *key);
@@ -150,8 +150,8 @@ impl State {
         self.queue(queue).map_or(0, |key| self.tasks_of(key).filter(|(_, task)| claimable(task)).count())
     }
 
-    fn delete_runs(&mut self, gone: &BTreeSet<TaskKey>, kept_until: Timestamp) {
-        let deleted = self.runs.extract_if(.., |_, key| gone.contains(key));
+    fn delete_runs(&mut self, deleted_tasks: &BTreeSet<TaskKey>, kept_until: Timestamp) {
+        let deleted = self.runs.extract_if(.., |_, key| deleted_tasks.contains(key));
         self.deleted_runs.extend(deleted.map(|(run_id, _)| (run_id, kept_until)));
     }
 
@@ -195,9 +195,9 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn delete_queue(&mut self, Queue { key: queue, name }: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
-        let gone: BTreeSet<TaskKey> = self.state.tasks_of(queue).map(|(key, _)| key).collect();
-        self.state.delete_runs(&gone, runs_kept_until);
-        self.state.tasks.retain(|key, _| !gone.contains(key));
+        let deleted_tasks: BTreeSet<TaskKey> = self.state.tasks_of(queue).map(|(key, _)| key).collect();
+        self.state.delete_runs(&deleted_tasks, runs_kept_until);
+        self.state.tasks.retain(|key, _| !deleted_tasks.contains(key));
         self.state.observations.retain(|(owner, _), _| *owner != queue);
         self.state.queues.remove(name);
         Ok(())

@@ -64,12 +64,12 @@ pub trait Store: Send + Sync + 'static {
     /// One page of groups of the current observations.
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
 
-    /// Those who wait for tasks. The store wakes them when something became claimable, whoever did it: after every commit
+    /// The claims that wait for tasks. The store wakes them when something became claimable: after every commit
     /// of its own, and soon after one of another server.
     fn waiters(&self) -> &Arc<Waiters>;
 
-    /// How many reads are under way that may look at every task: none where no read takes long. A read that nobody waits
-    /// for any more ends soon.
+    /// How many reads are under way that may read every task: none where no read takes long. A read whose caller has
+    /// left ends soon.
     fn long_reads_under_way(&self) -> usize {
         0
     }

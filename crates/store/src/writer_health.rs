@@ -1,12 +1,12 @@
-//! Since when a writer is at one transaction, for the health check: a writer that does not come back serves nobody.
+//! How long a writer has been at one transaction, for the health check.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A transaction that takes longer is no sign of health: everybody else was told that the storage is busy 5 seconds ago.
+/// A writer that takes longer for one transaction counts as stuck: other commands were answered as busy 5 seconds ago.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// When the transaction under way began; nothing while there is none.
+/// When the transaction under way began, if there is one.
 #[derive(Debug, Default)]
 pub struct WriterHealth(Mutex<Option<Instant>>);
 

@@ -1,5 +1,5 @@
 //! What a writer does when something went wrong: a transaction that was undone, a commit whose end is not known, a
-//! connection that is gone.
+//! connection that was lost.
 
 use std::time::{Duration, Instant};
 

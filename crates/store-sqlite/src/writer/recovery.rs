@@ -14,9 +14,9 @@ use crate::{lost_files, open};
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
 impl Writer {
-    /// After a transaction that was given up although the storage works: its time was over.
+    /// After a transaction that was given up although the storage works: its time was over, or a command was broken.
     pub(super) fn undo(&mut self) {
-        // Two boards at once could be more than there is memory for.
+        // Two indexes at once could be more than there is memory for.
         self.claim_index = ClaimIndex::default();
         let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| ClaimIndex::load(&self.connection));
         match undone {
@@ -81,7 +81,7 @@ impl Writer {
         self.failed_at.is_none()
     }
 
-    /// Opens the file anew, writes something, and reads everything that is kept in memory; only then are writes taken
+    /// Opens the file again, writes something, and reads everything that is kept in memory; only then are writes taken
     /// again. A full disk, for example, lets itself be opened.
     pub(super) fn reopen(&mut self) {
         if !self.ownership.is_intact() {
@@ -105,7 +105,7 @@ impl Writer {
                 self.failed_at = None;
                 self.failed.store(false, Ordering::Relaxed);
                 tracing::info!("the database was opened again after a failure");
-                // What could not be committed may be there all the same, and nobody was told of it.
+                // What could not be committed may be in the file all the same, and no waiter was woken for it.
                 self.wake_by_index();
             }
             Err(error) => drop(failed("opening the database again", &error)),

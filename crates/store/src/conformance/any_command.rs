@@ -44,7 +44,7 @@ pub enum AnyCommand {
     DeleteQueue(DeleteQueue),
     CreateTask(CreateTask),
     UpdateTask(UpdateTask),
-    UpdateTasks(BulkUpdate),
+    UpdateTasks(Arc<BulkUpdate>),
     ActOnTask(ActOnTask),
     DeleteTask(DeleteTask),
     Claim(Claim),
@@ -78,7 +78,7 @@ impl Write for AnyCommand {
             Self::DeleteQueue(command) => store.write(command).await.map(done),
             Self::CreateTask(command) => store.write(command).await.map(AnyAnswer::Created),
             Self::UpdateTask(command) => store.write(command).await.map(AnyAnswer::Task),
-            Self::UpdateTasks(bulk) => store.update_tasks(Arc::new(bulk)).await.map(AnyAnswer::Updated),
+            Self::UpdateTasks(bulk) => store.update_tasks(bulk).await.map(AnyAnswer::Updated),
             Self::ActOnTask(command) => store.write(command).await.map(AnyAnswer::Task),
             Self::DeleteTask(command) => store.write(command).await.map(done),
             Self::Claim(command) => store.write(command).await.map(AnyAnswer::Claimed),
@@ -91,21 +91,24 @@ impl Write for AnyCommand {
     }
 }
 
+impl From<BulkUpdate> for AnyCommand {
+    fn from(bulk: BulkUpdate) -> Self {
+        Self::UpdateTasks(Arc::new(bulk))
+    }
+}
+
 macro_rules! any_command_from {
-    ($($command:ident in $variant:ident),*) => {
+    ($($command:ident),*) => {
         $(impl From<$command> for AnyCommand {
             fn from(command: $command) -> Self {
-                Self::$variant(command)
+                Self::$command(command)
             }
         })*
     };
 }
 
-any_command_from! {
-    CreateQueue in CreateQueue, DeleteQueue in DeleteQueue, CreateTask in CreateTask, UpdateTask in UpdateTask,
-    BulkUpdate in UpdateTasks, ActOnTask in ActOnTask, DeleteTask in DeleteTask, Claim in Claim, Heartbeat in Heartbeat,
-    ReportRun in ReportRun, ReportWorker in ReportWorker, WithdrawWorker in WithdrawWorker, Scan in Scan
-}
+any_command_from!(CreateQueue, DeleteQueue, CreateTask, UpdateTask, ActOnTask, DeleteTask, Claim, Heartbeat);
+any_command_from!(ReportRun, ReportWorker, WithdrawWorker, Scan);
 
 /// A list of commands of any kind.
 #[macro_export]

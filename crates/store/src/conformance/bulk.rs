@@ -269,8 +269,8 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(sto
         rounds += 1;
         gated.held.passed.store(false, Ordering::SeqCst);
         let store = Arc::clone(&gated.fixture.store);
-        let bulk = bulk.clone();
-        let mut writing = tokio::spawn(async move { bulk.write_to(&*store).await });
+        let bulk = Arc::clone(bulk);
+        let mut writing = tokio::spawn(async move { store.update_tasks(bulk).await });
         let answered = tokio::select! {
             answer = &mut writing => Some(answer.unwrap()),
             () = gated.held.reached.notified() => None,

@@ -37,9 +37,9 @@ async fn populate(fixture: &Fixture) {
         let task = fixture.claimed(claim("q", route, run)).await.unwrap().task;
         let id = &task.id.as_str()[2..];
         match run % 5 {
-            0 => drop(fixture.ok(complete("q", id, run, object(r#"{"done":true}"#))).await),
-            1 => drop(fixture.ok(fail("q", id, run)).await),
-            2 => drop(fixture.ok(unclaim("q", id, run)).await),
+            0 => fixture.ok(complete("q", id, run, object(r#"{"done":true}"#))).await,
+            1 => fixture.ok(fail("q", id, run)).await,
+            2 => fixture.ok(unclaim("q", id, run)).await,
             3 => drop(fixture.ok(cancel("q", id)).await),
             _ => {}
         }

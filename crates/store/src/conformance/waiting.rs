@@ -95,8 +95,8 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
         resting(&fixture, 1).await;
         match cause {
             "creation" => drop(fixture.create(n, with_routes(&[ROUTES[n], "elsewhere"])).await),
-            "fail" => drop(fixture.ok(fail("q", n, 1000 + n)).await),
-            "unclaim" => drop(fixture.ok(unclaim("q", n, 1000 + n)).await),
+            "fail" => fixture.ok(fail("q", n, 1000 + n)).await,
+            "unclaim" => fixture.ok(unclaim("q", n, 1000 + n)).await,
             "update" => drop(fixture.ok(update("q", n, to_routes(&[ROUTES[n]]))).await),
             "bulk update" => {
                 let only = format!("id == '{}'", task_id(n));
