@@ -31,7 +31,7 @@ pub(crate) struct Call {
     body: Bytes,
     disconnect: Option<Disconnect>,
     /// The memory that is reserved for a large body, until the request is answered.
-    _share: Option<Reservation>,
+    _reservation: Option<Reservation>,
 }
 
 impl FromRequest<AppState> for Call {
@@ -39,9 +39,9 @@ impl FromRequest<AppState> for Call {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut head, body) = request.into_parts();
-        let (body, share) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
+        let (body, reservation) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
         let disconnect = head.extensions.remove();
-        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, _share: share })
+        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, _reservation: reservation })
     }
 }
 
@@ -51,7 +51,7 @@ impl Call {
         if !self.body.is_empty() && !is_json(&self.headers) {
             return Err(api_body::not_json::<B>().into());
         }
-        let _share = state.budgets().reserve_parsing(self.body.len()).await?;
+        let _reservation = state.budgets().reserve_parsing(self.body.len()).await?;
         Ok(api_body::decode(&self.body)?)
     }
 

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use taskqueue_api::health::{Healthy, Unhealthy};
 use taskqueue_api::paths;
 
-use super::Outcome;
+use super::HandlerResult;
 use crate::extract::Call;
 use crate::request_log::Note;
 use crate::state::AppState;
@@ -38,6 +38,6 @@ pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
     get, path = paths::OPENAPI, tag = "discovery",
     responses((status = 200, description = "The OpenAPI document.", body = Object, content_type = "application/json")),
 )]
-pub(crate) async fn openapi_document(_: Call) -> Outcome {
+pub(crate) async fn openapi_document(_: Call) -> HandlerResult {
     Ok(respond::json(StatusCode::OK, openapi::document()))
 }

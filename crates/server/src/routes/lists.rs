@@ -14,7 +14,7 @@ use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES};
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
 use taskqueue_store::page::WrittenTasks;
 
-use super::Outcome;
+use super::HandlerResult;
 use crate::error::ApiError;
 use crate::extract::Call;
 use crate::memory_budget::TASK_BYTES;
@@ -41,17 +41,19 @@ const FRAME_BYTES: usize = 4096;
         ),
     ),
 )]
-pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListTasks { selectors, order, limit, cursor } = call.query().list_tasks()?;
     let queue = call.queue()?;
     let selection = cursor_first(cursor.as_deref(), selectors.selection())?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
-    let share = state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
-    let query = TaskQuery { selection, order, limit, after, max_bytes: share.bytes().saturating_sub(FRAME_BYTES) };
+    let reservation =
+        state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
+    let query =
+        TaskQuery { selection, order, limit, after, max_bytes: reservation.bytes().saturating_sub(FRAME_BYTES) };
     let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, TaskPage::append).await?;
     TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
-    Ok(respond::large(share, bytes))
+    Ok(respond::large(reservation, bytes))
 }
 
 /// Lists worker observations.
@@ -66,21 +68,21 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Out
         ),
     ),
 )]
-pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ListWorkers { filter, limit, cursor } = call.query().list_workers()?;
     let queue = call.queue()?;
     let filter = filter.as_deref().map(ObservationFilter::parse).transpose();
     let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
-    let share = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
-    let limit = observations_within(share.bytes()).min(limit);
+    let reservation = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
+    let limit = observations_within(reservation.bytes()).min(limit);
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
     let metadata: usize = page.items.iter().map(|item| item.report.metadata.as_str().len()).sum();
     let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata);
     write_page(&mut body, &page.items, next.as_deref(), write_observation);
-    Ok(respond::large(share, body))
+    Ok(respond::large(reservation, body))
 }
 
 /// How many observations of the largest size fit into this many bytes.

@@ -20,18 +20,17 @@ use crate::error::ApiError;
 use crate::respond;
 use crate::state::AppState;
 
-/// What a handler gives.
-pub(crate) type Outcome = Result<Response, ApiError>;
+pub(crate) type HandlerResult = Result<Response, ApiError>;
 
 /// Executes a command that answers with a task. Memory for the answer is reserved first: what is done must be answered.
-async fn write_task(state: &AppState, command: impl Command<Answer = Box<Task>>) -> Outcome {
-    let share = state.budgets().reserve_task().await?;
+async fn task_answer(state: &AppState, command: impl Command<Answer = Box<Task>>) -> HandlerResult {
+    let reservation = state.budgets().reserve_task().await?;
     let task = state.store().write(command).await?;
-    Ok(respond::task(StatusCode::OK, &task, share))
+    Ok(respond::task(StatusCode::OK, &task, reservation))
 }
 
 /// Executes a command that answers nothing.
-async fn write_done(state: &AppState, command: impl Command<Answer = ()>) -> Outcome {
+async fn empty_answer(state: &AppState, command: impl Command<Answer = ()>) -> HandlerResult {
     state.store().write(command).await?;
     Ok(respond::no_content())
 }

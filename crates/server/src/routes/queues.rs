@@ -9,7 +9,7 @@ use taskqueue_api::queue::Queue;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{CreateQueue, DeleteQueue};
 
-use super::{Outcome, write_done};
+use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
@@ -26,7 +26,7 @@ const QUEUE_BYTES: usize = 32;
         (status = 422, description = "`invalid_request`: the name", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> HandlerResult {
     let queue = call.queue()?;
     let created = state.store().write(CreateQueue { queue: queue.clone() }).await?;
     let mut response = respond::written(|out| Queue::write(out, &queue));
@@ -41,15 +41,15 @@ pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> O
     get, path = paths::QUEUES, tag = "queues",
     responses((status = 200, description = "All queues, sorted by name.", body = Vec<Queue>)),
 )]
-pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outcome {
-    let mut share = state.budgets().reserve_queue_list().await?;
+pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> HandlerResult {
+    let mut reservation = state.budgets().reserve_queue_list().await?;
     let queues = state.store().list_queues().await?;
     let bytes = queues.iter().map(|queue| QUEUE_BYTES + queue.as_str().len()).sum();
     // The names and their JSON.
-    state.budgets().grow_queue_list(&mut share, 2 * bytes).await?;
+    state.budgets().grow_queue_list(&mut reservation, 2 * bytes).await?;
     let mut body = Vec::with_capacity(bytes);
     Queue::write_all(&mut body, &queues);
-    Ok(respond::large(share, body))
+    Ok(respond::large(reservation, body))
 }
 
 /// Deletes a queue.
@@ -64,8 +64,8 @@ pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Outco
         (status = 422, description = "`invalid_request`: the name or `cascade`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> HandlerResult {
     let cascade = call.query().delete_queue()?;
     let queue = call.queue()?;
-    write_done(&state, DeleteQueue { queue, cascade }).await
+    empty_answer(&state, DeleteQueue { queue, cascade }).await
 }

@@ -10,7 +10,7 @@ use taskqueue_core::lifecycle::RunReport;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{self, Heartbeat, ReportRun};
 
-use super::{Outcome, write_done};
+use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::state::AppState;
 use crate::waiting_claim::ClaimedTask;
@@ -34,7 +34,7 @@ use crate::{prefer, respond, waiting_claim};
         (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let ClaimRequest { route, run_id } = call.body(&state).await?;
     let queue = call.queue()?;
     let claim = command::Claim { queue, route, run_id };
@@ -62,7 +62,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Out
         (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> HandlerResult {
     let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     let lease_expires_at = state.store().write(Heartbeat { queue, id, run_id }).await?;
@@ -83,10 +83,10 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Outc
         ),
     ),
 )]
-pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let CompleteRequest { run_id, result } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, ReportRun { queue, id, run_id, report: RunReport::Complete { result } }).await
+    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Complete { result } }).await
 }
 
 /// Ends a run with an error; the task is tried again while its budget lasts.
@@ -100,10 +100,10 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
         (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let FailRequest { run_id, error } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, ReportRun { queue, id, run_id, report: RunReport::Fail { failure: error } }).await
+    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Fail { failure: error } }).await
 }
 
 /// Gives a task back; the attempt is not charged.
@@ -117,8 +117,8 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Outc
         (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_done(&state, ReportRun { queue, id, run_id, report: RunReport::Unclaim }).await
+    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Unclaim }).await
 }

@@ -16,7 +16,7 @@ use taskqueue_core::update::Update;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{self, ActOnTask, CreateTask, CreatedTask, DeleteTask, UpdateTask};
 
-use super::{Outcome, write_done, write_task};
+use super::{HandlerResult, empty_answer, task_answer};
 use crate::extract::Call;
 use crate::respond;
 use crate::state::AppState;
@@ -37,13 +37,13 @@ use crate::state::AppState;
         ),
     ),
 )]
-pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let definition: Definition = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    let share = state.budgets().reserve_task().await?;
+    let reservation = state.budgets().reserve_task().await?;
     let create = CreateTask { queue, id, new: Box::new(definition.into()) };
     let CreatedTask { created, task } = state.store().write(create).await?;
-    Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, share))
+    Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, reservation))
 }
 
 /// Reads a task.
@@ -55,11 +55,11 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ou
         (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    let share = state.budgets().reserve_task().await?;
+    let reservation = state.budgets().reserve_task().await?;
     let task = state.store().get_task(&queue, id).await?;
-    Ok(respond::task(StatusCode::OK, &task, share))
+    Ok(respond::task(StatusCode::OK, &task, reservation))
 }
 
 /// Replaces fields of a task that is not running.
@@ -77,10 +77,10 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Outco
         ),
     ),
 )]
-pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    write_task(&state, UpdateTask { queue, id, update: Box::new(update) }).await
+    task_answer(&state, UpdateTask { queue, id, update: Box::new(update) }).await
 }
 
 /// Replaces fields of every task that matches and is not running, or of none.
@@ -98,7 +98,7 @@ pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> Ou
         ),
     ),
 )]
-pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> HandlerResult {
     let BulkUpdateRequest { filter, changes } = call.body(&state).await?;
     let queue = call.queue()?;
     let filter = TaskFilter::parse(&filter)?;
@@ -117,9 +117,9 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> O
         (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    write_task(&state, ActOnTask { queue, id, action: TaskAction::Cancel }).await
+    task_answer(&state, ActOnTask { queue, id, action: TaskAction::Cancel }).await
 }
 
 /// Starts a pending, failed or cancelled task over.
@@ -132,9 +132,9 @@ pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Ou
         (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    write_task(&state, ActOnTask { queue, id, action: TaskAction::Requeue }).await
+    task_answer(&state, ActOnTask { queue, id, action: TaskAction::Requeue }).await
 }
 
 /// Deletes a task that is not running.
@@ -147,7 +147,7 @@ pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> O
         (status = 422, description = "`invalid_request` or `invalid_task_id`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    write_done(&state, DeleteTask { queue, id }).await
+    empty_answer(&state, DeleteTask { queue, id }).await
 }

@@ -7,7 +7,7 @@ use taskqueue_api::paths;
 use taskqueue_api::worker::WorkerReport;
 use taskqueue_store::command::{ReportWorker, WithdrawWorker};
 
-use super::{Outcome, write_done};
+use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::state::AppState;
 
@@ -22,10 +22,10 @@ use crate::state::AppState;
         (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
     let report = call.body(&state).await?;
     let (queue, id) = call.worker()?;
-    write_done(&state, ReportWorker { queue, id, report }).await
+    empty_answer(&state, ReportWorker { queue, id, report }).await
 }
 
 /// Forgets a worker.
@@ -37,7 +37,7 @@ pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> 
         (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
     ),
 )]
-pub(crate) async fn withdraw_worker(State(state): State<AppState>, call: Call) -> Outcome {
+pub(crate) async fn withdraw_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.worker()?;
-    write_done(&state, WithdrawWorker { queue, id }).await
+    empty_answer(&state, WithdrawWorker { queue, id }).await
 }
