@@ -8,7 +8,6 @@ use taskqueue_api::paths;
 use crate::call::Call;
 use crate::config::ConfigError;
 
-/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerAddress {
     /// The URL that paths are appended to. For a Unix socket it gives only the `Host` header.

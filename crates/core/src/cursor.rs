@@ -17,9 +17,7 @@ pub struct InvalidCursor;
 /// What is paged through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// A list of tasks.
     TaskList,
-    /// Groups of tasks.
     TaskGroups,
     /// A list of observations.
     WorkerList,

@@ -14,7 +14,6 @@ use crate::task::Status;
 pub enum TaskDimension {
     /// Each route of a task; a task with several is in several groups.
     Routes,
-    /// The status.
     Status,
 }
 
@@ -36,9 +35,7 @@ impl TaskDimension {
 /// What observations can be grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerDimension {
-    /// The route.
     Route,
-    /// The status.
     Status,
 }
 
@@ -177,7 +174,6 @@ impl Groups {
         }
     }
 
-    /// The page.
     pub fn into_page(self, queue_key: i64) -> GroupPage {
         let more = self.groups.len() > self.limit;
         let groups: Vec<Group> =

@@ -56,7 +56,6 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of a queue.
     QueueName
 }
 name! {

@@ -28,7 +28,6 @@ pub struct Report {
 pub struct Observation {
     /// The worker, unique within its queue.
     pub id: WorkerId,
-    /// The queue.
     pub queue: QueueName,
     /// What it reported.
     pub report: Report,

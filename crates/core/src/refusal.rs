@@ -14,14 +14,12 @@ pub enum Refusal {
     },
     /// The queue has tasks and the deletion does not cascade.
     QueueNotEmpty {
-        /// The queue.
         queue: QueueName,
         /// How many tasks it has.
         tasks: u64,
     },
     /// The queue has running tasks, which block its deletion.
     QueueHasRunningTasks {
-        /// The queue.
         queue: QueueName,
         /// How many are running.
         running: u64,
@@ -34,27 +32,13 @@ pub enum Refusal {
         task_id: TaskId,
     },
     /// The id is taken by a task with another definition.
-    TaskIdConflict {
-        /// The queue.
-        queue: QueueName,
-        /// The id.
-        task_id: TaskId,
-    },
+    TaskIdConflict { queue: QueueName, task_id: TaskId },
     /// A running task takes no update and no deletion.
-    TaskRunning {
-        /// The task.
-        task_id: TaskId,
-    },
+    TaskRunning { task_id: TaskId },
     /// The state machine has no such transition.
-    TaskStateConflict {
-        /// The task.
-        task_id: TaskId,
-        /// Its state.
-        status: Status,
-    },
+    TaskStateConflict { task_id: TaskId, status: Status },
     /// The update would leave a pending task without a remaining attempt.
     UpdateConflict {
-        /// The task.
         task_id: TaskId,
         /// The field that conflicts.
         field: &'static str,
@@ -64,25 +48,16 @@ pub enum Refusal {
     /// The stored data of the task would exceed its limit.
     TaskDataTooLarge,
     /// The run is neither active nor the latest finished one; or its id was used before.
-    StaleRun {
-        /// The run.
-        run_id: RunId,
-    },
+    StaleRun { run_id: RunId },
     /// The run has ended in another way.
     RunFinalized {
         /// What ended it.
         end: RunEnd,
     },
     /// The run id is active for another queue or route.
-    RunIdConflict {
-        /// The run.
-        run_id: RunId,
-    },
+    RunIdConflict { run_id: RunId },
     /// A known worker reported another route.
-    WorkerRouteConflict {
-        /// The worker.
-        worker_id: WorkerId,
-    },
+    WorkerRouteConflict { worker_id: WorkerId },
     /// The cursor belongs to another selection or to an earlier queue of the same name.
     InvalidCursor,
 }

@@ -21,7 +21,6 @@ pub struct TaskSelection {
     pub name: Option<String>,
     /// A fuzzy search on names, with its text as given.
     pub name_fuzzy: Option<(String, FuzzyName)>,
-    /// A filter expression.
     pub filter: Option<TaskFilter>,
 }
 
@@ -64,13 +63,11 @@ impl TaskSelection {
 /// What a list of tasks can be ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderField {
-    /// The identifier.
     Id,
     /// The name; unnamed tasks last.
     Name,
     /// The status as text.
     Status,
-    /// The priority.
     Priority,
     /// The attempt counter.
     Attempt,
@@ -149,7 +146,6 @@ impl OrderField {
 /// The order of a task list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskOrder {
-    /// The field.
     pub field: OrderField,
     /// Its direction, which is also that of the tie-break by id.
     pub descending: bool,
@@ -214,7 +210,6 @@ impl TaskPosition {
 #[derive(Clone, Debug)]
 pub struct TaskQuery {
     pub selection: TaskSelection,
-    /// In which order.
     pub order: TaskOrder,
     /// How many at most.
     pub limit: u16,

@@ -31,7 +31,6 @@ pub struct FinishedRun {
 /// The part of a task that actions change. Small on purpose: every claim and every report rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
-    /// The state.
     pub status: Status,
     /// Claims minus unclaims since creation or requeue.
     pub attempt: i64,
@@ -123,7 +122,6 @@ impl Outcome {
     }
 }
 
-/// A whole task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// The queue it lives in.

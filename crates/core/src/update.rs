@@ -14,17 +14,12 @@ use crate::time::Timestamp;
 pub struct Update {
     /// A name, or none.
     pub name: Option<Option<Arc<str>>>,
-    /// New args.
     pub args: Option<JsonObject>,
-    /// New metadata.
     pub metadata: Option<JsonObject>,
-    /// New priority.
     pub priority: Option<i64>,
     /// New attempt budget.
     pub max_attempts: Option<i64>,
-    /// New routes.
     pub routes: Option<Routes>,
-    /// New result.
     pub result: Option<JsonObject>,
 }
 

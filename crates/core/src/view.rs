@@ -14,7 +14,6 @@ pub struct TaskView<'a> {
     pub id: TaskId,
     /// The name of the queue.
     pub queue: &'a str,
-    /// The state.
     pub status: Status,
     /// A label for people.
     pub name: Option<&'a str>,

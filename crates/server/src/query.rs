@@ -196,7 +196,6 @@ impl Selectors {
     }
 }
 
-/// A list of tasks.
 #[derive(Debug)]
 pub(crate) struct ListTasks {
     pub(crate) selectors: Selectors,

@@ -61,7 +61,6 @@ impl PendingLists {
         }
     }
 
-    /// All of it in order.
     pub(crate) fn into_order(self) -> PendingOrder {
         let tasks = |list: Vec<(Rank, TaskKey)>| match list[..] {
             [(rank, task)] => RouteTasks::One(rank, task),

@@ -133,7 +133,6 @@ pub struct Progress {
     pub step: Step,
     /// Tasks that are done.
     pub done: u64,
-    /// All tasks.
     pub tasks: u64,
 }
 

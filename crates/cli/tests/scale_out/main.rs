@@ -17,7 +17,6 @@ mod waiting;
 use support::Server;
 use taskqueue_test_postgres::Cluster;
 
-/// A database of its own.
 fn fresh_database() -> taskqueue_test_postgres::Database {
     Cluster::shared().database()
 }

@@ -20,7 +20,6 @@ const AFTER_HEARTBEAT: &str = "send another heartbeat with the same run id";
 const AFTER_REPORT: &str =
     "repeat the report with the same run id: a repetition has no second effect, and run_finalized tells of another end";
 
-/// What to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
     route: Route,

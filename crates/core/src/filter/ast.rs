@@ -130,7 +130,6 @@ pub enum Literal {
     Null,
     /// `true`, `false`, `True`, `False`
     Bool(bool),
-    /// A number.
     Number(Number),
     /// A string.
     Text(String),

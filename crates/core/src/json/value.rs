@@ -15,7 +15,6 @@ pub enum Value<'a> {
     Float(f64),
     /// A string, escapes resolved.
     Str(Cow<'a, str>),
-    /// An array.
     Array(Vec<Value<'a>>),
     /// An object: each key once (the last duplicate won), sorted by code point.
     Object(Vec<(Cow<'a, str>, Value<'a>)>),

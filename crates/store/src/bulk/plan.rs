@@ -36,7 +36,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The queue that it is for.
     pub fn queue(&self) -> QueueKey {
         self.queue
     }

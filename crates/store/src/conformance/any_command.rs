@@ -14,10 +14,8 @@ use crate::{Store, StoreError, StoreExt};
 
 /// Everything that tests write.
 pub trait Write: Clone + Debug + Send + 'static {
-    /// What it answers.
     type Answer: Clone + Debug + PartialEq + Send + 'static;
 
-    /// Writes it.
     fn write_to(self, store: &dyn Store) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
 }
 

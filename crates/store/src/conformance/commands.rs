@@ -83,12 +83,10 @@ pub fn named(name: &str) -> Definition {
     Definition { name: Some(name.into()), ..Definition::default() }
 }
 
-/// Creates a queue.
 pub fn create_queue(name: &str) -> CreateQueue {
     CreateQueue { queue: queue(name) }
 }
 
-/// Deletes a queue.
 pub fn delete_queue(name: &str, cascade: bool) -> DeleteQueue {
     DeleteQueue { queue: queue(name), cascade }
 }

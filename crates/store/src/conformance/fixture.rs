@@ -22,7 +22,6 @@ use crate::{Store, StoreError};
 
 /// An open store and its clock.
 pub struct Fixture {
-    /// The store.
     pub store: Arc<dyn Store>,
     /// The time, which only tests pass.
     pub clock: ManualClock,

@@ -28,7 +28,6 @@ const WORKERS: usize = 4;
 /// What happens next.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A write.
     Write(AnyCommand),
     /// Time passes, in microseconds, without a scan.
     Pass(i64),

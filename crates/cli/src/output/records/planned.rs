@@ -10,7 +10,6 @@ use crate::output::{Cell, Column, Record};
 /// A task to be created.
 #[derive(Debug)]
 pub(crate) struct PlannedRecord<'a> {
-    /// Its id.
     pub(crate) id: TaskId,
     /// What it is to be.
     pub(crate) definition: &'a Definition,

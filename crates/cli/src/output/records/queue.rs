@@ -6,7 +6,6 @@ use taskqueue_core::time::Timestamp;
 
 use crate::output::{Cell, Column, Record};
 
-/// A queue.
 #[derive(Debug)]
 pub(crate) struct QueueRecord(pub(crate) QueueName);
 
