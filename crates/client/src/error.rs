@@ -33,7 +33,7 @@ pub enum Error {
         may_have_arrived: bool,
     },
     /// The answer is invalid: this is no server of this API, or a broken one.
-    #[error("the answer makes no sense: {message}")]
+    #[error("the answer is not valid: {message}")]
     Protocol {
         /// The HTTP status.
         status: u16,

@@ -22,7 +22,7 @@ pub fn is_over(lease_expires_at: Timestamp, now: Timestamp) -> bool {
     lease_expires_at <= now
 }
 
-/// Whether the service was out between its last sign of life and now, so that no worker could be heard.
+/// Whether the service was out between its last lease scan and now: no heartbeat could reach it.
 pub fn was_out(last_scan_at: Timestamp, now: Timestamp) -> bool {
     last_scan_at.plus_seconds(OUTAGE_SECONDS) < now
 }

@@ -19,7 +19,7 @@ pub struct Report {
     pub status: WorkerStatus,
     /// The task it works on; never looked up.
     pub task_id: Option<TaskId>,
-    /// What else it says of itself; beyond the contract, and `{}` for whoever does not use it.
+    /// Other facts about the worker; beyond the contract, and `{}` for workers that report none.
     pub metadata: JsonObject,
 }
 

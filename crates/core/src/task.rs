@@ -34,7 +34,7 @@ pub struct Lifecycle {
     pub status: Status,
     /// Claims minus unclaims since creation or requeue.
     pub attempt: i64,
-    /// Place in the pending order; given anew each time that the task goes to the back.
+    /// Place in the pending order; a new one each time that the task goes to the back.
     pub pending_seq: i64,
     /// Route of the latest claim.
     pub last_route: Option<Route>,

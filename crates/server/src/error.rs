@@ -159,7 +159,7 @@ impl From<FilterError> for ApiError {
 
 impl From<InvalidCursor> for ApiError {
     fn from(InvalidCursor: InvalidCursor) -> Self {
-        let message = "use next_cursor of the page before, with the same queue, selection and order; or begin anew";
+        let message = "use next_cursor of the page before, with the same queue, selection and order; or start from the first page";
         Self::new(ErrorCode::InvalidCursor, message, ObjectWriter::new())
     }
 }

@@ -9,7 +9,7 @@ pub(crate) trait Record {
     /// The columns of a table of such records.
     const COLUMNS: &'static [Column];
 
-    /// The cells of its row, one for each column; ages are told from `now`.
+    /// The cells of its row, one for each column; ages are counted from `now`.
     fn cells(&self, now: Timestamp) -> Vec<Cell>;
 
     /// Appends the object that programs get.

@@ -141,7 +141,7 @@ pub async fn a_credit_never_shortens_a_lease(storage: &impl Storage) {
     assert_eq!(fixture.pass(5).await.expired_runs, 1);
 }
 
-/// Whatever is heard first after an outage grants the credit; what comes next, before a scan and after it, adds nothing.
+/// The first command after an outage grants the credit; later ones, before a scan and after it, add nothing.
 pub async fn an_outage_is_credited_once(storage: &impl Storage) {
     let fixture = claimed(storage, 3).await;
     fixture.clock.advance_seconds(600);
@@ -173,7 +173,7 @@ pub async fn a_scan_reports_what_it_did(storage: &impl Storage) {
     fixture.clock.advance_seconds(16);
     fixture.ok(heartbeat("q", 0, "q0")).await;
     fixture.scan().await;
-    assert_eq!(fixture.pass(284).await.expired_runs, 5, "runs of every queue, except the one that was heard");
+    assert_eq!(fixture.pass(284).await.expired_runs, 5, "runs of every queue, except the one with a heartbeat");
     assert_eq!(fixture.pass(15).await.expired_runs, 0);
     assert_eq!(fixture.pass(5).await.expired_runs, 1);
 }

@@ -1,4 +1,4 @@
-//! Waiting claims: everything that makes a task claimable wakes one who waits for it, and nobody is forgotten.
+//! Waiting claims: everything that makes a task claimable wakes one waiting claim, and none is forgotten.
 
 use std::collections::BTreeSet;
 use std::future::pending;
