@@ -1,5 +1,5 @@
-//! Reads the fields of a JSON object, each by name and type. A field that is missing or wrong is an error, in words about
-//! the object; a field that nobody knows is a newer server's.
+//! Reads the fields of a JSON object, each by name and type. A missing or wrong field is an error whose text
+//! names the object; unknown fields are ignored, because a newer server may send them.
 
 use std::borrow::Cow;
 

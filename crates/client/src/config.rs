@@ -41,7 +41,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Lets the token travel over plain HTTP to another machine, where everybody on the way can read it.
+    /// Lets the token travel over plain HTTP to another machine, where anyone on the network path can read it.
     #[must_use]
     pub fn allow_insecure_token(mut self) -> Self {
         self.allow_insecure_token = true;
@@ -90,7 +90,7 @@ pub enum ConfigError {
     #[error("use a token of visible ASCII characters without blanks")]
     Token,
     /// The token would be readable on the network.
-    #[error("use https:// or allow the insecure token: over plain HTTP everybody on the way can read it")]
+    #[error("use https:// or allow the insecure token: over plain HTTP anyone on the network path can read it")]
     InsecureToken,
     /// Encryption cannot be set up.
     #[error("encryption cannot be set up: {reason}")]

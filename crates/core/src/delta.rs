@@ -13,8 +13,7 @@ pub struct Delta<'a> {
     pub pending: Difference<PendingEntry<'a>>,
     /// The run that owns the task. It is among the running tasks as long as it has one.
     pub run: Difference<RunId>,
-    /// The run that was the last finished one and no longer is. The task does not name it any more, so its id is to be
-    /// recorded as used.
+    /// The previous latest finished run, replaced by this change; record its id as used.
     pub past_run: Option<RunId>,
 }
 

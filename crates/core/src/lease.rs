@@ -10,11 +10,11 @@ pub fn from(now: Timestamp) -> Timestamp {
     now.plus_seconds(LEASE_SECONDS)
 }
 
-/// The time by which a lease of a task goes: never before the task's last change, so that a clock which stands still for a
-/// moment neither ends nor shortens it. But a change that lies further ahead than an outage was made by a clock that was
-/// wrong once, and must not make a lease that lasts for years.
-pub fn time_of_leases(now: Timestamp, updated_at: Timestamp) -> Timestamp {
-    if was_out(now, updated_at) { now } else { now.max(updated_at) }
+/// The time that the leases of a task are compared with and computed from. It is `now`, but not before the task's last
+/// change, so that a clock that stands still neither ends nor shortens a lease. If the last change is further ahead than
+/// an outage lasts, the clock was wrong when it was made; then it is ignored, or leases would last for years.
+pub fn lease_time(now: Timestamp, updated_at: Timestamp) -> Timestamp {
+    if is_longer_than_outage(now, updated_at) { now } else { now.max(updated_at) }
 }
 
 /// Whether a lease is over.
@@ -22,12 +22,12 @@ pub fn is_over(lease_expires_at: Timestamp, now: Timestamp) -> bool {
     lease_expires_at <= now
 }
 
-/// Whether the service was out between its last lease scan and now: no heartbeat could reach it.
-pub fn was_out(last_scan_at: Timestamp, now: Timestamp) -> bool {
-    last_scan_at.plus_seconds(OUTAGE_SECONDS) < now
+/// Whether more time passed than is allowed between two lease scans. If so, the service was unavailable between them.
+pub fn is_longer_than_outage(earlier: Timestamp, later: Timestamp) -> bool {
+    earlier.plus_seconds(OUTAGE_SECONDS) < later
 }
 
-/// The lease of a run after an outage: good for at least the credit, never shorter than promised. No credit, no change.
+/// The end of a lease after an outage: at least the credit from now, and never earlier than before.
 pub fn credited(lease_expires_at: Timestamp, now: Timestamp, credit_seconds: i64) -> Timestamp {
     if credit_seconds == 0 { lease_expires_at } else { lease_expires_at.max(now.plus_seconds(credit_seconds)) }
 }
@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn a_pause_of_the_scan_beyond_15_seconds_is_an_outage() {
-        assert!(!was_out(at(0), at(15)));
-        assert!(was_out(at(0), Timestamp::from_micros(at(15).as_micros() + 1)));
-        assert!(!was_out(at(20), at(0)), "a clock that stands still is no outage");
+        assert!(!is_longer_than_outage(at(0), at(15)));
+        assert!(is_longer_than_outage(at(0), Timestamp::from_micros(at(15).as_micros() + 1)));
+        assert!(!is_longer_than_outage(at(20), at(0)), "a clock that stands still is no outage");
     }
 
     #[test]

@@ -163,7 +163,7 @@ struct Step<'a> {
 impl<'a> Step<'a> {
     fn new(task: &'a TaskHead, now: Timestamp, pending_seq: i64) -> Self {
         let lifecycle = &task.lifecycle;
-        let lease_now = lease::time_of_leases(now, lifecycle.updated_at);
+        let lease_now = lease::lease_time(now, lifecycle.updated_at);
         Self { task, lifecycle, now: now.max(lifecycle.updated_at), lease_now, pending_seq }
     }
 

@@ -1,5 +1,5 @@
-//! Every "no" that a rule can say, one variant each, with what `error.details` needs. How a refusal looks on the wire
-//! (code, status, message) is the business of the `api` and `server` crates.
+//! Every reason for which a rule refuses a request, one variant each, with the values for `error.details`. The `api` and
+//! `server` crates decide the code, status and message of each.
 
 use crate::ids::{QueueName, RunId, TaskId, WorkerId};
 use crate::status::{RunEnd, Status};

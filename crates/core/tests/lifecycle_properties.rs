@@ -240,7 +240,7 @@ impl History {
         let reporter = self.run(event.back);
         let Lifecycle { run, finished_run, updated_at, .. } = &before.lifecycle;
         if let Some(run) = run.filter(|run| run.run_id == reporter) {
-            let over = lease::is_over(run.lease_expires_at, lease::time_of_leases(self.now, *updated_at));
+            let over = lease::is_over(run.lease_expires_at, lease::lease_time(self.now, *updated_at));
             prop_assert_eq!(matches!(decision, Decision::Expire(..)), over);
             prop_assert_eq!(matches!(decision, Decision::Change(_)), !over);
             if end.is_none() && !over {
@@ -306,7 +306,7 @@ impl History {
             prop_assert!(finished_at.is_none());
             let promised = match before.lifecycle.run.filter(|known| known.run_id == run.run_id) {
                 Some(known) => known.lease_expires_at,
-                None => lease::from(lease::time_of_leases(self.now, before.lifecycle.updated_at)),
+                None => lease::from(lease::lease_time(self.now, before.lifecycle.updated_at)),
             };
             prop_assert!(run.lease_expires_at >= promised, "a promise was shortened");
         }

@@ -71,7 +71,7 @@ impl Connections {
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
                     if failing.is_due(Instant::now()) {
-                        warn!(%error, "cannot accept connections; trying on");
+                        warn!(%error, "cannot accept connections; trying again");
                     }
                     sleep(RETRY_DELAY).await;
                 }

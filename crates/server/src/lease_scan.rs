@@ -56,7 +56,7 @@ async fn scan_repeatedly(store: Arc<dyn Store>) -> Infallible {
 fn log(scanned: Scanned) {
     let Scanned { expired_runs, credited_runs, expired_observations } = scanned;
     if credited_runs > 0 {
-        info!(credited_runs, "the service was out: running leases were made good for the outage credit");
+        info!(credited_runs, "the service was unavailable: running leases were extended by the outage credit");
     }
     if expired_runs > 0 {
         info!(expired_runs, "runs ended because their lease expired without a heartbeat");

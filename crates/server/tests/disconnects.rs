@@ -160,12 +160,12 @@ impl Served {
 const READ: &str = "GET /api/v2/queues HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const WRITE: &str = "PUT /api/v2/queues/q HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
 
-/// The ways in which a client goes away.
+/// The ways in which a client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Close,
     Reset,
-    /// It has nothing more to send, and is found to be still there; then it closes, of which the network hears nothing.
+    /// It shuts down its sending side and is found to be still connected. Then it closes, which sends no packet.
     HalfCloseThenClose,
     HalfCloseThenReset,
 }
@@ -173,7 +173,7 @@ enum Way {
 impl Way {
     const ALL: [Self; 4] = [Self::Close, Self::Reset, Self::HalfCloseThenClose, Self::HalfCloseThenReset];
 
-    /// Goes away; when it went.
+    /// Disconnects and returns when.
     async fn leave(self, mut stream: TcpStream) -> Instant {
         if matches!(self, Self::HalfCloseThenClose | Self::HalfCloseThenReset) {
             stream.shutdown().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_core::lease::was_out;
+use taskqueue_core::lease::is_longer_than_outage;
 
 use super::*;
 
@@ -22,7 +22,10 @@ fn scans(steps: &[i64]) -> Vec<Seen> {
         let before = row.last_scan_at;
         let clock = Clock::of_scan(row, step * SECOND);
         assert!(Some(clock.now) >= before, "time went back");
-        seen.push(((clock.now.as_micros() - at.as_micros()) / SECOND, was_out(clock.last_scan_at.unwrap(), clock.now)));
+        seen.push((
+            (clock.now.as_micros() - at.as_micros()) / SECOND,
+            is_longer_than_outage(clock.last_scan_at.unwrap(), clock.now),
+        ));
         let (offset_micros, ahead_since) = (clock.offset_micros, clock.ahead_since);
         row = ClockRow { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..row };
     }

@@ -156,8 +156,8 @@ impl PostgresStore {
         let back = session.execute(&statements::BRING_TIME_BACK, &bounds).await;
         if back.map_err(|error| failed(&failure::describe(&error)))? > 0 {
             tracing::warn!(
-                "the time of the service was more than a day ahead of the database's clock, which is believed: running leases \
-                 are good for {LEASE_SECONDS} seconds from now"
+                "the time of the service was more than a day ahead of the database's clock; the clock is used, and running \
+                 leases are reset to {LEASE_SECONDS} seconds from now"
             );
         }
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await;

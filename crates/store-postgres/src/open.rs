@@ -35,8 +35,8 @@ pub enum OpenError {
     Refused(String, String),
     #[error("PostgreSQL at {0}: {1}; create it, or name another database in the URL")]
     NoDatabase(String, String),
-    /// No connection is left.
-    #[error("PostgreSQL at {0} has no connection left: {1}; raise max_connections or stop other clients")]
+    /// The connection limit is reached.
+    #[error("PostgreSQL at {0} has reached its connection limit: {1}; raise max_connections or stop other clients")]
     Full(String, String),
     /// TLS failed, or the server does not support it.
     #[error(
@@ -96,7 +96,7 @@ impl ConnectError {
         if let Self::Driver(driver) = self
             && driver.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
         {
-            tracing::warn!(doing, error, "the database has no connection left");
+            tracing::warn!(doing, error, "the database server has reached its connection limit");
             return StoreError::Busy;
         }
         tracing::error!(doing, error, "cannot connect to the database");

@@ -24,7 +24,8 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// For commands that visit every task of a queue.
 const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";
 
-/// For how long no transaction may begin in a queue that another one needs alone: longer than that one waits for it.
+/// For how long no other transaction may begin in a queue that a long command needs exclusively: longer than the command
+/// waits for the lock.
 const HELD_MICROS: i64 = 6_000_000;
 
 /// What the commands of a batch name.

@@ -262,7 +262,7 @@ impl Writer {
         let mut begun = self.begin(session, batch)?;
         let scans = batch.iter().any(|write| write.request.is_scan());
         let mut clock = self.clock(begun.clock, scans);
-        if !scans && clock.last_scan_at.is_some_and(|last| lease::was_out(last, clock.now)) {
+        if !scans && clock.last_scan_at.is_some_and(|last| lease::is_longer_than_outage(last, clock.now)) {
             self.credit(session)?;
             // Only once, whatever the clock reads now.
             begun = self.begin(session, batch)?;

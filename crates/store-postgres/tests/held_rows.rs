@@ -1,4 +1,4 @@
-//! Somebody else holds rows or tables of ours: whoever needs them waits, in bounded time, and nobody else does (I13, L3).
+//! Another client has locked rows or tables of the store: only commands that need them wait, for a bounded time (I13, L3).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod storage;
@@ -200,7 +200,7 @@ async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
     end(storage, fixture).await;
 }
 
-/// What one command breaks is told to that one; and what is told to have failed was not done.
+/// A command that fails does not affect the others of its batch, and has changed nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_is_answered_with_a_failure_is_not_done() {
     let storage = fresh();

@@ -283,7 +283,7 @@ async fn bulk_updates_and_claims_of_another_server_never_mix() {
     servers.end().await;
 }
 
-/// I17, I18: whoever got a task keeps it, and then the queue stays; or the queue goes with everything in it.
+/// I17, I18: if a task was claimed, the queue is not deleted; else the queue is deleted with all its tasks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_among_creations_and_claims_takes_all_or_is_refused() {
     let servers = Servers::open(3).await;

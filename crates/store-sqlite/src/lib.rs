@@ -175,8 +175,8 @@ fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite:
     if now < latest_at {
         tracing::warn!(
             %latest_at,
-            "the latest time in the database is more than a day ahead of this machine's clock, which is believed: running \
-             leases are good for 300 seconds from now"
+            "the latest time in the database is more than a day ahead of this machine's clock; the clock is used, and \
+             running leases are reset to 300 seconds from now"
         );
         future_deadlines::shorten(connection, now)?;
         claim_index = ClaimIndex::load(connection)?;

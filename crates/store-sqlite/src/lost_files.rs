@@ -29,18 +29,18 @@ pub(crate) fn log_loss(ownership: &Ownership, (lost, complete): (Lost, bool)) {
     let file = format!("{}{}", ownership.path().display(), lost.suffix());
     match (lost, complete) {
         (Lost::Database, _) => tracing::error!(
-            "{file} was moved, removed or replaced; no write is taken until it is back. If it is gone, copy {} before you \
-             stop this server: it is the database, {}",
+            "{file} was moved, removed or replaced; writes are refused until it is restored. If it was deleted, copy {} \
+             before you stop this server: it is the database, {}",
             ownership.descriptor(),
             if complete { "with everything that was acknowledged" } else { "without the end of its log" },
         ),
         (_, true) => tracing::error!(
-            "{file} was moved, removed or replaced; everything that was acknowledged is in the database file now. No write \
-             is taken: find out who touches the files of the database, then start the server again"
+            "{file} was moved, removed or replaced; everything that was acknowledged is in the database file now. Writes \
+             are refused: find out who touches the files of the database, then start the server again"
         ),
         (_, false) => tracing::error!(
             "{file} was moved, removed or replaced, and its log could not be moved into the database file yet: do NOT stop \
-             this server, it tries again. No write is taken"
+             this server, it tries again. Writes are refused"
         ),
     }
     if (lost, complete) == (Lost::Log, true) {
@@ -64,7 +64,9 @@ fn rename_foreign_log(ownership: &Ownership) {
     };
     let (log, target) = (log.display(), target.display());
     match renamed {
-        Ok(()) => tracing::warn!("{log} is not ours; it was renamed to {target}"),
-        Err(error) => tracing::error!(%error, "{log} is not ours: move it away before the server is started again"),
+        Ok(()) => tracing::warn!("{log} was not written by this server; it was renamed to {target}"),
+        Err(error) => {
+            tracing::error!(%error, "{log} was not written by this server: move it away before the server is started again")
+        }
     }
 }

@@ -107,7 +107,7 @@ impl Ownership {
         if self.mode & 0o077 != 0 {
             tracing::warn!(
                 mode,
-                "others on this machine may open the database; unless that is meant: chmod 600 {path}*"
+                "other users of this machine can open the database; to prevent that run: chmod 600 {path}*"
             );
         }
         if let Some(kind) = &self.unlockable {

@@ -27,8 +27,8 @@ use crate::claim_index::ClaimIndex;
 /// thread must block. The writer checks at each batch, the lease scan of every second included, and publishes nothing if
 /// the file was replaced.
 pub(crate) struct PublishedIndex {
-    /// Nothing while the writer works, and while the storage is out of order. The lock is held for one lookup or one
-    /// move, never for a transaction.
+    /// `None` while the writer executes a batch, and after a storage error. The lock is held for one lookup or one move,
+    /// never for a transaction.
     index: RwLock<Option<ClaimIndex>>,
     clock: Arc<dyn Clock>,
     sleeps_credited: AtomicU64,
@@ -56,12 +56,12 @@ impl PublishedIndex {
     pub(crate) fn finds_nothing(&self, claim: &Claim) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
-        index.as_ref().is_some_and(|index| index.finds_nothing(claim) && !self.was_out(index))
+        index.as_ref().is_some_and(|index| index.finds_nothing(claim) && !self.had_outage(index))
     }
 
     /// Whether leases are to be extended before anything else: then a claim that finds nothing goes to the writer too.
-    pub(crate) fn was_out(&self, index: &ClaimIndex) -> bool {
-        let out = |last| lease::was_out(last, self.clock.now());
+    pub(crate) fn had_outage(&self, index: &ClaimIndex) -> bool {
+        let out = |last| lease::is_longer_than_outage(last, self.clock.now());
         let slept = self.sleeps_credited() != self.clock.times_found_ahead();
         self.credit_seconds > 0 && index.last_scan_at.is_some_and(|last| slept || out(last))
     }

@@ -198,7 +198,7 @@ impl Writer {
     fn execute_ordinary(&mut self, batch: Vec<Write>) {
         // Claims that found no published index, because the last batch was under way.
         if batch.iter().all(|write| self.finds_nothing(&write.request))
-            && !self.published_index.was_out(&self.claim_index)
+            && !self.published_index.had_outage(&self.claim_index)
         {
             return batch.into_iter().for_each(answer_nothing);
         }
@@ -246,7 +246,7 @@ impl Writer {
         }
         let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.health));
         let _transaction = health.begin(Instant::now());
-        // A waiter that registers from now on finds no published index, or the one that comes of this (`published_index.rs`).
+        // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
         let mut claimable = Claimable::new(!self.waiters.is_empty());
         let executed = self.in_transaction(|tx| {
             // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
@@ -302,7 +302,7 @@ impl Writer {
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
             Ok(value)
         });
-        // What was written to a file that was removed meanwhile is lost with it, unless it can be rescued: that is not known yet.
+        // If a file was removed during the transaction, it is not known yet whether the commit can be saved (`lost_files.rs`).
         let done = if done.is_ok() && !self.holds_files() { Err(StoreError::OutcomeUnknown) } else { done };
         match &done {
             Ok((_, changed_tasks)) => {

@@ -1,5 +1,5 @@
-//! Claims that find nothing, from many threads at once: whoever was told of a task finds it, whoever waits for one gets
-//! it, and a storage that fails never says that there is nothing.
+//! Claims that find nothing, from many threads at once: a caller whose creation was acknowledged finds the task, a waiting
+//! claim gets one, and a storage error is never answered with "no task".
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod storage;
@@ -81,7 +81,7 @@ fn pair<'scope>(scope: &'scope Scope<'scope, '_>, fixture: &Fixture, pair: usize
 }
 
 #[tokio::test]
-async fn whoever_was_told_of_a_task_finds_it() {
+async fn a_caller_whose_creation_was_acknowledged_finds_the_task() {
     let folder = fresh();
     let fixture = Fixture::with_queue(&folder).await;
     let over = AtomicBool::new(false);

@@ -250,7 +250,7 @@ fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, claimable: &mut Claimabl
 /// heartbeat may come before the next scan.
 pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit_seconds: i64) -> Result<u64, StoreError> {
     let now = tx.now();
-    let out = tx.last_scan_at()?.is_some_and(|last| lease::was_out(last, now));
+    let out = tx.last_scan_at()?.is_some_and(|last| lease::is_longer_than_outage(last, now));
     if !out || credit_seconds == 0 {
         return Ok(0);
     }

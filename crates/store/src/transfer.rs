@@ -117,7 +117,10 @@ pub enum TransferError {
     #[error("the copy is not what the source holds: {0}; the target holds nothing of it; please report this")]
     Differs(String),
     /// The result of the commit is not known.
-    #[error("nobody knows whether the copy was kept ({0}): try again; a target that is not empty then has all of it")]
+    #[error(
+        "it is unknown whether the copy was committed ({0}); run the command again: if it then says that the target is not \
+         empty, the copy is complete"
+    )]
     Unknown(StoreError),
 }
 

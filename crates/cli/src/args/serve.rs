@@ -67,7 +67,7 @@ pub(crate) struct ServeArgs {
     #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<HostName>,
 
-    /// After an outage every running lease lasts at least this much longer; 0 turns that off
+    /// After an outage every running lease lasts at least this many seconds from now; 0 turns that off
     #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
     pub(crate) outage_credit: i64,

@@ -17,7 +17,7 @@ const ORIGIN: Expected = (403, Some("foreign_origin"));
 const CROSS_SITE: Expected = (403, Some("cross_site"));
 
 /// Heads for `GET /api/v2/queues`: the version, the fields (`@` stands for the port), and the answer without a token. With
-/// one, whatever is 403 here is served to who has the token.
+/// a token, requests that have it are served where this table says 403.
 const HEADS: &[(&str, &str, Expected)] = &[
     // What our own client, curl, labtasker and others send.
     ("HTTP/1.1", "Host: 127.0.0.1:@", SERVED),

@@ -92,7 +92,7 @@ fn a_worker_ends_after_max_tasks() {
     let server = Server::start();
     create_many(&server, 10);
     let stderr = Setup::new(&server).flags("--jobs 3 --max-tasks 5").sh("true", &[]).finish_well();
-    assert!(stderr.contains("ended (enough tasks): 5 succeeded, 0 failed"), "{stderr}");
+    assert!(stderr.contains("ended (--max-tasks reached): 5 succeeded, 0 failed"), "{stderr}");
     assert_eq!((server.count("succeeded"), server.count("pending")), (5, 5));
 }
 

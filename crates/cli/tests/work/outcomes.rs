@@ -138,7 +138,7 @@ fn the_guard_counts_failures_in_a_row_only() {
     create_each(&server, &["1", "1", "0", "1", "1", "0"]);
     let mut worker = Setup::new(&server).flags("--max-consecutive-failures 3 --max-tasks 6").sh("exit $1", &["%{x}"]);
     let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (enough tasks): 2 succeeded, 4 failed"), "{stderr}");
+    assert!(stderr.contains("ended (--max-tasks reached): 2 succeeded, 4 failed"), "{stderr}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(crate) async fn serve(
         };
         match &replies[turn.min(replies.len() - 1)] {
             Reply::Bytes(bytes) => {
-                // A client that has heard enough may be gone; that is its right.
+                // The client may already have disconnected, which is allowed.
                 let _ = stream.write_all(bytes).await;
                 let _ = stream.shutdown().await;
                 return;

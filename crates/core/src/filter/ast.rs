@@ -22,7 +22,7 @@ pub enum Expression<P> {
 }
 
 impl<P> Expression<P> {
-    /// The conjunction of `parts`, flat; one part alone stays itself.
+    /// The conjunction of `parts`, flat; a single part is returned unchanged.
     pub(super) fn all(parts: Vec<Self>) -> Self {
         Self::chain(parts, Self::All, |part| match part {
             Self::All(inner) => Ok(inner),
@@ -30,7 +30,7 @@ impl<P> Expression<P> {
         })
     }
 
-    /// The disjunction of `parts`, flat; one part alone stays itself.
+    /// The disjunction of `parts`, flat; a single part is returned unchanged.
     pub(super) fn any(parts: Vec<Self>) -> Self {
         Self::chain(parts, Self::Any, |part| match part {
             Self::Any(inner) => Ok(inner),

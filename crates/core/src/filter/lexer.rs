@@ -28,8 +28,8 @@ pub(super) enum Operator {
     Order(Order),
 }
 
-/// Our operators and, with ours for them, those of other languages. Searched in this order: a longer one stands
-/// before its beginning.
+/// The operators, and those of other languages with the operator to use instead. They are tried in this order: `===`
+/// comes before `==`, its prefix.
 const OPERATORS: [(&str, Result<Operator, &str>); 18] = [
     ("===", Err("==")),
     ("!==", Err("!=")),

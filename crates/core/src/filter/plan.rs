@@ -63,9 +63,9 @@ enum Question {
 /// What is looked for in a container.
 #[derive(Clone, Debug, PartialEq)]
 struct Member {
-    /// The place among [`DocumentPlan::arrays`] and the one among its literals; nothing where only an object can be.
+    /// The index in [`DocumentPlan::arrays`] and the index in its literals; `None` if no array can be at the path.
     element: Option<(usize, usize)>,
-    /// The place of the path that ends with the key; nothing for a literal that is no key.
+    /// The index of the path that ends with the key; `None` for a literal that cannot be a key.
     key: Option<usize>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use taskqueue_core::lease::{run_ids_kept_until, was_out};
+use taskqueue_core::lease::{is_longer_than_outage, run_ids_kept_until};
 use taskqueue_core::limits::OUTAGE_SECONDS;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -101,7 +101,7 @@ async fn lock_clock(session: &Session, schema: &Schema, hosts: &str) -> Result<(
     let first = rows::numbers(&row).map_err(StoreError::from)?;
     let now = Timestamp::from_micros(micros.saturating_add(offset_micros));
     // A last scan far in the future is as little a sign of a running server as one long ago: the clock was set back.
-    if last_scan_at.is_some_and(|last| !was_out(last, now) && !was_out(now, last)) {
+    if last_scan_at.is_some_and(|last| !is_longer_than_outage(last, now) && !is_longer_than_outage(now, last)) {
         return Err(in_use());
     }
     Ok((offset_micros, first))

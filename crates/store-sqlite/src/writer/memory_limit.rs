@@ -1,4 +1,4 @@
-//! The bound on the memory of pending tasks: a queue whose pending order takes as much as it may is refused more.
+//! The bound on the memory of pending tasks: new tasks are refused when the pending order of a queue uses all of it.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,8 @@ impl Writer {
         batch
     }
 
-    /// Whether a command would make a pending order larger that takes as much memory as it may. What is there already
-    /// stays, however much it is.
+    /// Whether a command would enlarge a pending order that already uses all of its memory. Tasks that are already
+    /// pending stay.
     fn has_no_room_for(&self, request: &WriteRequest) -> bool {
         grown_queue(request)
             .and_then(|queue| self.claim_index.queue(queue))
@@ -36,14 +36,15 @@ impl Writer {
         if self.full_logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
             self.full_logged_at = Some(Instant::now());
             tracing::warn!(
-                "the pending tasks of a queue take all the memory they may; it takes no more until some are gone"
+                "the pending tasks of a queue use all of their memory; new tasks are refused until some are claimed or \
+                 deleted"
             );
         }
     }
 }
 
-/// The queue whose pending order a command may make larger. Not that of a task that comes back from a run: it had a place
-/// before.
+/// The queue whose pending order a command may make larger. The end of a run does not count: its task was
+/// pending before.
 fn grown_queue(request: &WriteRequest) -> Option<&QueueName> {
     match request {
         WriteRequest::CreateTask(create) => Some(&create.command.queue),

@@ -156,8 +156,8 @@ impl BulkUpdates {
 
     /// Does a bulk update. A caller that drops this before the write has begun has changed nothing.
     ///
-    /// What changes nothing needs no write: a refusal, and a count of tasks that all stay as they are, are true as of the
-    /// snapshot, which is a moment within the call.
+    /// If the plan is a refusal, or changes no task, it is answered without a write: the answer holds for the snapshot, which
+    /// was taken within the call.
     pub async fn run<T: BulkSteps>(&self, store: &T, bulk: &Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         let caller = Arc::new(());
         let limit = Limit::new(&caller);
@@ -165,8 +165,8 @@ impl BulkUpdates {
         let permit = permit.await.map_err(|_| StoreError::Busy)?.map_err(|_| StoreError::Unavailable)?;
         let planned_first = store.plan(bulk, &limit).await?;
         let plan = Arc::new(Mutex::new(Planned { _permit: Some(permit), ..planned_first }));
-        // Only of a plan that was made in one snapshot: one that was updated is true of no single moment before the write
-        // has decided the rest.
+        // Checked only for the first plan, which was made in one snapshot. A plan that was updated later is a mix of
+        // several moments until the write has decided the remaining tasks.
         if let Some(matched) = changes_nothing(&plan) {
             return Ok(Updated { matched, updated: 0 });
         }

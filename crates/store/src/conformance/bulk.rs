@@ -1,5 +1,5 @@
-//! Bulk updates that others come in between of: whatever happens between the plan and the write, the answer and the tasks are
-//! those of an update that is done at the write, as a whole (I15, I16).
+//! Bulk updates with other writes between their plan and their write: the answer and the tasks are those of an update that
+//! is done as a whole at the time of the write (I15, I16).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -245,12 +245,12 @@ pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(storag
     writing.abort();
     assert!(writing.await.unwrap_err().is_cancelled());
     gated.held.opened.notify_one();
-    // Behind it, whatever would still come of it would be there.
+    // This update runs after the aborted one, so it would see its effects.
     assert_eq!(gated.fixture.ok(update_all("q", "exists(id)", to_budget(7))).await, Updated { matched: 1, updated: 1 });
     assert_eq!(gated.fixture.get("a").await.definition.priority, 0);
 }
 
-/// The model says what is right: there the bulk update comes as a whole behind what came in between.
+/// The model gives the expected result: there the bulk update is done as a whole, after the writes in between.
 pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(storage: &impl GatedStorage) {
     let gated = GatedBench::open(storage).await;
     let model = Fixture {

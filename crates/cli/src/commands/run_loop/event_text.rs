@@ -36,7 +36,7 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
         Event::ServerReachable => "the server answers again".to_owned(),
         Event::LeaseInDoubt { task_id, .. } => {
             format!(
-                "warning: no heartbeat of {task_id} succeeded for five minutes; it continues until the server decides"
+                "warning: no heartbeat of {task_id} succeeded for five minutes; it continues until the server answers"
             )
         }
         Event::EarlierReport { task_id, refused: None } => {
@@ -88,7 +88,7 @@ pub(super) fn ended(end: &EndReason, counts: Counts) -> String {
         EndReason::Stopped => "stopped",
         EndReason::Idle => "nothing to do",
         EndReason::ServerUnreachable => "the server was not reached",
-        EndReason::MaxTasks => "enough tasks",
+        EndReason::MaxTasks => "--max-tasks reached",
         EndReason::FailureGuard(_) => "too many failures in a row",
         EndReason::Refused(_) => "refused by the server",
         EndReason::InternalError(_) => "internal error",

@@ -30,7 +30,8 @@ fn default_path(state_home: Option<OsString>, home: Option<OsString>) -> PathBuf
 fn insecure(run_dir: &Path, why: &str) -> Failure {
     let path = run_dir.display();
     Failure::Refused(format!(
-        "the run directory {path} is not safe from other users: {why}; or name another with --run-dir"
+        "the run directory {path} is not safe from other users: {why}; correct that, or choose another \
+         directory with --run-dir"
     ))
 }
 
@@ -39,7 +40,7 @@ pub(super) fn unwritable(run_dir: &Path, error: &io::Error) -> Failure {
     if let Some(RunDirError::Insecure(why)) = error.get_ref().and_then(|error| error.downcast_ref()) {
         return insecure(run_dir, why);
     }
-    Failure::Refused(format!("the run directory {path} cannot be written: {error}; name another with --run-dir"))
+    Failure::Refused(format!("the run directory {path} cannot be written: {error}; choose another with --run-dir"))
 }
 
 #[cfg(test)]

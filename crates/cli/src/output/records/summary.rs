@@ -16,7 +16,8 @@ impl Summary {
     /// The sentence for people: the first count, and the others where they are not zero.
     pub(crate) fn sentence(&self) -> String {
         let shown = self.counts.iter().enumerate().filter(|(index, (_, count))| *index == 0 || *count > 0);
-        let parts: Vec<String> = shown.map(|(_, (name, count))| format!("{count} {}", name.replace('_', " "))).collect();
+        let parts: Vec<String> =
+            shown.map(|(_, (name, count))| format!("{count} {}", name.replace('_', " "))).collect();
         parts.join(", ")
     }
 
