@@ -2,8 +2,8 @@
 //! refused, and all errors are collected before the code that weighs most is chosen. What each body holds is declared
 //! in the files of the resources.
 
+mod errors;
 pub(crate) mod field;
-mod findings;
 mod members;
 
 use std::borrow::BorrowMut;
@@ -12,7 +12,7 @@ use taskqueue_core::json::{self, ObjectWriter, ParseError, Value};
 
 use crate::ErrorCode;
 
-pub use findings::{At, Findings, Invalid, RequestError, Step};
+pub use errors::{At, BodyErrors, Invalid, RequestError, Step};
 pub(crate) use members::Members;
 
 /// A request body, or an object inside one.
@@ -23,9 +23,9 @@ pub trait Body: Sized {
     /// The names of its fields, in the contract's order.
     const FIELDS: &'static [&'static str];
 
-    /// Reads the object at this place of a body. Errors go into `findings`; the result counts only if there are none.
+    /// Reads the object at this place of a body. Errors go into `errors`; the result counts only if there are none.
     #[doc(hidden)]
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self>;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self>;
 
     /// Adds the fields of the body to an object.
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B>;
@@ -41,9 +41,9 @@ pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {
 
 /// Reads a body from JSON that is parsed already.
 pub fn read<B: Body>(value: &Value<'_>) -> Result<B, Invalid> {
-    let mut findings = Findings::new(B::CODE);
-    let body = B::read(value, At::Root("body"), &mut findings);
-    findings.into_result(body)
+    let mut errors = BodyErrors::new(B::CODE);
+    let body = B::read(value, At::Root("body"), &mut errors);
+    errors.into_result(body)
 }
 
 /// The bytes of a body.

@@ -9,7 +9,7 @@ use taskqueue_core::time::Timestamp;
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{At, Body, Findings, Members, field};
+use crate::body::{At, Body, BodyErrors, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 use crate::task::Task;
@@ -30,8 +30,8 @@ impl Body for ClaimRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["route", "run_id"];
 
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (route, run_id) = (body.required("route", field::route), body.required("run_id", field::run_id));
         Some(Self { route: route?, run_id: run_id? })
     }
@@ -54,8 +54,8 @@ impl Body for RunRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id"];
 
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         Some(Self { run_id: body.required("run_id", field::run_id)? })
     }
 
@@ -80,8 +80,8 @@ impl Body for CompleteRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "result"];
 
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (run_id, result) = (body.required("run_id", field::run_id), body.required("result", field::object));
         Some(Self { run_id: run_id?, result: result? })
     }
@@ -107,10 +107,10 @@ impl Body for FailRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["run_id", "error"];
 
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
-        let error = body.required("error", |value, at, findings| Failure::read(value, *at, findings));
+        let error = body.required("error", |value, at, errors| Failure::read(value, *at, errors));
         Some(Self { run_id: run_id?, error: error? })
     }
 
@@ -138,8 +138,8 @@ impl Body for Failure {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["type", "message", "traceback"];
 
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut error = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut error = Members::of(value, at, Self::FIELDS, errors)?;
         let (kind, message) = (error.required("type", field::text), error.required("message", field::text));
         let traceback = error.optional("traceback", field::text_or_null).flatten();
         Some(Self { kind: kind?, message: message?, traceback })

@@ -10,15 +10,15 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value, write_string};
 use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_ROUTES};
 use taskqueue_core::task::{self, Failure, LastError, Status};
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
-use taskqueue_core::view::TaskView;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, Object};
 use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
 
 use crate::ErrorCode;
-use crate::body::{At, Body, Findings, Members, field};
+use crate::body::{At, Body, BodyErrors, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 use crate::wire_value::WireValue;
@@ -268,8 +268,8 @@ macro_rules! task_body {
             const CODE: ErrorCode = ErrorCode::$code;
             const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),*];
 
-            fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-                let mut members = Members::of(value, at, Self::FIELDS, findings)?;
+            fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+                let mut members = Members::of(value, at, Self::FIELDS, errors)?;
                 members.require_count($least, Self::FIELDS);
                 let mut body = Self::default();
                 // A field that is wrong keeps its default here; its finding refuses the whole body.
@@ -349,14 +349,14 @@ impl Body for BulkUpdateRequest {
     const FIELDS: &'static [&'static str] = &["filter", "changes"];
 
     /// The syntax of the filter is checked later, when the body as a whole is valid.
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         if !body.has("filter") {
-            let (at, findings) = body.findings();
-            findings.add_special(ErrorCode::InvalidFilter, &At::Key(at, "filter"), "this field is required");
+            let (at, errors) = body.errors();
+            errors.add_special(ErrorCode::InvalidFilter, &At::Key(at, "filter"), "this field is required");
         }
         let filter = body.optional("filter", field::filter);
-        let changes = body.required("changes", |value, at, findings| Update::read(value, *at, findings));
+        let changes = body.required("changes", |value, at, errors| Update::read(value, *at, errors));
         Some(Self { filter: filter?, changes: changes? })
     }
 

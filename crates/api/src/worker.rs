@@ -8,7 +8,7 @@ use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
-use crate::body::{At, Body, Findings, Members, field};
+use crate::body::{At, Body, BodyErrors, Members, field};
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 
@@ -32,8 +32,8 @@ impl Body for Report {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
     const FIELDS: &'static [&'static str] = &["route", "status", "task_id", "metadata"];
 
-    fn read(value: &Value<'_>, at: At<'_>, findings: &mut Findings) -> Option<Self> {
-        let mut body = Members::of(value, at, Self::FIELDS, findings)?;
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let route = body.required("route", field::route);
         let status = body.required("status", field::worker_status);
         let task_id = body.required("task_id", field::task_id);

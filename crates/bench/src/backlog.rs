@@ -12,16 +12,16 @@ use crate::args::BacklogArgs;
 use crate::client::QueueClient;
 use crate::failure::{Failure, Result};
 use crate::fill;
-use crate::findings::Findings;
 use crate::goals::Judged;
 use crate::latencies::Latencies;
-use crate::number::Numbers;
+use crate::numbered_ids::Numbers;
 use crate::operation::Operation;
 use crate::plots::lines::{self, Series};
 use crate::process::{Server, scratch};
 use crate::report::{mebibytes, mebibytes_text, milliseconds};
+use crate::results::Results;
 use crate::usage::Usage;
-use crate::{output, plots, table, wire};
+use crate::{answer_parser, output, plots, table};
 
 /// The backlogs that have goals.
 const SMALL: u64 = 1_000;
@@ -48,7 +48,7 @@ struct Backlog {
 }
 
 /// All servers are filled first and then take turns, so that a busy minute of the machine does not hit only one.
-pub(crate) async fn run(args: &BacklogArgs, plots: Option<&Path>) -> Result<Findings> {
+pub(crate) async fn run(args: &BacklogArgs, plots: Option<&Path>) -> Result<Results> {
     let scratch = scratch(&args.server.database_dir)?;
     let mut backlogs = Vec::new();
     for pending in &args.pending {
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &BacklogArgs, plots: Option<&Path>) -> Result<Find
         draw(folder, &restarted)?;
     }
     let figures = restarted.iter().map(figure_json).collect::<Vec<_>>().into();
-    Ok(Findings { text: render(&restarted), figures, judged: judge(&restarted) })
+    Ok(Results { text: render(&restarted), figures, judged: judge(&restarted) })
 }
 
 impl Backlog {
@@ -135,7 +135,8 @@ async fn claim(client: &mut QueueClient, run: u64, latency: &mut Latencies) -> R
     let begin = Instant::now();
     let answer = client.succeed(Operation::Claim, 0, run).await?;
     latency.record(begin.elapsed());
-    let task = wire::claimed_task(answer.body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
+    let task =
+        answer_parser::claimed_task(answer.body).ok_or_else(|| Failure::new("a claim found no task".to_owned()))?;
     client.succeed(Operation::Unclaim, task, run).await.map(drop)
 }
 

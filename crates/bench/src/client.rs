@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::answer_parser;
 use crate::failure::{Failure, Result};
 use crate::operation::Operation;
 use crate::request::Requests;
-use crate::wire;
 
 /// Enough for every answer but pages; the buffer grows once for those.
 const BUFFER_BYTES: usize = 4096;
@@ -51,7 +51,7 @@ impl Client {
         let mut filled = 0;
         let head = loop {
             filled += self.read(filled).await?;
-            if let Some(head) = wire::parse_head(&self.buffer[..filled])? {
+            if let Some(head) = answer_parser::parse_head(&self.buffer[..filled])? {
                 break head;
             }
         };
@@ -96,7 +96,7 @@ impl QueueClient {
         if operation.expects(answer.status) {
             return Ok(answer);
         }
-        let code = wire::error_code(answer.body).unwrap_or_default();
+        let code = answer_parser::error_code(answer.body).unwrap_or_default();
         Err(Failure::new(format!("{operation:?} was answered with {} {code}", answer.status)))
     }
 

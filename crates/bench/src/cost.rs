@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::args::CostArgs;
 use crate::failure::Result;
-use crate::figure::median;
-use crate::findings::Findings;
 use crate::load::{self, Load, Measured, WARM_UP};
-use crate::number::Numbers;
+use crate::measurement::median;
+use crate::numbered_ids::Numbers;
 use crate::operation::Phase;
 use crate::perf::Perf;
 use crate::plots::bars::{self, Bar};
 use crate::process::{Server, scratch};
+use crate::results::Results;
 use crate::usage::thread_cpu_seconds;
 use crate::{fill, output, plots, table};
 
@@ -46,7 +46,7 @@ struct Turn {
     whole: f64,
 }
 
-pub(crate) async fn run(args: &CostArgs, plots: Option<&Path>) -> Result<Findings> {
+pub(crate) async fn run(args: &CostArgs, plots: Option<&Path>) -> Result<Results> {
     let reference = Server::reference()?;
     let mut splits = Vec::new();
     for (phase, connections) in CASES {
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &CostArgs, plots: Option<&Path>) -> Result<Finding
         plots::save(folder, "cost.svg", &bars::render("CPU of the server per request", "us", &PARTS, &bars))?;
     }
     let figures = splits.iter().map(Split::json).collect::<Vec<_>>().into();
-    Ok(Findings { text: render(&splits), figures, judged: Vec::new() })
+    Ok(Results { text: render(&splits), figures, judged: Vec::new() })
 }
 
 async fn split(args: &CostArgs, reference: &Server, phase: Phase, connections: usize) -> Result<Split> {
@@ -141,7 +141,7 @@ fn render(splits: &[Split]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::tests::measured;
+    use crate::measurement::tests::measured;
 
     #[test]
     fn the_threads_of_the_storage_are_told_from_the_others() {

@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 
 use crate::client::{Client, QueueClient};
 use crate::failure::{Failure, Result};
-use crate::number::Numbers;
+use crate::numbered_ids::Numbers;
 use crate::operation::Operation;
-use crate::{request, wire};
+use crate::{answer_parser, request};
 
 /// Enough to keep the server busy.
 const CONNECTIONS: u64 = 64;
@@ -58,5 +58,6 @@ pub(crate) async fn pending(address: SocketAddr, queue: &str) -> Result<u64> {
     let path = format!("/api/v2/queues/{queue}/tasks/count?status=pending");
     let mut client = Client::connect(address).await?;
     let answer = client.send(&request::get(address, &path)).await?;
-    wire::count(answer.body).ok_or_else(|| Failure::new(format!("{queue} could not be counted: {}", answer.status)))
+    answer_parser::count(answer.body)
+        .ok_or_else(|| Failure::new(format!("{queue} could not be counted: {}", answer.status)))
 }

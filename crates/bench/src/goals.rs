@@ -1,12 +1,12 @@
-//! What the figures must reach and aim at: those that need neither PostgreSQL nor other queues.
+//! What the measurements must reach and aim at: those that need neither PostgreSQL nor other queues.
 
-use crate::figure::{Figure, Storage};
+use crate::measurement::{Measurement, Storage};
 use crate::operation::Phase;
 
-/// How far a figure may miss a must before it counts: shared machines are noisy.
+/// How far a measurement may miss a must before it counts: shared machines are noisy.
 const NOISE_MARGIN: f64 = 0.2;
 
-/// What of a figure is judged.
+/// What of a measurement is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     /// Requests per second over the reference; more is better.
@@ -74,7 +74,7 @@ const GOALS: &[Goal] = &[
     IDLE_WORKERS,
 ];
 
-/// How a figure stands to its goal.
+/// How a measurement stands to its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Aim,
@@ -106,25 +106,27 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
 }
 
-/// Judges all figures for which there is a goal.
-pub(crate) fn judge(figures: &[Figure]) -> Vec<Judged> {
-    let of = |goal: &Goal| goal.judge(figures.iter().find(|figure| goal.is_about(figure))?);
+/// Judges all measurements for which there is a goal.
+pub(crate) fn judge(measurements: &[Measurement]) -> Vec<Judged> {
+    let of = |goal: &Goal| goal.judge(measurements.iter().find(|measurement| goal.is_about(measurement))?);
     let mut judged: Vec<Judged> = GOALS.iter().filter_map(of).collect();
-    judged.extend(faults(figures));
+    judged.extend(faults(measurements));
     judged
 }
 
 /// Row 17: errors, and tasks handed out twice. Noise is no excuse for these.
-fn faults(figures: &[Figure]) -> impl Iterator<Item = Judged> {
-    let errors = figures.iter().flat_map(|figure| figure.errors().into_values()).sum();
-    let twice = figures.iter().map(|figure| figure.twice).sum();
-    [("errors", errors), ("tasks handed out twice", twice)].into_iter().map(|(what, count): (&str, u64)| Judged {
-        row: 17,
-        what: format!("{what}, all phases"),
-        must: 0.0,
-        aim: 0.0,
-        measured: count as f64,
-        verdict: if count == 0 { Verdict::Aim } else { Verdict::Missed },
+fn faults(measurements: &[Measurement]) -> impl Iterator<Item = Judged> {
+    let errors = measurements.iter().flat_map(|measurement| measurement.errors().into_values()).sum();
+    let double_claims = measurements.iter().map(|measurement| measurement.double_claims).sum();
+    [("errors", errors), ("tasks handed out twice", double_claims)].into_iter().map(|(what, count): (&str, u64)| {
+        Judged {
+            row: 17,
+            what: format!("{what}, all phases"),
+            must: 0.0,
+            aim: 0.0,
+            measured: count as f64,
+            verdict: if count == 0 { Verdict::Aim } else { Verdict::Missed },
+        }
     })
 }
 
@@ -141,22 +143,23 @@ impl Judged {
 }
 
 impl Goal {
-    fn is_about(&self, figure: &Figure) -> bool {
+    fn is_about(&self, measurement: &Measurement) -> bool {
         // The rate of an open loop is given; it shows nothing about the server.
         let open = self.quantity == Quantity::CoreShare;
-        open == figure.rate_wanted.is_some()
-            && (self.storage, self.phase, self.connections) == (figure.storage, figure.phase, figure.connections)
+        open == measurement.rate_wanted.is_some()
+            && (self.storage, self.phase, self.connections)
+                == (measurement.storage, measurement.phase, measurement.connections)
     }
 
     /// None when the quantity was not measured.
-    fn judge(&self, figure: &Figure) -> Option<Judged> {
+    fn judge(&self, measurement: &Measurement) -> Option<Judged> {
         let (measured, quantity) = match self.quantity {
-            Quantity::Ratio => (figure.ratio(), "requests/s over reference"),
-            Quantity::CpuRatio => (figure.cpu_ratio(), "CPU/request over reference"),
-            Quantity::ClaimTail => (figure.claim_tail(), "claim p99 over p50"),
-            Quantity::CoreShare => (figure.core_share(), "share of one core"),
+            Quantity::Ratio => (measurement.ratio(), "requests/s over reference"),
+            Quantity::CpuRatio => (measurement.cpu_ratio(), "CPU/request over reference"),
+            Quantity::ClaimTail => (measurement.claim_tail(), "claim p99 over p50"),
+            Quantity::CoreShare => (measurement.core_share(), "share of one core"),
             Quantity::RequestsPerSync | Quantity::RequestsPerSyncAlone => {
-                (figure.requests_per_sync?, "requests per sync")
+                (measurement.requests_per_sync?, "requests per sync")
             }
         };
         let more_is_better = matches!(self.quantity, Quantity::Ratio | Quantity::RequestsPerSync);
@@ -183,7 +186,7 @@ fn verdict(measured: f64, must: f64, aim: f64, more_is_better: bool) -> Verdict 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::tests::figure;
+    use crate::measurement::tests::measurement;
 
     #[test]
     fn a_verdict_has_a_margin_for_noise() {
@@ -201,14 +204,14 @@ mod tests {
 
     #[test]
     fn only_what_was_measured_is_judged() {
-        let judged = judge(&[figure(Phase::ClaimComplete, 64, &[(1000, 400)])]);
+        let judged = judge(&[measurement(Phase::ClaimComplete, 64, &[(1000, 400)])]);
         let rows: Vec<(u8, Verdict)> = judged.iter().map(|judged| (judged.row, judged.verdict)).collect();
         assert_eq!(rows, [(1, Verdict::Must), (5, Verdict::Aim), (17, Verdict::Aim), (17, Verdict::Aim)]);
     }
 
     #[test]
     fn an_open_loop_is_not_judged_by_its_rate() {
-        let mut open = figure(Phase::ClaimComplete, 64, &[(1000, 10)]);
+        let mut open = measurement(Phase::ClaimComplete, 64, &[(1000, 10)]);
         open.rate_wanted = Some(10.0);
         let rows: Vec<u8> = judge(&[open]).iter().map(|judged| judged.row).collect();
         assert_eq!(rows, [17, 17]);
@@ -216,10 +219,10 @@ mod tests {
 
     #[test]
     fn one_error_is_a_miss() {
-        let mut figure = figure(Phase::Lifecycle, 64, &[(1000, 400)]);
-        figure.rounds[0].server.errors.insert("stale_run".to_owned(), 1);
-        figure.twice = 2;
-        let measured: Vec<f64> = judge(&[figure]).iter().map(|judged| judged.measured).collect();
+        let mut measurement = measurement(Phase::Lifecycle, 64, &[(1000, 400)]);
+        measurement.rounds[0].server.errors.insert("stale_run".to_owned(), 1);
+        measurement.double_claims = 2;
+        let measured: Vec<f64> = judge(&[measurement]).iter().map(|judged| judged.measured).collect();
         assert_eq!(measured, [1.0, 2.0]);
     }
 }

@@ -12,16 +12,16 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::answer_parser;
 use crate::client::{Answer, QueueClient};
+use crate::double_claim_check::DoubleClaimCheck;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
-use crate::ledger::Ledger;
-use crate::number::Numbers;
+use crate::numbered_ids::Numbers;
 use crate::open_loop::OpenLoop;
 use crate::operation::{OPERATIONS, Operation, Phase};
 use crate::process::Server;
 use crate::usage::Usage;
-use crate::wire;
 
 /// Long enough for caches, short enough to run before every round.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
@@ -62,7 +62,7 @@ pub(crate) struct Measured {
 struct LoadState {
     load: Load,
     numbers: Rc<Numbers>,
-    ledger: Rc<RefCell<Ledger>>,
+    claim_check: Rc<RefCell<DoubleClaimCheck>>,
     open_loop: Option<OpenLoop>,
     measuring: Cell<bool>,
     stopped: Cell<bool>,
@@ -74,14 +74,18 @@ struct LoadState {
 }
 
 /// Puts the load on the server and measures. Runs inside a `LocalSet`.
-pub(crate) async fn run(load: Load, numbers: Rc<Numbers>, ledger: Rc<RefCell<Ledger>>) -> Result<Measured> {
+pub(crate) async fn run(
+    load: Load,
+    numbers: Rc<Numbers>,
+    claim_check: Rc<RefCell<DoubleClaimCheck>>,
+) -> Result<Measured> {
     let mut clients = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
         clients.push(QueueClient::connect(load.address, load.phase.queue()).await?);
     }
     let state = Rc::new(LoadState {
         numbers,
-        ledger,
+        claim_check,
         open_loop: load.rate.map(|rate| OpenLoop::start(rate, load.warm_up + load.duration)),
         measuring: Cell::new(false),
         stopped: Cell::new(false),
@@ -141,7 +145,7 @@ async fn drive(mut client: QueueClient, index: usize, state: Rc<LoadState>) {
         let Some(begin) = state.begin().await else { break };
         let (task, run) = state.choose(operation, held);
         if operation.ends_run() {
-            state.ledger.borrow_mut().ends(task, operation == Operation::Complete);
+            state.claim_check.borrow_mut().ends(task, operation == Operation::Complete);
             held = None;
         }
         match client.send(operation, task, run).await {
@@ -153,7 +157,7 @@ async fn drive(mut client: QueueClient, index: usize, state: Rc<LoadState>) {
         }
     }
     if let Some((task, run)) = held {
-        state.ledger.borrow_mut().ends(task, true);
+        state.claim_check.borrow_mut().ends(task, true);
         // Only so that no task stays behind; whether it works does not matter any more.
         drop(client.send(Operation::Complete, task, run).await);
     }
@@ -186,7 +190,7 @@ impl LoadState {
     /// Records an answer; the task, if it hands one out.
     fn take_answer(&self, operation: Operation, begin: Instant, answer: &Answer<'_>) -> Option<u64> {
         if !operation.expects(answer.status) {
-            let code = wire::error_code(answer.body).map_or_else(|| answer.status.to_string(), str::to_owned);
+            let code = answer_parser::error_code(answer.body).map_or_else(|| answer.status.to_string(), str::to_owned);
             self.error(&code);
             return None;
         }
@@ -203,9 +207,9 @@ impl LoadState {
             self.latencies.borrow_mut()[operation as usize].record(begin.elapsed());
             self.body_bytes.set(self.body_bytes.get() + answer.body.len() as u64);
         }
-        let task = claims.then(|| wire::claimed_task(answer.body))?;
+        let task = claims.then(|| answer_parser::claimed_task(answer.body))?;
         match task {
-            Some(task) => self.ledger.borrow_mut().handed_out(task),
+            Some(task) => self.claim_check.borrow_mut().handed_out(task),
             None => self.error("claim_without_task"),
         }
         task
@@ -230,8 +234,8 @@ impl Load {
 }
 
 impl Measured {
-    /// Itself, unless there were errors.
-    pub(crate) fn faultless(self) -> Result<Self> {
+    /// Fails if there were errors.
+    pub(crate) fn require_no_errors(self) -> Result<Self> {
         match self.errors.iter().next() {
             None => Ok(self),
             Some((code, count)) => Err(Failure::new(format!("{code} x {count}"))),

@@ -1,21 +1,22 @@
 //! The binary `taskqueue-bench`: puts load on the server, compares it with a server that does nothing, and judges.
 //! An instrument, never a part of the product.
 
+mod answer_parser;
 mod args;
 mod backlog;
+mod bare_http_server;
 mod client;
 mod cost;
 mod disk;
+mod double_claim_check;
 mod failure;
-mod figure;
 mod fill;
-mod findings;
 mod goals;
 mod latencies;
-mod ledger;
 mod load;
 mod measure;
-mod number;
+mod measurement;
+mod numbered_ids;
 mod open_loop;
 mod operation;
 mod output;
@@ -25,14 +26,13 @@ mod pickup;
 mod plots;
 mod postgres;
 mod process;
-mod reference;
 mod report;
 mod request;
+mod results;
 mod table;
 mod usage;
 mod wait;
-mod wire;
-mod work;
+mod worker_command;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -43,18 +43,18 @@ use tokio::task::LocalSet;
 
 use self::args::{Command, CommandLine, Output};
 use self::failure::Result;
-use self::findings::Findings;
+use self::results::Results;
 
 fn main() -> ExitCode {
     let CommandLine { command, output, plots } = CommandLine::parse();
     let plots = plots.as_deref();
     let result = match command {
-        Command::Reference => reference::run().map(|()| true),
+        Command::Reference => bare_http_server::run().map(|()| true),
         Command::Run(args) => show(measure::run(&args, plots), output),
         Command::Backlog(args) => show(backlog::run(&args, plots), output),
         Command::Postgres(args) => show(postgres::run(&args), output),
         Command::Wait(args) => show(wait::run(&args), output),
-        Command::Work(args) => show(work::run(&args), output),
+        Command::Work(args) => show(worker_command::run(&args), output),
         Command::Cost(args) => show(cost::run(&args, plots), output),
         Command::Peers(args) => show(peers::run(&args), output),
     };
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
 }
 
 /// Measures on one thread and shows what was found; whether all musts were reached.
-fn show(measurement: impl Future<Output = Result<Findings>>, output: Output) -> Result<bool> {
+fn show(measurement: impl Future<Output = Result<Results>>, output: Output) -> Result<bool> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     Ok(LocalSet::new().block_on(&runtime, measurement)?.show(output))
 }

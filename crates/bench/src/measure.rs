@@ -1,4 +1,4 @@
-//! `taskqueue-bench run`: starts reference and server, prepares data, alternates rounds, and collects the figures.
+//! `taskqueue-bench run`: starts reference and server, prepares data, alternates rounds, and collects the measurements.
 //! How they are shown is decided in `report.rs`, whether they suffice in `goals.rs`.
 
 use std::cell::RefCell;
@@ -10,16 +10,16 @@ use clap::ValueEnum;
 use tempfile::TempDir;
 
 use crate::args::RunArgs;
+use crate::double_claim_check::DoubleClaimCheck;
 use crate::failure::Result;
-use crate::figure::{Figure, Round, Storage};
-use crate::findings::Findings;
-use crate::ledger::Ledger;
 use crate::load::{self, Load, Measured, WARM_UP};
-use crate::number::Numbers;
+use crate::measurement::{Measurement, Round, Storage};
+use crate::numbered_ids::Numbers;
 use crate::operation::Phase;
 use crate::perf::Perf;
 use crate::plots::lines::{self, Series};
 use crate::process::{Server, scratch};
+use crate::results::Results;
 use crate::{disk, fill, goals, output, plots, report};
 
 /// Pairs per second for which tasks are prepared before the first round shows how many there are.
@@ -27,7 +27,7 @@ const EXPECTED_PAIRS: f64 = 12_000.0;
 /// How many times the tasks that the last round took are prepared for the next.
 const HEADROOM: f64 = 1.6;
 
-/// One figure to be taken.
+/// One measurement to be taken.
 #[derive(Clone, Copy)]
 struct Cell {
     phase: Phase,
@@ -43,53 +43,59 @@ struct MeasuredServer<'a> {
     reference: &'a Server,
     scratch: TempDir,
     numbers: Rc<Numbers>,
-    ledger: Rc<RefCell<Ledger>>,
+    claim_check: Rc<RefCell<DoubleClaimCheck>>,
     /// Tasks that were prepared for all rounds, once they are.
     prepared: Option<Range<u64>>,
 }
 
-/// Takes all figures. Each phase has a fresh database, so that none pays for what another has left behind.
-pub(crate) async fn run(args: &RunArgs, plots: Option<&Path>) -> Result<Findings> {
-    let figures = figures(args).await?;
+/// Takes all measurements. Each phase has a fresh database, so that none pays for what another has left behind.
+pub(crate) async fn run(args: &RunArgs, plots: Option<&Path>) -> Result<Results> {
+    let measurements = measurements(args).await?;
     if let Some(folder) = plots {
         let title = "claim, complete: requests per second by connections";
-        let lines = throughput(&figures);
+        let lines = throughput(&measurements);
         plots::save(folder, "throughput.svg", &lines::render(title, "connections", "requests/s", &lines))?;
     }
-    Ok(Findings { text: report::text(&figures), figures: report::json(&figures), judged: goals::judge(&figures) })
+    Ok(Results {
+        text: report::text(&measurements),
+        figures: report::json(&measurements),
+        judged: goals::judge(&measurements),
+    })
 }
 
 /// Lines of claim-complete by connections: the reference, and the server on disk and in memory.
-fn throughput(figures: &[Figure]) -> Vec<Series> {
-    let of = |storage: Storage, rate: fn(&Figure) -> f64| {
-        let wanted = figures.iter().filter(|figure| figure.phase == Phase::ClaimComplete && figure.storage == storage);
-        wanted.map(|figure| (figure.connections as f64, rate(figure))).collect::<Vec<_>>()
+fn throughput(measurements: &[Measurement]) -> Vec<Series> {
+    let of = |storage: Storage, rate: fn(&Measurement) -> f64| {
+        let wanted = measurements
+            .iter()
+            .filter(|measurement| measurement.phase == Phase::ClaimComplete && measurement.storage == storage);
+        wanted.map(|measurement| (measurement.connections as f64, rate(measurement))).collect::<Vec<_>>()
     };
     let line = |name: &str, mut points: Vec<(f64, f64)>| {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Series { name: name.to_owned(), points }
     };
     vec![
-        line("bare HTTP", of(Storage::Disk, Figure::reference_rate)),
-        line("taskqueue on tmpfs", of(Storage::Tmpfs, Figure::rate)),
-        line("taskqueue on disk", of(Storage::Disk, Figure::rate)),
+        line("bare HTTP", of(Storage::Disk, Measurement::reference_rate)),
+        line("taskqueue on tmpfs", of(Storage::Tmpfs, Measurement::rate)),
+        line("taskqueue on disk", of(Storage::Disk, Measurement::rate)),
     ]
 }
 
-async fn figures(args: &RunArgs) -> Result<Vec<Figure>> {
+async fn measurements(args: &RunArgs) -> Result<Vec<Measurement>> {
     let reference = Server::reference()?;
-    let mut figures = Vec::new();
+    let mut measurements = Vec::new();
     for (storage, folder) in [(Storage::Disk, &args.server.database_dir), (Storage::Tmpfs, &args.tmpfs_dir)] {
         for phase in phases(args, storage) {
             let mut subject = MeasuredServer::start(args, storage, folder, &reference)?;
             for cell in cells(args, phase) {
                 let count = cell.connections;
                 output::progress(&format!("measuring {} on {}, {count} connections", phase.name(), storage.name()));
-                figures.push(subject.figure(cell).await?);
+                measurements.push(subject.measurement(cell).await?);
             }
         }
     }
-    Ok(figures)
+    Ok(measurements)
 }
 
 /// Which phases are measured: what the command line says, else all. In memory only the phase that shows the
@@ -122,24 +128,24 @@ impl<'a> MeasuredServer<'a> {
     fn start(args: &'a RunArgs, storage: Storage, folder: &Path, reference: &'a Server) -> Result<Self> {
         let scratch = scratch(folder)?;
         let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
-        let (numbers, ledger, prepared) = (Rc::default(), Rc::default(), None);
-        Ok(Self { args, storage, server, reference, scratch, numbers, ledger, prepared })
+        let (numbers, claim_check, prepared) = (Rc::default(), Rc::default(), None);
+        Ok(Self { args, storage, server, reference, scratch, numbers, claim_check, prepared })
     }
 
-    async fn figure(&mut self, cell: Cell) -> Result<Figure> {
+    async fn measurement(&mut self, cell: Cell) -> Result<Measurement> {
         let syncs_per_second = disk::syncs_per_second(self.scratch.path())?;
-        let twice_before = self.ledger.borrow().twice();
+        let double_claims_before = self.claim_check.borrow().double_claims();
         let (mut rounds, mut expected_pairs) = (Vec::new(), EXPECTED_PAIRS);
         for _ in 0..self.args.rounds {
             let known = self.prepare(cell.phase, expected_pairs).await?;
-            // The reference hands out the same task over and over: its ledger is not used.
+            // The reference hands out the same task over and over: its claim_check is not used.
             let reference = self.load(cell, self.reference, known.clone(), Rc::default()).await?;
-            let server = self.load(cell, &self.server, known, self.ledger.clone()).await?;
+            let server = self.load(cell, &self.server, known, self.claim_check.clone()).await?;
             expected_pairs = server.rate() / 2.0 * HEADROOM;
             rounds.push(Round { reference, server });
         }
         let requests_per_sync = self.requests_per_sync(cell, expected_pairs).await?;
-        Ok(Figure {
+        Ok(Measurement {
             storage: self.storage,
             phase: cell.phase,
             connections: cell.connections,
@@ -147,25 +153,31 @@ impl<'a> MeasuredServer<'a> {
             rounds,
             syncs_per_second,
             requests_per_sync,
-            twice: self.ledger.borrow().twice() - twice_before,
+            double_claims: self.claim_check.borrow().double_claims() - double_claims_before,
         })
     }
 
     /// One turn of one server.
-    async fn load(&self, cell: Cell, on: &Server, known: Range<u64>, ledger: Rc<RefCell<Ledger>>) -> Result<Measured> {
+    async fn load(
+        &self,
+        cell: Cell,
+        on: &Server,
+        known: Range<u64>,
+        claim_check: Rc<RefCell<DoubleClaimCheck>>,
+    ) -> Result<Measured> {
         let load = Load::new(on, cell.phase, cell.connections, self.args.seconds);
         let load = Load { rate: cell.rate, known, ..load };
-        load::run(load, self.numbers.clone(), ledger).await
+        load::run(load, self.numbers.clone(), claim_check).await
     }
 
-    /// One more turn in which syncs are counted. It is about as long as the others, but its figures are not used.
+    /// One more turn in which syncs are counted. It is about as long as the others, but its measurements are not used.
     async fn requests_per_sync(&mut self, cell: Cell, expected_pairs: f64) -> Result<Option<f64>> {
         if !cell.phase.writes() || self.storage == Storage::Tmpfs {
             return Ok(None);
         }
         let known = self.prepare(cell.phase, expected_pairs).await?;
         let Some(count) = Perf::count_syncs(self.server.pid(), self.scratch.path()) else { return Ok(None) };
-        let measured = self.load(cell, &self.server, known, self.ledger.clone()).await?;
+        let measured = self.load(cell, &self.server, known, self.claim_check.clone()).await?;
         let syncs = count.syncs().filter(|syncs| *syncs > 0);
         Ok(syncs.map(|syncs| measured.answered as f64 / syncs as f64))
     }

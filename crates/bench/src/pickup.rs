@@ -13,10 +13,10 @@ use crate::client::QueueClient;
 use crate::failure::{Failure, Result};
 use crate::goals::Judged;
 use crate::latencies::Latencies;
-use crate::number::Numbers;
+use crate::numbered_ids::Numbers;
 use crate::operation::{Operation, Phase};
 use crate::report::milliseconds;
-use crate::{output, wire};
+use crate::{answer_parser, output};
 
 /// Waiting claims of which one picks each task up.
 const PICKERS: usize = 16;
@@ -62,7 +62,7 @@ async fn pick(mut client: QueueClient, numbers: Rc<Numbers>, picked: UnboundedSe
     loop {
         let run = numbers.next_run();
         let Ok(answer) = client.claim_waiting(run, LONGEST_SECONDS).await else { return };
-        let Some(task) = wire::claimed_task(answer.body) else { continue };
+        let Some(task) = answer_parser::claimed_task(answer.body) else { continue };
         if picked.send((task, Instant::now())).is_err() || client.send(Operation::Complete, task, run).await.is_err() {
             return;
         }

@@ -11,14 +11,14 @@ use taskqueue_test_postgres::{Cluster, Database, program};
 use crate::args::PostgresArgs;
 use crate::backlog::claims;
 use crate::failure::{Failure, Result};
-use crate::figure::median;
-use crate::findings::Findings;
 use crate::goals::Judged;
 use crate::latencies::Latencies;
 use crate::load::{self, Load, Measured};
-use crate::number::Numbers;
+use crate::measurement::median;
+use crate::numbered_ids::Numbers;
 use crate::operation::Phase;
 use crate::process::Server;
+use crate::results::Results;
 use crate::{fill, output, pickup, table};
 
 const CONNECTIONS: usize = 64;
@@ -44,20 +44,20 @@ struct MeasuredServer {
 }
 
 /// Measures everything that was asked for; tables of it, and how it stands to the goals.
-pub(crate) async fn run(args: &PostgresArgs) -> Result<Findings> {
+pub(crate) async fn run(args: &PostgresArgs) -> Result<Results> {
     let cluster = Cluster::private();
-    let mut findings = throughput(args, &cluster).await?;
-    findings.add("pickup_nanoseconds", across_servers(args, &cluster).await?);
+    let mut results = throughput(args, &cluster).await?;
+    results.add("pickup_nanoseconds", across_servers(args, &cluster).await?);
     if args.long_seconds > 0.0 {
-        findings.add("long_run", long_run(args, &cluster).await?);
+        results.add("long_run", long_run(args, &cluster).await?);
     }
     if args.pending > 0 || args.completed > 0 {
-        findings.add("backlog", backlog(args, &cluster).await?);
+        results.add("backlog", backlog(args, &cluster).await?);
     }
-    Ok(findings)
+    Ok(results)
 }
 
-impl Findings {
+impl Results {
     /// Adds what another part of the measurement found.
     fn add(&mut self, name: &str, part: Self) {
         self.text.push_str(&format!("\n\n{}", part.text));
@@ -75,7 +75,7 @@ struct Rates {
 }
 
 /// Creations and pairs of claim and complete against `pgbench -N`, in turns, with many clients and with one.
-async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
+async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Results> {
     let yardstick = cluster.database();
     pgbench(&yardstick, &["-i", "-q", "-s", "10"])?;
     let subject = MeasuredServer::start(args, cluster)?;
@@ -103,7 +103,7 @@ async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> 
     let rows: Vec<Vec<String>> = [many, one].into_iter().flat_map(rows).collect();
     let figures = json!({ "throughput": ([many, one].map(throughput_json)) });
     let heading = ["what", "connections", "per second", "over pgbench -N"];
-    Ok(Findings { text: table::render(&heading, &rows, 1), figures, judged })
+    Ok(Results { text: table::render(&heading, &rows, 1), figures, judged })
 }
 
 fn over(rates: [f64; 3], of: usize, what: &str, must: f64, aim: f64) -> Judged {
@@ -127,17 +127,17 @@ fn throughput_json((connections, [transactions, created, pairs]): (usize, [f64; 
 }
 
 /// Tasks that one server creates for claims that wait at another.
-async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
+async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Result<Results> {
     let subject = MeasuredServer::start(args, cluster)?;
     let other = Server::taskqueue(&args.server, subject.database.url().as_ref())?;
     let latency = pickup::pickups((subject.server.address, other.address), PICKUPS, &subject.numbers).await?;
     let judged = vec![pickup::judge(&latency, "PostgreSQL: picked up at another server, p99 ms", 50.0)];
     let text = format!("across two servers: {}", pickup::text(&latency));
-    Ok(Findings { text, figures: pickup::json(&latency), judged })
+    Ok(Results { text, figures: pickup::json(&latency), judged })
 }
 
 /// Claims and completions without a pause, in windows: rows die all the while.
-async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
+async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Result<Results> {
     let subject = MeasuredServer::start(args, cluster)?;
     let probe = subject.prepare(20_000.0).await.map(|()| subject.load(Phase::ClaimComplete, CONNECTIONS, 1.0))?.await?;
     let wanted = probe.rate() / 2.0 * 1.5 * args.long_seconds;
@@ -156,11 +156,11 @@ async fn long_run(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
     let what = "PostgreSQL: pairs in the last window of the long run over the first";
     let judged = vec![Judged::at_least(13, what, kept, 0.8, 0.95)];
     let text = table::render(&["window", "claim+complete pairs per second"], &rows, 0);
-    Ok(Findings { text, figures: json!({ "pairs_per_second": rates }), judged })
+    Ok(Results { text, figures: json!({ "pairs_per_second": rates }), judged })
 }
 
 /// The claim of one connection at few and at many pending tasks, and after many have been completed, in turns.
-async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
+async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Result<Results> {
     let mut subjects = Vec::new();
     for (pending, completed) in [(FEW, 0), (args.pending, 0), (FEW, args.completed)] {
         let wanted = subjects.is_empty() || pending + completed > FEW;
@@ -195,7 +195,7 @@ async fn backlog(args: &PostgresArgs, cluster: &Cluster) -> Result<Findings> {
         }
     }
     let heading = ["pending", "completed before", "claim p50 ms", "over first"];
-    Ok(Findings { text: table::render(&heading, &rows, 0), figures: figures.into(), judged })
+    Ok(Results { text: table::render(&heading, &rows, 0), figures: figures.into(), judged })
 }
 
 impl MeasuredServer {
@@ -223,7 +223,7 @@ impl MeasuredServer {
 
     async fn load(&self, phase: Phase, connections: usize, seconds: f64) -> Result<Measured> {
         let load = Load { warm_up: WARM_UP, ..Load::new(&self.server, phase, connections, seconds) };
-        load::run(load, self.numbers.clone(), Rc::default()).await?.faultless()
+        load::run(load, self.numbers.clone(), Rc::default()).await?.require_no_errors()
     }
 }
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::failure::{Failure, Result};
 use crate::operation::Phase;
-use crate::{request, wire};
+use crate::{answer_parser, request};
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -97,7 +97,7 @@ fn is_healthy(address: SocketAddr) -> Result<bool> {
     let (mut answer, mut chunk) = (Vec::new(), [0; 1024]);
     while let count @ 1.. = stream.read(&mut chunk)? {
         answer.extend_from_slice(&chunk[..count]);
-        if let Some(head) = wire::parse_head(&answer)? {
+        if let Some(head) = answer_parser::parse_head(&answer)? {
             return Ok(head.status == 200);
         }
     }

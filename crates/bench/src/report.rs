@@ -1,16 +1,16 @@
-//! Figures and verdicts as a table for people or as JSON for machines.
+//! Measurements and verdicts as a table for people or as JSON for machines.
 
 use serde_json::{Value, json};
 
-use crate::figure::Figure;
 use crate::goals::{Judged, Verdict};
+use crate::measurement::Measurement;
 use crate::table;
 
 /// Percentiles that are shown, with their names.
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
-/// A table of figures, and a line for each kind of error.
-pub(crate) fn text(figures: &[Figure]) -> String {
+/// A table of measurements, and a line for each kind of error.
+pub(crate) fn text(measurements: &[Measurement]) -> String {
     let heading = [
         "phase",
         "on",
@@ -29,14 +29,14 @@ pub(crate) fn text(figures: &[Figure]) -> String {
         "RSS MiB",
         "syncs/s",
     ];
-    let rows: Vec<Vec<String>> = figures.iter().map(figure_row).collect();
+    let rows: Vec<Vec<String>> = measurements.iter().map(measurement_row).collect();
     let mut text = table::render(&heading, &rows, 2);
-    for figure in figures {
-        for (code, count) in figure.errors() {
+    for measurement in measurements {
+        for (code, count) in measurement.errors() {
             text.push_str(&format!(
                 "\nerrors in {}, {} connections: {code} x {count}",
-                figure.phase.name(),
-                figure.connections
+                measurement.phase.name(),
+                measurement.connections
             ));
         }
     }
@@ -57,24 +57,25 @@ pub(crate) fn missed(judged: &[Judged]) -> Vec<String> {
         .collect()
 }
 
-pub(crate) fn json(figures: &[Figure]) -> Value {
-    figures.iter().map(figure_json).collect::<Vec<_>>().into()
+pub(crate) fn json(measurements: &[Measurement]) -> Value {
+    measurements.iter().map(measurement_json).collect::<Vec<_>>().into()
 }
 
 pub(crate) fn goals_json(judged: &[Judged]) -> Value {
     judged.iter().map(judged_json).collect::<Vec<_>>().into()
 }
 
-fn figure_row(figure: &Figure) -> Vec<String> {
-    let latency = figure.latency();
-    let mut row = vec![figure.phase.name(), figure.storage.name().to_owned(), figure.connections.to_string()];
-    row.extend([format!("{:.0}", figure.rate()), format!("{:.0}", figure.reference_rate())]);
-    row.push(format!("{:.2}", figure.ratio()));
+fn measurement_row(measurement: &Measurement) -> Vec<String> {
+    let latency = measurement.latency();
+    let mut row =
+        vec![measurement.phase.name(), measurement.storage.name().to_owned(), measurement.connections.to_string()];
+    row.extend([format!("{:.0}", measurement.rate()), format!("{:.0}", measurement.reference_rate())]);
+    row.push(format!("{:.2}", measurement.ratio()));
     row.extend(PERCENTILES.map(|(_, share)| milliseconds(latency.quantile_nanos(share))));
     row.push(milliseconds(latency.max_nanos()));
-    row.extend([format!("{:.1}", figure.cpu_micros()), format!("{:.2}", figure.cpu_ratio())]);
-    row.push(figure.requests_per_sync.map_or_else(|| "-".to_owned(), |requests| format!("{requests:.1}")));
-    row.extend([mebibytes_text(figure.rss_bytes()), format!("{:.0}", figure.syncs_per_second)]);
+    row.extend([format!("{:.1}", measurement.cpu_micros()), format!("{:.2}", measurement.cpu_ratio())]);
+    row.push(measurement.requests_per_sync.map_or_else(|| "-".to_owned(), |requests| format!("{requests:.1}")));
+    row.extend([mebibytes_text(measurement.rss_bytes()), format!("{:.0}", measurement.syncs_per_second)]);
     row
 }
 
@@ -89,31 +90,31 @@ fn judged_row(judged: &Judged) -> Vec<String> {
     ]
 }
 
-fn figure_json(figure: &Figure) -> Value {
-    let latency = figure.latency();
+fn measurement_json(measurement: &Measurement) -> Value {
+    let latency = measurement.latency();
     let mut nanoseconds: serde_json::Map<String, Value> =
         PERCENTILES.iter().map(|(name, share)| ((*name).to_owned(), latency.quantile_nanos(*share).into())).collect();
     nanoseconds.insert("max".to_owned(), latency.max_nanos().into());
     json!({
-        "phase": figure.phase.name(),
-        "on": figure.storage.name(),
-        "connections": figure.connections,
-        "requests_per_second": figure.rate(),
-        "reference_requests_per_second": figure.reference_rate(),
-        "ratio": figure.ratio(),
-        "ratios": figure.rounds.iter().map(|round| round.server.rate() / round.reference.rate()).collect::<Vec<_>>(),
+        "phase": measurement.phase.name(),
+        "on": measurement.storage.name(),
+        "connections": measurement.connections,
+        "requests_per_second": measurement.rate(),
+        "reference_requests_per_second": measurement.reference_rate(),
+        "ratio": measurement.ratio(),
+        "ratios": measurement.rounds.iter().map(|round| round.server.rate() / round.reference.rate()).collect::<Vec<_>>(),
         "latency_nanoseconds": nanoseconds,
-        "claim_p99_over_p50": figure.claim_tail(),
-        "cpu_microseconds_per_request": figure.cpu_micros(),
-        "cpu_over_reference": figure.cpu_ratio(),
-        "reference_body_bytes_over_server": figure.body_ratio(),
-        "rss_bytes": figure.rss_bytes(),
-        "syncs_per_second": figure.syncs_per_second,
-        "errors": figure.errors(),
-        "requests_per_sync": figure.requests_per_sync,
-        "requests_per_second_wanted": figure.rate_wanted,
-        "core_share": figure.core_share(),
-        "handed_out_twice": figure.twice,
+        "claim_p99_over_p50": measurement.claim_tail(),
+        "cpu_microseconds_per_request": measurement.cpu_micros(),
+        "cpu_over_reference": measurement.cpu_ratio(),
+        "reference_body_bytes_over_server": measurement.body_ratio(),
+        "rss_bytes": measurement.rss_bytes(),
+        "syncs_per_second": measurement.syncs_per_second,
+        "errors": measurement.errors(),
+        "requests_per_sync": measurement.requests_per_sync,
+        "requests_per_second_wanted": measurement.rate_wanted,
+        "core_share": measurement.core_share(),
+        "handed_out_twice": measurement.double_claims,
     })
 }
 

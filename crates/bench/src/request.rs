@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::number;
+use crate::numbered_ids;
 use crate::operation::{OPERATIONS, Operation};
 
 const TASK: &str = "t_TTTTTTTTTTTT";
@@ -36,11 +36,11 @@ impl Request {
     pub(crate) fn fill(&mut self, task: u64, run: u64) -> &[u8] {
         for (at, number) in [(self.task_at, task), (self.run_at, run)] {
             if let Some(at) = at {
-                number::write(&mut self.bytes[at..at + number::DIGITS], number);
+                numbered_ids::write(&mut self.bytes[at..at + numbered_ids::DIGITS], number);
             }
         }
         if let Some(at) = self.group_at {
-            number::write(&mut self.bytes[at..=at], task % 10);
+            numbered_ids::write(&mut self.bytes[at..=at], task % 10);
         }
         &self.bytes
     }

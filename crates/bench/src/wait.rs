@@ -10,16 +10,16 @@ use tokio::time::sleep;
 use crate::args::WaitArgs;
 use crate::client::{Client, QueueClient};
 use crate::failure::{Failure, Result};
-use crate::findings::Findings;
 use crate::goals::Judged;
 use crate::latencies::Latencies;
-use crate::number::Numbers;
+use crate::numbered_ids::Numbers;
 use crate::operation::{Operation, Phase};
 use crate::process::{Server, scratch};
 use crate::report::mebibytes;
 use crate::request::Requests;
+use crate::results::Results;
 use crate::usage::Usage;
-use crate::{output, pickup, wire};
+use crate::{answer_parser, output, pickup};
 
 /// How long the server may take to become idle.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ struct Idle {
     core_share: f64,
 }
 
-pub(crate) async fn run(args: &WaitArgs) -> Result<Findings> {
+pub(crate) async fn run(args: &WaitArgs) -> Result<Results> {
     let scratch = scratch(&args.server.database_dir)?;
     let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
     let numbers: Rc<Numbers> = Rc::default();
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &WaitArgs) -> Result<Findings> {
         None => None,
         Some(_) => Some(pickup::pickups((server.address, server.address), args.pickups, &numbers).await?),
     };
-    Ok(findings(args, &idle, waiting.as_ref(), pickup.as_ref()))
+    Ok(results(args, &idle, waiting.as_ref(), pickup.as_ref()))
 }
 
 /// Connections, each of which has been used once.
@@ -84,10 +84,10 @@ async fn idle(server: &Server, seconds: f64) -> Result<Idle> {
 async fn offers_waiting(server: &Server, numbers: &Numbers) -> Result<bool> {
     let mut client = QueueClient::connect(server.address, Phase::Poll.queue()).await?;
     let answer = client.claim_waiting(numbers.next_run(), 1).await?;
-    Ok(wire::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
+    Ok(answer_parser::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
 }
 
-fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Findings {
+fn results(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Results {
     let line = |what: &str, of: &Idle| {
         let (rss, share) = (mebibytes(of.rss_bytes), of.core_share * 100.0);
         format!("{} {what}: RSS {rss:.0} MiB, {share:.2} % of one core", args.connections)
@@ -107,7 +107,7 @@ fn findings(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option
     });
     // There are goals for 10,000 only.
     let judged = if args.connections == 10_000 { judge(idle, waiting, pickup) } else { Vec::new() };
-    Findings { text: text.join("\n"), figures, judged }
+    Results { text: text.join("\n"), figures, judged }
 }
 
 fn judge(idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Vec<Judged> {

@@ -5,9 +5,9 @@ use taskqueue_client::{Error, ErrorCode, JsonObject};
 use taskqueue_core::json::{Found, lookup};
 use unicode_width::UnicodeWidthStr;
 
+use crate::client_context::ClientContext;
 use crate::failure::Failure;
 use crate::output::escape;
-use crate::session::Session;
 
 const SUGGESTIONS_MAX: usize = 3;
 
@@ -15,17 +15,17 @@ const SUGGESTIONS_MAX: usize = 3;
 const SIMILARITY_MIN: f64 = 0.6;
 
 /// `filter` is the filter expression of the command. May ask the server for its queues.
-pub(crate) async fn explain(session: &Session, error: Error, filter: Option<&str>) -> Failure {
+pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Option<&str>) -> Failure {
     match error.code() {
-        Some(ErrorCode::QueueNotFound) => unknown_queue(session, &error).await,
+        Some(ErrorCode::QueueNotFound) => unknown_queue(context, &error).await,
         Some(ErrorCode::InvalidFilter) => invalid_filter(&error, filter),
-        Some(ErrorCode::Unauthorized) => Failure::Refused(match &session.withheld_note {
+        Some(ErrorCode::Unauthorized) => Failure::Refused(match &context.withheld_note {
             Some(note) => format!("{error}; {note}"),
             None => format!(
                 "{error}; give the server's token with --token-file or TASKQUEUE_TOKEN, see taskqueue config show"
             ),
         }),
-        _ => to_failure(&session.url, &error),
+        _ => to_failure(&context.url, &error),
     }
 }
 
@@ -70,11 +70,11 @@ fn advice(code: Option<ErrorCode>) -> Option<&'static str> {
     })
 }
 
-async fn unknown_queue(session: &Session, error: &Error) -> Failure {
+async fn unknown_queue(context: &ClientContext, error: &Error) -> Failure {
     // If the queues cannot be listed, the first error is still the important one.
-    let queues = session.client.queues().await.unwrap_or_default();
+    let queues = context.client.queues().await.unwrap_or_default();
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
-    let wanted = detail_text(error, "queue").unwrap_or_else(|| session.queue.to_string());
+    let wanted = detail_text(error, "queue").unwrap_or_else(|| context.queue.to_string());
     let similar = similar_names(&wanted, &names);
     let advice = if similar.is_empty() {
         format!("create it with: taskqueue queue create {wanted}")

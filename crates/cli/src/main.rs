@@ -1,6 +1,7 @@
 //! The binary `taskqueue`: parses the command line, runs the command and chooses the exit code.
 
 mod args;
+mod client_context;
 mod commands;
 mod config;
 mod confirm;
@@ -13,7 +14,6 @@ mod logging;
 mod open_store;
 mod output;
 mod progress;
-mod session;
 mod sweep;
 mod task_ids;
 mod token;

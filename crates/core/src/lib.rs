@@ -18,6 +18,6 @@ pub mod refusal;
 pub mod selection;
 pub mod status;
 pub mod task;
+pub mod task_view;
 pub mod time;
 pub mod update;
-pub mod view;

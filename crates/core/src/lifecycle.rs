@@ -66,7 +66,7 @@ pub enum ErrorChange {
 
 /// A change that grants or renews a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leased {
+pub struct LeaseChange {
     pub change: Change,
     pub lease_expires_at: Timestamp,
 }
@@ -86,7 +86,7 @@ impl From<Refusal> for RunRefusal {
 }
 
 /// A worker takes a pending task. Choosing it (route, priority, order) comes before.
-pub fn claim(task: &TaskHead, route: &Route, run_id: RunId, now: Timestamp) -> Result<Leased, Refusal> {
+pub fn claim(task: &TaskHead, route: &Route, run_id: RunId, now: Timestamp) -> Result<LeaseChange, Refusal> {
     let step = Step::new(task, now, task.lifecycle.pending_seq);
     match task.lifecycle.status {
         Status::Pending => Ok(step.claim(route, run_id)),
@@ -95,7 +95,7 @@ pub fn claim(task: &TaskHead, route: &Route, run_id: RunId, now: Timestamp) -> R
 }
 
 /// The owner of a task is alive.
-pub fn heartbeat(task: &TaskHead, run_id: RunId, now: Timestamp, pending_seq: i64) -> Result<Leased, RunRefusal> {
+pub fn heartbeat(task: &TaskHead, run_id: RunId, now: Timestamp, pending_seq: i64) -> Result<LeaseChange, RunRefusal> {
     let step = Step::new(task, now, pending_seq);
     match step.active_run(run_id)? {
         Some(run) => Ok(step.heartbeat(run)),
@@ -186,7 +186,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    fn claim(&self, route: &Route, run_id: RunId) -> Leased {
+    fn claim(&self, route: &Route, run_id: RunId) -> LeaseChange {
         let lease_expires_at = lease::from(self.lease_now);
         let change = Change::of_lifecycle(Lifecycle {
             status: Status::Running,
@@ -198,14 +198,14 @@ impl<'a> Step<'a> {
             run: Some(ActiveRun { run_id, lease_expires_at }),
             ..self.lifecycle.clone()
         });
-        Leased { change, lease_expires_at }
+        LeaseChange { change, lease_expires_at }
     }
 
     /// Renews the lease and touches nothing that a client can see. A lease that is longer already stays as it is.
-    fn heartbeat(&self, run: ActiveRun) -> Leased {
+    fn heartbeat(&self, run: ActiveRun) -> LeaseChange {
         let lease_expires_at = run.lease_expires_at.max(lease::from(self.lease_now));
         let run = Some(ActiveRun { lease_expires_at, ..run });
-        Leased { change: Change::of_lifecycle(Lifecycle { run, ..self.lifecycle.clone() }), lease_expires_at }
+        LeaseChange { change: Change::of_lifecycle(Lifecycle { run, ..self.lifecycle.clone() }), lease_expires_at }
     }
 
     fn complete(&self, run: ActiveRun, result: &JsonObject) -> Result<Change, Refusal> {

@@ -109,7 +109,7 @@ impl From<RunRefusal> for Decision {
     }
 }
 
-fn leased(leased: Leased) -> Decision {
+fn leased(leased: LeaseChange) -> Decision {
     let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
     assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
     Decision::Change(leased.change)

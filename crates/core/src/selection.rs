@@ -9,8 +9,8 @@ use crate::filter::{ObservationFilter, TaskFields, TaskFilter};
 use crate::fuzzy::FuzzyName;
 use crate::ids::{QueueName, TaskId, WorkerId};
 use crate::task::Status;
+use crate::task_view::TaskView;
 use crate::time::Timestamp;
-use crate::view::TaskView;
 
 /// The selectors of a task list or count, combined with AND.
 #[derive(Clone, Debug, Default)]
@@ -294,18 +294,18 @@ impl<K> FirstRows<K> {
             self.rows.push((TaskPosition { value: value.into_owned(), id }, key));
             // Sorting only when twice the page has come keeps the cost per row low.
             if self.rows.len() >= 2 * self.wanted {
-                self.settle();
+                self.sort_and_truncate();
             }
         }
     }
 
     /// The rows, in order.
     pub fn into_sorted(mut self) -> Vec<K> {
-        self.settle();
+        self.sort_and_truncate();
         self.rows.into_iter().map(|(_, key)| key).collect()
     }
 
-    fn settle(&mut self) {
+    fn sort_and_truncate(&mut self) {
         let order = self.order;
         self.rows.sort_by(|(a, _), (b, _)| order.compare((&a.value, a.id.as_str()), (&b.value, b.id.as_str())));
         self.rows.truncate(self.wanted);

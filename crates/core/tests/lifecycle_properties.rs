@@ -11,7 +11,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{self, JsonObject};
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{
-    Change, ErrorChange, Leased, RunRefusal, RunReport, TaskAction, act, check_deletion, claim, expire, heartbeat,
+    Change, ErrorChange, LeaseChange, RunRefusal, RunReport, TaskAction, act, check_deletion, claim, expire, heartbeat,
     report_run,
 };
 use taskqueue_core::refusal::Refusal;
@@ -98,7 +98,7 @@ impl From<RunRefusal> for Decision {
     }
 }
 
-fn leased(leased: Leased) -> Decision {
+fn leased(leased: LeaseChange) -> Decision {
     let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
     assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
     Decision::Change(leased.change)

@@ -34,19 +34,19 @@ const LOOKED_FOR_AT_ONCE: usize = 10_000;
 const SCANS: (&str, &str) = ("SET LOCAL enable_seqscan = on", "SET LOCAL enable_seqscan = off");
 
 /// Which transactions a snapshot sees, as the database writes it.
-pub(crate) type Seen = String;
+pub(crate) type SnapshotId = String;
 
 /// Where the two steps run.
 pub(crate) struct Steps<'a> {
-    pub(crate) queue: &'a WriteQueue<Seen>,
+    pub(crate) queue: &'a WriteQueue<SnapshotId>,
     pub(crate) readers: &'a Readers,
 }
 
 #[async_trait]
 impl BulkSteps for Steps<'_> {
-    type Snapshot = Seen;
+    type Snapshot = SnapshotId;
 
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<Seen>, StoreError> {
+    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<SnapshotId>, StoreError> {
         let input = (Arc::clone(bulk), limit.clone());
         let plan = self.readers.read_long("planning a bulk update", input, |snapshot, (bulk, limit)| {
             make_plan(snapshot, bulk, limit).boxed()
@@ -54,7 +54,7 @@ impl BulkSteps for Steps<'_> {
         plan.await
     }
 
-    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<Seen>) -> Result<Updated, StoreError> {
+    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<SnapshotId>) -> Result<Updated, StoreError> {
         self.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
@@ -70,12 +70,16 @@ pub(crate) async fn can_plan(session: &Session) -> bool {
 }
 
 /// The first step: reads every task of the queue in a snapshot.
-async fn make_plan(snapshot: &Snapshot<'_>, bulk: &BulkUpdate, limit: &Limit) -> Result<Planned<Seen>, ReadError> {
+async fn make_plan(
+    snapshot: &Snapshot<'_>,
+    bulk: &BulkUpdate,
+    limit: &Limit,
+) -> Result<Planned<SnapshotId>, ReadError> {
     let session = snapshot.session;
     let row = in_snapshot(session, session.first(&sql::TAKE_SNAPSHOT, &[&bulk.queue.as_str()])).await?;
     let (seen, queue) = match row {
-        Some(row) => (row.try_get::<_, Seen>(0)?, row.try_get::<_, Option<i64>>(1)?.map(QueueKey)),
-        None => (Seen::new(), None),
+        Some(row) => (row.try_get::<_, SnapshotId>(0)?, row.try_get::<_, Option<i64>>(1)?.map(QueueKey)),
+        None => (SnapshotId::new(), None),
     };
     let missing = || StoreError::Refused(Refusal::QueueNotFound { queue: bulk.queue.clone() });
     let queue = queue.ok_or_else(missing)?;
@@ -113,10 +117,10 @@ pub(crate) async fn visit_matching(
 }
 
 impl BatchTransaction for PostgresTransaction<'_> {
-    type Snapshot = Seen;
+    type Snapshot = SnapshotId;
 
     /// The queue must be locked for this transaction alone.
-    fn changed_since(&mut self, planned: &Planned<Seen>) -> Loaded<Option<Vec<TaskKey>>> {
+    fn changed_since(&mut self, planned: &Planned<SnapshotId>) -> Loaded<Option<Vec<TaskKey>>> {
         let session = self.session;
         let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
         let asked = async {

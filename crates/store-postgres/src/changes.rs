@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 use crate::rows;
 use crate::session::Sql;
 use crate::statements as sql;
-use crate::workspace::{BulkValues, Entry, Workspace};
+use crate::transaction_rows::{BulkValues, Entry, TransactionRows};
 
 /// One statement and the values of its parameters.
 pub(crate) type Write<'a> = (&'static Sql, Vec<&'a (dyn ToSql + Sync)>);
@@ -207,24 +207,24 @@ fn head_row(key: TaskKey, head: &TaskHead) -> HeadRow<'_> {
 
 impl<'a> Changes<'a> {
     /// What is different from the database. The tally is written to this shard.
-    pub(crate) fn of(workspace: &'a Workspace, shard: i16) -> Self {
-        let kept_until = workspace.deleted_runs_kept_until.as_micros();
+    pub(crate) fn of(rows: &'a TransactionRows, shard: i16) -> Self {
+        let kept_until = rows.deleted_runs_kept_until.as_micros();
         let mut changes = Self { shard, deleted_runs_kept_until: kept_until, ..Self::default() };
         let mut tally = TallyDifferences::new();
-        for (name, key) in &workspace.new_queues {
+        for (name, key) in &rows.new_queues {
             changes.new_queues.push(Queue { key: key.0, name: name.as_str() });
         }
-        for (key, entry) in &workspace.tasks {
+        for (key, entry) in &rows.tasks {
             changes.add_task(*key, entry, &mut tally);
         }
         // A task may have been claimed, cancelled and deleted at once.
-        let deleted = |key: &TaskKey| workspace.tasks.get(key).is_none_or(|entry| entry.deleted);
-        for (run_id, key) in &workspace.new_runs {
+        let deleted = |key: &TaskKey| rows.tasks.get(key).is_none_or(|entry| entry.deleted);
+        for (run_id, key) in &rows.new_runs {
             let kept_until = deleted(key).then_some(kept_until);
             changes.new_runs.push(RunRow { run_id: run_id.as_str(), key: key.0, kept_until });
         }
-        changes.add_observations(workspace);
-        if let Some(values) = &workspace.bulk_values {
+        changes.add_observations(rows);
+        if let Some(values) = &rows.bulk_values {
             changes.add_bulk_values(values);
         }
         for ((queue, routes, status), tasks) in tally.into_iter().filter(|(_, tasks)| *tasks != 0) {
@@ -361,8 +361,8 @@ impl<'a> Changes<'a> {
         self.bulk = Some(BulkWrite { values, args: text(&update.args), metadata: text(&update.metadata), result });
     }
 
-    fn add_observations(&mut self, workspace: &'a Workspace) {
-        for ((queue, id), observation) in &workspace.changed_observations {
+    fn add_observations(&mut self, rows: &'a TransactionRows) {
+        for ((queue, id), observation) in &rows.changed_observations {
             let Some(observation) = observation else {
                 self.withdrawn_observations.push(WithdrawnObservation { queue: queue.0, id: id.as_str() });
                 continue;

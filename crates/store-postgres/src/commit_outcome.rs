@@ -4,26 +4,26 @@ use std::time::{Duration, Instant};
 
 use crate::open::Connector;
 use crate::statements as sql;
-use crate::transaction::Name;
+use crate::transaction::TransactionId;
 
 /// How long to ask. Callers wait for the writer for 5 seconds at most.
 const TIMEOUT: Duration = Duration::from_secs(4);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether the transaction was committed; nothing if the database cannot tell, or not in time.
-pub(crate) async fn find_commit_outcome(connector: &Connector, name: Option<Name>) -> Option<bool> {
-    let (name, begun) = (name?, Instant::now());
+pub(crate) async fn find_commit_outcome(connector: &Connector, id: Option<TransactionId>) -> Option<bool> {
+    let (id, begun) = (id?, Instant::now());
     while begun.elapsed() < TIMEOUT {
-        match query_status(connector, &name).await {
+        match query_status(connector, &id).await {
             Some((status, true)) if status == "committed" => return Some(true),
-            // The database has crashed since, and may have given the name to another transaction.
+            // The database has crashed since, and may have given the id to another transaction.
             Some((status, false)) if status == "committed" => break,
             Some((status, _)) if status == "aborted" => return Some(false),
             // The server process is still committing, or the database is starting.
             _ => tokio::time::sleep(RETRY_PAUSE).await,
         }
     }
-    let transaction = name.number;
+    let transaction = id.number;
     tracing::error!(
         transaction,
         "the connection was lost during COMMIT; whether the transaction was committed is not known"
@@ -31,9 +31,9 @@ pub(crate) async fn find_commit_outcome(connector: &Connector, name: Option<Name
     None
 }
 
-async fn query_status(connector: &Connector, name: &Name) -> Option<(String, bool)> {
+async fn query_status(connector: &Connector, id: &TransactionId) -> Option<(String, bool)> {
     let session = connector.session(&[]).await.ok()?;
-    let row = session.first(&sql::CHECK_TRANSACTION, &[&name.number, &name.life]).await.ok()??;
+    let row = session.first(&sql::CHECK_TRANSACTION, &[&id.number, &id.crash_epoch]).await.ok()??;
     Some((row.try_get(0).ok()?, row.try_get(1).ok()?))
 }
 

@@ -13,11 +13,11 @@ fn connector(database: &Database) -> Connector {
 }
 
 /// Begins a transaction that writes something.
-async fn begin(session: &Session, queue: i64) -> Name {
+async fn begin(session: &Session, queue: i64) -> TransactionId {
     let insert = format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({queue}, 'new{queue}')");
     session.execute_text(&format!("BEGIN; {insert}")).await.unwrap();
     let row = session.first(&sql::CURRENT_TRANSACTION, &[]).await.unwrap().unwrap();
-    Name { number: row.get(0), life: row.get(1) }
+    TransactionId { number: row.get(0), crash_epoch: row.get(1) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -51,7 +51,7 @@ pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
 }
 
 /// The condition that a task has one of these keys.
-pub(crate) fn among(keys: Vec<i64>, first: usize) -> Condition {
+pub(crate) fn key_in(keys: Vec<i64>, first: usize) -> Condition {
     let mut writer = Writer::new(first);
     let Fragment { text, exact } = writer.one_of("tasks.task_key", Listed { values: Bound::Ints(keys), null: false });
     Condition { text, bound: writer.bound, exact }
@@ -242,7 +242,7 @@ impl Writer {
             Some(Err(_)) if column.null == Null::Never => Fragment::always(true),
             Some(Err(_)) => is_not_null(column),
             Some(Ok((order, value))) => {
-                Fragment::exact(format!("{} {} {}", column.name, sign(order, wanted), self.bind(value)))
+                Fragment::exact(format!("{} {} {}", column.name, comparison_operator(order, wanted), self.bind(value)))
             }
         };
         if null_passes { Fragment::any(vec![is_null(column), fragment]) } else { fragment }
@@ -337,8 +337,8 @@ fn is_not_null(column: Column) -> Fragment {
     Fragment::exact(format!("{} IS NOT NULL", column.name))
 }
 
-/// The sign of a comparison, or of its negation.
-fn sign(order: Order, wanted: bool) -> &'static str {
+/// The operator of a comparison, or of its negation.
+fn comparison_operator(order: Order, wanted: bool) -> &'static str {
     match (order, wanted) {
         (Order::Less, true) | (Order::GreaterOrEqual, false) => "<",
         (Order::LessOrEqual, true) | (Order::Greater, false) => "<=",

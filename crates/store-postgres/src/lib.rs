@@ -24,10 +24,10 @@ mod snapshot;
 mod statements;
 mod tls;
 mod transaction;
+mod transaction_rows;
 mod transfer;
 mod vacuum;
 mod wakeups;
-mod workspace;
 mod writer;
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::types::ToSql;
 
 pub use crate::address::{Address, AddressError};
-use crate::bulk::{Seen, Steps};
+use crate::bulk::{SnapshotId, Steps};
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
@@ -128,9 +128,9 @@ pub struct PostgresStore {
 
 /// The writers and their queues.
 struct Writers {
-    ordinary: WriteQueue<Seen>,
+    ordinary: WriteQueue<SnapshotId>,
     /// For long commands, with a writer of its own: no other command waits for it.
-    long: WriteQueue<Seen>,
+    long: WriteQueue<SnapshotId>,
     threads: WriterThreads,
     /// Of each ordinary writer.
     health: Vec<Arc<WriterHealth>>,

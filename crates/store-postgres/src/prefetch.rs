@@ -17,7 +17,7 @@ use crate::clock::ClockRow;
 use crate::rows;
 use crate::session::{Session, Sql};
 use crate::statements as sql;
-use crate::workspace::{Found, Workspace};
+use crate::transaction_rows::{Found, TransactionRows};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
@@ -28,9 +28,9 @@ const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";
 /// waits for the lock.
 const HELD_MICROS: i64 = 6_000_000;
 
-/// What the commands of a batch name.
+/// The keys that the commands of a batch name.
 #[derive(Default)]
-pub(crate) struct Named {
+pub(crate) struct BatchKeys {
     queues: BTreeSet<QueueName>,
     /// To be locked.
     held: BTreeSet<(QueueName, TaskId)>,
@@ -42,11 +42,11 @@ pub(crate) struct Named {
     observations: BTreeSet<(QueueName, WorkerId)>,
 }
 
-impl Named {
+impl BatchKeys {
     pub(crate) fn by<'a>(requests: impl Iterator<Item = &'a WriteRequest>) -> Self {
-        let mut named = Self::default();
-        requests.for_each(|request| named.add(request));
-        named
+        let mut keys = Self::default();
+        requests.for_each(|request| keys.add(request));
+        keys
     }
 
     fn add(&mut self, request: &WriteRequest) {
@@ -104,7 +104,7 @@ pub(crate) struct Begun {
     pub(crate) clock: ClockRow,
     /// The first of a block of numbers.
     pub(crate) numbers: i64,
-    pub(crate) workspace: Workspace,
+    pub(crate) rows: TransactionRows,
     /// Whether beginning has changed anything that must be committed whatever the command does.
     pub(crate) wrote: bool,
 }
@@ -121,15 +121,15 @@ pub(crate) async fn begin_to_write(session: &Session) -> Result<(), Error> {
 }
 
 /// Begins a transaction and loads what the batch names.
-pub(crate) async fn begin(session: &Session, named: &Named) -> Result<Result<Begun, StoreError>, Error> {
-    let queues: Vec<&str> = named.queues.iter().map(QueueName::as_str).collect();
-    let held = pairs(&named.held, TaskId::as_str);
-    let whole = pairs(&named.whole, TaskId::as_str);
-    let observations = pairs(&named.observations, WorkerId::as_str);
-    let runs: Vec<&str> = named.runs.iter().map(RunId::as_str).collect();
-    let routes: Vec<&str> = named.wanted.keys().map(|(_, route)| route.as_str()).collect();
-    let route_queues: Vec<&str> = named.wanted.keys().map(|(queue, _)| queue.as_str()).collect();
-    let counts: Vec<i64> = named.wanted.values().copied().collect();
+pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<Begun, StoreError>, Error> {
+    let queues: Vec<&str> = keys.queues.iter().map(QueueName::as_str).collect();
+    let held = pairs(&keys.held, TaskId::as_str);
+    let whole = pairs(&keys.whole, TaskId::as_str);
+    let observations = pairs(&keys.observations, WorkerId::as_str);
+    let runs: Vec<&str> = keys.runs.iter().map(RunId::as_str).collect();
+    let routes: Vec<&str> = keys.wanted.keys().map(|(_, route)| route.as_str()).collect();
+    let route_queues: Vec<&str> = keys.wanted.keys().map(|(queue, _)| queue.as_str()).collect();
+    let counts: Vec<i64> = keys.wanted.values().copied().collect();
 
     // All are sent before the first answer is awaited, in this order.
     let queries = vec![
@@ -147,7 +147,7 @@ pub(crate) async fn begin(session: &Session, named: &Named) -> Result<Result<Beg
     let mut next = || answers.next().unwrap_or_default();
     let (clock, queues, held, picks, whole, runs, observations) =
         (next(), next(), next(), next(), next(), next(), next());
-    Ok(LoadedRows { queues, held, whole, runs, picks, observations }.into_begun(&clock, named))
+    Ok(PrefetchedRows { queues, held, whole, runs, picks, observations }.into_begun(&clock, keys))
 }
 
 /// The rows of a statement, or none if it is not needed.
@@ -169,7 +169,7 @@ pub(crate) async fn begin_alone(
         begin_for_long(session).await?;
         // Only one scan at a time, over all servers.
         let clock = session.query(&sql::LOCK_CLOCK, &[]).await?;
-        return Ok(LoadedRows::default().into_begun(&clock, &Named::default()));
+        return Ok(PrefetchedRows::default().into_begun(&clock, &BatchKeys::default()));
     };
     let (name, names) = (queue.as_str(), vec![queue.as_str()]);
     announce(session, name).await?;
@@ -177,9 +177,9 @@ pub(crate) async fn begin_alone(
     let queues = session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await?;
     session.execute(&sql::FREE_QUEUE, &[&name]).await?;
     let clock = session.query(&sql::LOAD_CLOCK, &[]).await?;
-    let mut begun = LoadedRows { queues, ..LoadedRows::default() }.into_begun(&clock, &Named::default());
+    let mut begun = PrefetchedRows { queues, ..PrefetchedRows::default() }.into_begun(&clock, &BatchKeys::default());
     if let Ok(begun) = &mut begun {
-        begun.workspace.queues.entry(queue.clone()).or_insert(Found::Missing);
+        begun.rows.queues.entry(queue.clone()).or_insert(Found::Missing);
         begun.wrote = true;
     }
     Ok(begun)
@@ -204,13 +204,13 @@ pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
     session.execute_text("COMMIT").await
 }
 
-fn pairs<'a, I>(named: &'a BTreeSet<(QueueName, I)>, text: impl Fn(&'a I) -> &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
-    named.iter().map(|(queue, id)| (queue.as_str(), text(id))).unzip()
+fn pairs<'a, I>(keys: &'a BTreeSet<(QueueName, I)>, text: impl Fn(&'a I) -> &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
+    keys.iter().map(|(queue, id)| (queue.as_str(), text(id))).unzip()
 }
 
 /// The rows that were loaded.
 #[derive(Default)]
-struct LoadedRows {
+struct PrefetchedRows {
     queues: Vec<Row>,
     held: Vec<Row>,
     whole: Vec<Row>,
@@ -219,72 +219,72 @@ struct LoadedRows {
     observations: Vec<Row>,
 }
 
-impl LoadedRows {
-    fn into_begun(self, clock: &[Row], named: &Named) -> Result<Begun, StoreError> {
+impl PrefetchedRows {
+    fn into_begun(self, clock: &[Row], keys: &BatchKeys) -> Result<Begun, StoreError> {
         let clock = clock.first().ok_or(StoreError::Broken("the clock has no row"))?;
         Ok(Begun {
             clock: rows::clock(clock)?,
             numbers: rows::numbers(clock)?,
-            workspace: self.into_workspace(named)?,
+            rows: self.into_transaction_rows(keys)?,
             wrote: false,
         })
     }
 
-    fn into_workspace(self, named: &Named) -> Result<Workspace, StoreError> {
-        let mut workspace = Workspace::default();
+    fn into_transaction_rows(self, keys: &BatchKeys) -> Result<TransactionRows, StoreError> {
+        let mut loaded = TransactionRows::default();
         for row in &self.queues {
             let (key, name) = rows::named_queue(row)?;
-            workspace.queues.insert(name, Found::Here(key));
+            loaded.queues.insert(name, Found::Here(key));
         }
         for row in &self.held {
-            workspace.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
+            loaded.add_held(rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
         }
         // Before rows that were only read: of a task that is locked they may be older.
-        self.take_claims(named, &mut workspace)?;
-        let ids = |pairs: &BTreeSet<(QueueName, TaskId)>, queues: &Workspace| -> Vec<(QueueKey, TaskId)> {
+        self.take_claims(keys, &mut loaded)?;
+        let ids = |pairs: &BTreeSet<(QueueName, TaskId)>, queues: &TransactionRows| -> Vec<(QueueKey, TaskId)> {
             let key = |(queue, id): &(QueueName, TaskId)| Some((queues.held_queue(queue)?, *id));
             pairs.iter().filter_map(key).collect()
         };
-        let to_hold: BTreeSet<(QueueKey, TaskId)> = ids(&named.held, &workspace).into_iter().collect();
+        let to_hold: BTreeSet<(QueueKey, TaskId)> = ids(&keys.held, &loaded).into_iter().collect();
         for row in &self.whole {
             let id = (rows::queue_key(row)?, rows::id(row)?);
-            if to_hold.contains(&id) && !workspace.tasks.contains_key(&rows::key(row)?) {
-                workspace.ids.insert(id, Found::HeldElsewhere);
+            if to_hold.contains(&id) && !loaded.tasks.contains_key(&rows::key(row)?) {
+                loaded.ids.insert(id, Found::HeldElsewhere);
             } else {
-                let key = workspace.add_whole(row)?;
-                workspace.ids.insert(id, Found::Here(key));
+                let key = loaded.add_whole(row)?;
+                loaded.ids.insert(id, Found::Here(key));
             }
         }
-        for id in ids(&named.whole, &workspace) {
-            workspace.ids.entry(id).or_insert(Found::Missing);
+        for id in ids(&keys.whole, &loaded) {
+            loaded.ids.entry(id).or_insert(Found::Missing);
         }
         for row in &self.observations {
             let queue = rows::found_queue(row)?;
-            let held = workspace.queues.iter().find(|(_, found)| **found == Found::Here(queue));
+            let held = loaded.queues.iter().find(|(_, found)| **found == Found::Here(queue));
             // Observations of a queue that is not locked are not used.
             let Some(name) = held.map(|(name, _)| name.clone()) else { continue };
             let observation = rows::observation(row, &name)?;
-            workspace.observations.insert((queue, observation.id), Some(observation));
+            loaded.observations.insert((queue, observation.id), Some(observation));
         }
-        for (queue, id) in &named.observations {
-            if let Some(key) = workspace.held_queue(queue) {
-                workspace.observations.entry((key, *id)).or_insert(None);
+        for (queue, id) in &keys.observations {
+            if let Some(key) = loaded.held_queue(queue) {
+                loaded.observations.entry((key, *id)).or_insert(None);
             }
         }
-        Ok(workspace)
+        Ok(loaded)
     }
 
-    fn take_claims(&self, named: &Named, workspace: &mut Workspace) -> Result<(), StoreError> {
-        workspace.runs.extend(named.runs.iter().map(|run_id| (*run_id, RunUse::New)));
-        self.runs.iter().try_for_each(|row| workspace.add_run(row))?;
-        let routes: Vec<&Route> = named.wanted.keys().map(|(_, route)| route).collect();
+    fn take_claims(&self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+        loaded.runs.extend(keys.runs.iter().map(|run_id| (*run_id, RunUse::New)));
+        self.runs.iter().try_for_each(|row| loaded.add_run(row))?;
+        let routes: Vec<&Route> = keys.wanted.keys().map(|(_, route)| route).collect();
         let mut picks = Vec::with_capacity(self.picks.len());
         for row in &self.picks {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
             picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
-            workspace.add_held(key, queue, head);
+            loaded.add_held(key, queue, head);
             if rows::is_whole(row)? {
-                workspace.add_whole(row)?;
+                loaded.add_whole(row)?;
             }
         }
         // In the pending order of each route; the statement does not guarantee it.
@@ -292,7 +292,7 @@ impl LoadedRows {
         for (route_number, _, _, queue, key) in picks {
             let route =
                 routes.get(route_number.wrapping_sub(1)).ok_or(StoreError::Broken("a task was picked for no route"))?;
-            workspace.picks.entry((queue, (*route).clone())).or_default().push_back(key);
+            loaded.picks.entry((queue, (*route).clone())).or_default().push_back(key);
         }
         Ok(())
     }

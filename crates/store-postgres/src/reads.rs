@@ -91,7 +91,7 @@ pub(crate) async fn list_tasks(
     if !condition.exact && !order::is_indexed(query.order.field) {
         // Chunk by chunk, all tasks would be sorted again for each chunk.
         let keys = first_keys(snapshot, key, query, after.clone()).await?;
-        condition = dialect::among(keys, next_parameter(&sql::LIST_TASKS));
+        condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, write);
     let mut wanted = usize::from(query.limit) + 1;
@@ -277,23 +277,31 @@ pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, quer
 }
 
 /// The queue whose observations are asked for, and the time: the caller's if it has one, else the service's.
-struct Moment<'a> {
+struct ObservationRead<'a> {
     queue: &'a QueueName,
     key: QueueKey,
     now: Timestamp,
 }
 
 /// Begins a snapshot and finds a queue that must exist.
-async fn moment<'a>(session: &Session, queue: &'a QueueName, now: Option<Timestamp>) -> Read<Moment<'a>> {
+async fn begin_observation_read<'a>(
+    session: &Session,
+    queue: &'a QueueName,
+    now: Option<Timestamp>,
+) -> Read<ObservationRead<'a>> {
     let found = in_snapshot(session, session.first(&sql::FIND_QUEUE_AND_TIME, &[&queue.as_str()])).await?;
     let found = found.ok_or_else(|| no_queue(queue))?;
-    Ok(Moment { queue, key: rows::found_queue(&found)?, now: now.map_or_else(|| rows::found_time(&found), Ok)? })
+    Ok(ObservationRead {
+        queue,
+        key: rows::found_queue(&found)?,
+        now: now.map_or_else(|| rows::found_time(&found), Ok)?,
+    })
 }
 
 /// The current observations of a queue that a filter selects, by id, `wanted` at most.
 async fn each_observation(
     snapshot: &Snapshot<'_>,
-    Moment { queue, key, now }: &Moment<'_>,
+    ObservationRead { queue, key, now }: &ObservationRead<'_>,
     (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
     mut wanted: usize,
     mut read: impl FnMut(Observation),
@@ -330,11 +338,11 @@ pub(crate) async fn list_workers(
     query: &ObservationQuery,
     now: Option<Timestamp>,
 ) -> Read<Page<Observation>> {
-    let moment = moment(snapshot.session, queue, now).await?;
-    let after = query.after.as_ref().map(|position| observation_position(position, moment.key)).transpose()?;
+    let read = begin_observation_read(snapshot.session, queue, now).await?;
+    let after = query.after.as_ref().map(|position| observation_position(position, read.key)).transpose()?;
     let (mut items, wanted) = (Vec::new(), usize::from(query.limit) + 1);
-    each_observation(snapshot, &moment, (query.filter.as_ref(), after), wanted, |one| items.push(one)).await?;
-    Ok(page_of_observations(items.into_iter(), query.limit, moment.key))
+    each_observation(snapshot, &read, (query.filter.as_ref(), after), wanted, |one| items.push(one)).await?;
+    Ok(page_of_observations(items.into_iter(), query.limit, read.key))
 }
 
 /// How many observations are selected.
@@ -344,9 +352,9 @@ pub(crate) async fn count_workers(
     filter: Option<&ObservationFilter>,
     now: Option<Timestamp>,
 ) -> Read<u64> {
-    let moment = moment(snapshot.session, queue, now).await?;
+    let read = begin_observation_read(snapshot.session, queue, now).await?;
     let mut count = 0;
-    each_observation(snapshot, &moment, (filter, None), usize::MAX, |_| count += 1).await?;
+    each_observation(snapshot, &read, (filter, None), usize::MAX, |_| count += 1).await?;
     Ok(count)
 }
 
@@ -357,13 +365,13 @@ pub(crate) async fn group_workers(
     query: &ObservationGroupQuery,
     now: Option<Timestamp>,
 ) -> Read<GroupPage> {
-    let moment = moment(snapshot.session, queue, now).await?;
-    let mut groups = Groups::new(query.limit, group_position(query, moment.key)?);
-    each_observation(snapshot, &moment, (query.selection.as_ref(), None), usize::MAX, |one| {
+    let read = begin_observation_read(snapshot.session, queue, now).await?;
+    let mut groups = Groups::new(query.limit, group_position(query, read.key)?);
+    each_observation(snapshot, &read, (query.selection.as_ref(), None), usize::MAX, |one| {
         groups.add_observation(&query.dimensions, &one);
     })
     .await?;
-    Ok(groups.into_page(moment.key.0))
+    Ok(groups.into_page(read.key.0))
 }
 
 /// Whether the database answers, and what its settings risk.

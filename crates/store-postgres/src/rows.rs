@@ -12,8 +12,8 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::task::{ActiveRun, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead};
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::view::TaskView;
 use taskqueue_store::StoreError;
 use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
@@ -282,8 +282,8 @@ pub(crate) fn numbers(row: &Row) -> Read<i64> {
     get(row, "first_number")
 }
 
-/// The value of a statement that asks whether something is so.
-pub(crate) fn is_so(row: &Row) -> Read<bool> {
+/// The only column of a statement that answers yes or no.
+pub(crate) fn boolean_column(row: &Row) -> Read<bool> {
     get(row, 0)
 }
 

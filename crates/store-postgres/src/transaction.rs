@@ -1,5 +1,5 @@
-//! One write transaction. It loads from the workspace, and from the database what is not there yet; it saves to the
-//! workspace, which is written as set statements when the transaction ends. Nothing is decided here.
+//! One write transaction. It reads and changes the rows in memory (`transaction_rows.rs`), and loads from the database what is
+//! not there yet. The changes are written as set statements when the transaction ends. Nothing is decided here.
 //!
 //! The writer loads in advance what a batch names (`prefetch.rs`), so that most commands run no statement.
 
@@ -32,8 +32,8 @@ use crate::rows;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
+use crate::transaction_rows::{Body, Entry, Found, TransactionRows};
 use crate::vacuum::DeadEntries;
-use crate::workspace::{Body, Entry, Found, Workspace};
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
@@ -44,10 +44,10 @@ const CREDIT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What identifies a transaction after its connection was lost (`sql/current_transaction.sql`).
 #[derive(Debug)]
-pub(crate) struct Name {
+pub(crate) struct TransactionId {
     pub(crate) number: String,
     /// Until the database server recovers from a crash, the number belongs to this transaction.
-    pub(crate) life: String,
+    pub(crate) crash_epoch: String,
 }
 
 /// How a transaction ended.
@@ -57,8 +57,8 @@ pub(crate) enum Ended {
     Committed,
     /// Nothing of it was kept.
     Undone(Cause),
-    /// The connection was lost during COMMIT. The name finds out later whether it was committed.
-    Unknown(Option<Name>),
+    /// The connection was lost during COMMIT. The id is used to find out later whether it was committed.
+    Unknown(Option<TransactionId>),
 }
 
 impl Ended {
@@ -75,7 +75,7 @@ pub(crate) struct PostgresTransaction<'a> {
     pub(crate) clock: Clock,
     /// The unused part of the last block of numbers.
     pub(crate) numbers: Range<i64>,
-    pub(crate) workspace: Workspace,
+    pub(crate) rows: TransactionRows,
     /// The shard of the tally that this transaction writes to.
     pub(crate) shard: i16,
     /// Why the database failed, if it did: then nothing of this transaction is kept.
@@ -99,11 +99,11 @@ impl PostgresTransaction<'_> {
         StoreError::Unavailable
     }
 
-    /// Sends what was saved so far. Afterwards the workspace holds what the database holds.
+    /// Sends what was saved so far. Afterwards the rows in memory are those of the database.
     pub(crate) fn send(&mut self) -> Loaded<()> {
         let (session, runtime) = (self.session, self.runtime);
         let sent = {
-            let changes = Changes::of(&self.workspace, self.shard);
+            let changes = Changes::of(&self.rows, self.shard);
             self.dead.add(changes.dead_entries());
             let writes = changes.writes();
             self.wrote |= !writes.is_empty();
@@ -113,14 +113,14 @@ impl PostgresTransaction<'_> {
         for answer in sent {
             answer.map_err(|error| self.failed("writing", &error))?;
         }
-        self.workspace.mark_stored();
+        self.rows.mark_stored();
         Ok(())
     }
 
     /// Sends what was saved together with `COMMIT`, in one round trip. A transaction that changed nothing is rolled back
     /// instead.
     pub(crate) fn commit(self) -> Ended {
-        let (session, changes) = (self.session, Changes::of(&self.workspace, self.shard));
+        let (session, changes) = (self.session, Changes::of(&self.rows, self.shard));
         self.dead.add(changes.dead_entries());
         let writes = changes.writes();
         if writes.is_empty() && !self.wrote {
@@ -132,11 +132,10 @@ impl PostgresTransaction<'_> {
         let asked = writes.iter().map(|(sql, columns)| session.execute(sql, columns));
         let settles = self.settles;
         let named = async { if settles { session.first(&sql::CURRENT_TRANSACTION, &[]).await } else { Ok(None) } };
-        let (name_row, (sent, committed)) =
+        let (id_row, (sent, committed)) =
             self.runtime.block_on(join(named, join(join_all(asked), session.execute_text("COMMIT"))));
         // The first error in the order of the statements: the later ones fail because of it.
-        let reported =
-            name_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
+        let reported = id_row.as_ref().err().into_iter().chain(sent.iter().filter_map(|answer| answer.as_ref().err()));
         let reported = reported.chain(committed.as_ref().err()).find(|error| error.code().is_some());
         match reported {
             // The database refused a statement and so the whole transaction; COMMIT only confirms that.
@@ -145,8 +144,8 @@ impl PostgresTransaction<'_> {
             // The connection was lost, with or without an error message. Everything was sent before, so the COMMIT may have
             // reached the database, for example through a pooler.
             _ => {
-                let name = |row: Row| Name { number: row.get("number"), life: row.get("life") };
-                Ended::Unknown(name_row.ok().flatten().map(name))
+                let id = |row: Row| TransactionId { number: row.get("number"), crash_epoch: row.get("crash_epoch") };
+                Ended::Unknown(id_row.ok().flatten().map(id))
             }
         }
     }
@@ -154,12 +153,12 @@ impl PostgresTransaction<'_> {
     fn entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
         // A command finds a task before it loads it. Only a task that was found by its run, which locks nothing, can be
         // missing: it was deleted since, and the command sees that when it is tried again.
-        self.workspace.tasks.get_mut(&key).ok_or(StoreError::Busy)
+        self.rows.tasks.get_mut(&key).ok_or(StoreError::Busy)
     }
 
     /// A task that is to be changed. It must be locked by this transaction, because other servers change tasks too.
     fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
-        if self.workspace.tasks.get(&key).is_none_or(|entry| !entry.held) {
+        if self.rows.tasks.get(&key).is_none_or(|entry| !entry.held) {
             return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
         }
         self.entry(key)
@@ -169,7 +168,7 @@ impl PostgresTransaction<'_> {
         let session = self.session;
         let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
-        rows.iter().try_for_each(|row| self.workspace.add_whole(row).map(drop))
+        rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
     }
 
     /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
@@ -197,9 +196,9 @@ impl PostgresTransaction<'_> {
     fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
         let (session, wanted) = (self.session, vec![run_id.as_str()]);
         let rows = self.wait("finding a run", async { session.query(&sql::FIND_RUNS, &[&wanted]).await })?;
-        self.workspace.runs.insert(run_id, RunUse::New);
-        rows.iter().try_for_each(|row| self.workspace.add_run(row))?;
-        Ok(self.workspace.runs.get(&run_id).copied().unwrap_or(RunUse::New))
+        self.rows.runs.insert(run_id, RunUse::New);
+        rows.iter().try_for_each(|row| self.rows.add_run(row))?;
+        Ok(self.rows.runs.get(&run_id).copied().unwrap_or(RunUse::New))
     }
 }
 
@@ -221,21 +220,21 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn find_queue(&mut self, name: &QueueName) -> Loaded<Option<QueueKey>> {
-        if let Some(known) = self.workspace.queues.get(name) {
+        if let Some(known) = self.rows.queues.get(name) {
             return known.key();
         }
         // Named by the batch, but not locked: missing or held by another transaction.
         let (session, text) = (self.session, name.as_str());
         let row = self.wait("finding a queue", async { session.first(&sql::FIND_QUEUE, &[&text]).await })?;
         let found = if row.is_some() { Found::HeldElsewhere } else { Found::Missing };
-        self.workspace.queues.insert(name.clone(), found);
+        self.rows.queues.insert(name.clone(), found);
         found.key()
     }
 
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()> {
         let key = QueueKey(self.next_pending_seq());
-        self.workspace.queues.insert(name.clone(), Found::Here(key));
-        self.workspace.new_queues.insert(name.clone(), key);
+        self.rows.queues.insert(name.clone(), Found::Here(key));
+        self.rows.new_queues.insert(name.clone(), key);
         Ok(())
     }
 
@@ -250,18 +249,18 @@ impl Transaction for PostgresTransaction<'_> {
         let (session, key, kept_until) = (self.session, queue.key.0, runs_kept_until.as_micros());
         self.wrote = true;
         self.wait("deleting a queue", async { session.execute(&sql::DELETE_QUEUE, &[&key, &kept_until]).await })?;
-        self.workspace.queues.insert(queue.name.clone(), Found::Missing);
+        self.rows.queues.insert(queue.name.clone(), Found::Missing);
         Ok(())
     }
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
-        let found = match self.workspace.ids.get(&(queue, id)) {
+        let found = match self.rows.ids.get(&(queue, id)) {
             Some(found) => *found,
             None => {
                 let session = self.session;
                 let asked = async { session.first(&sql::FIND_TASK, &[&queue.0, &id.as_str()]).await };
                 let found = self.wait("finding a task", asked)?.map_or(Found::Missing, |_| Found::HeldElsewhere);
-                self.workspace.ids.insert((queue, id), found);
+                self.rows.ids.insert((queue, id), found);
                 found
             }
         };
@@ -269,9 +268,9 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
-        if self.workspace.tasks.get(&key).is_none_or(|entry| entry.body.is_none()) {
+        if self.rows.tasks.get(&key).is_none_or(|entry| entry.body.is_none()) {
             // All picked tasks at once: the next claims of the batch load theirs too.
-            let mut keys = self.workspace.picks_without_body();
+            let mut keys = self.rows.picks_without_body();
             if !keys.contains(&key) {
                 keys = vec![key];
             }
@@ -294,30 +293,30 @@ impl Transaction for PostgresTransaction<'_> {
 
     /// A bulk update holds its queue alone, so all of these are held.
     fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
-        if !self.workspace.tasks.is_empty() {
+        if !self.rows.tasks.is_empty() {
             self.send()?;
-            self.workspace.forget_tasks();
+            self.rows.forget_tasks();
         }
         let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
         let mut heads = Vec::with_capacity(rows.len());
         for row in &rows {
             let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-            self.workspace.add_held(key, queue, head.clone());
+            self.rows.add_held(key, queue, head.clone());
             heads.push((key, head));
         }
         Ok(heads)
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
-        if !self.workspace.tasks.contains_key(&key) {
+        if !self.rows.tasks.contains_key(&key) {
             self.load_bodies(&[key])?;
         }
         self.entry(key).map(|entry| entry.head.clone())
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
-        if self.workspace.tasks.get(&key).is_none_or(|entry| entry.identity.is_none()) {
+        if self.rows.tasks.get(&key).is_none_or(|entry| entry.identity.is_none()) {
             self.load_bodies(&[key])?;
         }
         self.entry(key)?.identity.ok_or(NO_TASK)
@@ -345,8 +344,8 @@ impl Transaction for PostgresTransaction<'_> {
         let mut entry = Entry::new(queue, task.head());
         entry.body = Some(Body { definition: task.definition.clone(), outcome: task.outcome.clone() });
         entry.identity = Some(*identity);
-        self.workspace.ids.insert((queue, task.id), Found::Here(key));
-        self.workspace.tasks.insert(key, entry);
+        self.rows.ids.insert((queue, task.id), Found::Here(key));
+        self.rows.tasks.insert(key, entry);
         Ok(())
     }
 
@@ -354,7 +353,7 @@ impl Transaction for PostgresTransaction<'_> {
         let entry = self.held_entry(key)?;
         entry.apply_change(change);
         let run = Delta::between(Some(before), Some(&entry.head)).run;
-        self.workspace.apply_run(queue, key, &run);
+        self.rows.apply_run(queue, key, &run);
         Ok(())
     }
 
@@ -374,7 +373,7 @@ impl Transaction for PostgresTransaction<'_> {
         let entry = self.held_entry(key)?;
         entry.head = after.clone();
         entry.updated = true;
-        self.workspace.apply_effect(key, update, effect);
+        self.rows.apply_effect(key, update, effect);
         Ok(())
     }
 
@@ -386,13 +385,13 @@ impl Transaction for PostgresTransaction<'_> {
         runs_kept_until: Timestamp,
     ) -> Loaded<()> {
         self.held_entry(key)?.deleted = true;
-        self.workspace.deleted_runs_kept_until = runs_kept_until;
-        self.workspace.ids.insert((queue, before.id), Found::Missing);
+        self.rows.deleted_runs_kept_until = runs_kept_until;
+        self.rows.ids.insert((queue, before.id), Found::Missing);
         Ok(())
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        match self.workspace.runs.get(&run_id) {
+        match self.rows.runs.get(&run_id) {
             Some(known) => Ok(*known),
             None => self.ask_run(run_id),
         }
@@ -408,10 +407,10 @@ impl Transaction for PostgresTransaction<'_> {
     /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none. Busy also if a
     /// run id of the batch has been used since: the same claim, sent to another server, may have taken the last task.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
-        if let Some(key) = self.workspace.next_pick(queue, route) {
+        if let Some(key) = self.rows.next_pick(queue, route) {
             return Ok(Some(key));
         }
-        let (taken, runs) = (self.workspace.no_longer_ready(route), self.workspace.unused_runs());
+        let (taken, runs) = (self.rows.no_longer_ready(route), self.rows.unused_runs());
         let (session, route) = (self.session, route.as_str());
         let asked = async {
             // In this order: a task that has just left the first is found through its run by the second.
@@ -429,7 +428,7 @@ impl Transaction for PostgresTransaction<'_> {
         let rows = self.lock_running(until)?;
         let take = |row: &Row| {
             let (key, queue) = (rows::key(row)?, rows::queue_key(row)?);
-            self.workspace.add_held(key, queue, rows::head(row)?);
+            self.rows.add_held(key, queue, rows::head(row)?);
             Ok((queue, key))
         };
         rows.iter().map(take).collect()
@@ -449,27 +448,27 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
-        if let Some(known) = self.workspace.observations.get(&(queue.key, id)) {
+        if let Some(known) = self.rows.observations.get(&(queue.key, id)) {
             return Ok(known.clone());
         }
         let (session, names, ids) = (self.session, vec![queue.name.as_str()], vec![id.as_str()]);
         let asked = async { session.first(&sql::LOAD_OBSERVATIONS, &[&names, &ids]).await };
         let row = self.wait("loading an observation", asked)?;
         let observation = row.map(|row| rows::observation(&row, queue.name)).transpose()?;
-        self.workspace.observations.insert((queue.key, id), observation.clone());
+        self.rows.observations.insert((queue.key, id), observation.clone());
         Ok(observation)
     }
 
     fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
         let (worker, observation) = ((queue, observation.id), Some(observation.clone()));
-        self.workspace.observations.insert(worker, observation.clone());
-        self.workspace.changed_observations.insert(worker, observation);
+        self.rows.observations.insert(worker, observation.clone());
+        self.rows.changed_observations.insert(worker, observation);
         Ok(())
     }
 
     fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
-        self.workspace.observations.insert((queue, id), None);
-        self.workspace.changed_observations.insert((queue, id), None);
+        self.rows.observations.insert((queue, id), None);
+        self.rows.changed_observations.insert((queue, id), None);
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::changes::Changes;
 use crate::failure::failed;
 use crate::session::{Session, Sql};
 use crate::transaction::BLOCK;
-use crate::workspace::{Body, Entry, Workspace};
+use crate::transaction_rows::{Body, Entry, TransactionRows};
 use crate::{rows, statements as sql};
 
 /// Any shard of the tally.
@@ -95,9 +95,9 @@ impl PostgresTransfer {
         self.numbers.next().ok_or(StoreError::Unavailable)
     }
 
-    /// Writes the changes of a workspace, all statements in one round trip.
-    async fn send(&self, workspace: &Workspace, doing: &'static str) -> Result<(), StoreError> {
-        let changes = Changes::of(workspace, SHARD);
+    /// Writes the changed rows, all statements in one round trip.
+    async fn send(&self, rows: &TransactionRows, doing: &'static str) -> Result<(), StoreError> {
+        let changes = Changes::of(rows, SHARD);
         let writes = changes.writes();
         let asked = writes.iter().map(|(sql, columns)| self.session.execute(sql, columns));
         // The first failure is the cause of all others.
@@ -106,7 +106,7 @@ impl PostgresTransfer {
     }
 }
 
-/// A new task of the workspace.
+/// The row of a new task.
 fn entry(queue: QueueKey, TransferredTask { task, identity, .. }: &TransferredTask) -> Entry {
     let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
     let error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
@@ -174,35 +174,35 @@ impl Source for PostgresTransfer {
 #[async_trait(?Send)]
 impl Target for PostgresTransfer {
     async fn is_empty(&mut self) -> Result<bool, StoreError> {
-        Ok(rows::is_so(&self.one(&sql::CHECK_EMPTY, &[], "checking that the target is empty").await?)?)
+        Ok(rows::boolean_column(&self.one(&sql::CHECK_EMPTY, &[], "checking that the target is empty").await?)?)
     }
 
     async fn add_queues(&mut self, queues: &[(QueueKey, QueueName)]) -> Result<(), StoreError> {
-        let mut workspace = Workspace::default();
-        workspace.new_queues.extend(queues.iter().map(|(key, name)| (name.clone(), *key)));
+        let mut rows = TransactionRows::default();
+        rows.new_queues.extend(queues.iter().map(|(key, name)| (name.clone(), *key)));
         self.last_number = queues.iter().map(|(key, _)| key.0).fold(self.last_number, i64::max);
-        self.send(&workspace, "copying queues").await?;
+        self.send(&rows, "copying queues").await?;
         self.load_queues().await
     }
 
     async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> Result<(), StoreError> {
-        let mut workspace = Workspace::default();
+        let mut rows = TransactionRows::default();
         for copied in tasks {
             let key = TaskKey(self.number().await?);
-            workspace.tasks.insert(key, entry(self.key(&copied.task.queue)?, copied));
-            workspace.new_runs.extend(copied.runs().map(|run_id| (run_id, key)));
+            rows.tasks.insert(key, entry(self.key(&copied.task.queue)?, copied));
+            rows.new_runs.extend(copied.runs().map(|run_id| (run_id, key)));
             self.last_number = self.last_number.max(copied.task.lifecycle.pending_seq);
         }
-        self.send(&workspace, "copying tasks").await
+        self.send(&rows, "copying tasks").await
     }
 
     async fn add_observations(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
-        let mut workspace = Workspace::default();
+        let mut rows = TransactionRows::default();
         for observation in observations {
             let key = (self.key(&observation.queue)?, observation.id);
-            workspace.changed_observations.insert(key, Some(observation.clone()));
+            rows.changed_observations.insert(key, Some(observation.clone()));
         }
-        self.send(&workspace, "copying observations").await
+        self.send(&rows, "copying observations").await
     }
 
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {

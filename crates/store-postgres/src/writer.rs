@@ -22,11 +22,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 
-use crate::bulk::Seen;
+use crate::bulk::SnapshotId;
 use crate::clock::{Clock, ClockRow, LastScan};
 use crate::failure::{Cause, failed, log_unless_conflict};
 use crate::open::Connector;
-use crate::prefetch::{self, Begun, Named};
+use crate::prefetch::{self, BatchKeys, Begun};
 use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::vacuum::DeadEntries;
@@ -43,7 +43,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(64);
 /// How often the tally is tidied up.
 const MERGE_PAUSE: Duration = Duration::from_secs(600);
 
-pub(crate) type Write = QueuedWrite<Seen>;
+pub(crate) type Write = QueuedWrite<SnapshotId>;
 
 /// The queue that writers share.
 pub(crate) type SharedQueue = Arc<Mutex<Receiver<Write>>>;
@@ -75,7 +75,7 @@ pub(crate) struct Writer {
 }
 
 /// Why a batch was not done.
-enum Undone {
+enum BatchFailure {
     /// Nothing of it was kept; the same again may succeed.
     Again(Cause),
     /// A bug. Nothing of it was kept.
@@ -174,16 +174,16 @@ impl Writer {
                     self.release(batch.drain(..executed));
                     (tries, lost) = (0, false);
                 }
-                Err(Undone::Unconnected(error)) => return fail_all(batch, &error),
-                Err(Undone::Unknown) => return fail_all(batch, &StoreError::OutcomeUnknown),
+                Err(BatchFailure::Unconnected(error)) => return fail_all(batch, &error),
+                Err(BatchFailure::Unknown) => return fail_all(batch, &StoreError::OutcomeUnknown),
                 // The first loss may be an old connection that a restart of the database has cut; the second one is not.
-                Err(Undone::Again(Cause::Lost)) if lost => return fail_all(batch, &StoreError::Unavailable),
-                Err(Undone::Again(Cause::Lost)) => lost = true,
-                Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) if tries < TRIES => {}
+                Err(BatchFailure::Again(Cause::Lost)) if lost => return fail_all(batch, &StoreError::Unavailable),
+                Err(BatchFailure::Again(Cause::Lost)) => lost = true,
+                Err(BatchFailure::Again(Cause::Conflict | Cause::StatementLost)) if tries < TRIES => {}
                 Err(_) if batch.len() > 1 => return one_by_one(batch, |write| self.execute_one(write)),
-                Err(Undone::Again(Cause::StatementLost)) => return fail_all(batch, &StoreError::Busy),
-                Err(Undone::Again(cause)) => return fail_all(batch, &to_store_error(cause)),
-                Err(Undone::Broken(what)) => return fail_all(batch, &StoreError::Broken(what)),
+                Err(BatchFailure::Again(Cause::StatementLost)) => return fail_all(batch, &StoreError::Busy),
+                Err(BatchFailure::Again(cause)) => return fail_all(batch, &to_store_error(cause)),
+                Err(BatchFailure::Broken(what)) => return fail_all(batch, &StoreError::Broken(what)),
             }
         }
     }
@@ -191,29 +191,29 @@ impl Writer {
     /// Gives the error for the rest of the batch, if the storage failed.
     fn execute_one(&mut self, write: Write) -> Option<StoreError> {
         let mut batch = vec![write];
-        let undone = match self.attempt_repeatedly(&mut batch) {
+        let failure = match self.attempt_repeatedly(&mut batch) {
             Ok(_) => {
                 self.release(batch.into_iter());
                 return None;
             }
-            Err(undone) => undone,
+            Err(failure) => failure,
         };
-        let (error, for_the_rest) = match undone {
-            Undone::Again(Cause::Conflict) => (StoreError::Busy, None),
-            Undone::Broken(what) => (StoreError::Broken(what), None),
-            Undone::Again(cause) => (to_store_error(cause), Some(to_store_error(cause))),
-            Undone::Unknown => (StoreError::OutcomeUnknown, Some(StoreError::Unavailable)),
-            Undone::Unconnected(error) => (error.clone(), Some(error)),
+        let (error, for_the_rest) = match failure {
+            BatchFailure::Again(Cause::Conflict) => (StoreError::Busy, None),
+            BatchFailure::Broken(what) => (StoreError::Broken(what), None),
+            BatchFailure::Again(cause) => (to_store_error(cause), Some(to_store_error(cause))),
+            BatchFailure::Unknown => (StoreError::OutcomeUnknown, Some(StoreError::Unavailable)),
+            BatchFailure::Unconnected(error) => (error.clone(), Some(error)),
         };
         fail_all(batch, &error);
         for_the_rest
     }
 
     /// Begins again what was overtaken, a few times.
-    fn attempt_repeatedly(&mut self, batch: &mut Vec<Write>) -> Result<usize, Undone> {
+    fn attempt_repeatedly(&mut self, batch: &mut Vec<Write>) -> Result<usize, BatchFailure> {
         for _ in 1..TRIES {
             match self.attempt(batch) {
-                Err(Undone::Again(Cause::Conflict | Cause::StatementLost)) => {}
+                Err(BatchFailure::Again(Cause::Conflict | Cause::StatementLost)) => {}
                 done => return done,
             }
         }
@@ -239,7 +239,7 @@ impl Writer {
     }
 
     /// Executes a batch in one transaction, or as much of its beginning as fits; gives how many commands that were.
-    fn attempt(&mut self, batch: &mut Vec<Write>) -> Result<usize, Undone> {
+    fn attempt(&mut self, batch: &mut Vec<Write>) -> Result<usize, BatchFailure> {
         let health = Arc::clone(&self.health);
         let _transaction = health.begin(Instant::now());
         self.committing.set(false);
@@ -247,18 +247,18 @@ impl Writer {
         let done = worked.unwrap_or_else(|_| {
             let committing = self.committing.get();
             tracing::error!(committing, "a command ended by a panic");
-            Err(if committing { Undone::Unknown } else { Undone::Again(Cause::Failed) })
+            Err(if committing { BatchFailure::Unknown } else { BatchFailure::Again(Cause::Failed) })
         });
-        if let Err(undone) = &done {
-            self.leave(undone);
+        if let Err(failure) = &done {
+            self.roll_back(failure);
             self.free_queue(batch);
         }
         done
     }
 
-    fn transact(&mut self, batch: &mut Vec<Write>) -> Result<usize, Undone> {
+    fn transact(&mut self, batch: &mut Vec<Write>) -> Result<usize, BatchFailure> {
         self.connect()?;
-        let Some(session) = &self.session else { return Err(Undone::Unconnected(StoreError::Unavailable)) };
+        let Some(session) = &self.session else { return Err(BatchFailure::Unconnected(StoreError::Unavailable)) };
         let mut begun = self.begin(session, batch)?;
         let scans = batch.iter().any(|write| write.request.is_scan());
         let mut clock = self.clock(begun.clock, scans);
@@ -276,7 +276,7 @@ impl Writer {
         // For other commands than a scan the credit was granted above.
         let credit_seconds = if scans { self.credit_seconds } else { 0 };
         let executed = execute_batch(&mut tx, batch, credit_seconds, &mut claimable);
-        let executed = executed.map_err(|error| undone_by(tx.failure, &error))?;
+        let executed = executed.map_err(|error| failure_of(tx.failure, &error))?;
         // After a panic from here on it is not known whether the transaction was committed.
         self.committing.set(true);
         let ended = tx.commit();
@@ -285,15 +285,15 @@ impl Writer {
         Ok(executed)
     }
 
-    fn begin(&self, session: &Session, batch: &[Write]) -> Result<Begun, Undone> {
+    fn begin(&self, session: &Session, batch: &[Write]) -> Result<Begun, BatchFailure> {
         let begun = self.runtime.block_on(async {
             match batch {
                 [write] if runs_alone(write) => prefetch::begin_alone(session, write.request.long_queue()).await,
-                _ => prefetch::begin(session, &Named::by(batch.iter().map(|write| &write.request))).await,
+                _ => prefetch::begin(session, &BatchKeys::by(batch.iter().map(|write| &write.request))).await,
             }
         });
-        let begun = begun.map_err(|error| undone("beginning a transaction", &error))?;
-        begun.map_err(|error| undone_by(None, &error))
+        let begun = begun.map_err(|error| failure("beginning a transaction", &error))?;
+        begun.map_err(|error| failure_of(None, &error))
     }
 
     /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
@@ -313,7 +313,7 @@ impl Writer {
             dead: &self.dead,
             clock,
             numbers,
-            workspace: begun.workspace,
+            rows: begun.rows,
             shard: self.shard,
             failure: None,
             wrote: begun.wrote,
@@ -323,12 +323,12 @@ impl Writer {
 
     /// After an outage, before anything else: every running lease is lengthened by the credit. In a transaction of its own,
     /// which waits only for another server that does the same.
-    fn credit(&self, session: &Session) -> Result<(), Undone> {
+    fn credit(&self, session: &Session) -> Result<(), BatchFailure> {
         let left = self.runtime.block_on(session.execute_text("ROLLBACK"));
-        left.map_err(|error| undone("leaving a transaction", &error))?;
+        left.map_err(|error| failure("leaving a transaction", &error))?;
         let begun = self.runtime.block_on(prefetch::begin_alone(session, None));
-        let begun = begun.map_err(|error| undone("beginning a scan", &error))?;
-        let begun = begun.map_err(|error| undone_by(None, &error))?;
+        let begun = begun.map_err(|error| failure("beginning a scan", &error))?;
+        let begun = begun.map_err(|error| failure_of(None, &error))?;
         let clock = self.clock(begun.clock, true);
         let mut tx = self.transaction(session, begun, clock);
         // Without a credit the scan is saved all the same: it may have found that the database's clock was set.
@@ -336,7 +336,7 @@ impl Writer {
             0 => tx.save_scan().map(|()| 0),
             seconds => credit_after_outage(&mut tx, seconds),
         };
-        let credited = credited.map_err(|error| undone_by(tx.failure, &error))?;
+        let credited = credited.map_err(|error| failure_of(tx.failure, &error))?;
         tracing::info!(runs = credited, "leases were lengthened after an outage");
         self.end(tx.commit())
     }
@@ -373,17 +373,17 @@ async fn receive(queue: &SharedQueue, batch: &mut Vec<Write>, until: Option<Inst
     }
 }
 
-fn undone(doing: &'static str, error: &tokio_postgres::Error) -> Undone {
-    Undone::Again(log_unless_conflict(doing, error))
+fn failure(doing: &'static str, error: &tokio_postgres::Error) -> BatchFailure {
+    BatchFailure::Again(log_unless_conflict(doing, error))
 }
 
-/// Why the execution of a batch ended with `error`; `failure` is what the database has to do with it.
-fn undone_by(failure: Option<Cause>, error: &StoreError) -> Undone {
-    match (failure, error) {
-        (Some(cause), _) => Undone::Again(cause),
-        (None, StoreError::Broken(what)) => Undone::Broken(what),
-        (None, StoreError::Busy) => Undone::Again(Cause::Busy),
-        (None, _) => Undone::Again(Cause::Failed),
+/// Why the execution of a batch ended with `error`; `cause` is the failed statement, if there is one.
+fn failure_of(cause: Option<Cause>, error: &StoreError) -> BatchFailure {
+    match (cause, error) {
+        (Some(cause), _) => BatchFailure::Again(cause),
+        (None, StoreError::Broken(what)) => BatchFailure::Broken(what),
+        (None, StoreError::Busy) => BatchFailure::Again(Cause::Busy),
+        (None, _) => BatchFailure::Again(Cause::Failed),
     }
 }
 

@@ -14,7 +14,7 @@ use taskqueue_store::command::Claim;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::each_row::{CONTINUE, each_row};
-use crate::pending::{PendingLists, PendingOrder, Rank};
+use crate::pending_order::{PendingLists, PendingOrder, Rank};
 use crate::rows;
 use crate::statements;
 

@@ -14,7 +14,7 @@ mod migrate;
 mod mounts;
 mod open;
 mod ownership;
-mod pending;
+mod pending_order;
 mod published_index;
 mod readers;
 mod reads;

@@ -23,7 +23,7 @@ const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
     if is_empty(connection).map_err(failed)? {
-        mark(connection).map_err(failed)?;
+        initialise(connection).map_err(failed)?;
     }
     let applied = applied(connection).map_err(failed)?;
     let missing = unapplied(MIGRATIONS, &applied).map_err(|mismatch| match mismatch {
@@ -50,8 +50,8 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
-/// Makes an empty database ours.
-fn mark(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Marks an empty database as one of this program, and creates the table of migrations.
+fn initialise(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(CREATE_MIGRATIONS)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

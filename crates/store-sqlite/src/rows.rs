@@ -11,8 +11,8 @@ use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::task::{
     ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
 };
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::view::TaskView;
 use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;

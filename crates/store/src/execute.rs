@@ -5,7 +5,7 @@
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, Change, Leased, RunRefusal};
+use taskqueue_core::lifecycle::{self, Change, LeaseChange, RunRefusal};
 use taskqueue_core::observation::observe;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
@@ -135,7 +135,7 @@ fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Cla
     let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
     let task = tx.load_task(queue, key)?;
     let before = task.head();
-    let Ok(Leased { change, lease_expires_at }) = lifecycle::claim(&before, route, run_id, tx.now()) else {
+    let Ok(LeaseChange { change, lease_expires_at }) = lifecycle::claim(&before, route, run_id, tx.now()) else {
         return Err(StoreError::Broken("a task that is not pending was offered to a claim"));
     };
     tx.save_change(queue.key, key, &before, &change)?;
@@ -167,7 +167,7 @@ fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Cl
     let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_head(key)?;
     match lifecycle::heartbeat(&before, command.run_id, tx.now(), tx.next_pending_seq()) {
-        Ok(Leased { change, lease_expires_at }) => {
+        Ok(LeaseChange { change, lease_expires_at }) => {
             tx.save_change(queue.key, key, &before, &change)?;
             Ok(lease_expires_at)
         }

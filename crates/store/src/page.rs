@@ -8,7 +8,7 @@ use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, TaskQuery, worker_position};
-use taskqueue_core::view::TaskView;
+use taskqueue_core::task_view::TaskView;
 
 use crate::StoreError;
 use crate::transaction::QueueKey;

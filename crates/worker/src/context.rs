@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::events::{EventSink, Reachability, RunOutcome};
-use crate::guard::FailureGuard;
+use crate::failure_guard::FailureGuard;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::StopMode;

@@ -11,7 +11,7 @@ mod claims;
 mod context;
 mod error_class;
 mod events;
-mod guard;
+mod failure_guard;
 mod handler;
 mod ids;
 mod intervals;

@@ -9,61 +9,61 @@ use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
 use taskqueue_core::limits::{JSON_DEPTH, REPORT_METADATA_BYTES, TASK_ROUTES};
 use taskqueue_core::observation::WorkerStatus;
 
-use super::findings::{At, Findings};
+use super::errors::{At, BodyErrors};
 use crate::ErrorCode;
 
 const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
 
-fn refuse<T>(findings: &mut Findings, at: &At<'_>, message: &'static str) -> Option<T> {
-    findings.add(at, message);
+fn refuse<T>(errors: &mut BodyErrors, at: &At<'_>, message: &'static str) -> Option<T> {
+    errors.add(at, message);
     None
 }
 
 /// A task name or null.
-pub(crate) fn name(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
+pub(crate) fn name(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
     match value {
         Value::Null => Some(None),
         Value::Str(text) => match task_name(text) {
             Ok(name) => Some(Some(name)),
             Err(_) => {
                 let message = "use at most 256 characters and no control characters";
-                findings.add_special(ErrorCode::InvalidTaskName, at, message);
+                errors.add_special(ErrorCode::InvalidTaskName, at, message);
                 None
             }
         },
-        _ => refuse(findings, at, "use a string or null"),
+        _ => refuse(errors, at, "use a string or null"),
     }
 }
 
 /// Args, metadata or result.
-pub(crate) fn object(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
+pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     match JsonObject::from_value(value) {
         Ok(object) => return Some(object),
-        Err(ObjectError::NotAnObject) => findings.add(at, "use a JSON object"),
+        Err(ObjectError::NotAnObject) => errors.add(at, "use a JSON object"),
         Err(ObjectError::TooDeep) => {
-            findings.add_special(ErrorCode::JsonTooDeep, at, format!("nest at most {JSON_DEPTH} levels deep"));
+            errors.add_special(ErrorCode::JsonTooDeep, at, format!("nest at most {JSON_DEPTH} levels deep"));
         }
-        Err(ObjectError::Unusable { path, what }) => add_inside(at, &path, findings, unusable(what)),
+        Err(ObjectError::Unusable { path, what }) => add_inside(at, &path, errors, unusable(what)),
     }
     None
 }
 
 /// The metadata of a worker's report.
-pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<JsonObject> {
-    let metadata = object(value, at, findings)?;
+pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+    let metadata = object(value, at, errors)?;
     if metadata.as_str().len() > REPORT_METADATA_BYTES {
-        findings.add(at, format!("use at most {REPORT_METADATA_BYTES} bytes"));
+        errors.add(at, format!("use at most {REPORT_METADATA_BYTES} bytes"));
         return None;
     }
     Some(metadata)
 }
 
 /// Notes an error at the end of a path inside an object.
-fn add_inside(at: &At<'_>, path: &[PathStep], findings: &mut Findings, message: &'static str) {
+fn add_inside(at: &At<'_>, path: &[PathStep], errors: &mut BodyErrors, message: &'static str) {
     match path.split_first() {
-        None => findings.add(at, message),
-        Some((PathStep::Key(key), rest)) => add_inside(&At::Key(at, key), rest, findings, message),
-        Some((PathStep::Index(index), rest)) => add_inside(&At::Index(at, *index), rest, findings, message),
+        None => errors.add(at, message),
+        Some((PathStep::Key(key), rest)) => add_inside(&At::Key(at, key), rest, errors, message),
+        Some((PathStep::Index(index), rest)) => add_inside(&At::Index(at, *index), rest, errors, message),
     }
 }
 
@@ -77,95 +77,95 @@ fn unusable(what: Unusable) -> &'static str {
 }
 
 /// A signed 64-bit integer.
-pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
+pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
     match value {
         Value::Int(integer) => Some(*integer),
-        Value::Unusable(what @ Unusable::IntegerRange) => refuse(findings, at, unusable(*what)),
-        _ => refuse(findings, at, "use an integer"),
+        Value::Unusable(what @ Unusable::IntegerRange) => refuse(errors, at, unusable(*what)),
+        _ => refuse(errors, at, "use an integer"),
     }
 }
 
 /// An integer from 1.
-pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<i64> {
-    match integer(value, at, findings)? {
+pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
+    match integer(value, at, errors)? {
         count @ 1.. => Some(count),
-        _ => refuse(findings, at, "use an integer from 1"),
+        _ => refuse(errors, at, "use an integer from 1"),
     }
 }
 
 /// A non-empty list of distinct routes, not too many.
-pub(crate) fn routes(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Routes> {
-    let Value::Array(items) = value else { return refuse(findings, at, "use a list of routes") };
+pub(crate) fn routes(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Routes> {
+    let Value::Array(items) = value else { return refuse(errors, at, "use a list of routes") };
     // Before any of them is read: a refusal should cost little.
     if check_route_count(items.len()).is_err() {
-        findings.add(at, format!("name at most {TASK_ROUTES} routes"));
+        errors.add(at, format!("name at most {TASK_ROUTES} routes"));
         return None;
     }
-    let read = |(index, item)| route(item, &At::Index(at, index), findings);
+    let read = |(index, item)| route(item, &At::Index(at, index), errors);
     // All items are read, so that all wrong ones are reported.
     let routes: Vec<Option<Route>> = items.iter().enumerate().map(read).collect();
     match Routes::requested(routes.into_iter().collect::<Option<_>>()?) {
         Ok(routes) => Some(routes),
-        Err(_) => refuse(findings, at, "name at least one route and each only once"),
+        Err(_) => refuse(errors, at, "name at least one route and each only once"),
     }
 }
 
 /// A route.
-pub(crate) fn route(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Route> {
-    parsed(value, at, findings, Route::parse, NAME_RULE)
+pub(crate) fn route(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Route> {
+    parsed(value, at, errors, Route::parse, NAME_RULE)
 }
 
 /// A run id.
-pub(crate) fn run_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<RunId> {
-    parsed(value, at, findings, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
+pub(crate) fn run_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<RunId> {
+    parsed(value, at, errors, RunId::parse, "use r_ and exactly 12 of A-Z a-z 0-9 _ -")
 }
 
 /// A task id or null.
-pub(crate) fn task_id(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<TaskId>> {
+pub(crate) fn task_id(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<TaskId>> {
     match value {
         Value::Null => Some(None),
-        _ => parsed(value, at, findings, TaskId::parse, "use null, or t_ and exactly 12 of A-Z a-z 0-9 _ -").map(Some),
+        _ => parsed(value, at, errors, TaskId::parse, "use null, or t_ and exactly 12 of A-Z a-z 0-9 _ -").map(Some),
     }
 }
 
 /// The status of a worker.
-pub(crate) fn worker_status(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<WorkerStatus> {
-    parsed(value, at, findings, WorkerStatus::parse, "use \"idle\" or \"busy\"")
+pub(crate) fn worker_status(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<WorkerStatus> {
+    parsed(value, at, errors, WorkerStatus::parse, "use \"idle\" or \"busy\"")
 }
 
 /// Any string.
-pub(crate) fn text(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+pub(crate) fn text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     match value {
         Value::Str(text) => Some(text.as_ref().into()),
-        Value::Unusable(what @ Unusable::LoneSurrogate) => refuse(findings, at, unusable(*what)),
-        _ => refuse(findings, at, "use a string"),
+        Value::Unusable(what @ Unusable::LoneSurrogate) => refuse(errors, at, unusable(*what)),
+        _ => refuse(errors, at, "use a string"),
     }
 }
 
 /// The text of a filter.
-pub(crate) fn filter(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+pub(crate) fn filter(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let Value::Str(text) = value else {
-        findings.add_special(ErrorCode::InvalidFilter, at, "use a string that holds a filter");
+        errors.add_special(ErrorCode::InvalidFilter, at, "use a string that holds a filter");
         return None;
     };
     Some(text.as_ref().into())
 }
 
 /// Any string, or null.
-pub(crate) fn text_or_null(value: &Value<'_>, at: &At<'_>, findings: &mut Findings) -> Option<Option<Arc<str>>> {
-    if *value == Value::Null { Some(None) } else { text(value, at, findings).map(Some) }
+pub(crate) fn text_or_null(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
+    if *value == Value::Null { Some(None) } else { text(value, at, errors).map(Some) }
 }
 
 fn parsed<T>(
     value: &Value<'_>,
     at: &At<'_>,
-    findings: &mut Findings,
+    errors: &mut BodyErrors,
     parse: fn(&str) -> Option<T>,
     rule: &'static str,
 ) -> Option<T> {
     let parsed = if let Value::Str(text) = value { parse(text) } else { None };
     if parsed.is_none() {
-        findings.add(at, rule);
+        errors.add(at, rule);
     }
     parsed
 }

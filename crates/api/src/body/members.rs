@@ -4,51 +4,51 @@ use std::borrow::Cow;
 
 use taskqueue_core::json::Value;
 
-use super::findings::{At, Findings};
+use super::errors::{At, BodyErrors};
 
 /// The members of an object that has no unknown ones.
 pub(crate) struct Members<'m, 'v> {
     members: &'m [(Cow<'v, str>, Value<'v>)],
     at: At<'m>,
-    findings: &'m mut Findings,
+    errors: &'m mut BodyErrors,
 }
 
 /// How a field is read: its value or a finding.
-pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut Findings) -> Option<T>;
+pub(crate) type Read<T> = fn(&Value<'_>, &At<'_>, &mut BodyErrors) -> Option<T>;
 
 impl<'m, 'v> Members<'m, 'v> {
-    /// The members of `value`. Unknown ones are findings; the others are still read.
-    pub(crate) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], findings: &'m mut Findings) -> Option<Self> {
+    /// The members of `value`. Unknown ones are errors; the others are still read.
+    pub(crate) fn of(value: &'m Value<'v>, at: At<'m>, known: &[&str], errors: &'m mut BodyErrors) -> Option<Self> {
         let members = match value {
             Value::Object(members) => members,
             // Such a key is an unknown field that has no name to report it by.
             Value::LoneSurrogateKeys(object) => {
-                findings.add(&at, "use keys without half a surrogate pair");
+                errors.add(&at, "use keys without half a surrogate pair");
                 &object.members
             }
             _ => {
-                findings.add(&at, format!("send a JSON object with the fields {}", known.join(", ")));
+                errors.add(&at, format!("send a JSON object with the fields {}", known.join(", ")));
                 return None;
             }
         };
         for (key, _) in members {
             if !known.contains(&key.as_ref()) {
-                findings.add(&At::Key(&at, key), format!("remove this field; known are {}", known.join(", ")));
+                errors.add(&At::Key(&at, key), format!("remove this field; known are {}", known.join(", ")));
             }
         }
-        Some(Self { members, at, findings })
+        Some(Self { members, at, errors })
     }
 
     /// A field that may be left out.
     pub(crate) fn optional<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
         let (_, value) = self.members.iter().find(|(key, _)| key == name)?;
-        read(value, &At::Key(&self.at, name), self.findings)
+        read(value, &At::Key(&self.at, name), self.errors)
     }
 
     /// A field that must be there.
     pub(crate) fn required<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
         if !self.has(name) {
-            self.findings.add(&At::Key(&self.at, name), "this field is required");
+            self.errors.add(&At::Key(&self.at, name), "this field is required");
             return None;
         }
         self.optional(name, read)
@@ -61,11 +61,11 @@ impl<'m, 'v> Members<'m, 'v> {
     /// Refuses an object with fewer fields than this.
     pub(crate) fn require_count(&mut self, least: usize, known: &[&str]) {
         if self.members.len() < least {
-            self.findings.add(&self.at, format!("name at least one of the fields {}", known.join(", ")));
+            self.errors.add(&self.at, format!("name at least one of the fields {}", known.join(", ")));
         }
     }
 
-    pub(crate) fn findings(&mut self) -> (&At<'m>, &mut Findings) {
-        (&self.at, self.findings)
+    pub(crate) fn errors(&mut self) -> (&At<'m>, &mut BodyErrors) {
+        (&self.at, self.errors)
     }
 }

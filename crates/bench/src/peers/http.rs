@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::fill;
 use crate::load::{self, Load};
-use crate::number::Numbers;
+use crate::numbered_ids::Numbers;
 use crate::operation::Phase;
 use crate::process::Server;
 use crate::request;
@@ -43,10 +43,10 @@ pub(super) async fn labtasker(setting: &Setting<'_>) -> Result<Rates> {
 async fn measure(setting: &Setting<'_>, address: SocketAddr, pid: u32) -> Result<Rates> {
     let numbers: Rc<Numbers> = Rc::default();
     let load = |phase| Load::on(address, pid, phase, setting.connections, setting.args.seconds);
-    let creations = load::run(load(Phase::Create), numbers.clone(), Rc::default()).await?.faultless()?.rate();
+    let creations = load::run(load(Phase::Create), numbers.clone(), Rc::default()).await?.require_no_errors()?.rate();
     // As many as were created in that time: pairs that are faster end early, and are counted until then.
     let tasks = (creations * setting.args.seconds).max(1.0);
     fill::fill(address, Phase::ClaimComplete.queue(), tasks as u64, numbers.clone()).await?;
-    let measured = load::run(load(Phase::ClaimComplete), numbers, Rc::default()).await?.faultless()?;
+    let measured = load::run(load(Phase::ClaimComplete), numbers, Rc::default()).await?.require_no_errors()?;
     Ok(Rates { creations, pairs: measured.rate() / 2.0 })
 }

@@ -17,9 +17,9 @@ use clap::ValueEnum;
 use self::report::{Table, first_line};
 use crate::args::PeersArgs;
 use crate::failure::Result;
-use crate::findings::Findings;
 use crate::output;
 use crate::process::scratch;
+use crate::results::Results;
 
 /// Something to put tasks into and to take them out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -92,7 +92,7 @@ struct Rates {
 /// The rounds of a peer at one number of connections, or why there are none.
 type Measured = BTreeMap<(usize, Peer), Result<Vec<Rates>, String>>;
 
-pub(crate) async fn run(args: &PeersArgs) -> Result<Findings> {
+pub(crate) async fn run(args: &PeersArgs) -> Result<Results> {
     let mut measured = Measured::new();
     let wanted = if args.peers.is_empty() { Peer::value_variants() } else { &args.peers };
     for connections in &args.connections {
@@ -117,5 +117,5 @@ pub(crate) async fn run(args: &PeersArgs) -> Result<Findings> {
         }
     }
     let table = Table::new(measured);
-    Ok(Findings { text: table.text(), figures: table.json(), judged: table.judge() })
+    Ok(Results { text: table.text(), figures: table.json(), judged: table.judge() })
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Measured, Peer, Rates};
-use crate::figure::median;
 use crate::goals::Judged;
+use crate::measurement::median;
 use crate::table;
 
 /// The number of connections that has goals.

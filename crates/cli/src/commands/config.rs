@@ -1,10 +1,10 @@
 //! `taskqueue config show`. The token itself is never shown.
 
 use crate::args::{ConfigArgs, ConfigCommand};
+use crate::client_context::print_warnings;
 use crate::config::ClientConfig;
 use crate::failure::Failure;
 use crate::output::{Printer, SettingRecord};
-use crate::session::print_warnings;
 
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let ConfigCommand::Show = args.command;

@@ -2,16 +2,16 @@
 
 use super::client_runtime;
 use crate::args::{HealthArgs, QueueArg};
+use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
 use crate::output::HealthRecord;
-use crate::session::{Retrying, Session};
 
 pub(crate) fn run(args: &HealthArgs) -> Result<(), Failure> {
-    let session = Session::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
-    client_runtime::run(&session, None, async |session| {
-        let health = session.client.health().await?;
+    let context = ClientContext::open(&args.connection, &QueueArg::default(), args.output, Retrying::Interactive)?;
+    client_runtime::run(&context, None, async |context| {
+        let health = context.client.health().await?;
         let is_ok = health.is_ok;
-        session.printer.one(&HealthRecord { url: &session.url, health })?;
+        context.printer.one(&HealthRecord { url: &context.url, health })?;
         if is_ok {
             return Ok(());
         }

@@ -3,13 +3,13 @@
 use taskqueue_client::{Group, PageQuery, Walk};
 
 use crate::args::{Format, LimitArgs};
+use crate::client_context::ClientContext;
 use crate::failure::CommandError;
 use crate::output::{self, GroupRecord, Record};
-use crate::session::Session;
 
 /// Prints as many items as the limit allows, and a note if there are more.
 pub(super) async fn print_items<Q>(
-    session: &Session,
+    context: &ClientContext,
     mut walk: Walk<Q>,
     limit: LimitArgs,
     noun: &str,
@@ -17,7 +17,7 @@ pub(super) async fn print_items<Q>(
 where
     Q: PageQuery<Item: Record>,
 {
-    let mut listing = session.printer.listing::<Q::Item>();
+    let mut listing = context.printer.listing::<Q::Item>();
     let mut remaining = limit.max_items();
     while remaining != Some(0) {
         let Some(item) = walk.next().await? else {
@@ -27,21 +27,21 @@ where
         remaining = remaining.map(|count| count - 1);
     }
     listing.finish()?;
-    if session.printer.format() == Format::Table && walk.next().await?.is_some() {
+    if context.printer.format() == Format::Table && walk.next().await?.is_some() {
         output::note(&format!("there are more {noun}; show them with --all or a larger --limit"));
     }
     Ok(())
 }
 
 pub(super) async fn print_groups<Q>(
-    session: &Session,
+    context: &ClientContext,
     mut walk: Walk<Q>,
     dimensions: &[&'static str],
 ) -> Result<(), CommandError>
 where
     Q: PageQuery<Item = Group>,
 {
-    let mut listing = session.printer.listing::<GroupRecord<'_>>();
+    let mut listing = context.printer.listing::<GroupRecord<'_>>();
     while let Some(group) = walk.next().await? {
         listing.push(&GroupRecord { dimensions, group })?;
     }

@@ -2,11 +2,11 @@
 //! servers that misbehave is tested in `crates/client/tests`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "all_databases.rs"]
+mod all_databases;
 #[allow(dead_code, reason = "each database of the harness has its own ways")]
 #[path = "../contract/database.rs"]
 mod database;
-#[path = "everywhere.rs"]
-mod everywhere;
 #[allow(dead_code, reason = "the harness of the contract's tests, of which only the server process is needed here")]
 #[path = "../contract/support/mod.rs"]
 mod support;

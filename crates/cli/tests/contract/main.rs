@@ -6,8 +6,8 @@
 mod clock;
 mod database;
 // As a path, so that its modules are looked for beside it, in both targets.
-#[path = "everywhere.rs"]
-mod everywhere;
+#[path = "all_databases.rs"]
+mod all_databases;
 mod files;
 mod migrate;
 mod startup_sqlite;

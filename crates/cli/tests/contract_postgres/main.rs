@@ -2,9 +2,9 @@
 //! real PostgreSQL. What is about SQLite files (`startup_sqlite.rs`) is left out; `startup_postgres.rs` takes its place.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../contract/all_databases.rs"]
+mod all_databases;
 mod database;
-#[path = "../contract/everywhere.rs"]
-mod everywhere;
 mod startup_postgres;
 #[path = "../contract/support/mod.rs"]
 mod support;

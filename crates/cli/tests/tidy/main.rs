@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
 
-mod circles;
+mod import_cycles;
 mod reference;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[];
 
 /// Files of one backend that the other has no need of, and why.
 const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
-    ("pending.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
+    ("pending_order.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("checkpoint.rs", "SQLite's log is moved into its file by us"),
     ("claim_index.rs", "SQLite has one writer, which keeps in memory what claims need"),
     ("published_index.rs", "SQLite's claim index is in memory and read by all threads of its server"),
@@ -97,7 +97,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("session.rs", "statements are prepared once for each connection"),
     ("tls.rs", "PostgreSQL is reached over a network"),
     ("vacuum.rs", "PostgreSQL leaves dead entries behind"),
-    ("workspace.rs", "what a batch has loaded and not sent yet"),
+    ("transaction_rows.rs", "what a batch has loaded and not sent yet"),
 ];
 
 fn root() -> &'static Path {

@@ -2,15 +2,15 @@
 //! elsewhere, from one backend to the other and between two databases of one, and must not notice.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod places;
+mod databases;
 mod refusals;
 mod runs;
 
-use places::{Kind, Moving};
+use databases::{Kind, Moving};
 use taskqueue_store::conformance::agreement::agree;
 use taskqueue_store::conformance::fixture::Fixture;
 
-use crate::places::Kind::{File, Schema};
+use crate::databases::Kind::{File, Schema};
 
 mod from_sqlite_to_postgresql {
     fn fresh() -> super::Moving {

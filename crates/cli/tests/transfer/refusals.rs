@@ -7,8 +7,8 @@ use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::transfer::TransferError;
 
-use crate::places::Kind::{self, File, Schema};
-use crate::places::Place;
+use crate::databases::Kind::{self, File, Schema};
+use crate::databases::Place;
 
 const DIRECTIONS: [[Kind; 2]; 4] = [[File, Schema], [Schema, File], [File, File], [Schema, Schema]];
 

@@ -11,8 +11,8 @@ use taskqueue_store::command::{ReportWorker, Scanned};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 
-use crate::places::Kind::{self, File, Schema};
-use crate::places::Moving;
+use crate::databases::Kind::{self, File, Schema};
+use crate::databases::Moving;
 
 const DIRECTIONS: [&[Kind]; 2] = [&[File, Schema], &[Schema, File]];
 

@@ -185,7 +185,7 @@ impl<E, O> Test<E, O> {
         match self {
             Self::Equal(literal) => equals(literal),
             Self::NotEqual(literal) => !equals(literal),
-            Self::Order(order, limit) => compare(limit).is_some_and(|found| order.admits(found)),
+            Self::Order(order, limit) => compare(limit).is_some_and(|found| order.matches(found)),
             Self::OneOf(list) => list.iter().any(equals),
             Self::NoneOf(list) => !list.iter().any(equals),
         }
@@ -193,7 +193,7 @@ impl<E, O> Test<E, O> {
 }
 
 impl Order {
-    fn admits(self, found: Ordering) -> bool {
+    fn matches(self, found: Ordering) -> bool {
         match self {
             Self::Less => found.is_lt(),
             Self::LessOrEqual => found.is_le(),

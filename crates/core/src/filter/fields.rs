@@ -3,12 +3,12 @@
 use super::ast::{
     Document, DocumentPredicate, LastErrorPredicate, Literal, Membership, ObservationPredicate, TaskPredicate, Test,
 };
-use super::fault::{At, Fault};
+use super::error::{At, Fault};
 use super::suggest;
 use super::types::FromLiteral;
 
 /// The predicates over one kind of record. The grammar is the same for all of them.
-pub(super) trait Vocabulary: Sized {
+pub(super) trait FieldSet: Sized {
     /// The predicate that asks `question` of `path`, if there is such a field and it can be asked that.
     fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault>;
 
@@ -45,7 +45,7 @@ const LAST_ERROR_FIELDS: [&str; 6] = [
 ];
 const OBSERVATION_FIELDS: [&str; 7] = ["id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at"];
 
-impl Vocabulary for TaskPredicate {
+impl FieldSet for TaskPredicate {
     fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
         match path.names[..] {
             ["id"] => scalar(path, question, Self::Id),
@@ -73,7 +73,7 @@ impl Vocabulary for TaskPredicate {
     }
 }
 
-impl Vocabulary for LastErrorPredicate {
+impl FieldSet for LastErrorPredicate {
     fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
         match path.names[..] {
             [_, "type"] => scalar(path, question, Self::Type),
@@ -91,7 +91,7 @@ impl Vocabulary for LastErrorPredicate {
     }
 }
 
-impl Vocabulary for ObservationPredicate {
+impl FieldSet for ObservationPredicate {
     fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
         match path.names[..] {
             ["id"] => scalar(path, question, Self::Id),
@@ -113,7 +113,7 @@ impl Vocabulary for ObservationPredicate {
 /// A field with one value of one type. Its constructor says which literals it takes.
 fn scalar<P, E, O>(path: &Path<'_>, question: Question, predicate: fn(Test<E, O>) -> P) -> Result<P, Fault>
 where
-    P: Vocabulary,
+    P: FieldSet,
     E: FromLiteral,
     O: FromLiteral,
 {

@@ -27,8 +27,8 @@
 //! ```
 
 mod ast;
+mod error;
 mod eval;
-mod fault;
 mod fields;
 mod lexer;
 mod parse;
@@ -43,8 +43,8 @@ pub use ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, NullableTest, Number,
     ObservationPredicate, Order, TaskPredicate, Test,
 };
+pub use error::FilterError;
 pub use eval::{LastErrorFields, ObservationFields, TaskFields};
-pub use fault::FilterError;
 pub use plan::Plan;
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
@@ -74,7 +74,7 @@ impl<P, E> Filter<P, E> {
 
     fn read(text: &str, evaluation: fn(&Expression<P>) -> E) -> Result<Self, FilterError>
     where
-        P: fields::Vocabulary,
+        P: fields::FieldSet,
     {
         if text.len() > FILTER_BYTES {
             return Err(FilterError::TooLarge);

@@ -1,11 +1,11 @@
 //! Tokens to a tree, by recursive descent: one function per rule of the grammar, nesting counted.
-//! Which paths exist and which literals they take is the business of a [`Vocabulary`].
+//! Which paths exist and which literals they take is decided by a [`FieldSet`].
 
 use std::mem;
 
 use super::ast::{Expression, Literal, Membership, Number, Test};
-use super::fault::{At, Fault};
-use super::fields::{Path, Question, Vocabulary};
+use super::error::{At, Fault};
+use super::fields::{FieldSet, Path, Question};
 use super::lexer::{Lexer, Operator, Token};
 use super::suggest;
 use crate::limits::FILTER_DEPTH;
@@ -15,7 +15,7 @@ const A_LITERAL: &str = "a literal";
 const AN_OPERATOR: &str = "a comparison, `in` or `not in`";
 
 /// The expression that `text` holds.
-pub(super) fn parse<P: Vocabulary>(text: &str) -> Result<Expression<P>, Fault> {
+pub(super) fn parse<P: FieldSet>(text: &str) -> Result<Expression<P>, Fault> {
     let mut lexer = Lexer::new(text);
     let token = lexer.next();
     let mut parser = Parser { lexer, token, depth: 0 };
@@ -35,7 +35,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn disjunction<P: Vocabulary>(&mut self) -> Result<Expression<P>, Fault> {
+    fn disjunction<P: FieldSet>(&mut self) -> Result<Expression<P>, Fault> {
         let mut parts = vec![self.conjunction()?];
         while self.take_word("or") {
             parts.push(self.conjunction()?);
@@ -43,7 +43,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::any(parts))
     }
 
-    fn conjunction<P: Vocabulary>(&mut self) -> Result<Expression<P>, Fault> {
+    fn conjunction<P: FieldSet>(&mut self) -> Result<Expression<P>, Fault> {
         let mut parts = vec![self.negation()?];
         while self.take_word("and") {
             parts.push(self.negation()?);
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::all(parts))
     }
 
-    fn negation<P: Vocabulary>(&mut self) -> Result<Expression<P>, Fault> {
+    fn negation<P: FieldSet>(&mut self) -> Result<Expression<P>, Fault> {
         match self.token.value {
             Token::Word("not") => {
                 self.open()?;
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn predicate<P: Vocabulary>(&mut self) -> Result<P, Fault> {
+    fn predicate<P: FieldSet>(&mut self) -> Result<P, Fault> {
         let (path, question) = match self.token.value {
             Token::Word("exists") => self.presence(true)?,
             Token::Word("missing") => self.presence(false)?,

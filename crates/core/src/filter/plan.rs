@@ -72,7 +72,7 @@ struct Member {
 impl Plan {
     /// The plan for a filter.
     pub(super) fn new(expression: &Expression<TaskPredicate>) -> Self {
-        let mut asked = Asked::default();
+        let mut asked = PredicatesBySource::default();
         expression.for_each(&mut |predicate| asked.note(predicate));
         let (documents, routes) = asked.gathered();
         let mut plan = Self { expression: Expression::All(Vec::new()), documents, routes };
@@ -80,7 +80,7 @@ impl Plan {
         plan
     }
 
-    fn question(&self, predicate: &TaskPredicate, asked: &Asked<'_>) -> Question {
+    fn question(&self, predicate: &TaskPredicate, asked: &PredicatesBySource<'_>) -> Question {
         match predicate {
             TaskPredicate::LastError(predicate) => Question::LastError(predicate.clone()),
             TaskPredicate::Routes(membership) if self.routes.len() > FEW => {
@@ -116,8 +116,9 @@ impl Plan {
 
     /// Whether the filter selects this task.
     pub(super) fn matches(&self, task: &impl TaskFields) -> bool {
-        let mut look = Look { plan: self, task, passes: [const { None }; 3], routes: None, last_error: None };
-        self.expression.holds(&mut |question| look.answer(question))
+        let mut evaluation =
+            TaskEvaluation { plan: self, task, passes: [const { None }; 3], routes: None, last_error: None };
+        self.expression.holds(&mut |question| evaluation.answer(question))
     }
 }
 
@@ -145,14 +146,14 @@ impl<T> Membership<T> {
     }
 }
 
-/// The predicates of a filter by what they look at.
+/// The predicates of a filter, by the part of the task that they read.
 #[derive(Default)]
-struct Asked<'f> {
+struct PredicatesBySource<'f> {
     documents: [Vec<(&'f [String], &'f DocumentPredicate)>; 3],
     routes: Vec<&'f String>,
 }
 
-impl<'f> Asked<'f> {
+impl<'f> PredicatesBySource<'f> {
     fn note(&mut self, predicate: &'f TaskPredicate) {
         match predicate {
             TaskPredicate::Document(document, keys, predicate) if keys.len() <= JSON_DEPTH => {
@@ -254,8 +255,8 @@ fn order_of_element(literal: &Literal, element: &Found<'_>) -> Ordering {
     }
 }
 
-/// One task under examination. Everything is looked at when the first predicate asks for it.
-struct Look<'p, 'a, T> {
+/// The evaluation of one task. Each part of the task is read when the first predicate needs it.
+struct TaskEvaluation<'p, 'a, T> {
     plan: &'p Plan,
     task: &'a T,
     passes: [Option<DocumentPass<'p, 'a>>; 3],
@@ -270,7 +271,7 @@ struct DocumentPass<'p, 'a> {
     arrays: Vec<Option<Vec<bool>>>,
 }
 
-impl<'p, 'a, T: TaskFields> Look<'p, 'a, T> {
+impl<'p, 'a, T: TaskFields> TaskEvaluation<'p, 'a, T> {
     fn answer(&mut self, question: &'p Question) -> bool {
         match question {
             Question::Plain(predicate) => predicate.holds(self.task),

@@ -2,7 +2,7 @@
 //! literals it takes. Nothing converts: a number is never read from a string.
 
 use super::ast::{Literal, Membership, Number, Test};
-use super::fault::{At, Fault};
+use super::error::{At, Fault};
 use super::suggest;
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
@@ -47,7 +47,7 @@ impl FromLiteral for String {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
         match literal.value {
             Literal::Text(text) => Ok(text),
-            _ => Err(literal.unlike("a string")),
+            _ => Err(literal.wrong_type("a string")),
         }
     }
 }
@@ -56,7 +56,7 @@ impl FromLiteral for Number {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
         match literal.value {
             Literal::Number(number) => Ok(number),
-            _ => Err(literal.unlike("a number")),
+            _ => Err(literal.wrong_type("a number")),
         }
     }
 }
@@ -65,8 +65,8 @@ impl FromLiteral for Timestamp {
     fn from_literal(literal: At<Literal>) -> Result<Self, Fault> {
         let expected = "a timestamp such as \"2026-01-31T12:00:00Z\"";
         match &literal.value {
-            Literal::Text(text) => Timestamp::parse(text).ok_or_else(|| literal.otherwise(expected)),
-            _ => Err(literal.unlike(expected)),
+            Literal::Text(text) => Timestamp::parse(text).ok_or_else(|| literal.wrong_value(expected)),
+            _ => Err(literal.wrong_type(expected)),
         }
     }
 }
@@ -96,22 +96,22 @@ impl<T: FromLiteral> FromLiteral for Option<T> {
 fn word<T: Copy>(literal: At<Literal>, all: &[T], as_str: fn(T) -> &'static str) -> Result<T, Fault> {
     let words: Vec<&str> = all.iter().map(|value| as_str(*value)).collect();
     let expected = format!("one of \"{}\"", words.join("\", \""));
-    let Literal::Text(text) = &literal.value else { return Err(literal.unlike(&expected)) };
+    let Literal::Text(text) = &literal.value else { return Err(literal.wrong_type(&expected)) };
     let found = all.iter().copied().find(|value| as_str(*value) == text);
     found.ok_or_else(|| match suggest::nearest(text, &words) {
         Some(near) => Fault::new(literal.offset, format!("expected {expected}, did you mean \"{near}\"?")),
-        None => literal.otherwise(&expected),
+        None => literal.wrong_value(&expected),
     })
 }
 
 impl At<Literal> {
     /// The type is right, the value is not.
-    fn otherwise(&self, expected: &str) -> Fault {
+    fn wrong_value(&self, expected: &str) -> Fault {
         Fault::new(self.offset, format!("expected {expected}, found another string"))
     }
 
     /// The type is not right.
-    fn unlike(&self, expected: &str) -> Fault {
+    fn wrong_type(&self, expected: &str) -> Fault {
         let found = match &self.value {
             Literal::Null => "null",
             Literal::Bool(_) => "a boolean",

@@ -78,7 +78,7 @@ impl PostgresTransfer {
 async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
     let asked = client.query_typed(sql::CHECK_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
     let found = asked.map_err(|error| TransferError::Refused(describe(&error)))?;
-    Ok(found.first().map(rows::is_so).transpose().map_err(StoreError::from)?.unwrap_or(false))
+    Ok(found.first().map(rows::boolean_column).transpose().map_err(StoreError::from)?.unwrap_or(false))
 }
 
 /// Locks the clock, unless a server has recently scanned the leases and is therefore running. Returns the offset of the

@@ -1,9 +1,9 @@
-//! What a writer does when something went wrong: a transaction that was undone, a commit whose end is not known, a
+//! What a writer does when something went wrong: a transaction that failed, a commit whose outcome is not known, a
 //! connection that was lost.
 
 use std::time::{Duration, Instant};
 
-use super::{Undone, Write, Writer};
+use super::{BatchFailure, Write, Writer};
 use crate::commit_outcome::find_commit_outcome;
 use crate::failure::{Cause, failed};
 use crate::prefetch;
@@ -15,12 +15,12 @@ use crate::transaction::Ended;
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 
 impl Writer {
-    /// Leaves a transaction that was undone. Where it is not certain that the connection is fit for another one, it is
-    /// given up.
-    pub(super) fn leave(&mut self, undone: &Undone) {
-        let keep = matches!(undone, Undone::Again(Cause::Conflict | Cause::Busy) | Undone::Broken(_));
-        let left = |session: &Session| self.runtime.block_on(session.execute_text("ROLLBACK")).is_ok();
-        if !(keep && self.session.as_ref().is_some_and(left)) {
+    /// Rolls a transaction back. If the connection may not be usable for another one, it is
+    /// closed.
+    pub(super) fn roll_back(&mut self, failure: &BatchFailure) {
+        let reusable = matches!(failure, BatchFailure::Again(Cause::Conflict | Cause::Busy) | BatchFailure::Broken(_));
+        let rolled_back = |session: &Session| self.runtime.block_on(session.execute_text("ROLLBACK")).is_ok();
+        if !(reusable && self.session.as_ref().is_some_and(rolled_back)) {
             self.session = None;
         }
     }
@@ -37,20 +37,20 @@ impl Writer {
     }
 
     /// What became of a transaction; when the connection was lost inside `COMMIT`, by asking on another one.
-    pub(super) fn end(&self, ended: Ended) -> Result<(), Undone> {
+    pub(super) fn end(&self, ended: Ended) -> Result<(), BatchFailure> {
         match ended {
             Ended::Committed => Ok(()),
-            Ended::Undone(cause) => Err(Undone::Again(cause)),
+            Ended::Undone(cause) => Err(BatchFailure::Again(cause)),
             Ended::Unknown(name) => match self.runtime.block_on(find_commit_outcome(&self.connector, name)) {
                 Some(true) => Ok(()),
-                Some(false) => Err(Undone::Again(Cause::Lost)),
-                None => Err(Undone::Unknown),
+                Some(false) => Err(BatchFailure::Again(Cause::Lost)),
+                None => Err(BatchFailure::Unknown),
             },
         }
     }
 
     /// Makes sure that there is a connection. A database that was not to be reached is left alone for a moment.
-    pub(super) fn connect(&mut self) -> Result<(), Undone> {
+    pub(super) fn connect(&mut self) -> Result<(), BatchFailure> {
         if self.session.as_ref().is_some_and(|session| !session.is_closed()) {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Writer {
         if let Some((at, error)) = &self.connect_failed_at
             && at.elapsed() < CONNECT_PAUSE
         {
-            return Err(Undone::Unconnected(error.clone()));
+            return Err(BatchFailure::Unconnected(error.clone()));
         }
         match self.runtime.block_on(self.connector.session(sql::WRITER)) {
             Ok(session) => {
@@ -69,7 +69,7 @@ impl Writer {
             Err(error) => {
                 let error = error.to_store_error("connecting to write");
                 self.connect_failed_at = Some((Instant::now(), error.clone()));
-                Err(Undone::Unconnected(error))
+                Err(BatchFailure::Unconnected(error))
             }
         }
     }

@@ -6,8 +6,8 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::selection::{Page, TaskQuery};
 use taskqueue_core::task::{Failure, LastError, Lifecycle, Outcome, Status, Task};
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::view::TaskView;
 
 use crate::page::WrittenTasks;
 use crate::{Store, StoreError};

@@ -73,7 +73,7 @@ impl RunningCommand {
                 }
             }
         }
-        self.killed().await;
+        self.kill_strays().await;
         let note = "the supervisor of the run was killed, and with it the run".to_owned();
         Ok(RunEnd { status: None, was_stopped: sent > RunControl::Continue, note: Some(note) })
     }
@@ -106,8 +106,8 @@ impl RunningCommand {
         io::Error::from_raw_os_error(errno)
     }
 
-    /// The supervisor was killed: kills the processes that it has left to this process.
-    pub(crate) async fn killed(self) {
+    /// Kills the processes that a killed supervisor has left to this process.
+    pub(crate) async fn kill_strays(self) {
         drop(self);
         supervisor_pool::kill_all_strays().await;
     }

@@ -85,7 +85,7 @@ async fn on_terminal(mut start: StartRequest, mut size: watch::Receiver<WindowSi
         Ok(Reply::Terminal) => {}
         Ok(Reply::NotStarted(errno)) => return Err(running.not_started(errno)),
         _ => {
-            running.killed().await;
+            running.kill_strays().await;
             return Err(io::Error::other("the supervisor of the run was killed"));
         }
     }

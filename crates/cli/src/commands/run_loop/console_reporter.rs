@@ -8,8 +8,8 @@ use taskqueue_worker::{Counts, EndReason, Event, EventSink, StopMode};
 use super::event_text;
 use super::status::Status;
 use crate::args::LoopArgs;
+use crate::client_context::ClientContext;
 use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed};
-use crate::session::Session;
 
 pub(super) struct ConsoleReporter {
     console: ConsoleHandle,
@@ -19,8 +19,8 @@ pub(super) struct ConsoleReporter {
 }
 
 impl ConsoleReporter {
-    pub(super) fn new(console: &WorkerConsole, session: &Session, args: &LoopArgs) -> Self {
-        let source = format!("{}/{}", session.queue, args.route);
+    pub(super) fn new(console: &WorkerConsole, context: &ClientContext, args: &LoopArgs) -> Self {
+        let source = format!("{}/{}", context.queue, args.route);
         let has_status = WorkerConsole::has_status();
         let colour = has_status && colours_allowed();
         Self { console: console.handle(), status: Mutex::new(Status::new(source)), colour, has_status }

@@ -20,11 +20,11 @@ use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
 use crate::args::{Format, LoopArgs, OutputArgs};
+use crate::client_context::{ClientContext, Retrying};
 use crate::config::Source;
 use crate::explain_error::explain;
 use crate::failure::Failure;
 use crate::output::WorkerConsole;
-use crate::session::{Retrying, Session};
 
 /// Two, so that a slow disk does not delay heartbeats.
 const THREADS: usize = 2;
@@ -46,26 +46,31 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
     }
     let template = Template::parse(&args.command).map_err(|error| Failure::Usage(error.to_string()))?;
     let output = OutputArgs { output: Format::Table };
-    let session = Session::open(&args.connection, &args.queue, output, Retrying::Never)?;
+    let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;
-    let result = runtime.block_on(work(args, template, &session, requests));
+    let result = runtime.block_on(work(args, template, &context, requests));
     // Does not wait for what is left, for example a hanging disk.
     runtime.shutdown_background();
     result
 }
 
-async fn work(args: &LoopArgs, template: Template, session: &Session, requests: StopRequests) -> Result<(), Failure> {
+async fn work(
+    args: &LoopArgs,
+    template: Template,
+    context: &ClientContext,
+    requests: StopRequests,
+) -> Result<(), Failure> {
     let console = WorkerConsole::start(args.slots.into());
-    let reporter = Arc::new(ConsoleReporter::new(&console, session, args));
+    let reporter = Arc::new(ConsoleReporter::new(&console, context, args));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
     let runner = CommandRunner::new();
     let runner = runner.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
-    let command = command_settings(args, template, session, &run_dir, &console);
+    let command = command_settings(args, template, context, &run_dir, &console);
     let handler = CommandHandler::new(command, runner, Arc::<ConsoleReporter>::clone(&reporter));
-    let settings = settings(args, session, &run_dir);
+    let settings = settings(args, context, &run_dir);
     let worker =
-        Worker::new(session.client.clone(), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
+        Worker::new(context.client.clone(), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
             .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
     let refresh = tokio::spawn(Arc::clone(&reporter).refresh_status());
     let (end, counts) = worker.run(stop_sequence::watch(requests, args.on_stop, Arc::clone(&reporter))).await;
@@ -73,22 +78,22 @@ async fn work(args: &LoopArgs, template: Template, session: &Session, requests: 
     // Whatever the runs have left.
     keeper::kill_everything();
     reporter.ended(&end, counts);
-    session.print_server_warnings();
+    context.print_server_warnings();
     drop(reporter);
     console.close().await;
-    to_result(session, end, counts).await
+    to_result(context, end, counts).await
 }
 
-fn settings(args: &LoopArgs, session: &Session, run_dir: &RunDir) -> Settings {
+fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Settings {
     Settings {
         slots: args.slots.into(),
         idle_timeout: args.idle_timeout.0,
         max_consecutive_failures: args.max_consecutive_failures.0,
         max_tasks: args.max_tasks,
         grace: args.grace,
-        spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: session.url.clone() }),
+        spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: context.url.clone() }),
         intervals: intervals(args.heartbeat),
-        ..Settings::new(session.queue.clone(), args.route.clone())
+        ..Settings::new(context.queue.clone(), args.route.clone())
     }
 }
 
@@ -101,20 +106,20 @@ fn intervals(heartbeat: Duration) -> Intervals {
 fn command_settings(
     args: &LoopArgs,
     template: Template,
-    session: &Session,
+    context: &ClientContext,
     run_dir: &RunDir,
     console: &WorkerConsole,
 ) -> CommandSettings {
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
     // A token that may not be sent to this server is not passed to commands either.
-    let token = session.token.as_ref().filter(|_| args.pass_token);
+    let token = context.token.as_ref().filter(|_| args.pass_token);
     CommandSettings {
         template,
         run_dir: run_dir.clone(),
-        url: session.url.clone(),
+        url: context.url.clone(),
         // With a passed token no protection is needed: it may be sent to the URL, and takes precedence over the user's own.
-        url_file: if token.is_none() { url_file(session) } else { None },
-        queue: session.queue.clone(),
+        url_file: if token.is_none() { url_file(context) } else { None },
+        queue: context.queue.clone(),
         route: args.route.clone(),
         token: token.map(|token| token.expose().to_owned()),
         grace: args.grace,
@@ -126,20 +131,20 @@ fn command_settings(
 }
 
 /// The project file that names the server, if one does.
-fn url_file(session: &Session) -> Option<PathBuf> {
-    match &session.url_source {
+fn url_file(context: &ClientContext) -> Option<PathBuf> {
+    match &context.url_source {
         Source::ProjectFile(path) => Some(path.clone()),
         Source::BuiltIn | Source::Flag(_) | Source::Environment(_) | Source::UserFile(_) => None,
     }
 }
 
 /// The exit code and the message for the end of the worker.
-async fn to_result(session: &Session, end: EndReason, counts: Counts) -> Result<(), Failure> {
+async fn to_result(context: &ClientContext, end: EndReason, counts: Counts) -> Result<(), Failure> {
     match end {
         EndReason::FailureGuard(failures) => Err(Failure::Refused(format!(
             "{failures} runs failed in a row, so this worker stopped; check this machine, or see a failed task with taskqueue task get"
         ))),
-        EndReason::Refused(error) => Err(explain(session, error, None).await),
+        EndReason::Refused(error) => Err(explain(context, error, None).await),
         EndReason::InternalError(why) => Err(Failure::Refused(why)),
         EndReason::Stopped | EndReason::Idle | EndReason::ServerUnreachable | EndReason::MaxTasks
             if counts.undelivered > 0 =>
@@ -150,7 +155,7 @@ async fn to_result(session: &Session, end: EndReason, counts: Counts) -> Result<
             )))
         }
         EndReason::ServerUnreachable => {
-            Err(Failure::Unreachable(format!("no answer from {}; see taskqueue health", session.url)))
+            Err(Failure::Unreachable(format!("no answer from {}; see taskqueue health", context.url)))
         }
         EndReason::Stopped | EndReason::Idle | EndReason::MaxTasks => Ok(()),
     }

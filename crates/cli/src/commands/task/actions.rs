@@ -6,12 +6,12 @@ use taskqueue_client::{Client, Error, OrderField, QueueName, TaskId, TaskQuery};
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use crate::args::ActionArgs;
+use crate::client_context::ClientContext;
 use crate::confirm::confirm;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
-use crate::session::Session;
 
 /// The largest page.
 const PAGE_LIMIT: u16 = 1000;
@@ -42,22 +42,22 @@ impl Action {
     }
 }
 
-pub(super) async fn run(session: &Session, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
+pub(super) async fn run(context: &ClientContext, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
     match args.target.ids.as_slice() {
-        [] => act_on_selection(session, action, args).await,
+        [] => act_on_selection(context, action, args).await,
         // A refusal of a single task is the error of the command.
         [id] => {
-            action.perform(&session.client, &session.queue, *id).await?;
+            action.perform(&context.client, &context.queue, *id).await?;
             let [_, done, _] = action.words();
-            Ok(session.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?)
+            Ok(context.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?)
         }
-        ids => act_on_ids(session, action, ids).await,
+        ids => act_on_ids(context, action, ids).await,
     }
 }
 
 /// Every named task has to succeed: each skipped one is printed and makes the command fail.
-async fn act_on_ids(session: &Session, action: Action, ids: &[TaskId]) -> Result<(), CommandError> {
-    let mut progress = ActionProgress::new(session, action, ids.len() as u64);
+async fn act_on_ids(context: &ClientContext, action: Action, ids: &[TaskId]) -> Result<(), CommandError> {
+    let mut progress = ActionProgress::new(context, action, ids.len() as u64);
     let mut ids = ids.to_vec();
     ids.sort();
     ids.dedup();
@@ -68,19 +68,19 @@ async fn act_on_ids(session: &Session, action: Action, ids: &[TaskId]) -> Result
 }
 
 /// Tasks whose state does not allow the action are only counted.
-async fn act_on_selection(session: &Session, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
+async fn act_on_selection(context: &ClientContext, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
     let selection = args.target.selection.selection();
-    let count = session.client.count_tasks(&session.queue, &selection).await?;
+    let count = context.client.count_tasks(&context.queue, &selection).await?;
     if count > 0 {
         let ([imperative, ..], tasks) = (action.words(), output::counted(count, "task"));
-        confirm(&format!("{imperative} {tasks} of queue {}?", session.queue), args.confirm)?;
+        confirm(&format!("{imperative} {tasks} of queue {}?", context.queue), args.confirm)?;
     } else {
-        output::note(&format!("no task of queue {} matches", session.queue));
+        output::note(&format!("no task of queue {} matches", context.queue));
     }
-    let mut progress = ActionProgress { may_skip: true, ..ActionProgress::new(session, action, count) };
+    let mut progress = ActionProgress { may_skip: true, ..ActionProgress::new(context, action, count) };
     // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
     let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
-    let mut walk = session.client.walk_tasks(&session.queue, query);
+    let mut walk = context.client.walk_tasks(&context.queue, query);
     while let Some(task) = walk.next().await? {
         progress.add(task.id).await?;
     }
@@ -93,7 +93,7 @@ fn summary(participle: &'static str, done: u64, skipped: u64, refused: u64) -> S
 
 /// An action on many tasks that is being performed.
 struct ActionProgress<'s> {
-    session: &'s Session,
+    context: &'s ClientContext,
     action: Action,
     calls: ConcurrentCalls<(TaskId, TaskOutcome)>,
     bar: Progress,
@@ -106,14 +106,14 @@ struct ActionProgress<'s> {
 }
 
 impl<'s> ActionProgress<'s> {
-    fn new(session: &'s Session, action: Action, count: u64) -> Self {
+    fn new(context: &'s ClientContext, action: Action, count: u64) -> Self {
         let [_, _, gerund] = action.words();
         let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks(gerund, count));
-        Self { session, action, calls, bar, may_skip: false, done: 0, skipped: BTreeMap::new(), refused: 0 }
+        Self { context, action, calls, bar, may_skip: false, done: 0, skipped: BTreeMap::new(), refused: 0 }
     }
 
     async fn add(&mut self, id: TaskId) -> Result<(), CommandError> {
-        let (client, queue, action) = (self.session.client.clone(), self.session.queue.clone(), self.action);
+        let (client, queue, action) = (self.context.client.clone(), self.context.queue.clone(), self.action);
         let call = async move { (id, TaskOutcome::of(action.perform(&client, &queue, id).await)) };
         match self.calls.start(call).await? {
             Some((id, outcome)) => self.record(id, outcome),
@@ -132,7 +132,7 @@ impl<'s> ActionProgress<'s> {
             }
             TaskOutcome::Refused(error) => {
                 self.refused += 1;
-                let failure = explain_error::to_failure(&self.session.url, &error);
+                let failure = explain_error::to_failure(&self.context.url, &error);
                 let message = failure.message().unwrap_or_default();
                 self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
             }
@@ -151,14 +151,14 @@ impl<'s> ActionProgress<'s> {
         while let Some((id, outcome)) = self.calls.next().await? {
             self.record(id, outcome)?;
         }
-        let (session, summary) = (self.session, self.summary());
+        let (context, summary) = (self.context, self.summary());
         let is_complete = self.refused == 0 && (self.may_skip || self.skipped.is_empty());
         let reasons: Vec<String> = self.skipped.iter().map(|(code, count)| format!("{count} {code}")).collect();
         drop(self.bar);
         if !reasons.is_empty() {
             output::note(&format!("skipped because of their state: {}", reasons.join(", ")));
         }
-        session.printer.done(&summary, &summary.sentence())?;
+        context.printer.done(&summary, &summary.sentence())?;
         if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }
     }
 

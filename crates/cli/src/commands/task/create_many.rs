@@ -3,11 +3,11 @@
 use taskqueue_client::{Definition, Error, TaskId};
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
+use crate::client_context::ClientContext;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
-use crate::session::Session;
 
 /// Further refusals are only counted.
 const REFUSALS_SHOWN: u64 = 20;
@@ -25,7 +25,7 @@ type CreateResult = (String, Result<bool, Error>);
 
 #[derive(Debug)]
 pub(super) struct TaskCreator<'s> {
-    session: &'s Session,
+    context: &'s ClientContext,
     calls: ConcurrentCalls<CreateResult>,
     progress: Progress,
     created: u64,
@@ -34,13 +34,13 @@ pub(super) struct TaskCreator<'s> {
 }
 
 impl<'s> TaskCreator<'s> {
-    pub(super) fn new(session: &'s Session, progress: Progress) -> Self {
-        Self { session, calls: ConcurrentCalls::new(), progress, created: 0, existing: 0, refused: 0 }
+    pub(super) fn new(context: &'s ClientContext, progress: Progress) -> Self {
+        Self { context, calls: ConcurrentCalls::new(), progress, created: 0, existing: 0, refused: 0 }
     }
 
     /// Waits first while too many calls are running.
     pub(super) async fn add(&mut self, planned: PlannedTask) -> Result<(), CommandError> {
-        let (client, queue) = (self.session.client.clone(), self.session.queue.clone());
+        let (client, queue) = (self.context.client.clone(), self.context.queue.clone());
         let PlannedTask { id, definition, origin } = planned;
         let call = async move {
             let outcome = client.create_task(&queue, id, &definition).await;
@@ -71,7 +71,7 @@ impl<'s> TaskCreator<'s> {
             Err(error) => match TaskOutcome::of::<()>(Err(error)) {
                 TaskOutcome::Fatal(error) => return Err(self.abort(error)),
                 TaskOutcome::Refused(error) => {
-                    let failure = explain_error::to_failure(&self.session.url, &error);
+                    let failure = explain_error::to_failure(&self.context.url, &error);
                     self.refuse(&origin, failure.message().unwrap_or_default());
                 }
                 TaskOutcome::Skipped(code) => self.refuse(&origin, code.as_str()),
@@ -97,7 +97,7 @@ impl<'s> TaskCreator<'s> {
             self.record(result)?;
         }
         let (summary, refused) = (self.summary(), self.refused);
-        let printer = &self.session.printer;
+        let printer = &self.context.printer;
         drop(self.progress);
         if refused > REFUSALS_SHOWN {
             output::warning(&format!("{} more were refused", refused - REFUSALS_SHOWN));

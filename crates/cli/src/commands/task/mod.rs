@@ -13,23 +13,23 @@ mod watch;
 
 use super::client_runtime;
 use crate::args::{TaskArgs, TaskCommand};
+use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
-use crate::session::{Retrying, Session};
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
-    let session = Session::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
-    client_runtime::run(&session, args.command.filter(), async |session| match &args.command {
-        TaskCommand::Submit(args) => submit::run(session, args).await,
-        TaskCommand::Sweep(args) => sweep::run(session, args).await,
-        TaskCommand::Get(args) => show::get(session, args.id).await,
-        TaskCommand::List(args) if args.watch.watch.is_some() => watch::run(session, args).await,
-        TaskCommand::List(args) => show::list(session, args).await,
-        TaskCommand::Count(args) => show::count(session, args).await,
-        TaskCommand::Update(args) => update::run(session, args).await,
-        TaskCommand::Cancel(args) => actions::run(session, actions::Action::Cancel, args).await,
-        TaskCommand::Requeue(args) => actions::run(session, actions::Action::Requeue, args).await,
-        TaskCommand::Delete(args) => actions::run(session, actions::Action::Delete, args).await,
-        TaskCommand::Wait(args) => wait::run(session, args).await,
+    let context = ClientContext::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
+    client_runtime::run(&context, args.command.filter(), async |context| match &args.command {
+        TaskCommand::Submit(args) => submit::run(context, args).await,
+        TaskCommand::Sweep(args) => sweep::run(context, args).await,
+        TaskCommand::Get(args) => show::get(context, args.id).await,
+        TaskCommand::List(args) if args.watch.watch.is_some() => watch::run(context, args).await,
+        TaskCommand::List(args) => show::list(context, args).await,
+        TaskCommand::Count(args) => show::count(context, args).await,
+        TaskCommand::Update(args) => update::run(context, args).await,
+        TaskCommand::Cancel(args) => actions::run(context, actions::Action::Cancel, args).await,
+        TaskCommand::Requeue(args) => actions::run(context, actions::Action::Requeue, args).await,
+        TaskCommand::Delete(args) => actions::run(context, actions::Action::Delete, args).await,
+        TaskCommand::Wait(args) => wait::run(context, args).await,
     })
 }
 

@@ -2,15 +2,15 @@
 
 use super::create_many::{PlannedTask, TaskCreator};
 use crate::args::SweepArgs;
+use crate::client_context::ClientContext;
 use crate::failure::CommandError;
 use crate::json_args;
 use crate::output::{self, PlannedRecord};
 use crate::progress::Progress;
-use crate::session::Session;
 use crate::sweep::Sweep;
 use crate::task_ids::DerivedIds;
 
-pub(super) async fn run(session: &Session, args: &SweepArgs) -> Result<(), CommandError> {
+pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(), CommandError> {
     let sweep = Sweep::parse(&args.arg)?;
     let mut ids = DerivedIds::default();
     let planned = sweep.combinations().enumerate().map(|(index, combination)| {
@@ -18,14 +18,14 @@ pub(super) async fn run(session: &Session, args: &SweepArgs) -> Result<(), Comma
         let id = ids.next(&definition);
         Ok::<_, CommandError>(PlannedTask { id, definition, origin: format!("combination {}", index + 1) })
     });
-    if args.dry_run { show(session, planned) } else { create(session, planned, sweep.count()).await }
+    if args.dry_run { show(context, planned) } else { create(context, planned, sweep.count()).await }
 }
 
 fn show(
-    session: &Session,
+    context: &ClientContext,
     planned: impl Iterator<Item = Result<PlannedTask, CommandError>>,
 ) -> Result<(), CommandError> {
-    let mut listing = session.printer.listing::<PlannedRecord<'_>>();
+    let mut listing = context.printer.listing::<PlannedRecord<'_>>();
     let mut count = 0_u64;
     for planned in planned {
         let PlannedTask { id, definition, .. } = planned?;
@@ -38,11 +38,11 @@ fn show(
 }
 
 async fn create(
-    session: &Session,
+    context: &ClientContext,
     planned: impl Iterator<Item = Result<PlannedTask, CommandError>>,
     count: usize,
 ) -> Result<(), CommandError> {
-    let mut creator = TaskCreator::new(session, Progress::of_tasks("submitting", count as u64));
+    let mut creator = TaskCreator::new(context, Progress::of_tasks("submitting", count as u64));
     for (index, planned) in planned.enumerate() {
         creator.add(planned?).await?;
         creator.advance(index as u64 + 1);

@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::concurrent_calls::ConcurrentCalls;
 use crate::args::{TargetArgs, WaitArgs};
+use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary, WaitSummary};
 use crate::progress::Progress;
-use crate::session::Session;
 
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// The pause after a poll is this many times its duration, so that polling never takes more than a tenth of the time.
@@ -20,20 +20,20 @@ const POLL_INTERVAL_MAX: Duration = Duration::from_secs(10);
 const FAILURES_SHOWN: u64 = 20;
 const PAGE_LIMIT: u16 = 1000;
 
-pub(super) async fn run(session: &Session, args: &WaitArgs) -> Result<(), CommandError> {
+pub(super) async fn run(context: &ClientContext, args: &WaitArgs) -> Result<(), CommandError> {
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
-    let ids = targets(session, &args.target).await?;
-    let mut wait = Wait::new(session, ids);
+    let ids = targets(context, &args.target).await?;
+    let mut wait = Wait::new(context, ids);
     let timed_out = wait.poll_until(deadline).await?;
     wait.finish(timed_out)
 }
 
 /// The tasks to wait for: those named, or those that match now.
-async fn targets(session: &Session, target: &TargetArgs) -> Result<Vec<TaskId>, CommandError> {
+async fn targets(context: &ClientContext, target: &TargetArgs) -> Result<Vec<TaskId>, CommandError> {
     let mut ids = target.ids.clone();
     if !target.selection.is_empty() {
         let query = TaskQuery::of(target.selection.selection()).limit(PAGE_LIMIT);
-        let mut walk = session.client.walk_tasks(&session.queue, query);
+        let mut walk = context.client.walk_tasks(&context.queue, query);
         while let Some(task) = walk.next().await? {
             ids.push(task.id);
         }
@@ -44,7 +44,7 @@ async fn targets(session: &Session, target: &TargetArgs) -> Result<Vec<TaskId>, 
 }
 
 struct Wait<'s> {
-    session: &'s Session,
+    context: &'s ClientContext,
     open: Vec<TaskId>,
     total: u64,
     succeeded: u64,
@@ -55,10 +55,10 @@ struct Wait<'s> {
 }
 
 impl<'s> Wait<'s> {
-    fn new(session: &'s Session, open: Vec<TaskId>) -> Self {
+    fn new(context: &'s ClientContext, open: Vec<TaskId>) -> Self {
         let total = open.len() as u64;
         let progress = Progress::of_tasks("waiting", total);
-        Self { session, open, total, succeeded: 0, failed: 0, cancelled: 0, missing: 0, progress }
+        Self { context, open, total, succeeded: 0, failed: 0, cancelled: 0, missing: 0, progress }
     }
 
     /// Polls until no task is open. Returns whether the deadline came first.
@@ -83,7 +83,7 @@ impl<'s> Wait<'s> {
     async fn poll(&mut self) -> Result<(), CommandError> {
         let mut calls = ConcurrentCalls::new();
         for id in std::mem::take(&mut self.open) {
-            let (client, queue) = (self.session.client.clone(), self.session.queue.clone());
+            let (client, queue) = (self.context.client.clone(), self.context.queue.clone());
             let call = async move { (id, client.task(&queue, id).await) };
             if let Some((id, outcome)) = calls.start(call).await? {
                 self.record(id, outcome)?;
@@ -148,7 +148,7 @@ impl<'s> Wait<'s> {
     fn finish(self, timed_out: bool) -> Result<(), CommandError> {
         let (unfinished, all_succeeded) = (self.unfinished(), self.succeeded == self.total);
         let record = WaitSummary { summary: self.summary(), timed_out };
-        let printer = &self.session.printer;
+        let printer = &self.context.printer;
         drop(self.progress);
         printer.done(&record, &record.summary.sentence())?;
         if timed_out {

@@ -10,17 +10,17 @@ mod view;
 use self::view::TopView;
 use super::client_runtime;
 use crate::args::{Format, OutputArgs, QueueArg, TopArgs};
+use crate::client_context::{ClientContext, Retrying};
 use crate::failure::Failure;
 use crate::live;
-use crate::session::{Retrying, Session};
 
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     live::require_terminal("taskqueue top", "taskqueue task count --group-by status --output json")?;
     let output = OutputArgs { output: Format::Table };
-    let session = Session::open(&args.connection, &QueueArg::default(), output, Retrying::Never)?;
-    client_runtime::run(&session, None, async |session| {
-        let view = TopView::new(session.url.clone(), session.queue.clone());
-        live::run(view, args.interval, |query| fetch::snapshot(session.client.clone(), args.queues.clone(), query))
+    let context = ClientContext::open(&args.connection, &QueueArg::default(), output, Retrying::Never)?;
+    client_runtime::run(&context, None, async |context| {
+        let view = TopView::new(context.url.clone(), context.queue.clone());
+        live::run(view, args.interval, |query| fetch::snapshot(context.client.clone(), args.queues.clone(), query))
             .await
     })
 }

@@ -10,21 +10,21 @@ use taskqueue_client::{Client, Error, Page, QueueName, Task, TaskQuery};
 
 use self::view::WatchView;
 use crate::args::{Format, ListArgs};
+use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::live;
-use crate::session::Session;
 
 /// The largest page: a refresh is one request.
 const LIMIT_MAX: u64 = 1000;
 
-pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), CommandError> {
+pub(super) async fn run(context: &ClientContext, args: &ListArgs) -> Result<(), CommandError> {
     let every = args.watch.watch.unwrap_or_default();
     if args.limit.max_items().is_none_or(|count| count > LIMIT_MAX) {
         return Err(Failure::Usage(format!("--watch shows at most {LIMIT_MAX} tasks; use a smaller --limit")).into());
     }
-    match session.printer.format() {
-        Format::Jsonl => print_changes::run(session, args.query(), every).await,
-        Format::Table => screen(session, args.query(), every).await,
+    match context.printer.format() {
+        Format::Jsonl => print_changes::run(context, args.query(), every).await,
+        Format::Table => screen(context, args.query(), every).await,
         Format::Json | Format::Quiet => {
             let message = "--watch shows a table, or with --output jsonl a line for each task that is new or changed";
             Err(Failure::Usage(message.to_owned()).into())
@@ -32,10 +32,10 @@ pub(super) async fn run(session: &Session, args: &ListArgs) -> Result<(), Comman
     }
 }
 
-async fn screen(session: &Session, query: TaskQuery, every: Duration) -> Result<(), CommandError> {
+async fn screen(context: &ClientContext, query: TaskQuery, every: Duration) -> Result<(), CommandError> {
     live::require_terminal("--watch", "--watch with --output jsonl")?;
-    let view = WatchView::new(session.queue.clone());
-    live::run(view, every, |()| fetch(session.client.clone(), session.queue.clone(), query.clone())).await
+    let view = WatchView::new(context.queue.clone());
+    live::run(view, every, |()| fetch(context.client.clone(), context.queue.clone(), query.clone())).await
 }
 
 async fn fetch(client: Client, queue: QueueName, query: TaskQuery) -> Result<Page<Task>, Error> {

@@ -7,12 +7,12 @@ use taskqueue_client::{Error, Task, TaskQuery};
 use tokio::time::sleep_until;
 
 use super::changes::changed;
+use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::live::{Controls, RefreshSchedule, is_refusal};
 use crate::output::{self, Printer};
-use crate::session::Session;
 
-pub(super) async fn run(session: &Session, query: TaskQuery, every: Duration) -> Result<(), CommandError> {
+pub(super) async fn run(context: &ClientContext, query: TaskQuery, every: Duration) -> Result<(), CommandError> {
     let controls = Controls::new(every);
     let mut schedule = RefreshSchedule::new(Instant::now());
     let (mut before, mut is_warned) = (Vec::new(), false);
@@ -21,16 +21,16 @@ pub(super) async fn run(session: &Session, query: TaskQuery, every: Duration) ->
             sleep_until(due.into()).await;
         }
         schedule.begin(Instant::now());
-        let outcome = session.client.tasks(&session.queue, &query).await;
+        let outcome = context.client.tasks(&context.queue, &query).await;
         schedule.end(outcome.is_ok(), Instant::now());
         match outcome {
             Ok(page) => {
-                print_changed(&session.printer, &before, &page.items)?;
+                print_changed(&context.printer, &before, &page.items)?;
                 before = page.items;
             }
             Err(error) if is_refusal(&error) => return Err(error.into()),
             // Once per outage.
-            Err(ref error) if !is_warned => warn(&session.url, error),
+            Err(ref error) if !is_warned => warn(&context.url, error),
             Err(_) => {}
         }
         is_warned = schedule.is_failing();

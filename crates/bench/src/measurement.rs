@@ -1,4 +1,4 @@
-//! A figure: one phase at one number of connections, several rounds of reference and server, and what they come to.
+//! A measurement: one phase at one number of connections, several rounds of reference and server, and what they come to.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct Round {
 
 /// One phase at one number of connections.
 #[derive(Debug)]
-pub(crate) struct Figure {
+pub(crate) struct Measurement {
     pub(crate) storage: Storage,
     pub(crate) phase: Phase,
     pub(crate) connections: usize,
@@ -43,10 +43,10 @@ pub(crate) struct Figure {
     /// How many requests shared one sync of the database, where that was counted.
     pub(crate) requests_per_sync: Option<f64>,
     /// Tasks handed out twice.
-    pub(crate) twice: u64,
+    pub(crate) double_claims: u64,
 }
 
-impl Figure {
+impl Measurement {
     pub(crate) fn rate(&self) -> f64 {
         self.median(|round| round.server.rate())
     }
@@ -147,14 +147,14 @@ pub(crate) mod tests {
         }
     }
 
-    /// A figure with these requests per second of reference and server.
-    pub(crate) fn figure(phase: Phase, connections: usize, rates: &[(u64, u64)]) -> Figure {
+    /// A measurement with these requests per second of reference and server.
+    pub(crate) fn measurement(phase: Phase, connections: usize, rates: &[(u64, u64)]) -> Measurement {
         let round = |(reference, server): &(u64, u64)| Round {
             reference: measured(*reference, 0.5),
             server: measured(*server, 0.5),
         };
         let rounds = rates.iter().map(round).collect();
-        Figure {
+        Measurement {
             storage: Storage::Disk,
             phase,
             connections,
@@ -162,7 +162,7 @@ pub(crate) mod tests {
             rounds,
             syncs_per_second: 1000.0,
             requests_per_sync: None,
-            twice: 0,
+            double_claims: 0,
         }
     }
 
@@ -175,22 +175,22 @@ pub(crate) mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        let figure = figure(Phase::ClaimComplete, 16, &[(1000, 500), (100, 60), (2000, 400)]);
-        assert!((figure.ratio() - 0.5).abs() < 1e-9, "{}", figure.ratio());
-        assert!((figure.rate() - 400.0).abs() < 1e-9);
-        assert!((figure.reference_rate() - 1000.0).abs() < 1e-9);
-        assert!((figure.cpu_ratio() - 2.0).abs() < 1e-9, "{}", figure.cpu_ratio());
-        assert!((figure.body_ratio() - 1.0).abs() < 1e-9);
+        let measurement = measurement(Phase::ClaimComplete, 16, &[(1000, 500), (100, 60), (2000, 400)]);
+        assert!((measurement.ratio() - 0.5).abs() < 1e-9, "{}", measurement.ratio());
+        assert!((measurement.rate() - 400.0).abs() < 1e-9);
+        assert!((measurement.reference_rate() - 1000.0).abs() < 1e-9);
+        assert!((measurement.cpu_ratio() - 2.0).abs() < 1e-9, "{}", measurement.cpu_ratio());
+        assert!((measurement.body_ratio() - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn errors_of_both_servers_are_told_apart() {
-        let mut figure = figure(Phase::Create, 1, &[(1, 1), (1, 1)]);
-        for round in &mut figure.rounds {
+        let mut measurement = measurement(Phase::Create, 1, &[(1, 1), (1, 1)]);
+        for round in &mut measurement.rounds {
             round.server.errors.insert("stale_run".to_owned(), 2);
             round.reference.errors.insert("400".to_owned(), 1);
         }
-        let errors: Vec<(String, u64)> = figure.errors().into_iter().collect();
+        let errors: Vec<(String, u64)> = measurement.errors().into_iter().collect();
         assert_eq!(errors, [("reference: 400".to_owned(), 2), ("stale_run".to_owned(), 4)]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::number;
+use crate::numbered_ids;
 
 /// What the first lines of an answer say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
 /// The number of the task that a claim handed out.
 pub(crate) fn claimed_task(body: &[u8]) -> Option<u64> {
     let at = find(body, b"\"id\":\"t_")? + 8;
-    number::read(body.get(at..at + number::DIGITS)?)
+    numbered_ids::read(body.get(at..at + numbered_ids::DIGITS)?)
 }
 
 /// The code in the envelope of an error.

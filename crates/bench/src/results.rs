@@ -7,13 +7,13 @@ use crate::goals::Judged;
 use crate::{output, report};
 
 /// Tables for people, the same figures as JSON, and their verdicts.
-pub(crate) struct Findings {
+pub(crate) struct Results {
     pub(crate) text: String,
     pub(crate) figures: Value,
     pub(crate) judged: Vec<Judged>,
 }
 
-impl Findings {
+impl Results {
     /// Shows them; whether no must is missed. Those that are missed are named.
     pub(crate) fn show(&self, form: Output) -> bool {
         let Self { text, figures, judged } = self;

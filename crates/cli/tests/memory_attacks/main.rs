@@ -1,5 +1,5 @@
 //! A server that may use 256 MiB, and what clients can do to fill it (docs/memory.md). Under each attack it lives, serves
-//! others, and is small again afterwards. An attack lasts some seconds; `FILLING_SECONDS=60` makes it a minute.
+//! others, and is small again afterwards. An attack lasts some seconds; `ATTACK_SECONDS=60` makes it a minute.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "figures for those who ask for them with --nocapture")]
 
@@ -36,7 +36,7 @@ const AFTERWARDS: Duration = Duration::from_secs(30);
 static TURN: Mutex<()> = Mutex::new(());
 
 fn attack_time() -> Duration {
-    let seconds = std::env::var("FILLING_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = std::env::var("ATTACK_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(6))
 }
 

@@ -1,4 +1,4 @@
-//! Why a text is no filter, and where in the text that shows.
+//! Why a text is not a valid filter, and at which position.
 
 use std::fmt;
 

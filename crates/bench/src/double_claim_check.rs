@@ -8,16 +8,16 @@ enum State {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct DoubleClaimCheck {
     /// By the number of the task.
     states: Vec<State>,
-    twice: u64,
+    double_claims: u64,
 }
 
-impl Ledger {
+impl DoubleClaimCheck {
     /// Notes that a claim was answered with this task.
     pub(crate) fn handed_out(&mut self, task: u64) {
-        self.twice += u64::from(self.set(task, State::Held) != State::Free);
+        self.double_claims += u64::from(self.set(task, State::Held) != State::Free);
     }
 
     /// Notes that the end of a run is about to be sent. From then on the server may hand the task out again, unless it is
@@ -27,8 +27,8 @@ impl Ledger {
     }
 
     /// How many tasks were handed out while they were held or after they were complete.
-    pub(crate) fn twice(&self) -> u64 {
-        self.twice
+    pub(crate) fn double_claims(&self) -> u64 {
+        self.double_claims
     }
 
     /// The state before.
@@ -47,21 +47,21 @@ mod tests {
 
     #[test]
     fn a_task_may_be_handed_out_again_after_it_was_given_back() {
-        let mut ledger = Ledger::default();
-        ledger.handed_out(100);
-        ledger.ends(100, false);
-        ledger.handed_out(100);
-        assert_eq!(ledger.twice(), 0);
+        let mut claim_check = DoubleClaimCheck::default();
+        claim_check.handed_out(100);
+        claim_check.ends(100, false);
+        claim_check.handed_out(100);
+        assert_eq!(claim_check.double_claims(), 0);
     }
 
     #[test]
     fn a_held_or_complete_task_must_not_be_handed_out() {
-        let mut ledger = Ledger::default();
-        ledger.handed_out(1);
-        ledger.handed_out(1);
-        assert_eq!(ledger.twice(), 1);
-        ledger.ends(1, true);
-        ledger.handed_out(1);
-        assert_eq!(ledger.twice(), 2);
+        let mut claim_check = DoubleClaimCheck::default();
+        claim_check.handed_out(1);
+        claim_check.handed_out(1);
+        assert_eq!(claim_check.double_claims(), 1);
+        claim_check.ends(1, true);
+        claim_check.handed_out(1);
+        assert_eq!(claim_check.double_claims(), 2);
     }
 }

@@ -169,7 +169,7 @@ impl BulkValues {
 
 /// Everything that was loaded, and what is to be written besides tasks.
 #[derive(Default)]
-pub(crate) struct Workspace {
+pub(crate) struct TransactionRows {
     pub(crate) queues: HashMap<QueueName, Found<QueueKey>>,
     pub(crate) ids: HashMap<(QueueKey, TaskId), Found<TaskKey>>,
     /// Ordered by key, which is the order in which they are written.
@@ -187,7 +187,7 @@ pub(crate) struct Workspace {
     pub(crate) bulk_values: Option<BulkValues>,
 }
 
-impl Workspace {
+impl TransactionRows {
     /// The key of a queue that this transaction holds.
     pub(crate) fn held_queue(&self, name: &QueueName) -> Option<QueueKey> {
         self.queues.get(name).and_then(|found| found.key().ok()?)

@@ -30,7 +30,7 @@ pub(crate) enum Retrying {
 }
 
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct ClientContext {
     pub(crate) client: Client,
     pub(crate) queue: QueueName,
     pub(crate) url: String,
@@ -41,7 +41,7 @@ pub(crate) struct Session {
     pub(crate) printer: Printer,
 }
 
-impl Session {
+impl ClientContext {
     /// Makes the client and prints warnings about the configuration. Sends nothing yet.
     pub(crate) fn open(
         connection: &ConnectionArgs,

@@ -12,14 +12,14 @@ use tokio::time::sleep;
 
 use crate::args::WorkArgs;
 use crate::failure::{Failure, Result};
-use crate::figure::median;
 use crate::fill::fill;
-use crate::findings::Findings;
 use crate::goals::Judged;
-use crate::number::Numbers;
+use crate::measurement::median;
+use crate::numbered_ids::Numbers;
 use crate::operation::Phase;
 use crate::process::{Server, scratch};
 use crate::report::{mebibytes, mebibytes_text};
+use crate::results::Results;
 use crate::table;
 use crate::usage::Usage;
 
@@ -42,7 +42,7 @@ struct Idle {
     core_share: f64,
 }
 
-pub(crate) async fn run(args: &WorkArgs) -> Result<Findings> {
+pub(crate) async fn run(args: &WorkArgs) -> Result<Results> {
     let scratch = scratch(&args.server.database_dir)?;
     let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
     let numbers: Rc<Numbers> = Rc::default();
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &WorkArgs) -> Result<Findings> {
     // Its other process ends when this one has ended.
     drop(worker.kill());
     worker.wait()?;
-    Ok(findings(args, &rounds, &idle?))
+    Ok(results(args, &rounds, &idle?))
 }
 
 /// Starts and reaps so many processes, in so many loops at once; how many of them in a second.
@@ -112,7 +112,7 @@ async fn idle(keeper: &Child, seconds: f64) -> Result<Idle> {
     Ok(Idle { worker_bytes: after.0.rss_bytes, keeper_bytes: after.1.rss_bytes, core_share })
 }
 
-fn findings(args: &WorkArgs, rounds: &[Round], idle: &Idle) -> Findings {
+fn results(args: &WorkArgs, rounds: &[Round], idle: &Idle) -> Results {
     let of = |quantity: fn(&Round) -> f64| median(rounds.iter().map(quantity).collect());
     let over_one = of(|round| round.worker / round.one_loop);
     let over_many = of(|round| round.worker / round.many_loops);
@@ -131,7 +131,7 @@ fn findings(args: &WorkArgs, rounds: &[Round], idle: &Idle) -> Findings {
         "worker": of(|round| round.worker), "over_one_loop": over_one, "over_loops_at_once": over_many,
         "idle": { "worker_bytes": idle.worker_bytes, "keeper_bytes": idle.keeper_bytes, "core_share": idle.core_share },
     });
-    Findings { text, figures, judged: judge(over_one, idle) }
+    Results { text, figures, judged: judge(over_one, idle) }
 }
 
 fn judge(over_one: f64, idle: &Idle) -> Vec<Judged> {

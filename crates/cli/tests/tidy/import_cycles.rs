@@ -1,4 +1,4 @@
-//! The modules of `core` do not import each other in a circle: each can be read when those it names are known.
+//! The modules of `core` do not import each other in a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

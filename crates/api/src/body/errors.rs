@@ -115,13 +115,13 @@ impl At<'_> {
 
 /// Collects the errors of a body, and the code of the answer. By docs/reference/errors.md §2 the task name takes
 /// precedence over the depth, the depth over the filter of a bulk update, and that over everything else.
-pub struct Findings {
+pub struct BodyErrors {
     errors: Vec<RequestError>,
     code: ErrorCode,
     any: bool,
 }
 
-impl Findings {
+impl BodyErrors {
     pub(super) fn new(code: ErrorCode) -> Self {
         Self { errors: Vec::new(), code, any: false }
     }

@@ -132,6 +132,6 @@ mod tests {
         for body in all {
             serde_json::from_slice::<serde_json::Value>(body).unwrap();
         }
-        assert_eq!(crate::wire::claimed_task(&bodies.claimed), Some(0));
+        assert_eq!(crate::answer_parser::claimed_task(&bodies.claimed), Some(0));
     }
 }
