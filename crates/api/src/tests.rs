@@ -1,6 +1,6 @@
 //! Holds the exact text of answers, that everything written reads back as itself, and that the schemas say the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use taskqueue_core::definition::{Definition, Routes};
@@ -11,7 +11,7 @@ use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::task::{self, Failure, LastError, Lifecycle, Outcome, Status};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
-use utoipa::PartialSchema;
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::ErrorCode;
 use crate::body::{Body, decode, encode};
@@ -169,13 +169,82 @@ fn fields_of_a_newer_server_are_tolerated_and_missing_or_wrong_ones_are_not() {
     assert!(read(&text.replace("9223372036854775807,\"deep", "9223372036854775808,\"deep")).is_err());
 }
 
-#[test]
-fn the_schemas_read_every_answer_and_write_it_back_alike() {
-    fn check<S: PartialSchema>(json: &str) {
-        let (schema, answer) = (schema_of::<S>(), serde_json::from_str(json).unwrap());
-        let (properties, required, given) = (names(&schema["properties"]), names(&schema["required"]), names(&answer));
-        assert!(given.is_subset(&properties) && required.is_subset(&given), "{schema}: {json}");
+/// The schemas that a schema refers to, by name.
+type Components = BTreeMap<String, serde_json::Value>;
+
+/// Holds that a value is what a schema describes: its type, the words of an enumeration, and so on for all that is in it.
+fn check_value(schema: &serde_json::Value, components: &Components, value: &serde_json::Value) -> Result<(), String> {
+    let described = |schema| check_value(schema, components, value);
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().unwrap();
+        return described(&components[name]);
     }
+    if let Some(one_of) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
+        return one_of.iter().map(described).find(Result::is_ok).unwrap_or_else(|| Err(format!("{value}: {schema}")));
+    }
+    let actual = match value {
+        serde_json::Value::Null => "null",
+        serde_json::Value::Bool(_) => "boolean",
+        serde_json::Value::Number(number) if number.is_f64() => "number",
+        serde_json::Value::Number(_) => "integer",
+        serde_json::Value::String(_) => "string",
+        serde_json::Value::Array(_) => "array",
+        serde_json::Value::Object(_) => "object",
+    };
+    if !schema["type"].is_null() && schema["type"] != actual && !names(&schema["type"]).contains(actual) {
+        return Err(format!("{value} is no {}", schema["type"]));
+    }
+    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+        return Err(format!("{value} is none of {}", schema["enum"]));
+    }
+    for item in value.as_array().into_iter().flatten() {
+        check_value(&schema["items"], components, item)?;
+    }
+    let (properties, members) = (&schema["properties"], value.as_object());
+    if let (true, Some(members)) = (properties.is_object(), members) {
+        let given = members.keys().cloned().collect();
+        if !names(&schema["required"]).is_subset(&given) || !given.is_subset(&names(properties)) {
+            return Err(format!("{given:?}: {schema}"));
+        }
+        for (name, member) in members {
+            check_value(&properties[name], components, member).map_err(|why| format!("{name}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The schemas that `S` and tasks refer to.
+fn components<S: ToSchema>() -> Components {
+    let mut referred = Vec::new();
+    S::schemas(&mut referred);
+    Task::schemas(&mut referred);
+    referred.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap())).collect()
+}
+
+fn check<S: ToSchema>(json: &str) {
+    let value = serde_json::from_str(json).unwrap();
+    assert_eq!(check_value(&schema_of::<S>(), &components::<S>(), &value), Ok(()), "{json}");
+}
+
+#[test]
+fn a_value_of_another_type_is_not_what_a_schema_describes() {
+    let wrong = [
+        (r#""priority":0"#, r#""priority":"0""#),
+        (r#""status":"pending""#, r#""status":"paused""#),
+        (r#""routes":["default"]"#, r#""routes":[1]"#),
+        (r#""args":{}"#, r#""args":null"#),
+        (r#""created_at":"#, r#""made_at":"#),
+    ];
+    for (right, wrong) in wrong {
+        let json = written(&new_task());
+        assert!(json.contains(right), "{right}");
+        let value = serde_json::from_str(&json.replace(right, wrong)).unwrap();
+        assert!(check_value(&schema_of::<Task>(), &components::<Task>(), &value).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
     fn back<T: PartialEq + std::fmt::Debug>(json: &str, meant: T, read: impl Fn(&Value<'_>) -> Result<T, Unreadable>) {
         assert_eq!(read(&json::parse(json.as_bytes()).unwrap()), Ok(meant), "{json}");
     }
@@ -262,6 +331,8 @@ fn groups_carry_their_dimensions_in_the_order_asked_for() {
     assert_eq!(GroupPage::read(&value, &["routes", "status"]), Ok(meant));
     assert!(GroupPage::read(&value, &["status", "routes"]).is_err());
     assert_eq!(names(&schema_of::<GroupedCount>()["required"]), names(&serde_json::from_str(&json).unwrap()));
+    check::<GroupedCount>(&json);
+    check::<CountAnswer>(&json);
     assert_eq!(schema_of::<CountAnswer>()["anyOf"].as_array().unwrap().len(), 2);
 }
 
@@ -322,27 +393,56 @@ fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
     assert!(fields.is_subset(&names(&json!(B::FIELDS))), "{fields:?}");
 }
 
+/// That a body is written as this text, which its schema describes, and is read back from it.
+fn is_body<S: ToSchema, B: Body + PartialEq + std::fmt::Debug>(meant: &B, text: &str) {
+    assert_eq!(String::from_utf8(encode(meant)).unwrap(), text);
+    assert_eq!(decode::<B>(text.as_bytes()).as_ref(), Ok(meant), "{text}");
+    check::<S>(text);
+}
+
 #[test]
-fn every_decoder_reads_what_its_schema_writes() {
+fn every_decoder_reads_what_its_schema_describes() {
     let args = || object(r#"{"a":1}"#);
     let route = || Route::parse("gpu").unwrap();
-    reads_back(&Definition {
+    assert_eq!(decode::<Definition>(b"{}"), Ok(Definition::default()));
+    check::<CreateTaskRequest>("{}");
+    let definition = Definition {
         name: Some("n".into()),
         args: args(),
         metadata: args(),
         priority: -1,
         max_attempts: 1,
         routes: Routes::new(vec![route()]).unwrap(),
-    });
+    };
+    is_body::<CreateTaskRequest, _>(
+        &definition,
+        r#"{"name":"n","args":{"a":1},"metadata":{"a":1},"priority":-1,"max_attempts":1,"routes":["gpu"]}"#,
+    );
     let update = Update { name: Some(None), result: Some(args()), ..Update::default() };
-    reads_back(&update);
-    reads_back(&BulkUpdateRequest { filter: "priority == 1".into(), changes: update });
-    reads_back(&ClaimRequest { route: route(), run_id: run_id() });
-    reads_back(&RunRequest { run_id: run_id() });
-    reads_back(&CompleteRequest { run_id: run_id(), result: args() });
+    is_body::<UpdateTaskRequest, _>(&update, r#"{"name":null,"result":{"a":1}}"#);
+    is_body::<BulkUpdateRequest, _>(
+        &BulkUpdateRequest { filter: "priority == 1".into(), changes: update },
+        r#"{"filter":"priority == 1","changes":{"name":null,"result":{"a":1}}}"#,
+    );
+    let run_id = run_id();
+    is_body::<ClaimRequest, _>(
+        &ClaimRequest { route: route(), run_id },
+        r#"{"route":"gpu","run_id":"r_abcdefghijkl"}"#,
+    );
+    is_body::<RunRequest, _>(&RunRequest { run_id }, r#"{"run_id":"r_abcdefghijkl"}"#);
+    is_body::<CompleteRequest, _>(
+        &CompleteRequest { run_id, result: args() },
+        r#"{"run_id":"r_abcdefghijkl","result":{"a":1}}"#,
+    );
     let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
-    reads_back(&FailRequest { run_id: run_id(), error });
-    reads_back(&Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: args() });
+    is_body::<FailRequest, _>(
+        &FailRequest { run_id, error },
+        r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null}}"#,
+    );
+    is_body::<WorkerReport, _>(
+        &Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: args() },
+        r#"{"route":"gpu","status":"idle","task_id":null,"metadata":{"a":1}}"#,
+    );
 }
 
 #[test]

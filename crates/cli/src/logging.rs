@@ -49,8 +49,8 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Fail
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let location = panic.location().map(ToString::to_string).unwrap_or_default();
-    error!(panic = panic.payload_as_str().unwrap_or("not a string"), location, "a thread panicked");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    error!(panic = panic.payload_as_str().unwrap_or("not a string"), place, "a thread panicked");
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

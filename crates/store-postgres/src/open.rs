@@ -193,7 +193,7 @@ impl Connector {
                 Ok(Err(error)) => ConnectError::Driver(error),
                 Err(_) => ConnectError::Timeout(share),
             };
-            tracing::debug!(host = host.name, error = error.describe(), "cannot connect to this host");
+            tracing::debug!(place = host.name, error = error.describe(), "cannot connect to this host");
             if !failure.is_from_server() || error.is_from_server() {
                 failure = error;
             }

@@ -159,6 +159,7 @@ impl PostgresTransaction<'_> {
     /// A task that is to be changed. It must be locked by this transaction, because other servers change tasks too.
     fn held_entry(&mut self, key: TaskKey) -> Loaded<&mut Entry> {
         if self.rows.tasks.get(&key).is_none_or(|entry| !entry.held) {
+            tracing::error!(task = key.0, "a task was to be changed that this transaction does not hold");
             return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
         }
         self.entry(key)

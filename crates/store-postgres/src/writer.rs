@@ -277,6 +277,10 @@ impl Writer {
         let credit_seconds = if scans { self.credit_seconds } else { 0 };
         let executed = execute_batch(&mut tx, batch, credit_seconds, &mut claimable);
         let executed = executed.map_err(|error| failure_of(tx.failure, &error))?;
+        // A method that cannot fail leaves its failure here (`next_pending_seq`).
+        if let Some(cause) = tx.failure {
+            return Err(BatchFailure::Again(cause));
+        }
         // After a panic from here on it is not known whether the transaction was committed.
         self.committing.set(true);
         let ended = tx.commit();

@@ -35,6 +35,9 @@ use crate::transaction::SqliteTransaction;
 
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
+/// Commands of one batch that may be broken before the rest is refused. After each the claim index is loaded again, which takes
+/// up to a second for a million tasks.
+const MAX_BROKEN: u32 = 4;
 
 pub(crate) type Write = QueuedWrite<Arc<ChangeTracker>>;
 
@@ -217,21 +220,24 @@ impl Writer {
             match self.transact(&mut batch) {
                 Ok(executed) => batch.drain(..executed).for_each(Write::release),
                 Err(StoreError::Unavailable | StoreError::Broken(_)) if batch.len() > 1 => {
-                    return one_by_one(batch, |write| self.execute_one(write));
+                    let mut broken = 0;
+                    return one_by_one(batch, |write| self.execute_one(write, &mut broken));
                 }
                 Err(error) => return fail_all(batch, &error),
             }
         }
     }
 
-    /// Gives the error for the rest of the batch, if the storage failed.
-    fn execute_one(&mut self, write: Write) -> Option<StoreError> {
+    /// Gives the error for the rest of the batch, if the storage failed or too many commands were broken.
+    fn execute_one(&mut self, write: Write, broken: &mut u32) -> Option<StoreError> {
         let mut batch = vec![write];
         match self.transact(&mut batch) {
             Ok(_) => batch.into_iter().for_each(Write::release),
             Err(error) => {
                 fail_all(batch, &error);
-                return (!matches!(error, StoreError::Broken(_))).then_some(StoreError::Unavailable);
+                *broken += u32::from(matches!(error, StoreError::Broken(_)));
+                let is_to_blame = !matches!(error, StoreError::Broken(_)) || *broken > MAX_BROKEN;
+                return is_to_blame.then_some(StoreError::Unavailable);
             }
         }
         None
@@ -277,7 +283,11 @@ impl Writer {
     }
 
     fn purge(&mut self) {
-        self.purging = self.in_transaction(|tx| tx.purge(PURGE)).unwrap_or(false);
+        let purged = self.in_transaction(|tx| tx.purge(PURGE));
+        self.purging = purged.unwrap_or_else(|error| {
+            tracing::error!(%error, "tasks of a deleted queue could not be removed; the next lease scan tries again");
+            false
+        });
     }
 
     /// Begins, works, commits. Whatever goes wrong before the commit, a panic included, leaves the file as it was, and the index

@@ -329,5 +329,19 @@ fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
     for answer in answers {
         assert!(matches!(wait(answer), Err(StoreError::Broken(_))));
     }
-    assert_eq!(wait(updated).unwrap().definition.priority, 9, "however many others were broken");
+    assert_eq!(wait(updated).unwrap().definition.priority, 9, "although some others were broken");
+}
+
+#[test]
+fn after_some_broken_commands_the_rest_of_their_batch_is_refused() {
+    let (mut writer, _folder) = writer();
+    assert!(serve_one(&mut writer, create("q", 1, Definition::default())).unwrap().created);
+    assert_eq!(writer.connection.execute("DELETE FROM definitions", []), Ok(1));
+    let (batch, answers): (Vec<_>, Vec<_>) = (1..=100).map(|_| submit(update("q", 1, to_priority(9)))).unzip();
+    execute_writes(&mut writer, batch);
+    let answers: Vec<_> = answers.into_iter().map(wait).collect();
+    let broken = answers.iter().filter(|answer| matches!(answer, Err(StoreError::Broken(_)))).count();
+    assert_eq!(broken as u32, MAX_BROKEN + 2, "two failures are needed to blame the storage");
+    assert!(answers[broken..].iter().all(|answer| *answer == Err(StoreError::Unavailable)));
+    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
 }

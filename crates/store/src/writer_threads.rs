@@ -16,9 +16,11 @@ impl WriterThreads {
         Ok(())
     }
 
-    /// Waits for the end of all. Their queues must be closed.
+    /// Waits for the end of all. Their queues must be closed. Only the first caller waits: another one, which gave up on the
+    /// first, must not be blocked by a thread that hangs.
     pub fn join(&self) {
-        for thread in std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+        let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a writer ended by a panic");
             }
@@ -36,5 +38,27 @@ pub async fn close_on_thread(close: impl FnOnce() + Send + 'static) {
     match closing {
         Ok(_) => drop(closed.await),
         Err(error) => tracing::error!(%error, "the store could not be closed in order"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn only_the_first_caller_waits_for_a_thread_that_hangs() {
+        let (threads, (release, released)) = (WriterThreads::default(), channel::<()>());
+        threads.spawn("hanging", move || while released.recv().is_ok() {}).unwrap();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| threads.join());
+            while !threads.0.lock().unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            threads.join();
+            assert!(!first.is_finished());
+            drop(release);
+        });
     }
 }

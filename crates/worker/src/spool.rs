@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
-use taskqueue_api::body::{self, Body};
+use taskqueue_api::body::Body;
 use taskqueue_api::object_reader::ObjectReader;
 use taskqueue_api::run::{CompleteRequest, FailRequest, RunRequest};
-use taskqueue_client::{QueueName, RunId, TaskId};
+use taskqueue_client::{Failure, QueueName, RunId, TaskId};
 use taskqueue_core::json::{ObjectWriter, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
@@ -118,12 +118,21 @@ impl SpoolFolder {
         }
         let report = match file.text("action").ok()? {
             "complete" => FinalReport::Complete(file.json("result").ok()?),
-            "fail" => FinalReport::Fail(body::read(file.value("error").ok()?).ok()?),
+            "fail" => FinalReport::Fail(failure(&file.object("error").ok()?)?),
             "unclaim" => FinalReport::Unclaim,
             _ => return None,
         };
         Some((run, report))
     }
+}
+
+/// Members that this version does not know are ignored: a newer worker may have written the file.
+fn failure(error: &ObjectReader<'_>) -> Option<Failure> {
+    Some(Failure {
+        kind: error.text("type").ok()?.into(),
+        message: error.text("message").ok()?.into(),
+        traceback: error.text("traceback").ok().map(Into::into),
+    })
 }
 
 /// Runs a disk operation on a blocking thread, because the async threads renew leases, and limits its duration.
@@ -168,7 +177,7 @@ fn text(url: &str, run: &RunKey, report: &FinalReport) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_client::{Failure, JsonObject};
+    use taskqueue_client::JsonObject;
 
     use super::*;
 
@@ -217,6 +226,34 @@ mod tests {
         spool.remove(&run(2)).await;
         spool.remove(&run(2)).await;
         assert_eq!(again.load(&()).len(), 3);
+    }
+
+    /// A run directory outlives an upgrade and a downgrade of the worker.
+    #[test]
+    fn reports_of_other_versions_are_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
+        let reports = [
+            (1, r#""action":"complete","result":{"x":1}"#),
+            (2, r#""action":"fail","error":{"type":"E","message":"m"}"#),
+            (3, r#""action":"fail","error":{"type":"E","message":"m","traceback":null,"later":1},"later":{}"#),
+            (4, r#""action":"unclaim""#),
+        ];
+        for (number, report) in reports {
+            let run_id = format!("r_00000000000{number}");
+            let text =
+                format!(r#"{{"url":"http://a","queue":"q","task_id":"t_000000000001","run_id":"{run_id}",{report}}}"#);
+            fs::write(folder.path().join(format!("undelivered/{run_id}.json")), text + "\n").unwrap();
+        }
+        let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
+        let result = JsonObject::from_value(&parse(br#"{"x":1}"#).unwrap()).unwrap();
+        let expected = vec![
+            (run(1), FinalReport::Complete(result)),
+            (run(2), FinalReport::Fail(failure())),
+            (run(3), FinalReport::Fail(failure())),
+            (run(4), FinalReport::Unclaim),
+        ];
+        assert_eq!(sorted(spool.load(&())), expected);
     }
 
     #[tokio::test]

@@ -137,6 +137,19 @@ fn a_queue_created_again_is_empty() {
 }
 
 #[test]
+fn runs_of_a_deleted_queue_are_stale_in_its_successor() {
+    let server = Server::with_queue();
+    server.create_in_state(1, "succeeded");
+    server.delete(&in_queue("?cascade=true")).expect(204);
+    server.create_queue("q");
+    server.act(1, "complete", 1001).assert_error(404, "task_not_found");
+    server.create(1, json!({}));
+    for action in ["complete", "fail", "unclaim", "heartbeat"] {
+        server.act(1, action, 1001).assert_error(409, "stale_run");
+    }
+}
+
+#[test]
 fn cursors_of_a_deleted_queue_are_refused_by_its_successor() {
     let server = Server::with_queue();
     server.create(1, json!({}));

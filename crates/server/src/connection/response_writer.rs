@@ -28,10 +28,7 @@ pub(super) struct ResponseFormat {
 
 impl ResponseFormat {
     pub(super) fn new(version: Version, headers: &HeaderMap) -> Self {
-        let has_option = |name: &str| {
-            let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
-            values.flat_map(|value| value.split(',')).any(|option| option.trim().eq_ignore_ascii_case(name))
-        };
+        let has_option = |name: &str| has_connection_option(headers, name);
         // Where both a length and an encoding were sent, hyper believes the encoding, hides the length, and closes: a proxy
         // may have believed the length. Here the length is no longer visible, so an encoding always closes.
         let closes = has_option("close") || headers.contains_key(TRANSFER_ENCODING);
@@ -63,6 +60,11 @@ impl ResponseFormat {
     }
 }
 
+fn has_connection_option(headers: &HeaderMap, name: &str) -> bool {
+    let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|option| option.trim().eq_ignore_ascii_case(name))
+}
+
 /// Writes a response. The connection goes on (parked), is to be closed in order (finished), or is lost (abandoned).
 pub(super) async fn write(
     response: Response<Body>,
@@ -71,7 +73,10 @@ pub(super) async fn write(
     timeouts: &Timeouts,
     stop: &mut watch::Receiver<StopSignal>,
 ) -> End {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    // A handler may close the connection, as it can with hyper.
+    format.keep_alive &= !has_connection_option(&parts.headers, "close");
+    parts.headers.remove(CONNECTION);
     // The bodies of handlers are complete in memory; this neither waits nor copies.
     let Ok(body) = to_bytes(body, usize::MAX).await else { return End::Abandoned };
     format.keep_alive &= *stop.borrow() == StopSignal::None;

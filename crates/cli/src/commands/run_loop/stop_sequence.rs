@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_goes_one_step_next_mode() {
+    fn each_request_goes_one_step_further() {
         let steps = |on_stop| {
             let first = next_mode(StopMode::Running, on_stop);
             let second = next_mode(first, on_stop);
