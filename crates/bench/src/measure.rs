@@ -138,7 +138,7 @@ impl<'a> MeasuredServer<'a> {
         let (mut rounds, mut expected_pairs) = (Vec::new(), EXPECTED_PAIRS);
         for _ in 0..self.args.rounds {
             let known = self.prepare(cell.phase, expected_pairs).await?;
-            // The reference hands out the same task over and over: its claim_check is not used.
+            // The reference hands out the same task over and over: its check is not used.
             let reference = self.load(cell, self.reference, known.clone(), Rc::default()).await?;
             let server = self.load(cell, &self.server, known, self.claim_check.clone()).await?;
             expected_pairs = server.rate() / 2.0 * HEADROOM;
