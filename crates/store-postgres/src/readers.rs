@@ -34,7 +34,7 @@ const IDLE_LONG_READERS: usize = 2;
 /// How long a read may wait for a connection of the pool (docs/reference/http-api.md §12), and how long a short one may
 /// take.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a page may take: a slow network needs time for 16 MiB. No request takes more than 30 seconds in all.
+/// How long a page may take: a slow network needs time for 16 MiB. With the wait for a connection it is 30 seconds.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 /// Time between two requests to cancel a read: one that arrives before the statement has no effect.
 pub(crate) const CANCEL_INTERVAL: Duration = Duration::from_millis(200);

@@ -27,7 +27,7 @@ const SHORT_THREADS: usize = 1;
 const PAGE_THREADS: usize = 2;
 /// How long a short read may take, its wait for the thread included (docs/reference/http-api.md §12).
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a page may take: a cold disk needs time for 16 MiB. No request takes more than 30 seconds in all.
+/// How long a page may take: a cold disk needs time for 16 MiB. The storage has 30 seconds in all.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// How many threads of long reads stay when idle.

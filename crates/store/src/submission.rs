@@ -14,8 +14,8 @@ use crate::command::Command;
 
 /// How long a command may wait until a writer begins it (docs/reference/http-api.md §12).
 pub const BEGIN_LIMIT: Duration = Duration::from_secs(5);
-/// How long a caller waits for the answer in all. No request takes more than 30 seconds; the rest is for what comes before
-/// and after.
+/// How long a caller waits for the answer in all: the storage has 30 seconds (docs/reference/http-api.md §3.7), and the rest
+/// is for what comes after.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(29);
 
 const WAITING: u8 = 0;

@@ -17,7 +17,7 @@ use thread_pool::ThreadPool;
 
 /// How long a read may wait for a thread (docs/reference/http-api.md §12).
 const THREAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a read may take in all, so that no request takes more than 30 seconds.
+/// How long a read may take in all, below the 30 seconds that the storage has.
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The long reads of a store. `R` is the state of a thread: its connection.
