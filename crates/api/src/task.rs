@@ -154,14 +154,7 @@ impl WireValue for LastError {
     type View<'a> = LastErrorFields<'a>;
 
     fn view(&self) -> LastErrorFields<'_> {
-        LastErrorFields {
-            kind: &self.failure.kind,
-            message: &self.failure.message,
-            traceback: self.failure.traceback.as_deref(),
-            occurred_at: self.occurred_at,
-            attempt: self.attempt,
-            run_id: self.run_id.as_str(),
-        }
+        self.fields()
     }
 
     fn write(out: &mut Vec<u8>, error: LastErrorFields<'_>) {

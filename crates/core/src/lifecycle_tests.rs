@@ -2,6 +2,11 @@
 //! docs/reference/task-life.md that the state machine decides. Random sequences of actions are in
 //! `tests/lifecycle_properties.rs`.
 
+#[path = "../tests/support/any_action.rs"]
+mod any_action;
+
+use any_action::{Action, Decision, decide};
+
 use super::*;
 use crate::definition::{Definition, Routes};
 use crate::ids::TaskId;
@@ -69,65 +74,6 @@ fn task(status: Status) -> TaskHead {
         routes: definition.routes.clone(),
         definition_bytes: definition.stored_bytes(),
         lifecycle: if status == Status::Running { claimed } else { lifecycle },
-    }
-}
-
-/// Everything that can happen to a task.
-#[derive(Clone, Debug)]
-enum Action {
-    Claim { route: Route, run_id: RunId },
-    Heartbeat { run_id: RunId },
-    Report { run_id: RunId, report: RunReport },
-    Expire,
-    Cancel,
-    Requeue,
-    Delete,
-}
-
-/// What comes of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Decision {
-    Change(Change),
-    Unchanged,
-    Delete,
-    Refuse(Refusal),
-    Expire(Change, Refusal),
-}
-
-impl From<Option<Change>> for Decision {
-    fn from(change: Option<Change>) -> Self {
-        change.map_or(Self::Unchanged, Self::Change)
-    }
-}
-
-impl From<RunRefusal> for Decision {
-    fn from(RunRefusal { refusal, expiry }: RunRefusal) -> Self {
-        match expiry {
-            Some(expiry) => Self::Expire(*expiry, refusal),
-            None => Self::Refuse(refusal),
-        }
-    }
-}
-
-fn leased(leased: LeaseChange) -> Decision {
-    let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
-    assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
-    Decision::Change(leased.change)
-}
-
-fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
-    match action {
-        Action::Claim { route, run_id } => {
-            super::claim(task, route, *run_id, now).map_or_else(Decision::Refuse, leased)
-        }
-        Action::Heartbeat { run_id } => super::heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased),
-        Action::Report { run_id, report } => {
-            report_run(task, *run_id, report, now, seq).map_or_else(Decision::from, Decision::from)
-        }
-        Action::Expire => expire(task, now, seq).into(),
-        Action::Cancel => act(task, TaskAction::Cancel, now, seq).map_or_else(Decision::Refuse, Decision::from),
-        Action::Requeue => act(task, TaskAction::Requeue, now, seq).map_or_else(Decision::Refuse, Decision::from),
-        Action::Delete => check_deletion(task).map_or_else(Decision::Refuse, |()| Decision::Delete),
     }
 }
 

@@ -72,7 +72,8 @@ impl Task {
 }
 
 impl LastError {
-    fn fields(&self) -> LastErrorFields<'_> {
+    /// This error as the API shows it.
+    pub fn fields(&self) -> LastErrorFields<'_> {
         LastErrorFields {
             kind: &self.failure.kind,
             message: &self.failure.message,

@@ -2,22 +2,23 @@
 //! back, keep the invariants of a single task (I5, I6, I11, I24, I30). One action at a time is in `lifecycle_tests.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/any_action.rs"]
+mod any_action;
+
 use std::collections::HashSet;
 
+use any_action::{Action, Decision, decide};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::{self, JsonObject};
-use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{
-    Change, ErrorChange, LeaseChange, RunRefusal, RunReport, TaskAction, act, check_deletion, claim, expire, heartbeat,
-    report_run,
-};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::lifecycle::{Change, ErrorChange, RunReport};
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead};
+use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
+use taskqueue_core::{ids, json, lease, lifecycle, refusal, task, time};
 
 /// What happens next, and how far the clock moves before it.
 #[derive(Clone, Debug)]
@@ -59,63 +60,6 @@ fn event() -> impl Strategy<Value = Event> {
     let back = prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => 2..4_usize];
     let seconds = prop_oneof![6 => 0..5_i64, 2 => 250..350_i64, 1 => -1000..0_i64];
     (action, back, seconds).prop_map(|(what, back, seconds)| Event { what, back, seconds })
-}
-
-/// Everything that can happen to a task.
-#[derive(Clone, Debug)]
-enum Action {
-    Claim { route: Route, run_id: RunId },
-    Heartbeat { run_id: RunId },
-    Report { run_id: RunId, report: RunReport },
-    Expire,
-    Cancel,
-    Requeue,
-    Delete,
-}
-
-/// What comes of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Decision {
-    Change(Change),
-    Unchanged,
-    Delete,
-    Refuse(Refusal),
-    Expire(Change, Refusal),
-}
-
-impl From<Option<Change>> for Decision {
-    fn from(change: Option<Change>) -> Self {
-        change.map_or(Self::Unchanged, Self::Change)
-    }
-}
-
-impl From<RunRefusal> for Decision {
-    fn from(RunRefusal { refusal, expiry }: RunRefusal) -> Self {
-        match expiry {
-            Some(expiry) => Self::Expire(*expiry, refusal),
-            None => Self::Refuse(refusal),
-        }
-    }
-}
-
-fn leased(leased: LeaseChange) -> Decision {
-    let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
-    assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
-    Decision::Change(leased.change)
-}
-
-fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
-    match action {
-        Action::Claim { route, run_id } => claim(task, route, *run_id, now).map_or_else(Decision::Refuse, leased),
-        Action::Heartbeat { run_id } => heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased),
-        Action::Report { run_id, report } => {
-            report_run(task, *run_id, report, now, seq).map_or_else(Decision::from, Decision::from)
-        }
-        Action::Expire => expire(task, now, seq).into(),
-        Action::Cancel => act(task, TaskAction::Cancel, now, seq).map_or_else(Decision::Refuse, Decision::from),
-        Action::Requeue => act(task, TaskAction::Requeue, now, seq).map_or_else(Decision::Refuse, Decision::from),
-        Action::Delete => check_deletion(task).map_or_else(Decision::Refuse, |()| Decision::Delete),
-    }
 }
 
 /// One task with everything that an observer knows about its past.

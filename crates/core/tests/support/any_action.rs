@@ -1,0 +1,73 @@
+//! Every action on a task as one type, so that tables and random histories can mix them. Compiled into the unit tests and
+//! into `lifecycle_properties.rs`.
+
+use crate::ids::{Route, RunId};
+use crate::lifecycle::{self, Change, LeaseChange, RunRefusal, RunReport, TaskAction};
+use crate::refusal::Refusal;
+use crate::task::TaskHead;
+use crate::time::Timestamp;
+
+/// Everything that can happen to a task.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Claim { route: Route, run_id: RunId },
+    Heartbeat { run_id: RunId },
+    Report { run_id: RunId, report: RunReport },
+    Expire,
+    Cancel,
+    Requeue,
+    Delete,
+}
+
+/// What the rule for an action decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Change(Change),
+    Unchanged,
+    Delete,
+    Refuse(Refusal),
+    Expire(Change, Refusal),
+}
+
+impl From<Option<Change>> for Decision {
+    fn from(change: Option<Change>) -> Self {
+        change.map_or(Self::Unchanged, Self::Change)
+    }
+}
+
+impl From<RunRefusal> for Decision {
+    fn from(RunRefusal { refusal, expiry }: RunRefusal) -> Self {
+        match expiry {
+            Some(expiry) => Self::Expire(*expiry, refusal),
+            None => Self::Refuse(refusal),
+        }
+    }
+}
+
+fn leased(leased: LeaseChange) -> Decision {
+    let run = leased.change.lifecycle.run.map(|run| run.lease_expires_at);
+    assert_eq!(run, Some(leased.lease_expires_at), "the lease that is answered is the one that is written");
+    Decision::Change(leased.change)
+}
+
+pub(crate) fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
+    match action {
+        Action::Claim { route, run_id } => {
+            lifecycle::claim(task, route, *run_id, now).map_or_else(Decision::Refuse, leased)
+        }
+        Action::Heartbeat { run_id } => {
+            lifecycle::heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased)
+        }
+        Action::Report { run_id, report } => {
+            lifecycle::report_run(task, *run_id, report, now, seq).map_or_else(Decision::from, Decision::from)
+        }
+        Action::Expire => lifecycle::expire(task, now, seq).into(),
+        Action::Cancel => {
+            lifecycle::act(task, TaskAction::Cancel, now, seq).map_or_else(Decision::Refuse, Decision::from)
+        }
+        Action::Requeue => {
+            lifecycle::act(task, TaskAction::Requeue, now, seq).map_or_else(Decision::Refuse, Decision::from)
+        }
+        Action::Delete => lifecycle::check_deletion(task).map_or_else(Decision::Refuse, |()| Decision::Delete),
+    }
+}
