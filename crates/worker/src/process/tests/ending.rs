@@ -78,16 +78,15 @@ async fn what_stays_in_the_group_is_ended_with_its_leader() {
 
 #[tokio::test]
 async fn leftovers_that_ignore_sigterm_are_killed_soon() {
-    let mut trial =
-        Trial::shell("(trap '' TERM; sh -c 'echo $PPID' >$FOLDER/left; while :; do sleep 1000; done) & exit 0");
+    // The leader ends only when the other one ignores SIGTERM already.
+    let mut trial = Trial::shell(
+        "(trap '' TERM; sh -c 'echo $PPID' >$FOLDER/left; while :; do sleep 1000; done) & \
+         while ! [ -s $FOLDER/left ]; do :; done; exit 0",
+    );
     trial.grace = Duration::from_millis(200);
-    let (begun, left) = {
-        let begun = trial.begin();
-        let left = begun.number("left").await;
-        (begun, left)
-    };
-    assert_eq!(begun.finish().await.end().status, Exit::Code(0));
-    assert!(!is_alive(left));
+    let finished = trial.run().await;
+    assert_eq!(finished.end().status, Exit::Code(0));
+    assert!(!is_alive(finished.number("left")));
 }
 
 /// Leaves its parents, its group and its session, as daemons do.
