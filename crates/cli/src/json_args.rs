@@ -12,6 +12,7 @@ use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_ROUTES;
 
 use crate::args::{ChangeArgs, DefinitionArgs, ObjectArgs};
+use crate::dotted_keys::{DottedMember, Members, set_members};
 use crate::failure::Failure;
 
 /// The file name that means standard input.
@@ -24,17 +25,18 @@ pub(crate) fn args_object(given: &ObjectArgs) -> Result<JsonObject, Failure> {
         Some(text) => (Some(text.as_str()), "--args-file"),
         None => (given.args.as_deref(), "--args"),
     };
-    let mut members = match whole.map(|text| object_value(text, flag)).transpose()? {
-        Some(Value::Object(members)) => members,
-        _ => Vec::new(),
-    };
-    for member in &given.arg {
-        let (key, value) = pair(member)?;
-        members.retain(|(existing, _)| existing != key);
-        members.push((key.into(), scalar(value)));
-    }
-    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut members = whole.map_or(Ok(Vec::new()), |text| object_members(text, flag))?;
+    set_members(&mut members, dotted_members("--arg", &given.arg)?)?;
     checked(&Value::Object(members), "--arg")
+}
+
+/// The `KEY=VALUE` texts of a repeatable flag.
+pub(crate) fn dotted_members<'a>(flag: &'static str, given: &'a [String]) -> Result<Vec<DottedMember<'a>>, Failure> {
+    let members = given.iter().map(|text| {
+        let (key, value) = pair(flag, text)?;
+        Ok(DottedMember { flag, key, value: scalar(value) })
+    });
+    members.collect()
 }
 
 /// A new task with these args.
@@ -89,9 +91,9 @@ fn routes(given: &DefinitionArgs) -> Result<Option<Routes>, Failure> {
 }
 
 /// `KEY=VALUE`, split.
-pub(crate) fn pair(text: &str) -> Result<(&str, &str), Failure> {
+pub(crate) fn pair<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
     let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    split.ok_or_else(|| Failure::Usage(format!("--arg {text}: write KEY=VALUE")))
+    split.ok_or_else(|| Failure::Usage(format!("{flag} {text}: write KEY=VALUE")))
 }
 
 /// A JSON value if the text is JSON, else the text as a string.
@@ -101,6 +103,13 @@ pub(crate) fn scalar(text: &str) -> Value<'_> {
 
 fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
     checked(&object_value(text, flag)?, flag)
+}
+
+/// The members of an object that a task may have.
+fn object_members<'a>(text: &'a str, flag: &str) -> Result<Members<'a>, Failure> {
+    let value = object_value(text, flag)?;
+    checked(&value, flag)?;
+    Ok(if let Value::Object(members) = value { members } else { Vec::new() })
 }
 
 fn object_value<'a>(text: &'a str, flag: &str) -> Result<Value<'a>, Failure> {
@@ -156,20 +165,25 @@ mod tests {
             (vec![r#"seven="7""#], r#"{"seven":"7"}"#),
             (vec!["eq=a=b", "empty="], r#"{"empty":"","eq":"a=b"}"#),
             (vec!["x=1", "x=2"], r#"{"x":2}"#),
+            (vec!["model.layers=2", "model.act=relu"], r#"{"model":{"act":"relu","layers":2}}"#),
+            (vec![r#"m={"a.b": 1}"#], r#"{"m":{"a.b":1}}"#),
         ];
         for (members, expected) in cases {
             assert_eq!(args(None, &members).as_deref(), Ok(expected), "{members:?}");
         }
         assert_eq!(args(Some(r#"{"b": 1, "a": {"c": 1e2}}"#), &["b=2"]).as_deref(), Ok(r#"{"a":{"c":100.0},"b":2}"#));
+        let nested = args(Some(r#"{"m": {"a": 1}, "x.y": 1}"#), &["m.b=2"]);
+        assert_eq!(nested.as_deref(), Ok(r#"{"m":{"a":1,"b":2},"x.y":1}"#));
         assert_eq!(args(None, &[]).as_deref(), Ok("{}"));
     }
 
     #[test]
     fn what_cannot_be_args_is_refused() {
-        for whole in ["", "[1]", "1", "{", "{\"a\":99999999999999999999}"] {
+        for whole in ["", "[1]", "1", "{", "{\"a\":99999999999999999999}", r#"{"\ud800":1}"#] {
             assert!(matches!(args(Some(whole), &[]), Err(Failure::Usage(_))), "{whole}");
         }
-        for member in ["noequals", "=1", "big=99999999999999999999", "inf=1e999"] {
+        assert!(matches!(args(Some(r#"{"a": 1}"#), &["a.b=2"]), Err(Failure::Usage(_))));
+        for member in ["noequals", "=1", "a..b=1", "big=99999999999999999999", "inf=1e999"] {
             assert!(matches!(args(None, &[member]), Err(Failure::Usage(_))), "{member}");
         }
     }

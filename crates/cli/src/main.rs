@@ -5,6 +5,7 @@ mod client_context;
 mod commands;
 mod config;
 mod confirm;
+mod dotted_keys;
 mod explain_error;
 mod failure;
 mod file_limit;

@@ -58,7 +58,7 @@ impl<'a> Sweep<'a> {
 }
 
 fn axis(text: &str) -> Result<Axis<'_>, Failure> {
-    let (key, list) = pair(text)?;
+    let (key, list) = pair("--arg", text)?;
     let mut values = Vec::new();
     for item in split(list) {
         match range(item) {

@@ -13,7 +13,7 @@ pub(crate) struct ObjectArgs {
     #[arg(long, value_name = "JSON", conflicts_with = "args_file")]
     pub(crate) args: Option<String>,
 
-    /// One member of the args (repeatable); replaces the same member of --args
+    /// One member of the args (repeatable), such as lr=0.1 or model.layers=2; replaces the same member of --args
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) arg: Vec<String>,
 
