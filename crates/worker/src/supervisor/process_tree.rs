@@ -1,6 +1,7 @@
 //! The processes of one run: the command and everything that it has spawned. They end by themselves or are stopped. Orphans become
 //! children of the supervisor, so when it has no child left it has no descendant.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -24,6 +25,10 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pauses between two SIGKILLs. They double, because most processes end within milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often /proc is read to find the processes outside the group: one that forks meanwhile is found by the next reading. One that
+/// forks for ever is killed after the grace time.
+const SCANS: usize = 8;
 
 #[derive(Clone, Copy)]
 enum Stage {
@@ -146,12 +151,20 @@ impl ProcessTree {
         self.stage = Stage::Killing(Instant::now() + KILL_TIMEOUT, FIRST_PAUSE);
     }
 
-    /// Sends a signal to the group, and to the processes that have left it.
+    /// Sends a signal to the group, and to the processes that have left it. The group comes first: a process that leaves it before the
+    /// signal is found outside, and one that leaves later has got it.
     fn signal(&self, signal: Signal) {
-        let processes = proc::descendants();
-        self.signal_group(signal, &processes);
-        for entry in processes.iter().filter(|entry| entry.group != self.leader) {
-            proc::signal(entry.pid, signal);
+        self.signal_group(signal, &proc::descendants());
+        let mut signalled = HashSet::new();
+        for _ in 0..SCANS {
+            let outside = proc::descendants().into_iter().filter(|entry| entry.group != self.leader);
+            let missed: Vec<i32> = outside.map(|entry| entry.pid).filter(|pid| signalled.insert(*pid)).collect();
+            if missed.is_empty() {
+                return;
+            }
+            for pid in missed {
+                proc::signal(pid, signal);
+            }
         }
     }
 

@@ -206,6 +206,23 @@ async fn processes_that_replace_themselves_all_the_time_are_caught() {
     assert!(!proc::all().iter().any(|entry| entry.is_alive && started_for_it(entry.pid)));
 }
 
+/// A process that left the group of its run just when the stop came got no SIGTERM, and the run took the whole grace time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_reaches_processes_that_are_leaving_the_group() {
+    let script = "setsid sleep 1000 & setsid sleep 1000 & echo $$ >$FOLDER/ready; sleep 1000";
+    let lane = || async move {
+        for _ in 0..25 {
+            let (begun, _) = ready(script, LONG * 10).await;
+            begun.control.send_replace(RunControl::Stop);
+            assert!(begun.finish().await.end().was_stopped);
+        }
+    };
+    let lanes: Vec<_> = (0..4).map(|_| tokio::spawn(lane())).collect();
+    for lane in lanes {
+        lane.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_group_of_zombies_only_is_no_reason_to_wait() {
     // The parent of the zombie has left the group, forgot its run, and never reaps.
