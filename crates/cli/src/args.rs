@@ -145,7 +145,9 @@ fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let paragraphs = text.split("\n\n").take_while(|paragraph| !paragraph.trim_start().starts_with("Usage:"));
     let kept = paragraphs.filter(|paragraph| !paragraph.starts_with("For more information"));
     let kept: Vec<String> = kept.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    format!("{}; see {} --help", kept.join("; "), command_of(arguments))
+    let command = command_of(arguments);
+    let hint = run_loop::hint(error).filter(|_| command == "taskqueue loop").unwrap_or_default();
+    format!("{}{hint}; see {command} --help", kept.join("; "))
 }
 
 /// The command that the arguments name, as far as they are valid.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use taskqueue_client::{Client, Error};
+use taskqueue_client::{Client, Error, TaskId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -28,8 +28,8 @@ pub enum EndReason {
     ServerUnreachable,
     /// It has run as many tasks as it was allowed to.
     MaxTasks,
-    /// This many runs failed in a row.
-    FailureGuard(u32),
+    /// This many failures in a row, of different tasks. The task is the last of them.
+    FailureGuard { failures: u32, task_id: TaskId },
     /// The server refused a claim.
     Refused(Error),
     /// No random numbers, or a panic in the worker itself.
@@ -126,16 +126,16 @@ impl WorkerContext {
     }
 
     /// Counts a run that has ended; its slot is idle again.
-    pub(crate) fn record(&self, outcome: &RunOutcome) {
+    pub(crate) fn record(&self, task_id: TaskId, outcome: &RunOutcome) {
         let tripped = {
             let mut state = self.state();
             state.busy -= 1;
             state.last_run_ended = Instant::now();
             state.counts.add(outcome);
-            state.guard.count(outcome)
+            state.guard.count(task_id, outcome)
         };
         if let Some(failures) = tripped {
-            self.end(EndReason::FailureGuard(failures));
+            self.end(EndReason::FailureGuard { failures, task_id });
         }
     }
 

@@ -1,5 +1,6 @@
 //! The events of a worker. The worker never prints: the program that starts it passes an [`EventSink`].
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,6 +54,14 @@ pub enum Event<'a> {
         task_id: TaskId,
         refused: Option<&'a str>,
     },
+    /// The disk of the run directory is nearly full.
+    LowDisk {
+        run_dir: &'a Path,
+        available_bytes: u64,
+        total_bytes: u64,
+    },
+    /// The whole worker was stopped for so long (SIGSTOP, a frozen machine) and sent no heartbeats.
+    Paused(Duration),
     /// A remark about a run or about the worker's own files.
     Note {
         task_id: Option<TaskId>,

@@ -10,7 +10,7 @@ use crate::stop::RunControl;
 /// One run of a task.
 #[derive(Debug)]
 pub struct TaskRun {
-    /// Which of the worker's slots runs it, from 0.
+    /// The number of the slot that runs it.
     pub slot: usize,
     /// The id of that slot in its observations.
     pub worker_id: WorkerId,

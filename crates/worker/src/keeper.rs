@@ -61,7 +61,8 @@ pub fn kill_everything() -> bool {
 }
 
 /// Whether a signal was ignored when this process was started, as `nohup` does.
-pub(crate) fn is_ignored(signal: i32) -> bool {
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

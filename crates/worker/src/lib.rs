@@ -17,6 +17,7 @@ mod ids;
 mod intervals;
 mod lease;
 mod observer;
+mod pauses;
 mod report;
 mod run_dir;
 mod settings;

@@ -37,6 +37,12 @@ impl RunDirError {
     }
 }
 
+impl RunDirError {
+    fn is_not_found(&self) -> bool {
+        matches!(self, Self::Unusable { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 impl From<RunDirError> for io::Error {
     fn from(error: RunDirError) -> Self {
         Self::other(error)
@@ -76,9 +82,15 @@ impl RunDir {
 
     /// Creates the folder `name/inner`, which must not exist yet.
     pub(crate) fn new_folder(&self, name: &str, inner: &str) -> Result<PathBuf, RunDirError> {
-        let folder = self.folder(name)?.join(inner);
-        DirBuilder::new().mode(FOLDER_MODE).create(&folder).map_err(|error| RunDirError::unusable(&folder, error))?;
-        Ok(folder)
+        let create = || {
+            let folder = self.folder(name)?.join(inner);
+            match DirBuilder::new().mode(FOLDER_MODE).create(&folder) {
+                Ok(()) => Ok(folder),
+                Err(error) => Err(RunDirError::unusable(&folder, error)),
+            }
+        };
+        // Another worker may have removed the outer folder in between, because it was empty.
+        create().or_else(|error| if error.is_not_found() { create() } else { Err(error) })
     }
 }
 

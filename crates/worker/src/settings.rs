@@ -11,11 +11,11 @@ use crate::run_dir::RunDir;
 pub struct Settings {
     pub queue: QueueName,
     pub route: Route,
-    /// How many tasks run at the same time.
-    pub slots: usize,
+    /// The numbers of the slots. Each slot runs one task at a time.
+    pub slots: Vec<usize>,
     /// The worker ends after being idle for this long; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// The worker ends after this many failures in a row; `None` means never.
+    /// The worker ends after this many failures in a row of different tasks; `None` means never.
     pub max_consecutive_failures: Option<u32>,
     /// The worker ends after this many tasks.
     pub max_tasks: Option<u64>,
@@ -34,12 +34,12 @@ pub struct SpoolSettings {
 }
 
 impl Settings {
-    /// One slot that works until it is stopped, or until five runs in a row have failed.
+    /// One slot that works until it is stopped, or until five different tasks in a row have failed.
     pub fn new(queue: QueueName, route: Route) -> Self {
         Self {
             queue,
             route,
-            slots: 1,
+            slots: vec![0],
             idle_timeout: None,
             max_consecutive_failures: Some(5),
             max_tasks: None,

@@ -78,7 +78,7 @@ impl Slot {
                 _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
         };
-        self.context.record(&outcome);
+        self.context.record(run.task_id, &outcome);
         let (task_id, run_id, took) = (run.task_id, run.run_id, started.elapsed());
         events.on_event(&Event::Ended { slot, task_id, run_id, outcome: &outcome, took });
         outcome

@@ -27,6 +27,18 @@ pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest file that is read: a result or an error of 1 MiB in which every character may be escaped.
 const REPORT_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
 
+/// The folder in the run directory.
+const FOLDER: &str = "undelivered";
+
+/// Whether a report of this run is stored, or half stored, for whichever server. What cannot be told is so.
+pub(crate) fn may_have_report(run_dir: &Path, run_id: &str) -> bool {
+    let is_missing = |end: &str| {
+        let file = run_dir.join(FOLDER).join(format!("{run_id}.{end}"));
+        file.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    !(is_missing("json") && is_missing("new"))
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Spool(Option<SpoolFolder>);
 
@@ -43,7 +55,7 @@ impl Spool {
     }
 
     pub(crate) fn open(run_dir: &RunDir, url: &str) -> io::Result<Self> {
-        let folder = run_dir.folder("undelivered")?;
+        let folder = run_dir.folder(FOLDER)?;
         Ok(Self(Some(SpoolFolder { folder, url: url.to_owned() })))
     }
 

@@ -56,6 +56,15 @@ impl Template {
         elements.collect::<Result<_, _>>().map(Self)
     }
 
+    /// The program, if it is the same for all tasks.
+    pub fn program(&self) -> Option<&OsStr> {
+        match self.0.first()?.as_slice() {
+            [Piece::Text(program)] => Some(program),
+            [] => Some(OsStr::new("")),
+            _ => None,
+        }
+    }
+
     /// The command for a task with these args in this slot.
     pub fn fill(&self, args: &JsonObject, slot: usize) -> Result<Vec<OsString>, FillError> {
         let element = |pieces: &Vec<Piece>| {
@@ -218,6 +227,16 @@ mod tests {
         }
         let nothing: [&str; 0] = [];
         assert!(Template::parse(&nothing).is_err());
+    }
+
+    #[test]
+    fn only_a_program_without_placeholders_is_known_before_there_is_a_task() {
+        for (element, expected) in
+            [("python", Some("python")), ("", Some("")), ("%{{x", Some("%{x")), ("%{p}", None), ("./run-%{slot}", None)]
+        {
+            let template = Template::parse(&[element, "%{x}"]).unwrap();
+            assert_eq!(template.program(), expected.map(OsStr::new), "{element}");
+        }
     }
 
     #[cfg(unix)]

@@ -47,7 +47,7 @@ impl Worker {
         // Loaded before a slot can store a report of its own.
         let earlier = context.spool.load(&*context.events);
         let mut earlier = tokio::spawn(deliver_earlier(Arc::clone(context), earlier));
-        for number in 0..context.settings.slots {
+        for number in context.settings.slots.iter().copied() {
             match ids::worker_id() {
                 Ok(worker_id) => {
                     let (context, handler) = (Arc::clone(context), Arc::clone(&self.handler));
@@ -56,6 +56,8 @@ impl Worker {
                 Err(error) => context.end(EndReason::InternalError(error.to_string())),
             }
         }
+        let watching = Arc::clone(context);
+        let pauses = tokio::spawn(async move { watching.watch_for_pauses().await });
         let mut is_stop_open = true;
         while !slots.is_empty() {
             tokio::select! {
@@ -75,6 +77,7 @@ impl Worker {
                 }
             }
         }
+        pauses.abort();
         // Even a worker without tasks delivers the earlier reports before it ends, if the server answers.
         if timeout(context.settings.intervals.shutdown_timeout, &mut earlier).await.is_err() {
             earlier.abort();

@@ -4,27 +4,31 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::Route;
 use taskqueue_core::limits::ROUTE_DEFAULT;
 
 use super::connection::{ConnectionArgs, QueueArg};
-use super::values::{Limit, duration, interval, number_limit, route, time_limit};
+use super::values::{
+    Limit, SlotNumbers, duration, interval, nonzero_duration, number_limit, route, slot_numbers, time_limit,
+};
 
 pub(super) const HELP: &str = "\
 Examples:
   taskqueue loop -- python train.py --lr %{lr} --layers %{model.layers}
   taskqueue loop --route gpu --jobs 4 -- env CUDA_VISIBLE_DEVICES=%{slot} ./run.sh
+  taskqueue loop --slots 2,3,5 --timeout 2h -- env CUDA_VISIBLE_DEVICES=%{slot} ./run.sh
   taskqueue loop --idle-timeout 10m --max-tasks 100 -- sh -c 'exec ./infer \"$1\"' sh %{prompt}
 
 The command is a list of arguments, never a shell line: %{name} and %{object.field} stand for
 values of the task's args (text as it is, everything else as JSON), %{slot} for the number of
-the slot from 0, %{{ for a literal %{.
+the slot (from 0, or as --slots names them), %{{ for a literal %{.
 
 The command finds in its environment TASKQUEUE_TASK_ID, TASKQUEUE_RUN_ID, TASKQUEUE_ATTEMPT,
 TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_SLOT, and
 TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object that it writes there
-becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, kept, with its output.log).
+becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log; see --keep-runs).
 
 Exit code 0 completes the task, 75 gives it back uncharged, any other and any signal fails it.
 Processes that the command leaves running are stopped. The first Ctrl-C or SIGTERM stops claiming and
@@ -33,6 +37,13 @@ lets tasks finish, the second gives them back, the third kills.
 Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
 2 wrong arguments, 3 ended with undelivered reports, or idle because the server did not answer.";
 
+/// What to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
+pub(super) fn hint(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_command = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    is_command.then(|| format!("; write -- before the command: taskqueue loop -- {word} ..."))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LoopArgs {
     /// Claim tasks that list this route
@@ -40,21 +51,29 @@ pub(crate) struct LoopArgs {
     pub(crate) route: Route,
 
     /// How many tasks to run at the same time, each in a slot with a number from 0
-    #[arg(short = 'j', long = "jobs", value_name = "N", default_value_t = 1,
+    #[arg(short, long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) slots: u16,
+    pub(crate) jobs: u16,
+
+    /// Run one task at a time in each of these slots, such as the numbers of GPUs: 2,3,5
+    #[arg(long, value_name = "N,N,...", value_parser = slot_numbers, conflicts_with = "jobs")]
+    pub(crate) slots: Option<SlotNumbers>,
 
     /// End after being idle for this long (30, 30s, 5m, 2h), or never
     #[arg(long, value_name = "SECONDS|never", default_value = "never", value_parser = time_limit)]
     pub(crate) idle_timeout: Limit<Duration>,
 
-    /// End after this many failures in a row, which probably have their cause on this machine; or never
+    /// End after this many different tasks have failed in a row, probably because of this machine; or never
     #[arg(long, value_name = "N|never", default_value = "5", value_parser = number_limit)]
     pub(crate) max_consecutive_failures: Limit<u32>,
 
     /// End after this many tasks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tasks: Option<u64>,
+
+    /// End a run that takes longer than this (30, 30s, 5m, 2h); it fails as ExecutionTimeout
+    #[arg(long, value_name = "SECONDS", value_parser = nonzero_duration)]
+    pub(crate) timeout: Option<Duration>,
 
     /// How long a command may take to end after SIGTERM until it is killed
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = duration)]
@@ -68,6 +87,10 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
 
+    /// Remove the folders of runs that ended longer ago than this (12h, 30d) [default: keep all]
+    #[arg(long, value_name = "TIME", value_parser = nonzero_duration)]
+    pub(crate) keep_runs: Option<Duration>,
+
     /// Pass the token to the command in TASKQUEUE_TOKEN
     #[arg(long)]
     pub(crate) pass_token: bool,
@@ -80,6 +103,10 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = interval, hide = true)]
     pub(crate) heartbeat: Duration,
 
+    /// Warn when the disk of the run directory has less free space than this; for tests
+    #[arg(long, value_name = "BYTES", hide = true)]
+    pub(crate) low_disk: Option<u64>,
+
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -89,6 +116,16 @@ pub(crate) struct LoopArgs {
 
     #[command(flatten)]
     pub(crate) queue: QueueArg,
+}
+
+impl LoopArgs {
+    /// The numbers of the slots: those that `--slots` names, or as many from 0 as `--jobs` says.
+    pub(crate) fn slot_numbers(&self) -> Vec<usize> {
+        match &self.slots {
+            Some(SlotNumbers(numbers)) => numbers.clone(),
+            None => (0..usize::from(self.jobs)).collect(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -58,6 +58,34 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_secs(u64::from(seconds) * unit_seconds))
 }
 
+/// A duration that is not zero.
+pub(super) fn nonzero_duration(text: &str) -> Result<Duration, &'static str> {
+    duration(text)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or("write a duration of at least 1 second as 30s, 5m, 2h or 7d")
+}
+
+/// The numbers of a worker's slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlotNumbers(pub(crate) Vec<usize>);
+
+/// As many slots as `--jobs` allows, with numbers that no machine has more GPUs than.
+pub(super) fn slot_numbers(text: &str) -> Result<SlotNumbers, String> {
+    const MOST: usize = 1024;
+    const FORM: &str = "write the numbers of the slots with commas, such as 2,3,5";
+    let mut numbers: Vec<usize> = Vec::new();
+    for word in text.split(',') {
+        let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        let number = word.parse::<u16>().ok().filter(|_| is_number).ok_or(FORM)?;
+        if numbers.contains(&number.into()) {
+            return Err(format!("slot {number} is named twice"));
+        }
+        numbers.push(number.into());
+    }
+    if numbers.len() > MOST { Err(format!("a worker has at most {MOST} slots")) } else { Ok(SlotNumbers(numbers)) }
+}
+
 /// A limit, or none for `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit<T>(pub(crate) Option<T>);
@@ -111,6 +139,25 @@ mod tests {
             assert!(number_limit(text).is_err(), "{text}");
         }
         assert!(time_limit("Never").is_err());
+    }
+
+    #[test]
+    fn slots_are_different_numbers() {
+        assert_eq!(slot_numbers("2,3,5"), Ok(SlotNumbers(vec![2, 3, 5])));
+        assert_eq!(slot_numbers("7"), Ok(SlotNumbers(vec![7])));
+        for text in ["", ",", "1,", "1, 2", "+1", "-1", "a", "1-3", "1,1", "01,1", "70000"] {
+            assert!(slot_numbers(text).is_err(), "{text}");
+        }
+        let list = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+        assert!(slot_numbers(&list(1024)).is_ok() && slot_numbers(&list(1025)).is_err());
+    }
+
+    #[test]
+    fn a_time_limit_of_zero_is_none() {
+        assert_eq!(nonzero_duration("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        for text in ["0", "0s", "never", ""] {
+            assert!(nonzero_duration(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ impl WorkerConsole {
             has_status,
             stdout_is_terminal: has_status && io::stdout().is_terminal(),
             status: String::new(),
+            is_drawn: false,
             at_line_start: true,
             has_title: false,
         };
@@ -105,6 +106,8 @@ struct Writer {
     /// Whether standard output and standard error are the same terminal.
     stdout_is_terminal: bool,
     status: String,
+    /// Whether the status line is on the screen.
+    is_drawn: bool,
     /// Whether the cursor is at the start of a line. Otherwise the status line cannot be drawn.
     at_line_start: bool,
     /// Whether the status is in the title of the window.
@@ -176,8 +179,8 @@ impl Writer {
     }
 
     /// Removes the status line, so that something else can be written in its place.
-    fn erase(&self) {
-        if self.has_status && self.at_line_start {
+    fn erase(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
             drop(write!(io::stderr(), "\r\x1b[K"));
         }
     }
@@ -195,6 +198,7 @@ impl Writer {
         let text = cut(&self.status, columns.saturating_sub(1));
         // While a child is in the middle of a line (a progress bar, a prompt), the status goes into the title of the window.
         self.has_title = !self.at_line_start;
+        self.is_drawn = self.at_line_start;
         drop(if self.at_line_start {
             write!(io::stderr(), "{text}")
         } else {

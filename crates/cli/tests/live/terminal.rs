@@ -28,6 +28,17 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts the binary with a terminal of this size, in an environment that configures nothing.
     pub(crate) fn start(columns: u16, rows: u16, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_taskqueue"), columns, rows, arguments, environment)
+    }
+
+    /// The same with another program, such as a shell.
+    pub(crate) fn start_program(
+        program: &str,
+        columns: u16,
+        rows: u16,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let (pty, name) = open();
         tcsetwinsize(&pty, size(columns, rows)).unwrap();
         let before = tcgetattr(&pty).unwrap();
@@ -35,7 +46,7 @@ impl Terminal {
         // This becomes the controlling terminal of the program, instead of that of the test run.
         let mut command = Command::new("setsid");
         // The test run may ignore signals, and that is inherited.
-        command.args(["--ctty", "env", "--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_taskqueue")]);
+        command.args(["--ctty", "env", "--default-signal=HUP,INT,QUIT,TERM,TSTP", program]);
         command.args(arguments);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color");
         command.envs(environment.iter().copied());

@@ -6,6 +6,7 @@ mod daemons;
 mod disks;
 mod environment;
 mod fake_servers;
+mod limits;
 mod many_runs;
 mod outages;
 mod outcomes;

@@ -123,7 +123,7 @@ fn the_guard_lets_the_other_slots_finish() {
     worker.write("go");
     let ended = worker.finish();
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("3 runs failed in a row, so this worker stopped"), "{ended:?}");
+    assert!(ended.stderr.contains("3 failures in a row, so this worker stopped"), "{ended:?}");
     assert_eq!((server.task(0)["status"].as_str(), server.count("running")), (Some("succeeded"), 0));
     assert_eq!(server.count("pending"), 4);
 }

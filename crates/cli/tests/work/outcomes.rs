@@ -93,7 +93,7 @@ fn a_failed_run_is_tried_again_until_the_attempts_are_used_up() {
 fn a_result_file_that_cannot_be_a_result_fails_the_task_and_says_why() {
     let server = Server::start();
     let scripts = [
-        (r#"printf '{"loss": NaN}'"#, "InvalidResult"),
+        (r#"printf '{"loss": NaN1}'"#, "InvalidResult"),
         ("printf '[1]'", "InvalidResult"),
         ("printf '{\"half\": '", "InvalidResult"),
         (r#"printf '{"x":"'; head -c 1048577 /dev/zero | tr '\0' x; printf '"}'"#, "ResultTooLarge"),
@@ -120,16 +120,66 @@ fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_
     for (program, kind) in [("no-such-command", "CommandNotFound"), ("./plain", "CommandNotExecutable")] {
         let server = Server::start();
         for n in 1..=4 {
-            server.create_once(n, json!({}));
+            server.create_once(n, json!({"program": program}));
         }
         let setup = Setup::new(&server).flags("--max-consecutive-failures 3");
         fs::write(setup.folder().join("plain"), "no program").unwrap();
-        let ended = setup.start(&[program]).finish();
+        let ended = setup.start(&["%{program}"]).finish();
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("3 runs failed in a row"), "{ended:?}");
+        assert!(ended.stderr.contains("3 failures in a row"), "{ended:?}");
         assert_eq!((server.count("failed"), server.count("pending")), (3, 1));
         assert_eq!(server.task(1)["last_error"]["type"], kind);
     }
+}
+
+#[test]
+fn a_few_hopeless_tasks_do_not_stop_a_healthy_worker() {
+    let server = Server::start();
+    for n in 1..=4 {
+        server.create(n, json!({"max_attempts": 3}));
+    }
+    let mut worker = Setup::new(&server).flags("--max-tasks 12").sh("exit 1", &[]);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("ended (--max-tasks reached): 0 succeeded, 12 failed"), "{stderr}");
+    assert_eq!(server.count("failed"), 4);
+}
+
+#[test]
+fn different_tasks_that_all_fail_stop_the_worker_which_names_one() {
+    let server = Server::start();
+    for n in 1..=6 {
+        server.create(n, json!({"max_attempts": 2, "priority": -i64::try_from(n).unwrap()}));
+    }
+    let ended = Setup::new(&server).sh("exit 1", &[]).finish();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    // The first four use up their attempts first.
+    assert!(ended.stderr.contains("5 failures in a row, so this worker stopped"), "{ended:?}");
+    assert!(ended.stderr.contains("taskqueue task get t_000000000005"), "{ended:?}");
+    assert_eq!((server.count("failed"), server.count("pending")), (4, 2));
+}
+
+#[test]
+fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
+    let server = Server::start();
+    create_each(
+        &server,
+        &[r#"{"loss": NaN, "best": [1.5, Infinity, -Infinity], "text": "NaN: NaN"}"#, r#"{"loss": NaN,}"#],
+    );
+    let script = r#"echo trained; printf %s "$1" > "$TASKQUEUE_RESULT_FILE""#;
+    let flags = "--max-tasks 2 --max-consecutive-failures never";
+    let mut worker = Setup::new(&server).flags(flags).sh(script, &["%{x}"]);
+    let stderr = worker.finish_well();
+    let task = server.task(1);
+    let expected = json!({"loss": "NaN", "best": [1.5, "Infinity", "-Infinity"], "text": "NaN: NaN"});
+    assert_eq!((&task["status"], &task["result"]), (&json!("succeeded"), &expected), "{task}");
+    let note = "stored as strings: NaN (1), Infinity (1), -Infinity (1)";
+    assert!(
+        stderr.contains(&format!("note: {}: the result contains", task_id(1))) && stderr.contains(note),
+        "{stderr}"
+    );
+    let log = fs::read_to_string(worker.runs(1)[0].join("output.log")).unwrap();
+    assert!(log.starts_with("trained\n[taskqueue: ") && log.contains(note), "{log}");
+    assert_eq!(server.task(2)["last_error"]["type"], "InvalidResult", "otherwise it has to be JSON");
 }
 
 #[test]

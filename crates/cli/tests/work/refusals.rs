@@ -1,6 +1,8 @@
 //! Configurations that a worker refuses, and when it ends by itself.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -62,12 +64,57 @@ fn wrong_flags_are_told_with_exit_code_2() {
         "--heartbeat 0.1",
         "--on-stop explode",
         "--route //",
+        "--slots 1,1",
+        "--slots a",
+        "--slots 1,2 --jobs 2",
+        "--timeout 0",
+        "--keep-runs 0",
     ] {
         let ended = Setup::new(&server).flags(flags).sh("true", &[]).finish();
         assert_eq!(ended.code, Some(2), "{flags}: {ended:?}");
     }
     let ended = Setup::new(&server).start(&[]).finish();
     assert_eq!(ended.code, Some(2), "no command: {ended:?}");
+}
+
+#[test]
+fn a_command_that_can_run_for_no_task_is_refused_before_anything_is_claimed() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    for (program, told) in [
+        ("no-such-command", "no-such-command was not found on this machine"),
+        ("./no-such-command", "./no-such-command was not found on this machine"),
+        ("plain", "plain was not found in PATH; write ./plain for the file in this folder"),
+        ("./plain", "./plain cannot be executed: Permission denied"),
+        ("./script", "./script cannot be executed"),
+        ("/tmp", "/tmp cannot be executed"),
+        ("", "was not found"),
+    ] {
+        let setup = Setup::new(&server);
+        fs::write(setup.folder().join("plain"), "no program").unwrap();
+        fs::write(setup.folder().join("script"), "#!/no/such/interpreter").unwrap();
+        fs::set_permissions(setup.folder().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        let ended = setup.start(&[program, "%{x}"]).finish();
+        assert_eq!(ended.code, Some(2), "{program}: {ended:?}");
+        assert!(ended.stderr.contains(told), "{program}: {ended:?}");
+    }
+    assert_eq!((&server.task(1)["status"], &server.task(1)["attempt"]), (&json!("pending"), &json!(0)));
+}
+
+#[test]
+fn a_command_without_the_two_dashes_is_told_where_they_belong() {
+    for (arguments, word) in [
+        (&["loop", "python", "x.py"][..], "python"),
+        (&["loop", "--route", "gpu", "-j", "2", "./run.sh", "--lr", "%{lr}"], "./run.sh"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_taskqueue")).args(arguments).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("write -- before the command: taskqueue loop -- {word} ...")), "{stderr}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_taskqueue")).args(["loop", "--nonsense"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("before the command"), "{stderr}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Stop requests, one after the other; and keeper or worker being killed.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
@@ -185,4 +187,26 @@ fn a_result_that_is_there_when_the_second_signal_comes_is_not_thrown_away() {
     worker.signal(Signal::TERM);
     worker.finish_well();
     assert_eq!(server.task(1)["result"], json!({"a": 1}), "{}", server.task(1));
+}
+
+#[test]
+fn a_worker_that_was_stopped_says_so_when_it_continues_and_what_it_has_lost() {
+    let server = Server::start();
+    server.create_once(2, json!({}));
+    let mut worker = running(
+        &server,
+        "--jobs 2 --max-tasks 2",
+        "echo >> both; [ -e begun ] || echo > begun; while [ ! -e go ]; do sleep 0.05; done",
+    );
+    until("both runs", || worker.read("both").len() == 2);
+    kill_process(worker.pid(), Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    server.cancel(1);
+    until("more than the shortest pause", || stopped.elapsed() > Duration::from_secs(4));
+    kill_process(worker.pid(), Signal::CONT).unwrap();
+    worker.wait_for_line("warning: this worker was stopped for");
+    worker.wait_for_line("revoked t_000000000001");
+    worker.write("go");
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("1 succeeded, 0 failed, 1 revoked"), "{stderr}");
 }

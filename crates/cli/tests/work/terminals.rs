@@ -12,6 +12,7 @@ use crate::support::until;
 use crate::terminal::Terminal;
 
 const CTRL_C: &str = "\u{3}";
+const CTRL_Z: &str = "\u{1a}";
 
 /// A worker in a terminal of 100 columns and 24 rows, and what it leaves in its folder.
 struct Scene {
@@ -160,4 +161,46 @@ fn several_commands_have_no_terminal_and_their_lines_are_told_apart() {
     for text in ["0 | no terminal", "1 | no terminal"] {
         assert!(screen.lines().any(|line| line.trim_end() == text), "{screen}");
     }
+}
+
+/// A shell with job control, in whose foreground a worker is started. After Ctrl-Z the shell waits for the file `back` and then
+/// brings the worker back.
+const SHELL: &str = r#"set -m
+"$BINARY" loop --run-dir "$HOME/runs" --heartbeat 0.2 --max-tasks 1 -- sh -c "$SCRIPT"
+echo the shell is back
+while [ ! -e "$HOME/back" ]; do sleep 0.05; done
+fg >/dev/null
+echo the worker has ended
+"#;
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_leases_are_still_renewed() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let folder = tempfile::tempdir().unwrap();
+    let (home, url) = (folder.path().to_str().unwrap().to_owned(), server.url());
+    let script = "trap 'echo told > $HOME/told; exit 0' TERM; echo begun; while :; do sleep 0.05; done";
+    let binary = env!("CARGO_BIN_EXE_taskqueue");
+    let environment = [
+        ("TASKQUEUE_URL", url.as_str()),
+        ("TASKQUEUE_QUEUE", "q"),
+        ("HOME", &home),
+        ("BINARY", binary),
+        ("SCRIPT", script),
+    ];
+    let mut terminal = Terminal::start_program("sh", 100, 24, &["-c", SHELL], &environment);
+    terminal.wait_for("begun");
+    terminal.press(CTRL_Z);
+    terminal.wait_until("both the shell and the worker's line", |screen| {
+        screen.contains("the shell is back") && screen.contains("Ctrl-Z does not stop this worker")
+    });
+    // Heartbeats go on: the next one says that the task was cancelled, and the command is stopped.
+    server.cancel(1);
+    until("the end of the command", || folder.path().join("told").exists());
+    let screen = terminal.wait_for("revoked t_000000000001");
+    let after = screen.split("the shell is back").nth(1).unwrap();
+    assert!(!after.contains("q/default:"), "no status line in the shell's terminal:\n{screen}");
+    std::fs::write(folder.path().join("back"), "").unwrap();
+    terminal.wait_for("the worker has ended");
+    until("the end of everything", || processes::started_with("HOME", &home).is_empty());
 }

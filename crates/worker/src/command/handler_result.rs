@@ -2,6 +2,7 @@
 //! fails.
 
 use std::ffi::OsStr;
+use std::time::Duration;
 
 use taskqueue_client::Failure;
 
@@ -13,20 +14,38 @@ use crate::template::FillError;
 /// From sysexits.h: a temporary failure.
 const EX_TEMPFAIL: i32 = 75;
 
-pub(super) fn of_end(end: &CommandEnd, folder: &RunFolder) -> HandlerResult {
-    if end.was_stopped {
-        return HandlerResult::Stopped;
+/// The type of the error of a run that took too long. The server uses the same word.
+const TIMEOUT_KIND: &str = "ExecutionTimeout";
+
+/// The result, and a note about it that was also added to the log. `timeout` is the time limit if only that can have stopped the
+/// command. Blocks.
+pub(super) fn of_end(
+    end: &CommandEnd,
+    folder: &RunFolder,
+    timeout: Option<Duration>,
+) -> (HandlerResult, Option<String>) {
+    folder.mark_ended();
+    if !end.was_stopped && end.status == Exit::Code(0) {
+        return match folder.read_result() {
+            Ok((result, note)) => {
+                note.iter().for_each(|note| folder.append_to_log(note));
+                (HandlerResult::Complete(result), note)
+            }
+            Err(failure) => (HandlerResult::Fail(failure), None),
+        };
     }
-    let (kind, message) = match end.status {
-        Exit::Code(0) => {
-            return match folder.read_result() {
-                Ok(result) => HandlerResult::Complete(result),
-                Err(failure) => HandlerResult::Fail(failure),
-            };
+    (without_success(end, timeout), None)
+}
+
+fn without_success(end: &CommandEnd, timeout: Option<Duration>) -> HandlerResult {
+    let (kind, message) = match (end.status, timeout) {
+        (_, Some(limit)) if end.was_stopped => {
+            (TIMEOUT_KIND, format!("the run took longer than --timeout allows ({} s) and was stopped", limit.as_secs()))
         }
-        Exit::Code(EX_TEMPFAIL) => return HandlerResult::Release,
-        Exit::Code(code) => ("ExitCode", format!("the command ended with exit code {code}")),
-        Exit::Signal(signal) => ("Signal", format!("the command was ended by {}", signal_name(signal))),
+        _ if end.was_stopped => return HandlerResult::Stopped,
+        (Exit::Code(EX_TEMPFAIL), _) => return HandlerResult::Release,
+        (Exit::Code(code), _) => ("ExitCode", format!("the command ended with exit code {code}")),
+        (Exit::Signal(signal), _) => ("Signal", format!("the command was ended by {}", signal_name(signal))),
     };
     let traceback = (!end.tail.is_empty()).then(|| end.tail.as_str().into());
     HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback })

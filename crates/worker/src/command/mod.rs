@@ -1,9 +1,14 @@
 //! The handler that runs a command: one child process per run, with its own folder, and with the task in its environment. How commands
 //! are started and stopped is in `process/`.
 
+mod disk_space;
 mod environment;
 mod handler_result;
+mod housekeeping;
+mod non_finite;
+mod old_runs;
 mod run_folder;
+mod time_limit;
 
 use std::io;
 use std::path::PathBuf;
@@ -17,12 +22,14 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 pub use self::environment::URL_FILE_VARIABLE;
+pub use self::housekeeping::Housekeeping;
 use self::run_folder::RunFolder;
 use crate::events::{Event, EventSink};
 use crate::handler::{Handler, HandlerResult, TaskRun};
-use crate::process::{Chunk, CommandRunner, CommandSpec, Output, WindowSize};
+use crate::process::{Chunk, CommandEnd, CommandRunner, CommandSpec, Output, StartError, WindowSize};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::DISK_TIMEOUT;
+use crate::stop::RunControl;
 use crate::template::Template;
 
 /// The default size limit of a log: enough for days of progress bars.
@@ -40,6 +47,8 @@ pub struct CommandSettings {
     pub route: Route,
     /// The token, if commands may have it.
     pub token: Option<String>,
+    /// How long a run may take; then it is stopped and fails.
+    pub timeout: Option<Duration>,
     /// How long a command may take to end after SIGTERM.
     pub grace: Duration,
     pub log_cap_bytes: u64,
@@ -98,16 +107,34 @@ impl Handler for CommandHandler {
             Err(result) => return result,
         };
         let program = spec.argv.first().cloned().unwrap_or_default();
-        match self.runner.run(spec, run.control.clone(), self.settings.grace).await {
-            Err(error) => handler_result::of_start_error(&program, &error),
-            Ok(end) => {
-                for text in [&end.log_note, &end.process_note].into_iter().flatten() {
-                    self.events.on_event(&Event::Note { task_id: Some(run.claim.task.id), text });
-                }
-                unless_stopped(&mut run, move || handler_result::of_end(&end, &folder))
-                    .await
-                    .unwrap_or(HandlerResult::Stopped)
-            }
+        let end = match self.run_command(spec, &run).await {
+            Ok(end) => end,
+            Err(error) => return handler_result::of_start_error(&program, &error),
+        };
+        self.note(&run, [&end.log_note, &end.process_note]);
+        // A command that was stopped for another reason than the worker's wish has exceeded its time.
+        let timeout = self.settings.timeout.filter(|_| *run.control.borrow() == RunControl::Continue);
+        let ended = unless_stopped(&mut run, move || handler_result::of_end(&end, &folder, timeout)).await;
+        let (result, note) = ended.unwrap_or((HandlerResult::Stopped, None));
+        self.note(&run, [&note]);
+        result
+    }
+}
+
+impl CommandHandler {
+    /// Runs the command to its end, or until its time is over.
+    async fn run_command(&self, spec: CommandSpec, run: &TaskRun) -> Result<CommandEnd, StartError> {
+        let (control, receiver) = watch::channel(*run.control.borrow());
+        tokio::select! {
+            biased;
+            end = self.runner.run(spec, receiver, self.settings.grace) => end,
+            () = time_limit::pass_on(self.settings.timeout, run.control.clone(), &control) => std::future::pending().await,
+        }
+    }
+
+    fn note<'a>(&self, run: &TaskRun, notes: impl IntoIterator<Item = &'a Option<String>>) {
+        for text in notes.into_iter().flatten() {
+            self.events.on_event(&Event::Note { task_id: Some(run.claim.task.id), text });
         }
     }
 }

@@ -3,63 +3,86 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use rustix::fs::{FlockOperation, flock};
 use taskqueue_client::{Failure, JsonObject, RunId, TaskId};
-use taskqueue_core::json::{ObjectError, ParseError, parse};
+use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 
+use super::non_finite;
 use crate::run_dir::{RunDir, open_options};
 
 /// The longest result file that is read. Blanks and escapes make it larger than the stored result.
 const RESULT_FILE_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
 
+const ARGS: &str = "args.json";
+
 #[derive(Debug)]
-pub(crate) struct RunFolder(PathBuf);
+pub(crate) struct RunFolder {
+    path: PathBuf,
+    /// The file with the args, locked while the run goes on. The lock ends with the worker, even if that is killed.
+    _args: File,
+}
 
 impl RunFolder {
     /// Creates the folder and the file with the args. Other users cannot read them: args and results can be confidential.
     pub(crate) fn create(run_dir: &RunDir, task_id: TaskId, run_id: RunId, args: &JsonObject) -> io::Result<Self> {
-        let folder = Self(run_dir.new_folder(task_id.as_str(), run_id.as_str())?);
-        let mut file = open_options().write(true).create_new(true).open(folder.args())?;
+        let path = run_dir.new_folder(task_id.as_str(), run_id.as_str())?;
+        let mut file = open_options().write(true).create_new(true).open(path.join(ARGS))?;
+        // Where files cannot be locked, nothing is ever removed.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         file.write_all(args.as_str().as_bytes())?;
-        Ok(folder)
+        Ok(Self { path, _args: file })
+    }
+
+    /// Locks the folder of a run that no worker has any more; `None` if one has it, or if that is not known.
+    pub(super) fn lock_ended(folder: &Path) -> Option<File> {
+        let args = open_options().write(true).open(folder.join(ARGS)).ok()?;
+        flock(&args, FlockOperation::NonBlockingLockExclusive).ok().map(|()| args)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     pub(crate) fn args(&self) -> PathBuf {
-        self.0.join("args.json")
+        self.path.join(ARGS)
     }
 
     pub(crate) fn result(&self) -> PathBuf {
-        self.0.join("result.json")
+        self.path.join("result.json")
     }
 
     pub(crate) fn log(&self) -> PathBuf {
-        self.0.join("output.log")
+        self.path.join("output.log")
     }
 
-    /// The result: `{}` without a result file. An invalid file is a failure that says why.
-    pub(crate) fn read_result(&self) -> Result<JsonObject, Failure> {
-        let Some(text) = self.result_text()? else { return Ok(JsonObject::empty()) };
-        let value = parse(&text).map_err(|error| match error {
-            ParseError::Malformed { message, byte } => {
-                invalid(&format!("it is not JSON ({message}, at byte {byte}; NaN and Infinity are no JSON)"))
-            }
-            ParseError::TooDeep => invalid("it is nested too deeply"),
-        })?;
-        let result = JsonObject::from_value(&value).map_err(|error| match error {
-            ObjectError::NotAnObject => invalid("it is not a JSON object"),
-            ObjectError::TooDeep => invalid("it is nested more than 64 levels deep"),
-            ObjectError::Unusable { .. } => {
-                invalid("numbers must be integers of 64 bits or finite, and text whole characters")
-            }
-        })?;
-        if result.as_str().len() > TASK_DATA_BYTES { Err(too_large()) } else { Ok(result) }
+    /// The time of the folder becomes that of the end of its run, from which on its age counts.
+    pub(super) fn mark_ended(&self) {
+        // Without this the age counts from the last change.
+        drop(File::open(&self.path).and_then(|folder| folder.set_modified(SystemTime::now())));
     }
 
+    /// Adds a remark of the worker to the output of the run.
+    pub(super) fn append_to_log(&self, text: &str) {
+        // The remark is also an event.
+        let log = open_options().append(true).create(true).open(self.log());
+        drop(log.and_then(|mut log| log.write_all(format!("[taskqueue: {text}]\n").as_bytes())));
+    }
+
+    /// The result: `{}` without a result file. An invalid file is a failure that says why. The note says which values were replaced,
+    /// because JSON has no such numbers.
+    pub(crate) fn read_result(&self) -> Result<(JsonObject, Option<String>), Failure> {
+        let Some(text) = self.result_text()? else { return Ok((JsonObject::empty(), None)) };
+        let parsed = parse(&text);
+        if let Err(ParseError::Malformed { .. }) = parsed
+            && let Some(replaced) = non_finite::replace(&text)
+        {
+            return Ok((to_result(parse(&replaced.text))?, Some(replaced.note())));
+        }
+        Ok((to_result(parsed)?, None))
+    }
     fn result_text(&self) -> Result<Option<Vec<u8>>, Failure> {
         // Does not block if the file is a pipe.
         let mut options = OpenOptions::new();
@@ -76,6 +99,21 @@ impl RunFolder {
         }
         read_bounded(&file).map_err(unreadable)?.map(Some).ok_or_else(too_large)
     }
+}
+
+fn to_result(parsed: Result<Value<'_>, ParseError>) -> Result<JsonObject, Failure> {
+    let value = parsed.map_err(|error| match error {
+        ParseError::Malformed { message, byte } => invalid(&format!("it is not JSON ({message}, at byte {byte})")),
+        ParseError::TooDeep => invalid("it is nested too deeply"),
+    })?;
+    let result = JsonObject::from_value(&value).map_err(|error| match error {
+        ObjectError::NotAnObject => invalid("it is not a JSON object"),
+        ObjectError::TooDeep => invalid("it is nested more than 64 levels deep"),
+        ObjectError::Unusable { .. } => {
+            invalid("numbers must be integers of 64 bits or finite, and text whole characters")
+        }
+    })?;
+    if result.as_str().len() > TASK_DATA_BYTES { Err(too_large()) } else { Ok(result) }
 }
 
 /// The whole file; `None` when it is too large for a result.
@@ -148,14 +186,24 @@ mod tests {
 
     #[test]
     fn no_result_file_is_an_empty_result() {
-        assert_eq!(folder().1.read_result(), Ok(JsonObject::empty()));
+        assert_eq!(folder().1.read_result(), Ok((JsonObject::empty(), None)));
     }
 
     #[test]
     fn a_json_object_is_the_result() {
         let (_top, folder) = folder();
         fs::write(folder.result(), " {\"loss\": 0.50, \"n\": 3}\n").unwrap();
-        assert_eq!(folder.read_result().unwrap().as_str(), "{\"loss\":0.5,\"n\":3}");
+        let (result, note) = folder.read_result().unwrap();
+        assert_eq!((result.as_str(), note), ("{\"loss\":0.5,\"n\":3}", None));
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_become_strings_with_a_note() {
+        let (_top, folder) = folder();
+        fs::write(folder.result(), "{\"loss\": NaN, \"text\": \"NaN\", \"l\": [-Infinity]}").unwrap();
+        let (result, note) = folder.read_result().unwrap();
+        assert_eq!(result.as_str(), r#"{"l":["-Infinity"],"loss":"NaN","text":"NaN"}"#);
+        assert!(note.unwrap().contains("NaN (1), -Infinity (1)"));
     }
 
     #[test]
@@ -166,7 +214,9 @@ mod tests {
         for (text, kind) in [
             ("", "InvalidResult"),
             ("[1]", "InvalidResult"),
-            ("{\"loss\": NaN}", "InvalidResult"),
+            ("NaN", "InvalidResult"),
+            ("[NaN]", "InvalidResult"),
+            ("{\"loss\": NaN, }", "InvalidResult"),
             ("{\"n\": 99999999999999999999}", "InvalidResult"),
             (deep.as_str(), "InvalidResult"),
             (&format!("{{}}{blank}"), "ResultTooLarge"),

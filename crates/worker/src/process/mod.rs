@@ -1,6 +1,7 @@
 //! Runs one command per run: starts it, forwards its output, and ends it together with all processes that it has started. Each command
 //! has a supervisor process as its parent (`supervisor/`). Tasks and reports are not known here.
 
+mod find_program;
 mod line_splitter;
 mod log;
 mod output;
@@ -27,6 +28,7 @@ use tokio::sync::watch;
 use self::start::StartedCommand;
 use crate::stop::RunControl;
 
+pub use find_program::find_program;
 pub use output::{Chunk, Output, Stream};
 pub use start::StartError;
 pub use terminal::WindowSize;

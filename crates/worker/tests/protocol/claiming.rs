@@ -59,7 +59,7 @@ async fn a_repeated_claim_whose_lease_has_ended_meanwhile_is_not_run() {
 async fn an_idle_worker_asks_the_server_to_wait_once_for_all_its_slots() {
     let server = Server::start().await;
     server.script("claim", std::iter::repeat_n(empty(), 8).chain([Reply::Silence]));
-    let worker = TestWorker::start(&server, Settings { slots: 8, ..settings() });
+    let worker = TestWorker::start(&server, Settings { slots: (0..8).collect(), ..settings() });
     server.until("claim", 9).await;
     let waiting: Vec<_> =
         server.asked("claim").into_iter().filter(|claim| claim.text.contains("prefer: wait=")).collect();
@@ -103,7 +103,7 @@ async fn a_refused_claim_ends_the_worker_with_the_reason() {
     for (status, code) in [(401, "unauthorized"), (404, "queue_not_found"), (422, "invalid_request")] {
         let server = Server::start().await;
         server.script("claim", [refusal(status, code)]);
-        let (end, _) = TestWorker::start(&server, Settings { slots: 2, ..settings() }).end().await;
+        let (end, _) = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() }).end().await;
         let EndReason::Refused(error) = end else { panic!("{code}: {end:?}") };
         assert!(error.to_string().contains(code), "{error}");
     }
@@ -159,7 +159,7 @@ async fn an_unreachable_server_is_one_event_and_its_return_another() {
 async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for_all() {
     let server = Server::start().await;
     server.script("claim", [empty(), disconnect(), Reply::Silence]);
-    let worker = TestWorker::start(&server, Settings { slots: 2, ..settings() });
+    let worker = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() });
     server.until("claim", 2).await;
     let in_doubt = server.asked("claim")[1].member("run_id");
     until(|| server.asked("claim").iter().filter(|claim| claim.member("run_id") == in_doubt).count() > 1).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use taskqueue_client::JsonObject;
+use taskqueue_client::{JsonObject, TaskId};
 use taskqueue_worker::{EndReason, Handler, HandlerResult, RunControl, Settings, StopMode, TaskRun};
 use tokio::sync::mpsc;
 
@@ -12,12 +12,14 @@ use crate::server::{Server, empty, task};
 use crate::test_worker::{TestWorker, failure, settings};
 
 #[tokio::test]
-async fn failures_in_a_row_end_the_worker() {
+async fn failures_in_a_row_of_different_tasks_end_the_worker() {
     let server = Server::start().await;
-    server.script("claim", [task(1)]);
+    // The first two fail again before a third task does.
+    server.script("claim", [task(1), task(2), task(1), task(2), task(3)]);
     let settings = Settings { max_consecutive_failures: Some(3), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
-    assert_eq!((end, counts.failed), (EndReason::FailureGuard(3), 3));
+    let task_id = TaskId::parse("t_000000000003").unwrap();
+    assert_eq!((end, counts.failed), (EndReason::FailureGuard { failures: 3, task_id }, 5));
 }
 
 #[tokio::test]
@@ -27,7 +29,8 @@ async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
     let settings = Settings { max_consecutive_failures: Some(2), ..settings() };
     let (end, counts) =
         TestWorker::always(&server, settings, HandlerResult::CannotRun("disk full".to_owned())).end().await;
-    assert_eq!((end, counts.released, counts.failed), (EndReason::FailureGuard(2), 2, 0));
+    let task_id = TaskId::parse("t_000000000001").unwrap();
+    assert_eq!((end, counts.released, counts.failed), (EndReason::FailureGuard { failures: 2, task_id }, 2, 0));
     assert_eq!(server.asked("unclaim").len(), 2);
 }
 
@@ -44,7 +47,7 @@ async fn released_runs_do_not_count_for_the_guard() {
 async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
     let server = Server::start().await;
     server.script("claim", [task(1), empty()]);
-    let settings = Settings { idle_timeout: Some(Duration::from_millis(60)), slots: 2, ..settings() };
+    let settings = Settings { idle_timeout: Some(Duration::from_millis(60)), slots: vec![0, 1], ..settings() };
     let mut worker = TestWorker::start(&server, settings);
     let run = worker.next_run().await;
     // Much more than the idle time, counted in heartbeats and polls.
@@ -59,7 +62,7 @@ async fn an_idle_worker_ends_after_its_time_and_not_while_something_runs() {
 async fn it_runs_no_more_than_max_tasks_with_any_number_of_slots() {
     let server = Server::start().await;
     server.script("claim", [task(1)]);
-    let settings = Settings { slots: 4, max_tasks: Some(10), ..settings() };
+    let settings = Settings { slots: (0..4).collect(), max_tasks: Some(10), ..settings() };
     let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
     assert_eq!((end, counts.succeeded), (EndReason::MaxTasks, 10));
     assert_eq!(server.asked("claim").len(), 10);
@@ -69,7 +72,7 @@ async fn it_runs_no_more_than_max_tasks_with_any_number_of_slots() {
 async fn a_first_request_lets_runs_finish_a_second_gives_back_a_third_kills() {
     let server = Server::start().await;
     server.script("claim", [task(1), task(2), empty()]);
-    let mut worker = TestWorker::start(&server, Settings { slots: 2, ..settings() });
+    let mut worker = TestWorker::start(&server, Settings { slots: vec![0, 1], ..settings() });
     let (one, mut two) = (worker.next_run().await, worker.next_run().await);
     worker.stop(StopMode::Finish);
     let claims = server.asked("claim").len();

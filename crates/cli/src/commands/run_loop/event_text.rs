@@ -45,6 +45,17 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
         Event::EarlierReport { task_id, refused: Some(why) } => {
             format!("warning: {task_id}, which an earlier worker had run, was refused: {}", escape(why))
         }
+        Event::LowDisk { run_dir, available_bytes, total_bytes } => format!(
+            "warning: the disk of the run directory {} is nearly full: {} of {} are free; delete old folders there, or let \
+             --keep-runs do that",
+            escape(&run_dir.to_string_lossy()),
+            size(*available_bytes),
+            size(*total_bytes)
+        ),
+        Event::Paused(time) => format!(
+            "warning: this worker was stopped for {} and sent no heartbeats; tasks whose leases have ended meanwhile are revoked",
+            duration(*time)
+        ),
         Event::Note { task_id: Some(task_id), text } => {
             after_output = true;
             format!("note: {task_id}: {}", escape(text))
@@ -83,13 +94,24 @@ pub(super) fn stopping(stop: StopMode, running: usize) -> Option<String> {
     })
 }
 
+/// The line about Ctrl-Z.
+pub(super) fn terminal_stop(running: usize) -> String {
+    let rest = "fg shows it again, Ctrl-C there stops it";
+    match running {
+        0 => format!("Ctrl-Z does not stop this worker: it continues in the background; {rest}"),
+        _ => format!(
+            "Ctrl-Z does not stop this worker: it continues in the background and renews the leases of {running} running; {rest}"
+        ),
+    }
+}
+
 pub(super) fn ended(end: &EndReason, counts: Counts) -> String {
     let why = match end {
         EndReason::Stopped => "stopped",
         EndReason::Idle => "nothing to do",
         EndReason::ServerUnreachable => "the server was not reached",
         EndReason::MaxTasks => "--max-tasks reached",
-        EndReason::FailureGuard(_) => "too many failures in a row",
+        EndReason::FailureGuard { .. } => "too many failures in a row",
         EndReason::Refused(_) => "refused by the server",
         EndReason::InternalError(_) => "internal error",
     };
@@ -108,6 +130,13 @@ pub(super) fn duration(took: Duration) -> String {
         120..=7199 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
     }
+}
+
+/// In MiB or GiB, with one decimal.
+fn size(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit * 10 / unit);
+    if bytes < 1024 * MIB { format!("{} MiB", tenths(MIB)) } else { format!("{} GiB", tenths(1024 * MIB)) }
 }
 
 fn word(word: &str, tone: AnsiColor, colour: bool) -> String {
@@ -130,6 +159,12 @@ mod tests {
             texts,
             ["0.04 s", "9.99 s", "10.0 s", "119.9 s", "2 min 0 s", "119 min 59 s", "2 h 0 min", "25 h 1 min"]
         );
+    }
+
+    #[test]
+    fn sizes_have_one_decimal() {
+        let texts = [0, 1_572_864, 1_073_741_823, 1_073_741_824, 12_884_901_888].map(size);
+        assert_eq!(texts, ["0.0 MiB", "1.5 MiB", "1023.9 MiB", "1.0 GiB", "12.0 GiB"]);
     }
 
     #[test]

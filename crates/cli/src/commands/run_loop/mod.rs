@@ -6,15 +6,17 @@ mod run_dir;
 mod status;
 mod stop_sequence;
 mod terminal_size;
+mod terminal_stop;
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_worker::command::{CommandHandler, CommandSettings, LOG_CAP_BYTES};
+use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
-use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE};
+use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
 use taskqueue_worker::{Counts, EndReason, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
 use tokio::runtime::Builder;
 
@@ -45,6 +47,9 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
         return Err(Failure::Refused(message.to_owned()));
     }
     let template = Template::parse(&args.command).map_err(|error| Failure::Usage(error.to_string()))?;
+    if let Some(program) = template.program() {
+        find_program(program).map_err(|error| Failure::Usage(unusable_command(program, &error)))?;
+    }
     let output = OutputArgs { output: Format::Table };
     let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
@@ -61,7 +66,7 @@ async fn work(
     context: &ClientContext,
     requests: StopRequests,
 ) -> Result<(), Failure> {
-    let console = WorkerConsole::start(args.slots.into());
+    let console = WorkerConsole::start(args.slot_numbers().len());
     let reporter = Arc::new(ConsoleReporter::new(&console, context, args));
     let run_dir = run_dir::open(args.run_dir.as_deref())?;
     let runner = CommandRunner::new();
@@ -72,9 +77,14 @@ async fn work(
     let worker =
         Worker::new(context.client.clone(), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
             .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
+    terminal_stop::watch(Arc::clone(&reporter));
+    let housekeeping =
+        Housekeeping { run_dir: run_dir.clone(), keep_runs: args.keep_runs, low_disk_bytes: args.low_disk };
+    let housekeeping = tokio::spawn(housekeeping.run(Arc::<ConsoleReporter>::clone(&reporter)));
     let refresh = tokio::spawn(Arc::clone(&reporter).refresh_status());
     let (end, counts) = worker.run(stop_sequence::watch(requests, args.on_stop, Arc::clone(&reporter))).await;
     refresh.abort();
+    housekeeping.abort();
     // Whatever the runs have left.
     keeper::kill_everything();
     reporter.ended(&end, counts);
@@ -86,7 +96,7 @@ async fn work(
 
 fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Settings {
     Settings {
-        slots: args.slots.into(),
+        slots: args.slot_numbers(),
         idle_timeout: args.idle_timeout.0,
         max_consecutive_failures: args.max_consecutive_failures.0,
         max_tasks: args.max_tasks,
@@ -94,6 +104,18 @@ fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Setti
         spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: context.url.clone() }),
         intervals: intervals(args.heartbeat),
         ..Settings::new(context.queue.clone(), args.route.clone())
+    }
+}
+
+/// Why the command can run for no task.
+fn unusable_command(program: &OsStr, error: &StartError) -> String {
+    let name = program.to_string_lossy();
+    match error {
+        StartError::NotExecutable(name, error) => format!("the command {name} cannot be executed: {error}"),
+        _ if Path::new(program).is_file() => {
+            format!("the command {name} was not found in PATH; write ./{name} for the file in this folder")
+        }
+        _ => format!("the command {name} was not found on this machine; check its name and PATH"),
     }
 }
 
@@ -110,6 +132,7 @@ fn command_settings(
     run_dir: &RunDir,
     console: &WorkerConsole,
 ) -> CommandSettings {
+    let slots = args.slot_numbers().len();
     let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
     // A token that may not be sent to this server is not passed to commands either.
     let token = context.token.as_ref().filter(|_| args.pass_token);
@@ -122,11 +145,12 @@ fn command_settings(
         queue: context.queue.clone(),
         route: args.route.clone(),
         token: token.map(|token| token.expose().to_owned()),
+        timeout: args.timeout,
         grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
         relay: console.output_sender(),
-        by_line: args.slots > 1,
-        terminal: if is_terminal && args.slots == 1 { terminal_size::watch() } else { None },
+        by_line: slots > 1,
+        terminal: if is_terminal && slots == 1 { terminal_size::watch() } else { None },
     }
 }
 
@@ -141,8 +165,9 @@ fn url_file(context: &ClientContext) -> Option<PathBuf> {
 /// The exit code and the message for the end of the worker.
 async fn to_result(context: &ClientContext, end: EndReason, counts: Counts) -> Result<(), Failure> {
     match end {
-        EndReason::FailureGuard(failures) => Err(Failure::Refused(format!(
-            "{failures} runs failed in a row, so this worker stopped; check this machine, or see a failed task with taskqueue task get"
+        EndReason::FailureGuard { failures, task_id } => Err(Failure::Refused(format!(
+            "{failures} failures in a row, so this worker stopped (a task that fails again counts once); check this machine, \
+             and see one of the tasks: taskqueue task get {task_id}"
         ))),
         EndReason::Refused(error) => Err(explain(context, error, None).await),
         EndReason::InternalError(why) => Err(Failure::Refused(why)),

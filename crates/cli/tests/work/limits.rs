@@ -1,0 +1,141 @@
+//! Slots with names, the time limit of a run, and what happens to the run directory over time.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::processes::is_alive;
+use crate::server::{Server, task_id};
+use crate::support::{Setup, until};
+
+#[test]
+fn slots_have_the_numbers_that_are_given() {
+    let server = Server::start();
+    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    // Each waits until all three run, so that each is in a slot of its own.
+    let script = "echo $1 $TASKQUEUE_SLOT >> slots; while [ $(wc -l < slots) -lt 3 ]; do sleep 0.02; done; echo in $1";
+    let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &["%{slot}"]);
+    worker.finish_well();
+    let slots = worker.read("slots");
+    let mut slots: Vec<&str> = slots.lines().collect();
+    slots.sort_unstable();
+    assert_eq!(slots, ["2 2", "3 3", "5 5"]);
+    for line in ["2 | in 2", "3 | in 3", "5 | in 5"] {
+        assert!(worker.stdout().lines().any(|found| found == line), "{line} in {}", worker.stdout());
+    }
+}
+
+#[test]
+fn a_run_that_takes_longer_than_its_time_is_stopped_and_fails() {
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 2}));
+    // Ends well when it is asked to end, which is no success.
+    let script =
+        "trap 'echo asked >> asked; exit 0' TERM; echo $$ >> begun; echo where it is >&2; while :; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--timeout 1 --max-tasks 2").sh(script, &[]);
+    let stderr = worker.finish_well();
+    let task = server.task(1);
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
+    let error = &task["last_error"];
+    assert_eq!(error["type"], "ExecutionTimeout", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("longer than --timeout allows (1 s)"), "{error}");
+    assert!(error["traceback"].as_str().unwrap().starts_with("where it is\n"), "{error}");
+    assert_eq!(worker.read("asked"), "asked\nasked\n");
+    assert!(stderr.contains("0 succeeded, 2 failed"), "{stderr}");
+}
+
+#[test]
+fn a_run_that_does_not_listen_is_killed_after_its_time_with_everything_it_started() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 0.05; done' & \
+                  while [ ! -s child ]; do sleep 0.02; done; trap '' TERM; echo $$ > begun; while :; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--timeout 1 --grace 1 --max-tasks 1").sh(script, &[]);
+    worker.finish_well();
+    assert_eq!(server.task(1)["last_error"]["type"], "ExecutionTimeout");
+    assert!(!is_alive(&worker.read("child")) && !is_alive(&worker.read("begun")));
+}
+
+#[test]
+fn a_run_within_its_time_is_not_touched_and_a_stopped_worker_gives_back() {
+    let server = Server::start();
+    (1..=2).for_each(|n| server.create_once(n, json!({"n": n})));
+    let script = "[ $1 = 1 ] || { echo > begun; while :; do sleep 0.05; done; }";
+    let mut worker = Setup::new(&server).flags("--timeout 1h --on-stop release").sh(script, &["%{n}"]);
+    worker.wait_for_file("begun");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+    assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("pending")));
+    assert_eq!(server.task(2)["attempt"], 0);
+}
+
+/// Makes everything of a run look as if it were this many days old.
+fn make_old(folder: &Path, days: u64) {
+    let time = SystemTime::now() - Duration::from_secs(days * 86_400);
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).chain([folder.to_owned()]) {
+        File::open(entry).unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn old_folders_of_ended_runs_are_removed_and_no_others() {
+    let server = Server::start();
+    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    let mut first = Setup::new(&server).flags("--max-tasks 3").sh("echo said", &[]);
+    first.finish_well();
+    let folders: Vec<_> = (1..=3).map(|n| first.runs(n).remove(0)).collect();
+    make_old(&folders[0], 31);
+    make_old(&folders[1], 29);
+    make_old(&folders[2], 31);
+    // The third has a report that no server has taken; it is for another one.
+    let run = folders[2].file_name().unwrap().to_str().unwrap();
+    fs::write(first.path("runs/undelivered").join(format!("{run}.json")), "{\"url\":\"http://elsewhere\"}").unwrap();
+
+    // By default all are kept.
+    server.create_once(4, json!({}));
+    first.successor(&server).flags("--max-tasks 1").sh("true", &[]).finish_well();
+    assert!(folders.iter().all(|folder| folder.exists()));
+
+    // A run that goes on is kept, however old its folder looks.
+    server.create_once(5, json!({}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut running = first.successor(&server).flags("--max-tasks 1").sh(script, &[]);
+    running.wait_for_file("begun");
+    make_old(&running.runs(5)[0], 31);
+    let mut cleaner = first.successor(&server).flags("--keep-runs 30d --route other").sh("true", &[]);
+    cleaner.wait_for_line("removed 1 folder of an old run");
+    assert!(!folders[0].exists() && !first.path("runs").join(task_id(1)).exists());
+    assert!(folders[1].exists() && folders[2].exists() && running.runs(5)[0].exists());
+    cleaner.signal(Signal::TERM);
+    assert_eq!(cleaner.finish().code, Some(0));
+    running.write("go");
+    running.finish_well();
+    assert_eq!(server.task(5)["status"], "succeeded");
+}
+
+#[test]
+fn removal_is_repeated_while_the_worker_works() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let mut worker = Setup::new(&server).flags("--keep-runs 1s").sh("echo > begun", &[]);
+    worker.wait_for_file("begun");
+    until("the removal of the folder", || !worker.path("runs").join(task_id(1)).exists());
+    assert_eq!(server.wait_for(1, "succeeded")["status"], "succeeded");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_warned_of_once() {
+    let server = Server::start();
+    let most = u64::MAX.to_string();
+    let mut worker = Setup::new(&server).flags(&format!("--low-disk {most}")).sh("true", &[]);
+    worker.wait_for_line("is nearly full:");
+    worker.signal(Signal::TERM);
+    let stderr = worker.finish_well();
+    assert_eq!(stderr.matches("nearly full").count(), 1, "{stderr}");
+    assert!(stderr.contains("warning: the disk of the run directory") && stderr.contains("--keep-runs"), "{stderr}");
+}

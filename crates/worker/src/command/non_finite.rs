@@ -1,0 +1,114 @@
+//! `NaN`, `Infinity` and `-Infinity` in a result file, as Python's `json.dump` writes them. They are no JSON, so they become the
+//! strings "NaN", "Infinity" and "-Infinity": a training that diverged has a result.
+
+const WORDS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// A text in which such values were replaced by strings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Replaced {
+    pub(super) text: Vec<u8>,
+    /// How often each of the words was replaced.
+    counts: [usize; WORDS.len()],
+}
+
+impl Replaced {
+    /// Which values were replaced, for people.
+    pub(super) fn note(&self) -> String {
+        let found = WORDS.iter().zip(self.counts).filter(|(_, count)| *count > 0);
+        let found: Vec<String> = found.map(|(word, count)| format!("{word} ({count})")).collect();
+        format!("the result contains numbers that are no JSON; they are stored as strings: {}", found.join(", "))
+    }
+}
+
+/// Replaces the words where a value stands, never in a string and never as the name of a member; `None` if there is none. The text
+/// need not be JSON otherwise: that is checked afterwards.
+pub(super) fn replace(text: &[u8]) -> Option<Replaced> {
+    let mut replaced = Replaced { text: Vec::with_capacity(text.len()), counts: [0; WORDS.len()] };
+    let mut at = 0;
+    while at < text.len() {
+        let end = if text[at] == b'"' { end_of_string(text, at) } else { at + 1 };
+        if let Some((index, word)) = word_at(text, at) {
+            replaced.counts[index] += 1;
+            replaced.text.extend([b"\"", word.as_bytes(), b"\""].concat());
+            at += word.len();
+        } else {
+            replaced.text.extend_from_slice(&text[at..end]);
+            at = end;
+        }
+    }
+    (replaced.counts.iter().sum::<usize>() > 0).then_some(replaced)
+}
+
+/// The position behind the string that begins here.
+fn end_of_string(text: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < text.len() && text[at] != b'"' {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    (at + 1).min(text.len())
+}
+
+/// The word that stands here as a value: between `:`, `[` or `,` and `,`, `]` or `}`.
+fn word_at(text: &[u8], at: usize) -> Option<(usize, &'static str)> {
+    let (index, word) = WORDS.iter().enumerate().find(|(_, word)| text[at..].starts_with(word.as_bytes()))?;
+    let is_blank = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\n' | b'\r');
+    let before = text[..at].iter().rev().find(|byte| !is_blank(byte));
+    let after = text[at + word.len()..].iter().find(|byte| !is_blank(byte));
+    let is_value = matches!(before, Some(b':' | b'[' | b',')) && matches!(after, Some(b',' | b']' | b'}'));
+    is_value.then_some((index, word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(text: &str) -> Option<String> {
+        replace(text.as_bytes()).map(|replaced| String::from_utf8(replaced.text).unwrap())
+    }
+
+    #[test]
+    fn values_become_strings() {
+        for (text, expected) in [
+            (r#"{"loss": NaN}"#, r#"{"loss": "NaN"}"#),
+            (
+                r#"{"a":[NaN,Infinity , -Infinity],"b":-Infinity}"#,
+                r#"{"a":["NaN","Infinity" , "-Infinity"],"b":"-Infinity"}"#,
+            ),
+            ("{\"a\":\n\tNaN\r\n}", "{\"a\":\n\t\"NaN\"\r\n}"),
+            (
+                r#"{"NaN":NaN,"\"":"\\","x":"ü: NaN, \\\" NaN","y":Infinity}"#,
+                r#"{"NaN":"NaN","\"":"\\","x":"ü: NaN, \\\" NaN","y":"Infinity"}"#,
+            ),
+        ] {
+            assert_eq!(replaced(text).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn everything_else_stays() {
+        for text in [
+            "",
+            "{}",
+            "NaN",
+            r#"{"a":"NaN"}"#,
+            r#"{"a":": NaN,"}"#,
+            r#"{NaN:1}"#,
+            r#"{"a":1,NaN:1}"#,
+            r#"{"a":NaN1}"#,
+            r#"{"a":1NaN}"#,
+            r#"{"a":--Infinity}"#,
+            r#"{"a":+Infinity}"#,
+            r#"{"a":nan}"#,
+            r#"{"a":NaN"#,
+            r#"{"a":"\"#,
+        ] {
+            assert_eq!(replaced(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_note_says_what_was_found_and_how_often() {
+        let note = replace(br#"{"a":[NaN,NaN],"b":-Infinity}"#).unwrap().note();
+        assert!(note.ends_with("stored as strings: NaN (2), -Infinity (1)"), "{note}");
+    }
+}
