@@ -13,6 +13,7 @@ mod queue;
 mod run_loop;
 mod selection;
 mod serve;
+mod submit;
 mod task;
 mod values;
 mod worker;
@@ -36,9 +37,8 @@ pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
 pub(crate) use self::run_loop::{LoopArgs, OnStop};
 pub(crate) use self::selection::{LimitArgs, ListArgs, TargetArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
-pub(crate) use self::task::{
-    ActionArgs, ConfirmArgs, CountArgs, SubmitArgs, SweepArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs,
-};
+pub(crate) use self::submit::{SubmitArgs, SweepArgs};
+pub(crate) use self::task::{ActionArgs, ConfirmArgs, CountArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs};
 pub(crate) use self::values::queue_name;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
 
@@ -54,7 +54,8 @@ in a parent folder, then from the user's taskqueue/config.toml. To see the value
 taskqueue config show. A URL from a taskqueue.toml gets only the token of the same file.
 
 Results go to standard output, everything else to standard error.
-Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not reached.";
+Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not reached,
+130 ended by Ctrl-C.";
 
 /// A durable task queue with an HTTP JSON API.
 #[derive(Debug, Parser)]

@@ -32,10 +32,8 @@ struct Path<'a> {
 pub(crate) fn set_members<'a>(base: &mut Members<'a>, given: Vec<DottedMember<'a>>) -> Result<(), Failure> {
     let paths = paths(given.iter().map(|member| (member.flag, member.key)))?;
     for (path, DottedMember { flag, key, value }) in paths.iter().zip(given) {
-        insert(base, path, value).map_err(|depth| {
-            let parent = path[..depth].join(".");
-            Failure::Usage(format!("{flag} {key}: {parent} is given too, and is not an object"))
-        })?;
+        insert(base, path, value)
+            .map_err(|parent| Failure::Usage(format!("{flag} {key}: {parent} is given too, and is not an object")))?;
     }
     Ok(())
 }
@@ -78,8 +76,8 @@ fn check_together(first: &Path<'_>, second: &Path<'_>) -> Result<(), Failure> {
     Err(Failure::Usage(format!("{flag} {key} and {other_flag} {inside}: {rule}")))
 }
 
-/// Fails with the number of steps that lead to something that is no object.
-fn insert<'a>(members: &mut Members<'a>, path: &[&'a str], value: Value<'a>) -> Result<(), usize> {
+/// Sets the member at the end of these steps. Fails with the key of what is no object on the way.
+pub(crate) fn insert<'a>(members: &mut Members<'a>, path: &[&'a str], value: Value<'a>) -> Result<(), String> {
     let Some((&step, inner)) = path.split_first() else { return Ok(()) };
     let at = match members.binary_search_by(|(key, _)| (**key).cmp(step)) {
         Ok(at) => at,
@@ -94,8 +92,8 @@ fn insert<'a>(members: &mut Members<'a>, path: &[&'a str], value: Value<'a>) -> 
         return Ok(());
     }
     match slot {
-        Value::Object(members) => insert(members, inner, value).map_err(|depth| depth + 1),
-        _ => Err(1),
+        Value::Object(members) => insert(members, inner, value).map_err(|parent| format!("{step}.{parent}")),
+        _ => Err(step.to_owned()),
     }
 }
 
@@ -137,9 +135,12 @@ mod tests {
         }
     }
 
+    /// What is there, the flags with their keys, and what the message says.
+    type Contradiction = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
     #[test]
     fn what_contradicts_itself_is_refused_and_names_both_flags() {
-        let cases: [(&str, &[(&str, &str)], &str); 8] = [
+        let cases: [Contradiction; 8] = [
             ("{}", &[("--arg", "a"), ("--arg", "a.b")], "--arg a and --arg a.b: a.b is a part of a"),
             ("{}", &[("--arg", "a.b.c"), ("--arg", "x"), ("--arg", "a")], "--arg a and --arg a.b.c: "),
             ("{}", &[("--arg", "a.b"), ("--unset-arg", "a")], "--unset-arg a and --arg a.b: "),

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     RefusedAt { message: String, excerpt: String },
     /// The server was not reached, or its answer was lost.
     Unreachable(String),
+    /// The user ended the command. The text says how far it came.
+    Interrupted(String),
     /// Not every task was processed. The summary is already printed.
     Unfinished,
     /// The exit code of a child process that did the work and printed its own messages.
@@ -25,7 +27,9 @@ impl Failure {
     /// The message to print; none if everything is already printed.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Self::Usage(message) | Self::Refused(message) | Self::Unreachable(message) => Some(message),
+            Self::Usage(message) | Self::Refused(message) | Self::Unreachable(message) | Self::Interrupted(message) => {
+                Some(message)
+            }
             Self::RefusedAt { message, .. } => Some(message),
             Self::Unfinished | Self::ChildExit(_) | Self::BrokenPipe => None,
         }

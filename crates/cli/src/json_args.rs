@@ -43,7 +43,7 @@ pub(crate) fn dotted_members<'a>(flag: &'static str, given: &'a [String]) -> Res
 pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Definition, Failure> {
     let default = Definition::default();
     Ok(Definition {
-        name: given.name.as_deref().map(name).transpose()?,
+        name: given.name.as_deref().map(checked_name).transpose()?,
         args,
         metadata: given.metadata.as_deref().map_or(Ok(default.metadata), |text| object(text, "--metadata"))?,
         priority: given.priority.unwrap_or(default.priority),
@@ -55,7 +55,7 @@ pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Def
 /// The update that the flags describe.
 pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
     let ChangeArgs { object: args, definition, no_name, result } = given;
-    let new_name = definition.name.as_deref().map(name).transpose()?;
+    let new_name = definition.name.as_deref().map(checked_name).transpose()?;
     let update = Update {
         name: if *no_name { Some(None) } else { new_name.map(Some) },
         args: (!args.is_empty()).then(|| args_object(args)).transpose()?,
@@ -73,7 +73,7 @@ pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
     Ok(update)
 }
 
-fn name(text: &str) -> Result<Arc<str>, Failure> {
+pub(crate) fn checked_name(text: &str) -> Result<Arc<str>, Failure> {
     task_name(text)
         .map_err(|_| Failure::Usage("--name: use at most 256 characters without control characters".to_owned()))
 }
@@ -106,7 +106,7 @@ fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
 }
 
 /// The members of an object that a task may have.
-fn object_members<'a>(text: &'a str, flag: &str) -> Result<Members<'a>, Failure> {
+pub(crate) fn object_members<'a>(text: &'a str, flag: &str) -> Result<Members<'a>, Failure> {
     let value = object_value(text, flag)?;
     checked(&value, flag)?;
     Ok(if let Value::Object(members) = value { members } else { Vec::new() })

@@ -5,6 +5,7 @@ mod client_context;
 mod commands;
 mod config;
 mod confirm;
+mod decimal;
 mod dotted_keys;
 mod explain_error;
 mod failure;
@@ -12,10 +13,12 @@ mod file_limit;
 mod json_args;
 mod live;
 mod logging;
+mod name_template;
 mod open_store;
 mod output;
 mod progress;
 mod sweep;
+mod sweep_values;
 mod task_ids;
 mod token;
 
@@ -50,13 +53,15 @@ fn main() -> ExitCode {
 }
 
 /// 0: success; also when the reader of standard output closed the pipe. 1: refused or failed. 2: wrong command line or
-/// configuration. 3: the server was not reached. A worker that a signal killed: 128 plus the signal, as in shells.
+/// configuration. 3: the server was not reached. 130: ended by Ctrl-C. A worker that a signal killed: 128 plus the signal, as in shells.
 fn exit_code(failure: &Failure) -> u8 {
     match failure {
         Failure::BrokenPipe => 0,
         Failure::Refused(_) | Failure::RefusedAt { .. } | Failure::Unfinished => 1,
         Failure::Usage(_) => 2,
         Failure::Unreachable(_) => 3,
+        // As shells say it of a program that Ctrl-C ended.
+        Failure::Interrupted(_) => 130,
         Failure::ChildExit(code) => *code,
     }
 }

@@ -18,7 +18,7 @@ use tracing::warn;
 pub(crate) use self::age::{age, now, span};
 pub(crate) use self::cell::{Cell, Column};
 pub(crate) use self::escape::escape;
-pub(crate) use self::printer::Printer;
+pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::Record;
 pub(crate) use self::records::{
     CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, SettingRecord, Summary, WaitSummary,

@@ -1,41 +1,15 @@
 //! `taskqueue task ...`
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use taskqueue_core::ids::TaskId;
 
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
-use super::definition::{ChangeArgs, DefinitionArgs, ObjectArgs};
+use super::definition::ChangeArgs;
 use super::selection::{ListArgs, SelectionArgs, TargetArgs};
+use super::submit::{SUBMIT_EXAMPLES, SWEEP_EXAMPLES, SubmitArgs, SweepArgs};
 use super::values::{TaskDimensions, duration, task_dimensions, task_id};
-
-const SUBMIT_EXAMPLES: &str = "\
-Examples:
-  taskqueue task submit --name warm-up --arg lr=0.1 --arg model=resnet50
-  taskqueue task submit --args '{\"lr\": 0.1}' --route gpu --priority 5
-  generate | taskqueue task submit --from -
-
-The value of --arg is JSON if it is valid JSON, and text otherwise: lr=0.1 is a number,
-model=resnet50 a string, model='\"7\"' the string 7.
-
-With --from each line is one task: an object with any of name, args, metadata, priority,
-max_attempts, routes, and id. A line without id gets one that is derived from its content. So
-the same file can be submitted again, after an interruption or by mistake, and no task is
-created twice. Equal lines are different tasks: three equal lines make three tasks. Tasks are
-created in about the order of the lines.";
-
-const SWEEP_EXAMPLES: &str = "\
-Examples:
-  taskqueue task sweep --arg lr=0.1,0.01 --arg seed=1..5    # ten tasks
-  taskqueue task sweep --arg model=a,b --arg width=64..256..64 --route gpu --dry-run
-
-Values are separated by commas. A..B counts from A to B, both included, and A..B..S in steps of
-S. Text with commas or dots has to be in quotes: 'file=\"a,b\"'.
-
-Ids are derived from the content, so the same sweep can be run again and no task is created
-twice. task submit --from reads what --dry-run --output jsonl prints.";
 
 const SELECT_EXAMPLES: &str = "\
 Name tasks by id, or select them with the options. Before selected tasks are changed, the
@@ -96,39 +70,6 @@ impl TaskCommand {
         };
         filter.as_deref()
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SubmitArgs {
-    /// The id of the task [default: a random id]
-    #[arg(long, value_name = "ID", value_parser = task_id)]
-    pub(crate) id: Option<TaskId>,
-
-    #[command(flatten)]
-    pub(crate) object: ObjectArgs,
-
-    #[command(flatten)]
-    pub(crate) definition: DefinitionArgs,
-
-    /// A JSON Lines file with one task per line; - reads standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "id", "args", "arg", "args_file", "name", "metadata", "priority", "max_attempts", "routes",
-    ])]
-    pub(crate) from: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SweepArgs {
-    /// A member of args and its values (repeatable): KEY=V1,V2,... or KEY=A..B
-    #[arg(long = "arg", value_name = "KEY=VALUES", required = true)]
-    pub(crate) arg: Vec<String>,
-
-    #[command(flatten)]
-    pub(crate) definition: DefinitionArgs,
-
-    /// Show the tasks and create none
-    #[arg(long)]
-    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

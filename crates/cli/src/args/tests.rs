@@ -105,6 +105,10 @@ fn help_and_version_are_shown() {
         ("--help", "migrate"),
         ("migrate --help", "TASKQUEUE_MIGRATE_TO"),
         ("migrate --help", "Exit codes"),
+        ("task submit --help", "Examples:"),
+        ("task submit --help", "--args '{\"a.b\": 1}'"),
+        ("task sweep --help", "Examples:"),
+        ("task sweep --help", "{{ and }} stand for braces"),
     ];
     for (line, expected) in cases {
         match parse_words(line) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use taskqueue_client::OrderField;
+use taskqueue_core::definition::task_name;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::task::Status;
@@ -17,6 +18,12 @@ pub(super) fn route(text: &str) -> Result<Route, &'static str> {
 
 pub(super) fn task_id(text: &str) -> Result<TaskId, &'static str> {
     TaskId::parse(text).ok_or("a task id is t_ and 12 of A-Z a-z 0-9 _ -")
+}
+
+/// The label of a batch: what may be a name, but not empty.
+pub(super) fn batch_label(text: &str) -> Result<String, &'static str> {
+    let label = task_name(text).ok().filter(|label| !label.is_empty());
+    label.map(|label| label.to_string()).ok_or("use 1 to 256 characters without control characters")
 }
 
 pub(super) fn status(text: &str) -> Result<Status, &'static str> {

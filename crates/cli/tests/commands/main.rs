@@ -7,6 +7,7 @@ mod configuration;
 mod counting;
 mod destinations;
 mod errors;
+mod holding_server;
 mod listing;
 mod manual;
 mod output;

@@ -22,6 +22,11 @@ impl Ran {
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
+    /// Waits for the end of a command whose output is piped.
+    pub(crate) fn of(child: Child) -> Self {
+        Self::new(child.wait_with_output().unwrap())
+    }
+
     /// The standard output of a command that succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> String {

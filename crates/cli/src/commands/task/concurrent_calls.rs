@@ -32,6 +32,16 @@ impl<T: Send + 'static> ConcurrentCalls<T> {
         let ended = self.0.join_next().await.transpose();
         ended.map_err(|error| Failure::Refused(format!("a call was aborted: {error}; this is a bug")))
     }
+
+    /// The result of a call that has ended already, if there is one.
+    pub(super) fn next_ended(&mut self) -> Option<T> {
+        self.0.try_join_next()?.ok()
+    }
+
+    /// How many calls are running.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The result of a call for one task among many.

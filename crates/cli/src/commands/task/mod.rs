@@ -3,10 +3,12 @@
 mod actions;
 mod concurrent_calls;
 mod create_many;
+mod dry_run;
 mod jsonl;
 mod show;
 mod submit;
 mod sweep;
+mod task_line;
 mod update;
 mod wait;
 mod watch;

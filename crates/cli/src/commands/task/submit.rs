@@ -2,45 +2,81 @@
 
 use std::path::Path;
 
-use super::create_many::{PlannedTask, TaskCreator};
+use super::create_many::{self, PlannedTask};
+use super::dry_run::DryRun;
 use super::jsonl::{self, Line};
+use super::task_line::LineReader;
 use crate::args::SubmitArgs;
 use crate::client_context::ClientContext;
-use crate::failure::CommandError;
+use crate::failure::{CommandError, Failure};
 use crate::json_args;
+use crate::name_template::named_definition;
 use crate::progress::Progress;
-use crate::task_ids::random_id;
+use crate::task_ids::{DerivedIds, random_id};
 
 pub(super) async fn run(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
     match &args.from {
-        Some(path) => from_file(context, path).await,
+        Some(path) => from_file(context, path, args).await,
         None => one(context, args).await,
     }
 }
 
 async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
     let definition = json_args::definition(&args.definition, json_args::args_object(&args.object)?)?;
+    if args.batch.is_some() {
+        return Err(
+            Failure::Usage("--batch is for --from; a task of its own gets a new id each time".to_owned()).into()
+        );
+    }
     let id = args.id.map_or_else(random_id, Ok)?;
+    if args.dry_run {
+        let mut dry_run = DryRun::new(context);
+        dry_run.add(&PlannedTask { id, is_derived: false, definition, origin: String::new() })?;
+        return dry_run.finish();
+    }
     let created = context.client.create_task(&context.queue, id, &definition).await?;
     let word = if created.created { "created" } else { "already there" };
     Ok(context.printer.done(&created.value, &format!("{id} {word}"))?)
 }
 
-async fn from_file(context: &ClientContext, path: &Path) -> Result<(), CommandError> {
-    let mut lines = jsonl::read(path)?;
+async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> Result<(), CommandError> {
+    let (name, definition) = named_definition(&args.definition)?;
+    let ids = DerivedIds::new(args.batch.as_deref());
+    let mut lines = jsonl::read(path, LineReader { name, definition, ids })?;
+    if args.dry_run {
+        let mut dry_run = DryRun::new(context);
+        while let Some(line) = lines.receiver.recv().await {
+            match planned(line?) {
+                Ok(planned) => dry_run.add(&planned)?,
+                Err((origin, reason)) => dry_run.refuse(&origin, &reason),
+            }
+        }
+        return dry_run.finish();
+    }
     let progress = match lines.bytes {
         Some(bytes) => Progress::of_bytes("submitting", bytes),
         None => Progress::spinner("submitting"),
     };
-    let mut creator = TaskCreator::new(context, progress);
-    while let Some(line) = lines.receiver.recv().await {
-        let Line { number, end, task } = line?;
-        let origin = format!("line {number}");
-        match task {
-            Ok((id, definition)) => creator.add(PlannedTask { id, definition, origin }).await?,
-            Err(reason) => creator.refuse(&origin, &reason),
+    create_many::create(context, progress, async |creator| {
+        while let Some(line) = lines.receiver.recv().await {
+            let line = line?;
+            let end = line.end;
+            match planned(line) {
+                Ok(planned) => creator.add(planned).await?,
+                Err((origin, reason)) => creator.refuse(&origin, &reason),
+            }
+            creator.advance(end);
         }
-        creator.advance(end);
+        Ok(())
+    })
+    .await
+}
+
+/// The task of a line, or which line is wrong and why.
+fn planned(line: Line) -> Result<PlannedTask, (String, String)> {
+    let origin = format!("line {}", line.number);
+    match line.task {
+        Ok(task) => Ok(PlannedTask { id: task.id, is_derived: task.is_derived, definition: task.definition, origin }),
+        Err(reason) => Err((origin, reason)),
     }
-    creator.finish().await
 }

@@ -1,51 +1,70 @@
 //! `task sweep`: a task for each combination of values.
 
-use super::create_many::{PlannedTask, TaskCreator};
+use taskqueue_client::{Definition, JsonObject};
+
+use super::create_many::{self, PlannedTask};
+use super::dry_run::DryRun;
 use crate::args::SweepArgs;
 use crate::client_context::ClientContext;
-use crate::failure::CommandError;
-use crate::json_args;
-use crate::output::{self, PlannedRecord};
+use crate::failure::{CommandError, Failure};
+use crate::name_template::{NameTemplate, named_definition};
 use crate::progress::Progress;
 use crate::sweep::Sweep;
 use crate::task_ids::DerivedIds;
 
+/// What makes tasks of a sweep.
+#[derive(Debug)]
+struct Plan<'a> {
+    sweep: Sweep<'a>,
+    name: Option<NameTemplate>,
+    /// What all tasks have beside args and name.
+    definition: Definition,
+    batch: Option<&'a str>,
+}
+
 pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(), CommandError> {
-    let sweep = Sweep::parse(&args.arg)?;
-    let mut ids = DerivedIds::default();
-    let planned = sweep.combinations().enumerate().map(|(index, combination)| {
-        let definition = json_args::definition(&args.definition, combination?)?;
-        let id = ids.next(&definition);
-        Ok::<_, CommandError>(PlannedTask { id, definition, origin: format!("combination {}", index + 1) })
-    });
-    if args.dry_run { show(context, planned) } else { create(context, planned, sweep.count()).await }
+    let plan = Plan::new(args)?;
+    plan.check_names()?;
+    if args.dry_run {
+        let mut dry_run = DryRun::new(context);
+        plan.tasks().try_for_each(|planned| dry_run.add(&planned?))?;
+        return dry_run.finish();
+    }
+    let progress = Progress::of_tasks("submitting", plan.sweep.count() as u64);
+    create_many::create(context, progress, async |creator| {
+        for (index, planned) in plan.tasks().enumerate() {
+            creator.add(planned?).await?;
+            creator.advance(index as u64 + 1);
+        }
+        Ok(())
+    })
+    .await
 }
 
-fn show(
-    context: &ClientContext,
-    planned: impl Iterator<Item = Result<PlannedTask, CommandError>>,
-) -> Result<(), CommandError> {
-    let mut listing = context.printer.listing::<PlannedRecord<'_>>();
-    let mut count = 0_u64;
-    for planned in planned {
-        let PlannedTask { id, definition, .. } = planned?;
-        listing.push(&PlannedRecord { id, definition: &definition })?;
-        count += 1;
+impl<'a> Plan<'a> {
+    fn new(args: &'a SweepArgs) -> Result<Self, Failure> {
+        let (name, definition) = named_definition(&args.definition)?;
+        let sweep = Sweep::parse(args.args.as_deref(), &args.arg, args.zip)?;
+        Ok(Self { sweep, name, definition, batch: args.batch.as_deref() })
     }
-    listing.finish()?;
-    output::note(&format!("{count} tasks, none of them created"));
-    Ok(())
-}
 
-async fn create(
-    context: &ClientContext,
-    planned: impl Iterator<Item = Result<PlannedTask, CommandError>>,
-    count: usize,
-) -> Result<(), CommandError> {
-    let mut creator = TaskCreator::new(context, Progress::of_tasks("submitting", count as u64));
-    for (index, planned) in planned.enumerate() {
-        creator.add(planned?).await?;
-        creator.advance(index as u64 + 1);
+    /// Finds a name that cannot be before the first task is created.
+    fn check_names(&self) -> Result<(), Failure> {
+        let Some(name) = self.name.as_ref().filter(|name| name.has_placeholders()) else { return Ok(()) };
+        self.sweep.combinations().try_for_each(|args| name.fill(&args?).map(drop))
     }
-    creator.finish().await
+
+    fn tasks(&self) -> impl Iterator<Item = Result<PlannedTask, Failure>> {
+        let mut ids = DerivedIds::new(self.batch);
+        self.sweep.combinations().enumerate().map(move |(index, args)| {
+            let definition = self.definition(args?)?;
+            let id = ids.next(&definition);
+            Ok(PlannedTask { id, is_derived: true, definition, origin: format!("combination {}", index + 1) })
+        })
+    }
+
+    fn definition(&self, args: JsonObject) -> Result<Definition, Failure> {
+        let name = self.name.as_ref().map(|name| name.fill(&args)).transpose()?;
+        Ok(Definition { name, args, ..self.definition.clone() })
+    }
 }

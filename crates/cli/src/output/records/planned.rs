@@ -1,4 +1,4 @@
-//! A task that is not created yet: what `task sweep --dry-run` shows, in the form that `task submit --from` reads.
+//! A task that is not created yet: what `--dry-run` shows, in the form that `task submit --from` reads.
 
 use taskqueue_api::body::Body;
 use taskqueue_client::{Definition, TaskId};

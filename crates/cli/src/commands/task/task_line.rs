@@ -1,0 +1,230 @@
+//! One line of a JSON Lines file: a creation body that may also have an `id`. The flags of the command say what a line has
+//! that does not say it itself.
+
+use taskqueue_api::body::{self, Body, Invalid, Step};
+use taskqueue_client::{Definition, TaskId};
+use taskqueue_core::json::{self, Value, write_value};
+
+use crate::name_template::NameTemplate;
+use crate::task_ids::DerivedIds;
+
+/// Messages name at most so many members, and show them only if they are short.
+const MEMBERS_NAMED: usize = 5;
+const EXAMPLE_BYTES: usize = 200;
+
+/// Members of a task that creation does not take. A line with one of them is probably copied from a list of tasks.
+const SET_BY_THE_SERVER: [&str; 10] = [
+    "queue",
+    "status",
+    "attempt",
+    "result",
+    "last_error",
+    "last_route",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "finished_at",
+];
+
+/// Makes tasks of lines.
+#[derive(Debug)]
+pub(super) struct LineReader {
+    /// The name of a line that has none.
+    pub(super) name: Option<NameTemplate>,
+    /// The other members of a line that lacks them.
+    pub(super) definition: Definition,
+    pub(super) ids: DerivedIds,
+}
+
+/// The task of a line.
+#[derive(Debug)]
+pub(super) struct LineTask {
+    pub(super) id: TaskId,
+    /// The line has no id of its own.
+    pub(super) is_derived: bool,
+    pub(super) definition: Definition,
+}
+
+impl LineReader {
+    /// The task of a line, or what is wrong with it.
+    pub(super) fn read(&mut self, line: &[u8]) -> Result<LineTask, String> {
+        let mut value = json::parse(line).map_err(|error| describe(&body::unreadable(error)))?;
+        let given = take_id(&mut value)?;
+        if let Some(advice) = misplaced_args(&value) {
+            return Err(advice);
+        }
+        let definition: Definition = body::read(&value).map_err(|invalid| describe(&invalid))?;
+        let definition = self.with_defaults(definition, &value)?;
+        Ok(LineTask {
+            id: given.unwrap_or_else(|| self.ids.next(&definition)),
+            is_derived: given.is_none(),
+            definition,
+        })
+    }
+
+    fn with_defaults(&self, mut definition: Definition, line: &Value<'_>) -> Result<Definition, String> {
+        let lacks = |field: &str| match line {
+            Value::Object(members) => members.iter().all(|(key, _)| key != field),
+            _ => true,
+        };
+        let default = &self.definition;
+        if lacks("metadata") {
+            definition.metadata = default.metadata.clone();
+        }
+        if lacks("priority") {
+            definition.priority = default.priority;
+        }
+        if lacks("max_attempts") {
+            definition.max_attempts = default.max_attempts;
+        }
+        if lacks("routes") {
+            definition.routes = default.routes.clone();
+        }
+        if let Some(name) = self.name.as_ref().filter(|_| lacks("name")) {
+            let filled = name.fill(&definition.args);
+            definition.name = Some(filled.map_err(|failure| failure.message().unwrap_or_default().to_owned())?);
+        }
+        Ok(definition)
+    }
+}
+
+fn take_id(value: &mut Value<'_>) -> Result<Option<TaskId>, String> {
+    let Value::Object(members) = value else { return Ok(None) };
+    let Some(at) = members.iter().position(|(key, _)| key == "id") else { return Ok(None) };
+    let id = match members.remove(at).1 {
+        Value::Str(text) => TaskId::parse(&text),
+        _ => None,
+    };
+    id.map(Some).ok_or_else(|| "id: a task id is t_ and 12 of A-Z a-z 0-9 _ -".to_owned())
+}
+
+/// What to say about members that no task has: most often they are args.
+fn misplaced_args(line: &Value<'_>) -> Option<String> {
+    let Value::Object(members) = line else { return None };
+    let is_known = |key: &str| Definition::FIELDS.contains(&key) || SET_BY_THE_SERVER.contains(&key);
+    let others: Vec<_> = members.iter().filter(|(key, _)| !is_known(key)).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let mut keys: Vec<&str> = others.iter().map(|(key, _)| &**key).take(MEMBERS_NAMED).collect();
+    if others.len() > MEMBERS_NAMED {
+        keys.push("...");
+    }
+    let pairs = others.iter().map(|(key, value)| {
+        let mut text = Vec::new();
+        json::write_string(&mut text, key);
+        text.extend_from_slice(b": ");
+        write_value(&mut text, value);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let mut example = pairs.collect::<Vec<_>>().join(", ");
+    if example.len() > EXAMPLE_BYTES {
+        example = "...".to_owned();
+    }
+    let is = if keys.len() == 1 { "is no field" } else { "are no fields" };
+    let fields = Definition::FIELDS.join(", ");
+    Some(format!(
+        "{} {is} of a task ({fields}, id); what the worker gets goes into args: {{\"args\": {{{example}}}}}",
+        keys.join(", ")
+    ))
+}
+
+/// All errors, each with the path of its field.
+fn describe(invalid: &Invalid) -> String {
+    if invalid.errors.is_empty() {
+        return format!("{} ({})", invalid.message(), invalid.code);
+    }
+    let errors: Vec<String> = invalid
+        .errors
+        .iter()
+        .map(|error| {
+            // The first step is always the body.
+            let path: Vec<String> = error.location.iter().skip(1).map(step).collect();
+            if path.is_empty() { error.message.to_string() } else { format!("{}: {}", path.join("."), error.message) }
+        })
+        .collect();
+    format!("{} ({})", errors.join("; "), invalid.code)
+}
+
+fn step(step: &Step) -> String {
+    match step {
+        Step::Key(key) => key.clone(),
+        Step::Index(index) => index.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::ids::Route;
+
+    use super::*;
+    use crate::args::DefinitionArgs;
+    use crate::name_template::named_definition;
+
+    fn read(flags: &DefinitionArgs, line: &str) -> Result<LineTask, String> {
+        let (name, definition) = named_definition(flags).unwrap();
+        LineReader { name, definition, ids: DerivedIds::default() }.read(line.as_bytes())
+    }
+
+    fn task(line: &str) -> Result<(String, i64), String> {
+        read(&DefinitionArgs::default(), line).map(|task| (task.id.to_string(), task.definition.priority))
+    }
+
+    #[test]
+    fn a_line_is_a_creation_body_with_or_without_an_id() {
+        assert_eq!(task(r#"{"id":"t_abcdefghijkl","priority":5}"#), Ok(("t_abcdefghijkl".to_owned(), 5)));
+        let derived = task(r#"{"priority":5}"#).unwrap();
+        assert_eq!(task(" { \"priority\" : 5, \"max_attempts\": 3 }\r\n").unwrap(), derived);
+        assert_ne!(task(r#"{"args":{"x":1}}"#).unwrap().0, derived.0);
+    }
+
+    #[test]
+    fn flags_count_for_what_a_line_does_not_say() {
+        let flags = DefinitionArgs {
+            name: Some("n-{x}".to_owned()),
+            priority: Some(4),
+            max_attempts: Some(9),
+            metadata: Some("{\"m\":1}".to_owned()),
+            routes: vec![Route::parse("gpu").unwrap()],
+        };
+        let filled = read(&flags, r#"{"args":{"x":1}}"#).unwrap().definition;
+        assert_eq!((filled.name.as_deref(), filled.priority, filled.max_attempts), (Some("n-1"), 4, 9));
+        assert_eq!((filled.metadata.as_str(), filled.routes.as_json()), (r#"{"m":1}"#, r#"["gpu"]"#));
+        let whole = r#"{"name":null,"args":{},"metadata":{},"priority":0,"max_attempts":3,"routes":["default"]}"#;
+        assert_eq!(read(&flags, whole).unwrap().definition, Definition::default());
+        assert!(read(&flags, "{}").unwrap_err().contains("the args have no x"));
+    }
+
+    #[test]
+    fn args_at_the_top_level_are_told_where_to_go() {
+        let cases = [
+            (r#"{"lr":0.1}"#, r#"lr is no field of a task (name, args, "#),
+            (r#"{"lr":0.1}"#, r#"{"args": {"lr": 0.1}}"#),
+            (r#"{"seed":1,"lr":0.1,"args":{}}"#, r#"lr, seed are no fields"#),
+            (r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#, "a, b, c, d, e, ... are no fields"),
+        ];
+        for (line, expected) in cases {
+            let error = task(line).unwrap_err();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+        let long = format!(r#"{{"lr":"{}"}}"#, "x".repeat(1000));
+        assert!(task(&long).unwrap_err().ends_with(r#"{"args": {...}}"#));
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        let cases = [
+            ("{", "JSON"),
+            ("[]", "object"),
+            (r#"{"id":"x"}"#, "id:"),
+            (r#"{"id":7}"#, "id:"),
+            (r#"{"priority":"high"}"#, "priority:"),
+            (r#"{"args":{"a":99999999999999999999}}"#, "args.a:"),
+            (r#"{"status":"pending"}"#, "status"),
+        ];
+        for (line, expected) in cases {
+            let error = task(line).unwrap_err();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+}

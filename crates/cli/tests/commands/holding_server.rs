@@ -1,0 +1,77 @@
+//! A server that answers the first creations of tasks and then no more, to see what a command does that is interrupted while it
+//! waits.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+/// Longer than the slowest machine needs for a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The thread ends with the test process.
+pub(crate) struct HoldingServer {
+    pub(crate) url: String,
+    requests: Receiver<()>,
+}
+
+impl HoldingServer {
+    /// Answers so many creations.
+    pub(crate) fn start(answers: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, requests) = mpsc::channel();
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for (index, stream) in listener.incoming().enumerate() {
+                let stream = stream.unwrap();
+                let path = read_request(&stream);
+                if index < answers {
+                    (&stream).write_all(created(&path).as_bytes()).unwrap();
+                } else {
+                    held.push(stream);
+                }
+                let _ = sender.send(());
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// Waits until so many requests have come.
+    #[track_caller]
+    pub(crate) fn wait_for_requests(&self, count: usize) {
+        for _ in 0..count {
+            self.requests.recv_timeout(REQUEST_TIMEOUT).unwrap();
+        }
+    }
+}
+
+/// Reads one request and gives its path.
+fn read_request(stream: &TcpStream) -> String {
+    let (mut reader, mut head) = (BufReader::new(stream), String::new());
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+    }
+    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length:").map(str::to_owned));
+    let mut body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
+    reader.read_exact(&mut body).unwrap();
+    head.split(' ').nth(1).unwrap().to_owned()
+}
+
+fn created(path: &str) -> String {
+    let time = "2026-01-01T00:00:00.000000Z";
+    let task = json!({
+        "id": path.rsplit('/').next().unwrap(), "queue": "q", "status": "pending", "name": null, "args": {}, "metadata": {},
+        "priority": 0, "attempt": 0, "max_attempts": 3, "routes": ["default"], "result": {}, "last_error": null,
+        "last_route": null, "created_at": time, "updated_at": time, "started_at": null, "finished_at": null,
+    });
+    let body = task.to_string();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n\
+         {body}"
+    )
+}
