@@ -3,6 +3,7 @@
 //! paths and header names are here, too.
 
 pub mod body;
+pub mod capabilities;
 pub mod counts;
 pub mod error;
 pub mod error_code;

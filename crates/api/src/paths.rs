@@ -5,6 +5,8 @@
 pub const HEALTH: &str = "/health";
 /// The generated schema.
 pub const OPENAPI: &str = "/openapi.json";
+/// What the server offers beyond the contract.
+pub const CAPABILITIES: &str = "/api/v2/capabilities";
 /// All queues.
 pub const QUEUES: &str = "/api/v2/queues";
 /// One queue.
@@ -37,9 +39,10 @@ pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
 pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 
 /// All of them.
-pub const ALL: [&str; 17] = [
+pub const ALL: [&str; 18] = [
     HEALTH,
     OPENAPI,
+    CAPABILITIES,
     QUEUES,
     QUEUE,
     TASKS,

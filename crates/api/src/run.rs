@@ -101,21 +101,28 @@ pub struct FailRequest {
     /// What went wrong.
     #[schema(value_type = FailureSchema)]
     pub error: Failure,
+    /// False: the task has failed at once, whatever is left of its budget. True, null and absent are the same.
+    #[schema(value_type = Option<bool>, default = true)]
+    pub retry: bool,
 }
 
 impl Body for FailRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["run_id", "error"];
+    const FIELDS: &'static [&'static str] = &["run_id", "error", "retry"];
 
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let run_id = body.required("run_id", field::run_id);
         let error = body.required("error", |value, at, errors| Failure::read(value, *at, errors));
-        Some(Self { run_id: run_id?, error: error? })
+        let retry = body.optional("retry", field::flag).unwrap_or(true);
+        Some(Self { run_id: run_id?, error: error?, retry })
     }
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.text("run_id", self.run_id.as_str()).object("error", |error| self.error.write_fields(error))
+        let object = object.text("run_id", self.run_id.as_str());
+        let object = object.object("error", |error| self.error.write_fields(error));
+        // Left out where it says nothing: a server that does not know it refuses it.
+        if self.retry { object } else { object.boolean("retry", false) }
     }
 }
 

@@ -244,10 +244,10 @@ impl<T> OptionalField<T> for Option<T> {
 }
 
 /// Declares a body whose fields may all be left out: its schema, the reader and the writer. An entry has the schema of a
-/// field, its name, its type and the function that reads it.
+/// field, its name, its type and the function that reads it. What concerns several fields is checked by one function.
 macro_rules! task_body {
     (
-        $(#[$attribute:meta])* $schema:ident for $body:ty, $code:ident, at least $least:literal;
+        $(#[$attribute:meta])* $schema:ident for $body:ty, $code:ident, checked by $check:path;
         $( $(#[$field_attribute:meta])* $field:ident: $kind:ty = $read:path, )*
     ) => {
         #[derive(ToSchema)]
@@ -263,7 +263,7 @@ macro_rules! task_body {
 
             fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
                 let mut members = Members::of(value, at, Self::FIELDS, errors)?;
-                members.require_count($least, Self::FIELDS);
+                $check(&mut members);
                 let mut body = Self::default();
                 // A field that is wrong keeps its default here; its finding refuses the whole body.
                 $( OptionalField::<$kind>::set(&mut body.$field, members.optional(stringify!($field), $read)); )*
@@ -283,7 +283,7 @@ macro_rules! task_body {
 
 task_body! {
     /// A task to be created. Repeating it with the same id is recognised and changes nothing.
-    CreateTaskRequest for Definition, InvalidTask, at least 0;
+    CreateTaskRequest for Definition, InvalidTask, checked by check_creation;
     /// A label for people.
     #[schema(value_type = Option<schema::TaskName>, default = json!(null))]
     name: Option<Arc<str>> = field::name,
@@ -300,9 +300,10 @@ task_body! {
 }
 
 task_body! {
-    /// New values for some fields of a task: at least one. Each replaces the old value completely.
+    /// New values for some fields of a task: at least one. Each replaces the old value completely, except that a patch changes
+    /// the members that it names.
     #[schema(min_properties = 1)]
-    UpdateTaskRequest for Update, InvalidUpdate, at least 1;
+    UpdateTaskRequest for Update, InvalidUpdate, checked by check_update;
     /// A label for people, or null for none.
     #[schema(value_type = Option<schema::TaskName>, default = json!(null))]
     name: Option<Arc<str>> = field::name,
@@ -321,6 +322,21 @@ task_body! {
     /// The result of the task.
     #[schema(value_type = Option<Object>, nullable = false)]
     result: JsonObject = field::object,
+    /// A JSON merge patch of the args (RFC 7396): members replace, nested objects merge, null removes a member. Not together
+    /// with `args`.
+    #[schema(value_type = Option<Object>)]
+    args_patch: JsonObject = field::patch,
+    /// A JSON merge patch of the metadata. Not together with `metadata`.
+    #[schema(value_type = Option<Object>)]
+    metadata_patch: JsonObject = field::patch,
+}
+
+fn check_creation(_: &mut Members<'_, '_>) {}
+
+fn check_update(members: &mut Members<'_, '_>) {
+    members.require_one(Update::FIELDS, &["args_patch", "metadata_patch"]);
+    members.refuse_both("args", "args_patch");
+    members.refuse_both("metadata", "metadata_patch");
 }
 
 /// An update of every task that matches and is not running, or of none.

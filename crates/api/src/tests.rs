@@ -15,6 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::ErrorCode;
 use crate::body::{Body, decode, encode};
+use crate::capabilities::{self, Capabilities};
 use crate::counts::{Count, CountAnswer, GroupPage, GroupedCount, Updated};
 use crate::error::{Code, Error, ErrorEnvelope};
 use crate::health::{Health, Healthy, Unhealthy};
@@ -350,6 +351,21 @@ fn details_are_an_object_in_the_order_of_their_members() {
     assert_eq!(ObjectWriter::new().into_text() + &details.into_text(), r#"{}{"a":"\"x\"","b":7,"c":["d","e"]}"#);
 }
 
+#[test]
+fn the_capabilities_are_sorted_names_and_unknown_ones_are_read() {
+    assert!(capabilities::FEATURES.is_sorted());
+    let json = text(Capabilities::write);
+    assert!(json.starts_with(r#"{"features":[""#) && json.ends_with("]}"), "{json}");
+    check::<Capabilities>(&json);
+    let read = |text: &str| Capabilities::read(&json::parse(text.as_bytes()).unwrap());
+    assert_eq!(read(&json).unwrap().features, capabilities::FEATURES);
+    let newer = read(r#"{"features":["merge-updates","telepathy"],"more":1}"#).unwrap();
+    assert!(newer.has(capabilities::MERGE_UPDATES) && newer.has("telepathy") && !newer.has("merge"));
+    for broken in [r#"{"features":null}"#, r#"{"features":[1]}"#, "{}", "[]"] {
+        assert!(read(broken).is_err(), "{broken}");
+    }
+}
+
 fn agree<S: PartialSchema>(fields: &[&str], required: &[&str]) {
     let schema = schema_of::<S>();
     assert_eq!(names(&schema["properties"]), names(&json!(fields)), "{schema}");
@@ -365,7 +381,7 @@ fn every_request_schema_has_the_fields_of_its_decoder() {
     agree::<ClaimRequest>(ClaimRequest::FIELDS, ClaimRequest::FIELDS);
     agree::<RunRequest>(RunRequest::FIELDS, RunRequest::FIELDS);
     agree::<CompleteRequest>(CompleteRequest::FIELDS, CompleteRequest::FIELDS);
-    agree::<FailRequest>(FailRequest::FIELDS, FailRequest::FIELDS);
+    agree::<FailRequest>(FailRequest::FIELDS, &["run_id", "error"]);
     agree::<FailureSchema>(Failure::FIELDS, &["type", "message"]);
     agree::<WorkerReport>(Report::FIELDS, &["route", "status", "task_id"]);
 }
@@ -424,6 +440,8 @@ fn every_decoder_reads_what_its_schema_describes() {
         &BulkUpdateRequest { filter: "priority == 1".into(), changes: update },
         r#"{"filter":"priority == 1","changes":{"name":null,"result":{"a":1}}}"#,
     );
+    let patch = Update { args_patch: Some(object(r#"{"b":null}"#)), metadata_patch: Some(args()), ..Update::default() };
+    is_body::<UpdateTaskRequest, _>(&patch, r#"{"args_patch":{"b":null},"metadata_patch":{"a":1}}"#);
     let run_id = run_id();
     is_body::<ClaimRequest, _>(
         &ClaimRequest { route: route(), run_id },
@@ -436,8 +454,12 @@ fn every_decoder_reads_what_its_schema_describes() {
     );
     let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     is_body::<FailRequest, _>(
-        &FailRequest { run_id, error },
+        &FailRequest { run_id, error: error.clone(), retry: true },
         r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null}}"#,
+    );
+    is_body::<FailRequest, _>(
+        &FailRequest { run_id, error, retry: false },
+        r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null},"retry":false}"#,
     );
     is_body::<WorkerReport, _>(
         &Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: args() },
@@ -473,6 +495,12 @@ fn an_update_holds_the_given_fields_only() {
             result: Some(object(r#"{"b":1e300}"#)),
             ..Update::default()
         },
+        Update {
+            args: Some(object(r#"{"a":1}"#)),
+            metadata_patch: Some(object(r#"{"a":{"b":null,"c":[null]}}"#)),
+            ..Update::default()
+        },
+        Update { args_patch: Some(JsonObject::empty()), ..Update::default() },
     ];
     for changes in cases {
         reads_back(&changes);
@@ -488,7 +516,8 @@ fn the_bodies_of_the_worker_protocol_read_back_as_themselves() {
     reads_back(&CompleteRequest { run_id: run_id(), result: object(r#"{"x":{"y":[]}}"#) });
     for traceback in [None, Some("line 1\n\tline 2".into())] {
         let error = Failure { kind: "".into(), message: "\u{7f}".into(), traceback };
-        reads_back(&FailRequest { run_id: run_id(), error });
+        reads_back(&FailRequest { run_id: run_id(), error: error.clone(), retry: true });
+        reads_back(&FailRequest { run_id: run_id(), error, retry: false });
     }
 }
 

@@ -64,6 +64,7 @@ pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
         max_attempts: definition.max_attempts,
         routes: routes(definition)?,
         result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
+        ..Update::default()
     };
     if update == Update::default() {
         return Err(Failure::Usage(

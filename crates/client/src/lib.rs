@@ -62,6 +62,7 @@ pub use version::{OldServer, Version};
 pub use walk::{PageQuery, Walk};
 
 pub use taskqueue_api::ErrorCode;
+pub use taskqueue_api::capabilities::{self, Capabilities};
 pub use taskqueue_api::counts::{GroupPage, Updated};
 pub use taskqueue_api::error::Code;
 pub use taskqueue_api::health::Health;

@@ -25,6 +25,8 @@ pub enum RunReport {
     },
     Fail {
         failure: Failure,
+        /// Whether the task may be tried again while its budget lasts. Running it again may not help, and its worker knows.
+        retry: bool,
     },
     /// Gives the task back, uncharged.
     Unclaim,
@@ -114,7 +116,7 @@ pub fn report_run(
     let step = Step::new(task, now, pending_seq);
     match (step.active_run(run_id)?, report) {
         (Some(run), RunReport::Complete { result }) => Ok(Some(step.complete(run, result)?)),
-        (Some(run), RunReport::Fail { failure }) => Ok(Some(step.fail(run, RunEnd::Fail, failure))),
+        (Some(run), RunReport::Fail { failure, retry }) => Ok(Some(step.fail(run, RunEnd::Fail, failure, *retry))),
         (Some(run), RunReport::Unclaim) => Ok(Some(step.unclaim(run))),
         (None, _) if task.lifecycle.finished_run == Some(FinishedRun { run_id, end: report.end() }) => Ok(None),
         (None, _) => Err(step.refusal_of_inactive(run_id).into()),
@@ -215,9 +217,9 @@ impl<'a> Step<'a> {
     }
 
     /// Records the failure; the attempt was charged when it was claimed.
-    fn fail(&self, run: ActiveRun, end: RunEnd, failure: &Failure) -> Change {
+    fn fail(&self, run: ActiveRun, end: RunEnd, failure: &Failure, may_retry: bool) -> Change {
         let attempt = self.lifecycle.attempt;
-        let retry = attempt < self.task.max_attempts;
+        let retry = may_retry && attempt < self.task.max_attempts;
         let lifecycle = self.ended(run, end, if retry { Status::Pending } else { Status::Failed });
         let error = LastError { failure: failure.clone(), occurred_at: self.now, attempt, run_id: run.run_id };
         Change { lifecycle, result: None, last_error: ErrorChange::Set(error) }
@@ -229,7 +231,7 @@ impl<'a> Step<'a> {
     }
 
     fn expire(&self, run: ActiveRun) -> Change {
-        self.fail(run, RunEnd::HeartbeatExpired, &lease::expiry_failure())
+        self.fail(run, RunEnd::HeartbeatExpired, &lease::expiry_failure(), true)
     }
 
     fn cancel(&self) -> Change {

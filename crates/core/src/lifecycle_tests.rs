@@ -90,7 +90,10 @@ fn complete(by: &str) -> Action {
     report(by, RunReport::Complete { result: object(r#"{"a":1}"#) })
 }
 fn fail(by: &str) -> Action {
-    report(by, RunReport::Fail { failure: failure() })
+    report(by, RunReport::Fail { failure: failure(), retry: true })
+}
+fn fail_for_good(by: &str) -> Action {
+    report(by, RunReport::Fail { failure: failure(), retry: false })
 }
 fn unclaim(by: &str) -> Action {
     report(by, RunReport::Unclaim)
@@ -137,6 +140,8 @@ fn every_status_and_every_action() {
         (Pending, complete("other"), "stale"),
         (Pending, fail("before"), "unchanged"),
         (Pending, fail("other"), "stale"),
+        (Pending, fail_for_good("before"), "unchanged"),
+        (Pending, fail_for_good("other"), "stale"),
         (Pending, unclaim("before"), "finalized by fail"),
         (Pending, unclaim("other"), "stale"),
         (Pending, Expire, "unchanged"),
@@ -153,6 +158,9 @@ fn every_status_and_every_action() {
         (Running, fail("active"), "pending 2, back, error"),
         (Running, fail("before"), "unchanged"),
         (Running, fail("other"), "stale"),
+        (Running, fail_for_good("active"), "failed 2, error"),
+        (Running, fail_for_good("before"), "unchanged"),
+        (Running, fail_for_good("other"), "stale"),
         (Running, unclaim("active"), "pending 1, back"),
         (Running, unclaim("before"), "finalized by fail"),
         (Running, unclaim("other"), "stale"),
@@ -167,6 +175,7 @@ fn every_status_and_every_action() {
         (Succeeded, complete("other"), "stale"),
         (Succeeded, fail("before"), "finalized by complete"),
         (Succeeded, fail("other"), "stale"),
+        (Succeeded, fail_for_good("before"), "finalized by complete"),
         (Succeeded, unclaim("before"), "finalized by complete"),
         (Succeeded, unclaim("other"), "stale"),
         (Succeeded, Expire, "unchanged"),
@@ -180,6 +189,7 @@ fn every_status_and_every_action() {
         (Failed, complete("other"), "stale"),
         (Failed, fail("before"), "finalized by heartbeat_expired"),
         (Failed, fail("other"), "stale"),
+        (Failed, fail_for_good("before"), "finalized by heartbeat_expired"),
         (Failed, unclaim("before"), "finalized by heartbeat_expired"),
         (Failed, unclaim("other"), "stale"),
         (Failed, Expire, "unchanged"),
@@ -193,6 +203,7 @@ fn every_status_and_every_action() {
         (Cancelled, complete("other"), "stale"),
         (Cancelled, fail("before"), "finalized by cancel"),
         (Cancelled, fail("other"), "stale"),
+        (Cancelled, fail_for_good("before"), "finalized by cancel"),
         (Cancelled, unclaim("before"), "finalized by cancel"),
         (Cancelled, unclaim("other"), "stale"),
         (Cancelled, Expire, "unchanged"),
@@ -287,6 +298,22 @@ fn fail_below_the_budget_retries_at_the_back_and_at_the_budget_is_final() {
 }
 
 #[test]
+fn fail_without_retry_is_final_whatever_is_left_of_the_budget() {
+    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: run("active") };
+    for max_attempts in [2, 3, i64::MAX] {
+        let task = TaskHead { max_attempts, ..task(Status::Running) };
+        let lifecycle = Lifecycle { status: Status::Failed, ..ended(RunEnd::Fail) };
+        let expected = Change { lifecycle, result: None, last_error: ErrorChange::Set(error.clone()) };
+        assert_eq!(changed(&task, &fail_for_good("active")), expected, "{max_attempts}");
+        // The repetition of a fail is one, whatever it says about another try.
+        let failed = after(&task, &fail_for_good("active"), NOW);
+        assert_eq!(words(&decide(&failed, &fail("active"), at(NOW), NEXT)), "unchanged");
+        let requeued = after(&failed, &Action::Requeue, NOW);
+        assert_eq!((requeued.lifecycle.status, requeued.lifecycle.attempt), (Status::Pending, 0));
+    }
+}
+
+#[test]
 fn unclaim_gives_the_attempt_back_and_keeps_the_last_error() {
     let lifecycle = Lifecycle { status: Status::Pending, attempt: 1, pending_seq: NEXT, ..ended(RunEnd::Unclaim) };
     let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
@@ -332,7 +359,7 @@ fn repeating_the_end_of_the_latest_run_is_accepted_without_effect_even_if_oversi
     let again = report("before", RunReport::Complete { result: oversized });
     assert_eq!(decide(&task(Status::Succeeded), &again, at(NOW), NEXT), Decision::Unchanged);
     let other = Failure { kind: "Other".into(), message: "different".into(), traceback: None };
-    let again = report("before", RunReport::Fail { failure: other });
+    let again = report("before", RunReport::Fail { failure: other, retry: false });
     for status in [Status::Pending, Status::Running] {
         assert_eq!(decide(&task(status), &again, at(NOW), NEXT), Decision::Unchanged, "{status:?}");
     }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use crate::definition::{Routes, check_stored_size};
-use crate::json::JsonObject;
+use crate::json::{JsonObject, merge_patch};
 use crate::refusal::Refusal;
 use crate::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use crate::time::Timestamp;
 
-/// New values for some fields of a task; every supplied one replaces the old value completely.
+/// New values for some fields of a task; every supplied one replaces the old value completely. Args and metadata may be
+/// changed by a merge patch instead (RFC 7396; docs/decisions/0033).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
     /// A name, or none.
@@ -21,13 +22,25 @@ pub struct Update {
     pub max_attempts: Option<i64>,
     pub routes: Option<Routes>,
     pub result: Option<JsonObject>,
+    /// What to change of the args. A request gives either this or new args.
+    pub args_patch: Option<JsonObject>,
+    /// What to change of the metadata. A request gives either this or new metadata.
+    pub metadata_patch: Option<JsonObject>,
+}
+
+/// What merge patches apply to: the JSON of a task that its definition has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Documents {
+    pub args: JsonObject,
+    pub metadata: JsonObject,
 }
 
 /// What an update does to one task, decided once: with it, and as long as the task stays as it was, the update can be saved
 /// without the heavy JSON. Small, because a plan of a bulk update has one for each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
-    definition_bytes: u32,
+    /// Of the definition after the update.
+    pub definition_bytes: u32,
     /// Whether the args change.
     pub args: bool,
     /// Whether the metadata changes.
@@ -37,6 +50,19 @@ pub struct Effect {
 }
 
 impl Update {
+    /// Whether the new values of a task depend on what it has.
+    pub fn has_patches(&self) -> bool {
+        self.args_patch.is_some() || self.metadata_patch.is_some()
+    }
+
+    /// Args and metadata of a task after this update.
+    pub fn documents_after(&self, before: &Documents) -> Documents {
+        Documents {
+            args: after(&before.args, self.args.as_ref(), self.args_patch.as_ref()),
+            metadata: after(&before.metadata, self.metadata.as_ref(), self.metadata_patch.as_ref()),
+        }
+    }
+
     /// What this update does to a task: nothing when no value changes. The same decision as [`Update::apply`].
     pub fn effect(&self, task: &Task) -> Result<Option<Effect>, Refusal> {
         let after = self.apply(task, task.lifecycle.updated_at)?;
@@ -86,12 +112,8 @@ impl Update {
         if let Some(name) = &self.name {
             definition.name.clone_from(name);
         }
-        if let Some(args) = &self.args {
-            definition.args = args.clone();
-        }
-        if let Some(metadata) = &self.metadata {
-            definition.metadata = metadata.clone();
-        }
+        let documents = Documents { args: definition.args, metadata: definition.metadata };
+        Documents { args: definition.args, metadata: definition.metadata } = self.documents_after(&documents);
         if let Some(priority) = self.priority {
             definition.priority = priority;
         }
@@ -106,12 +128,18 @@ impl Update {
     }
 }
 
+fn after(before: &JsonObject, replacement: Option<&JsonObject>, patch: Option<&JsonObject>) -> JsonObject {
+    let replaced = replacement.unwrap_or(before);
+    patch.map_or_else(|| replaced.clone(), |patch| merge_patch(replaced, patch))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::definition::Definition;
     use crate::ids::{QueueName, Route, TaskId};
     use crate::json;
+    use crate::limits::TASK_DATA_BYTES;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000);
 
@@ -174,6 +202,39 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_changes_the_members_that_it_names_and_no_others() {
+        let mut before = task(Status::Cancelled, 0);
+        before.definition.args = object(r#"{"lr":0.1,"model":{"layers":2,"width":64}}"#);
+        before.definition.metadata = object(r#"{"owner":"a"}"#);
+        let update = Update {
+            args_patch: Some(object(r#"{"model":{"layers":4},"seed":7}"#)),
+            metadata_patch: Some(object(r#"{"owner":null}"#)),
+            ..Update::default()
+        };
+        let after = update.apply(&before, NOW).unwrap().unwrap();
+        assert_eq!(after.definition.args, object(r#"{"lr":0.1,"model":{"layers":4,"width":64},"seed":7}"#));
+        assert_eq!(after.definition.metadata, JsonObject::empty());
+        assert_eq!(after.lifecycle.updated_at, NOW);
+        assert_eq!(update.apply(&after, Timestamp::from_micros(2_000)), Ok(None), "a second time it changes nothing");
+    }
+
+    #[test]
+    fn a_patch_is_refused_where_new_args_are() {
+        let patch = Update { args_patch: Some(object(r#"{"a":1}"#)), ..Update::default() };
+        assert!(matches!(patch.apply(&task(Status::Running, 1), NOW), Err(Refusal::TaskRunning { .. })));
+        // What counts is the size of the result: it fits exactly, and not with one byte more.
+        let mut before = task(Status::Pending, 0);
+        let room = TASK_DATA_BYTES - before.definition.stored_bytes() - before.outcome.result.as_str().len();
+        let text = "x".repeat(room - r#""a":1,"b":"""#.len());
+        before.definition.args = object(&format!(r#"{{"b":"{text}"}}"#));
+        assert!(matches!(patch.apply(&before, NOW), Ok(Some(_))));
+        before.definition.args = object(&format!(r#"{{"b":"{text}x"}}"#));
+        assert_eq!(patch.apply(&before, NOW), Err(Refusal::TaskDataTooLarge));
+        let smaller = Update { args_patch: Some(object(r#"{"a":1,"b":null}"#)), ..Update::default() };
+        assert!(matches!(smaller.apply(&before, NOW), Ok(Some(_))));
+    }
+
+    #[test]
     fn an_effect_says_the_same_as_the_update_itself() {
         let updates = [
             Update { name: Some(Some("n".into())), ..Update::default() },
@@ -183,6 +244,9 @@ mod tests {
             Update { result: Some(object(r#"{"r":null}"#)), ..Update::default() },
             Update { max_attempts: Some(1), ..Update::default() },
             Update { args: Some(object("{}")), ..Update::default() },
+            Update { args_patch: Some(object(r#"{"a":{"b":null}}"#)), ..Update::default() },
+            Update { metadata_patch: Some(object(r#"{"m":1}"#)), priority: Some(2), ..Update::default() },
+            Update { args_patch: Some(object(r#"{"a":null}"#)), ..Update::default() },
         ];
         for (update, attempt) in updates.iter().flat_map(|update| [(update, 0), (update, 2)]) {
             let before = task(Status::Pending, attempt);

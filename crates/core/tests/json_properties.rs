@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use taskqueue_core::json::{
-    Found, JsonObject, ParseError, Value, elements, has_key, lookup, parse, string_len, write_string, write_value,
+    Found, JsonObject, ParseError, Value, elements, has_key, lookup, merge_patch, parse, string_len, write_string,
+    write_value,
 };
 
 /// Short strings out of few characters: collisions, every kind of escape, and both sides of the code-point order.
@@ -57,6 +58,52 @@ fn walk<'v, 'a>(value: &'v Value<'a>, path: &[String]) -> Option<&'v Value<'a>> 
     let Some((step, rest)) = path.split_first() else { return Some(value) };
     let Value::Object(members) = value else { return None };
     members.iter().find(|(key, _)| key == step).and_then(|(_, member)| walk(member, rest))
+}
+
+/// The members of an object by key, as the parser would give them.
+fn normal(value: &Value<'_>) -> Value<'static> {
+    parse_owned(&written(value))
+}
+
+fn parse_owned(text: &str) -> Value<'static> {
+    fn owned(value: Value<'_>) -> Value<'static> {
+        match value {
+            Value::Null => Value::Null,
+            Value::Bool(boolean) => Value::Bool(boolean),
+            Value::Int(integer) => Value::Int(integer),
+            Value::Float(float) => Value::Float(float),
+            Value::Str(text) => Value::Str(Cow::Owned(text.into_owned())),
+            Value::Array(items) => Value::Array(items.into_iter().map(owned).collect()),
+            Value::Object(members) => {
+                let own = |(key, member): (Cow<'_, str>, _)| (Cow::Owned(key.into_owned()), owned(member));
+                Value::Object(members.into_iter().map(own).collect())
+            }
+            unusable => panic!("{unusable:?}"),
+        }
+    }
+    owned(parse(text.as_bytes()).expect("well-formed"))
+}
+
+/// The pseudocode of RFC 7396, on trees.
+fn rfc_7396<'a>(target: Option<&Value<'a>>, patch: &Value<'a>) -> Value<'a> {
+    let Value::Object(changes) = patch else { return patch.clone() };
+    let mut members = if let Some(Value::Object(members)) = target { members.clone() } else { Vec::new() };
+    for (key, change) in changes {
+        let old = members.iter().position(|(name, _)| name == key).map(|at| members.remove(at).1);
+        if *change != Value::Null {
+            members.push((key.clone(), rfc_7396(old.as_ref(), change)));
+        }
+    }
+    members.sort_by(|left, right| left.0.cmp(&right.0));
+    Value::Object(members)
+}
+
+fn levels(value: &Value<'_>) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.iter().map(|(_, member)| levels(member)).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 fn same(found: &Found<'_>, value: &Value<'_>) -> bool {
@@ -211,6 +258,39 @@ proptest! {
     }
 
     #[test]
+    fn a_patch_does_what_the_pseudocode_of_rfc_7396_does(target in object(), patch in object()) {
+        let (target, patch) = (normal(&target), normal(&patch));
+        let of = |value: &Value<'_>| JsonObject::from_value(value).expect("usable");
+        let merged = merge_patch(&of(&target), &of(&patch));
+        let expected = rfc_7396(Some(&target), &patch);
+        prop_assert_eq!(&merged, &of(&expected));
+        prop_assert_eq!(parse_owned(merged.as_str()), expected, "canonical again");
+        prop_assert_eq!(merge_patch(&merged, &of(&patch)), merged.clone(), "a second time it changes nothing");
+        prop_assert!(levels(&parse_owned(merged.as_str())) <= levels(&target).max(levels(&patch)));
+        prop_assert!(merged.as_str().len() <= of(&target).as_str().len() + of(&patch).as_str().len());
+    }
+
+    #[test]
+    fn a_patch_without_nulls_and_objects_inside_is_what_is_there_afterwards(target in object(), patch in object()) {
+        let Value::Object(members) = normal(&patch) else { unreachable!() };
+        let plain = |value: &Value<'_>| !matches!(value, Value::Null | Value::Object(_));
+        let patch = Value::Object(members.into_iter().filter(|(_, value)| plain(value)).collect());
+        let of = |value: &Value<'_>| JsonObject::from_value(value).expect("usable");
+        let (target, patch) = (normal(&target), of(&patch));
+        let merged = merge_patch(&of(&target), &patch);
+        let Value::Object(changed) = parse_owned(patch.as_str()) else { unreachable!() };
+        for (key, value) in &changed {
+            let found = lookup(merged.as_str(), &[key]);
+            prop_assert!(found.is_some_and(|found| same(&found, value)), "{key:?} in {merged:?}");
+        }
+        let Value::Object(members) = &target else { unreachable!() };
+        for (key, value) in members.iter().filter(|(key, _)| changed.iter().all(|(name, _)| name != key)) {
+            let found = lookup(merged.as_str(), &[key]);
+            prop_assert!(found.is_some_and(|found| same(&found, value)), "{key:?} stays in {merged:?}");
+        }
+    }
+
+    #[test]
     fn no_bytes_make_the_module_panic(bytes in vec(any::<u8>(), 0..60), path in path()) {
         let _ = parse(&bytes);
         let text = String::from_utf8_lossy(&bytes);
@@ -226,5 +306,7 @@ proptest! {
         bytes[at] = byte;
         let text = String::from_utf8_lossy(&bytes);
         let _ = (parse(&bytes), lookup(&text, &path), elements(&text).count());
+        let (damaged, whole) = (JsonObject::from_canonical(&text), JsonObject::from_canonical(&written(&normal(&value))));
+        let _ = (merge_patch(&damaged, &whole), merge_patch(&whole, &damaged));
     }
 }

@@ -34,7 +34,7 @@ enum What {
     Claim,
     Heartbeat,
     Complete,
-    Fail,
+    Fail { retry: bool },
     Unclaim,
     Expire,
     Cancel,
@@ -49,7 +49,8 @@ fn event() -> impl Strategy<Value = Event> {
         6 => Just(Claim),
         2 => Just(Heartbeat),
         1 => Just(Complete),
-        3 => Just(Fail),
+        3 => Just(Fail { retry: true }),
+        1 => Just(Fail { retry: false }),
         2 => Just(Unclaim),
         2 => Just(Expire),
         1 => Just(Cancel),
@@ -106,7 +107,7 @@ impl History {
             What::Claim => Action::Claim { route: Route::parse("default").unwrap(), run_id: run_id(self.runs.len()) },
             What::Heartbeat => Action::Heartbeat { run_id: run_id_of },
             What::Complete => report(RunReport::Complete { result: result(self.runs.len()) }),
-            What::Fail => report(RunReport::Fail { failure: failure() }),
+            What::Fail { retry } => report(RunReport::Fail { failure: failure(), retry }),
             What::Unclaim => report(RunReport::Unclaim),
             What::Expire => Action::Expire,
             What::Cancel => Action::Cancel,
@@ -177,7 +178,7 @@ impl History {
         let end = match event.what {
             What::Heartbeat => None,
             What::Complete => Some(RunEnd::Complete),
-            What::Fail => Some(RunEnd::Fail),
+            What::Fail { .. } => Some(RunEnd::Fail),
             What::Unclaim => Some(RunEnd::Unclaim),
             _ => return Ok(()),
         };
@@ -218,6 +219,11 @@ impl History {
         match (action, decision) {
             (Action::Report { report: RunReport::Unclaim, .. }, Decision::Change(_)) => self.charged -= 1,
             (Action::Requeue, Decision::Change(_)) => self.charged = 0,
+            (Action::Report { report: RunReport::Fail { retry, .. }, .. }, Decision::Change(_)) => {
+                let again = *retry && before.lifecycle.attempt < before.definition.max_attempts;
+                let expected = if again { Status::Pending } else { Status::Failed };
+                prop_assert_eq!(self.task.lifecycle.status, expected);
+            }
             _ => {}
         }
         prop_assert_eq!(self.task.lifecycle.attempt, self.charged);

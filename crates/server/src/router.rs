@@ -17,6 +17,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         // Discovery
         .routes(routes!(discovery::health))
         .routes(routes!(discovery::openapi_document))
+        .routes(routes!(discovery::capabilities))
         // Queues
         .routes(routes!(queues::create_queue, queues::delete_queue))
         .routes(routes!(queues::list_queues))

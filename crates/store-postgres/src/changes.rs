@@ -10,6 +10,7 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::ErrorChange;
 use taskqueue_core::task::{Lifecycle, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Documents;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
@@ -353,6 +354,9 @@ impl<'a> Changes<'a> {
         let text = |json: &'a Option<JsonObject>| json.as_ref().map(JsonObject::as_str);
         let name = update.name.as_ref().and_then(Option::as_deref);
         values.names.iter().for_each(|key| self.names.push(Name { key: *key, name }));
+        for (key, Documents { args, metadata }) in &values.merged {
+            self.definitions.push(DefinitionRow { key: *key, args: args.as_str(), metadata: metadata.as_str() });
+        }
         let mut result = text(&update.result);
         if update.result.as_ref().is_some_and(JsonObject::is_empty_object) {
             self.cleared_results.extend(&values.results);

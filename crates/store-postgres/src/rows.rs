@@ -14,6 +14,7 @@ use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::task::{ActiveRun, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Documents;
 use taskqueue_store::StoreError;
 use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
@@ -149,7 +150,7 @@ fn time_or_null(row: &Row, column: impl Column) -> Read<Option<Timestamp>> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_micros))
 }
 
-fn object(row: &Row, column: usize) -> Read<JsonObject> {
+fn object(row: &Row, column: impl Column) -> Read<JsonObject> {
     get(row, column).map(JsonObject::from_canonical)
 }
 
@@ -221,6 +222,10 @@ fn definition(row: &Row) -> Read<Definition> {
         max_attempts: get(row, MAX_ATTEMPTS)?,
         routes: routes(row)?,
     })
+}
+
+pub(crate) fn documents(row: &Row) -> Read<Documents> {
+    Ok(Documents { args: object(row, "args")?, metadata: object(row, "metadata")? })
 }
 
 fn outcome(row: &Row) -> Read<Outcome> {

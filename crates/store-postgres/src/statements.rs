@@ -56,6 +56,7 @@ statements! {
     );
     LIST_DELETED = "list_deleted" (INT8_ARRAY);
     LOAD_CLOCK = "load_clock" ();
+    LOAD_DOCUMENTS = "load_documents" (INT8_ARRAY);
     LOAD_HEADS = "load_heads" (INT8_ARRAY);
     LOAD_OBSERVATIONS = "load_observations" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);

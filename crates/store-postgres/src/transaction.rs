@@ -14,7 +14,7 @@ use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Effect, Update};
+use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::command::BulkUpdate;
@@ -309,6 +309,12 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(heads)
     }
 
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
+        let (session, wanted) = (self.session, keys.iter().map(|key| key.0).collect::<Vec<_>>());
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_DOCUMENTS, &[&wanted]).await })?;
+        rows.iter().map(|row| Ok((rows::key(row)?, rows::documents(row)?))).collect()
+    }
+
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
         if !self.rows.tasks.contains_key(&key) {
             self.load_bodies(&[key])?;
@@ -370,11 +376,12 @@ impl Transaction for PostgresTransaction<'_> {
         (_, after): (&TaskHead, &TaskHead),
         update: &Update,
         effect: Effect,
+        merged: Option<&Documents>,
     ) -> Loaded<()> {
         let entry = self.held_entry(key)?;
         entry.head = after.clone();
         entry.updated = true;
-        self.rows.apply_effect(key, update, effect);
+        self.rows.apply_effect(key, update, effect, merged);
         Ok(())
     }
 

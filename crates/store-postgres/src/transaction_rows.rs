@@ -12,7 +12,7 @@ use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Effect, Update};
+use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use tokio_postgres::Row;
@@ -158,12 +158,15 @@ pub(crate) struct BulkValues {
     pub(crate) args: Vec<i64>,
     pub(crate) metadata: Vec<i64>,
     pub(crate) results: Vec<i64>,
+    /// What merge patches made of args and metadata: each task has its own.
+    pub(crate) merged: Vec<(i64, Documents)>,
 }
 
 impl BulkValues {
     fn new(update: &Update) -> Self {
         let none = Vec::new;
-        Self { update: update.clone(), names: none(), args: none(), metadata: none(), results: none() }
+        let (update, merged) = (update.clone(), Vec::new());
+        Self { update, names: none(), args: none(), metadata: none(), results: none(), merged }
     }
 }
 
@@ -232,12 +235,15 @@ impl TransactionRows {
     }
 
     /// Applies a planned update to what is not in the head of a task.
-    pub(crate) fn apply_effect(&mut self, key: TaskKey, update: &Update, effect: Effect) {
+    pub(crate) fn apply_effect(&mut self, key: TaskKey, update: &Update, effect: Effect, merged: Option<&Documents>) {
         let values = self.bulk_values.get_or_insert_with(|| BulkValues::new(update));
+        if let Some(merged) = merged.filter(|_| effect.args || effect.metadata) {
+            values.merged.push((key.0, merged.clone()));
+        }
         let parts = [
             (update.name.is_some(), &mut values.names),
-            (effect.args, &mut values.args),
-            (effect.metadata, &mut values.metadata),
+            (effect.args && merged.is_none(), &mut values.args),
+            (effect.metadata && merged.is_none(), &mut values.metadata),
             (effect.result, &mut values.results),
         ];
         parts.into_iter().filter(|(changes, _)| *changes).for_each(|(_, keys)| keys.push(key.0));

@@ -13,6 +13,7 @@ use taskqueue_core::task::{
 };
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
+use taskqueue_core::update::Documents;
 use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
@@ -234,6 +235,11 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
         lifecycle: lifecycle(row)?,
         outcome: outcome(row)?,
     })
+}
+
+pub(crate) fn documents(row: &Row<'_>) -> Result<Documents> {
+    let object = |column| Ok::<_, rusqlite::Error>(JsonObject::from_canonical(row.get_ref(column)?.as_str()?));
+    Ok(Documents { args: object("args")?, metadata: object("metadata")? })
 }
 
 /// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error.

@@ -106,6 +106,7 @@ statements! {
     LIST_TALLY = "list_tally";
     LIST_WHOLE_TALLY = "list_whole_tally";
     LOAD_DELETED_RUNS = "load_deleted_runs";
+    LOAD_DOCUMENTS = "load_documents";
     LOAD_IDENTITY = "load_identity";
     LOAD_PAST_RUNS = "load_past_runs";
     LOAD_QUEUES = "load_queues";

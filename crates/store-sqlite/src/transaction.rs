@@ -14,7 +14,7 @@ use taskqueue_core::lifecycle::{Change, ErrorChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{FinishedRun, LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Effect, Update};
+use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::command::BulkUpdate;
@@ -290,6 +290,14 @@ impl Transaction for SqliteTransaction<'_> {
         self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(NO_TASK)
     }
 
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
+        let load = |key: &TaskKey| {
+            let documents = self.one(sql::LOAD_DOCUMENTS, [key.0], "loading a task", rows::documents)?;
+            Ok((*key, documents.ok_or(NO_TASK)?))
+        };
+        keys.iter().map(load).collect()
+    }
+
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         let identity = self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?;
         identity.ok_or(NO_TASK)
@@ -382,14 +390,17 @@ impl Transaction for SqliteTransaction<'_> {
         heads: (&TaskHead, &TaskHead),
         update: &Update,
         effect: Effect,
+        merged: Option<&Documents>,
     ) -> Loaded<()> {
         if update.routes.is_some() && !self.claim_index.may_grow(queue, self.pending_bytes) {
             return Err(StoreError::Busy);
         }
+        let args = merged.map(|merged| &merged.args).or(update.args.as_ref());
+        let metadata = merged.map(|merged| &merged.metadata).or(update.metadata.as_ref());
         let changed = Update {
             name: update.name.clone(),
-            args: update.args.clone().filter(|_| effect.args),
-            metadata: update.metadata.clone().filter(|_| effect.metadata),
+            args: args.filter(|_| effect.args).cloned(),
+            metadata: metadata.filter(|_| effect.metadata).cloned(),
             result: update.result.clone().filter(|_| effect.result),
             ..Update::default()
         };

@@ -8,9 +8,10 @@ mod steps;
 pub use plan::{Plan, Planner};
 pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan, planned};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use taskqueue_core::update::Effect;
+use taskqueue_core::task::TaskHead;
+use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::StoreError;
 use crate::batch::BatchTransaction;
@@ -23,6 +24,9 @@ use crate::transaction::{Queue, TaskKey, Transaction};
 const SAVED_AT_ONCE: usize = 1_000;
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 const LOADED_AT_ONCE: usize = 8;
+/// Bytes of JSON that merge patches apply to at a time, and that they produce: each at least one task, and about so many bytes
+/// of further ones.
+const MERGED_AT_ONCE: usize = 4 * 1_048_576;
 
 /// Both steps in one transaction, for a storage that cannot tell what changed since a snapshot.
 pub(crate) fn in_one_step<T: Transaction>(
@@ -75,7 +79,7 @@ fn save<T: Transaction>(
     let (now, update) = (tx.now(), &bulk.update);
     let (mut changes, mut updated, mut planned) = (plan.changes(), 0, 0);
     loop {
-        let effects: BTreeMap<TaskKey, Effect> = changes.by_ref().take(SAVED_AT_ONCE).collect();
+        let effects = next_effects(&mut changes, update);
         if effects.is_empty() {
             // Those that do not exist any more were deleted since.
             return Ok(Updated { matched: plan.matched() - (planned - updated), updated });
@@ -85,12 +89,52 @@ fn save<T: Transaction>(
         }
         planned += effects.len() as u64;
         let keys: Vec<TaskKey> = effects.keys().copied().collect();
-        for (key, before) in tx.load_heads(&keys)? {
-            let Some(effect) = effects.get(&key) else { continue };
-            let after = update.updated_head(&before, *effect, now);
-            tx.save_effect(queue.key, key, (&before, &after), update, *effect)?;
-            claimable.updated(queue.name, &before, &after.routes);
-            updated += 1;
+        let heads = tx.load_heads(&keys)?;
+        for heads in heads.chunk_by(not_too_many_bytes(update)) {
+            let merged = merge(tx, heads, update)?;
+            for (key, before) in heads {
+                let Some(effect) = effects.get(key) else { continue };
+                let after = update.updated_head(before, *effect, now);
+                tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
+                claimable.updated(queue.name, before, &after.routes);
+                updated += 1;
+            }
         }
     }
+}
+
+/// The next tasks to be saved. A backend may keep what is saved of them in memory.
+fn next_effects(changes: &mut impl Iterator<Item = (TaskKey, Effect)>, update: &Update) -> BTreeMap<TaskKey, Effect> {
+    let (mut effects, mut bytes) = (BTreeMap::new(), 0);
+    while effects.len() < SAVED_AT_ONCE && bytes < MERGED_AT_ONCE {
+        let Some((key, effect)) = changes.next() else { break };
+        bytes += if update.has_patches() { effect.definition_bytes as usize } else { 0 };
+        effects.insert(key, effect);
+    }
+    effects
+}
+
+/// Whether a task still belongs to those before it, when the JSON of all of them is loaded. Without patches none is.
+fn not_too_many_bytes(update: &Update) -> impl FnMut(&(TaskKey, TaskHead), &(TaskKey, TaskHead)) -> bool {
+    let (has_patches, mut bytes) = (update.has_patches(), 0);
+    move |(_, before), _| {
+        bytes += if has_patches { before.definition_bytes } else { 0 };
+        let fits = bytes < MERGED_AT_ONCE;
+        bytes = if fits { bytes } else { 0 };
+        fits
+    }
+}
+
+/// What the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has seen.
+fn merge<T: Transaction>(
+    tx: &mut T,
+    heads: &[(TaskKey, TaskHead)],
+    update: &Update,
+) -> Result<HashMap<TaskKey, Documents>, StoreError> {
+    if !update.has_patches() {
+        return Ok(HashMap::new());
+    }
+    let keys: Vec<TaskKey> = heads.iter().map(|(key, _)| *key).collect();
+    let documents = tx.load_documents(&keys)?;
+    Ok(documents.into_iter().map(|(key, before)| (key, update.documents_after(&before))).collect())
 }

@@ -17,7 +17,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Effect, Update};
+use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::batch::{BatchTransaction, execute_batch};
 use crate::bulk::{BulkSteps, BulkUpdates, Gate, Limit, Planned, PlannedWrite, Planner, REDECIDED};
@@ -215,6 +215,14 @@ impl Transaction for ModelTransaction<'_> {
         self.state.task(key).map(Task::head)
     }
 
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
+        let documents = |key: &TaskKey| {
+            let definition = &self.state.task(*key)?.definition;
+            Ok((*key, Documents { args: definition.args.clone(), metadata: definition.metadata.clone() }))
+        };
+        keys.iter().map(documents).collect()
+    }
+
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         self.state.tasks.get(&key).map(|row| row.identity).ok_or(NO_TASK)
     }
@@ -276,6 +284,7 @@ impl Transaction for ModelTransaction<'_> {
         (_, after): (&TaskHead, &TaskHead),
         update: &Update,
         _: Effect,
+        _: Option<&Documents>,
     ) -> Loaded<()> {
         let task = self.state.task_mut(key)?;
         *task = update.apply(task, after.lifecycle.updated_at)?.unwrap_or_else(|| task.clone());

@@ -7,7 +7,7 @@ use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Effect, Update};
+use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::StoreError;
 use crate::bulk::Limit;
@@ -72,6 +72,8 @@ pub trait Transaction {
     fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
         keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
     }
+    /// Args and metadata of these tasks, which exist, each once. For a bulk update that merges, which loads some at a time.
+    fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>>;
     /// A task that exists, without its heavy JSON.
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
     /// The identity that a task was created with.
@@ -92,7 +94,7 @@ pub trait Transaction {
     /// Saves what an update changes.
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()>;
     /// Saves what a bulk update changes, without the task's JSON. The task is as it was when the effect was decided; `heads`
-    /// are before and after.
+    /// are before and after. `merged` are args and metadata after an update that has patches.
     fn save_effect(
         &mut self,
         queue: QueueKey,
@@ -100,6 +102,7 @@ pub trait Transaction {
         heads: (&TaskHead, &TaskHead),
         update: &Update,
         effect: Effect,
+        merged: Option<&Documents>,
     ) -> Loaded<()>;
     /// Removes a task that is not running. Its run ids stay used until `runs_kept_until`.
     fn delete_task(

@@ -92,7 +92,7 @@ pub(crate) async fn send(client: &Client, run: &RunKey, report: &FinalReport) ->
     let RunKey { queue, task_id, run_id } = run;
     match report {
         FinalReport::Complete(result) => client.complete(queue, *task_id, *run_id, result).await,
-        FinalReport::Fail(failure) => client.fail(queue, *task_id, *run_id, failure).await,
+        FinalReport::Fail(failure) => client.fail(queue, *task_id, *run_id, failure, true).await,
         FinalReport::Unclaim => client.unclaim(queue, *task_id, *run_id).await,
     }
 }

@@ -177,7 +177,7 @@ fn text(url: &str, run: &RunKey, report: &FinalReport) -> Vec<u8> {
             body.write_fields(object.text("action", "complete"))
         }
         FinalReport::Fail(failure) => {
-            let body = FailRequest { run_id, error: failure.clone() };
+            let body = FailRequest { run_id, error: failure.clone(), retry: true };
             body.write_fields(object.text("action", "fail"))
         }
         FinalReport::Unclaim => RunRequest { run_id }.write_fields(object.text("action", "unclaim")),

@@ -48,6 +48,20 @@ pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
     None
 }
 
+/// A merge patch of args or metadata. Null is the same as leaving it out.
+pub(crate) fn patch(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+    if *value == Value::Null { None } else { object(value, at, errors) }
+}
+
+/// `true` or `false`. Null is the same as leaving it out.
+pub(crate) fn flag(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<bool> {
+    match value {
+        Value::Null => None,
+        Value::Bool(flag) => Some(*flag),
+        _ => refuse(errors, at, "use true or false"),
+    }
+}
+
 /// The metadata of a worker's report.
 pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     let metadata = object(value, at, errors)?;

@@ -58,10 +58,26 @@ impl<'m, 'v> Members<'m, 'v> {
         self.members.iter().any(|(key, _)| key == name)
     }
 
-    /// Refuses an object with fewer fields than this.
-    pub(crate) fn require_count(&mut self, least: usize, known: &[&str]) {
-        if self.members.len() < least {
+    /// Whether the field is there and not null.
+    fn gives(&self, name: &str) -> bool {
+        self.members.iter().any(|(key, value)| key == name && *value != Value::Null)
+    }
+
+    /// Refuses an object without fields. Null does not count for those that are `absent_if_null`.
+    pub(crate) fn require_one(&mut self, known: &[&str], absent_if_null: &[&str]) {
+        let counts =
+            |(key, value): &(Cow<'_, str>, Value<'_>)| *value != Value::Null || !absent_if_null.contains(&key.as_ref());
+        if !self.members.iter().any(counts) {
             self.errors.add(&self.at, format!("name at least one of the fields {}", known.join(", ")));
+        }
+    }
+
+    /// Refuses a new value together with a patch of the old one.
+    pub(crate) fn refuse_both(&mut self, value: &str, patch: &str) {
+        if self.has(value) && self.gives(patch) {
+            let message =
+                format!("give {value}, which replaces everything, or {patch}, which changes members; not both");
+            self.errors.add(&At::Key(&self.at, patch), message);
         }
     }
 

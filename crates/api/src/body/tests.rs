@@ -210,6 +210,41 @@ fn an_update_names_at_least_one_field_and_only_the_name_may_be_null() {
 }
 
 #[test]
+fn a_patch_is_an_object_or_absent_and_never_together_with_the_whole_value() {
+    let deep = nested(JSON_DEPTH + 1);
+    check_all::<Update>(&[
+        (r#"{"args_patch":{"a":null}}"#, "ok"),
+        (r#"{"args_patch":{}}"#, "ok"),
+        (r#"{"args_patch":{"a":1},"metadata":{}}"#, "ok"),
+        (r#"{"args":{},"metadata_patch":{}}"#, "ok"),
+        (r#"{"args":{},"args_patch":null}"#, "ok"),
+        (r#"{"args_patch":null,"name":null}"#, "ok"),
+        (r#"{"args_patch":null}"#, "invalid_update"),
+        (r#"{"args_patch":null,"metadata_patch":null}"#, "invalid_update"),
+        (r#"{"args":{},"args_patch":{}}"#, "invalid_update"),
+        (r#"{"args":null,"args_patch":{}}"#, "invalid_update"),
+        (r#"{"metadata":{},"metadata_patch":{"a":1}}"#, "invalid_update"),
+        (r#"{"args_patch":[]}"#, "invalid_update"),
+        (r#"{"args_patch":"x"}"#, "invalid_update"),
+        (r#"{"metadata_patch":1}"#, "invalid_update"),
+        (r#"{"metadata_patch":{"a":1e400}}"#, "invalid_update"),
+        (r#"{"metadata_patch":{"a":{"\ud800":null}}}"#, "invalid_update"),
+        (r#"{"result_patch":{}}"#, "invalid_update"),
+        (&format!("{{\"args_patch\":{deep}}}"), "json_too_deep"),
+    ]);
+    check_all::<Definition>(&[(r#"{"args_patch":{}}"#, "invalid_task")]);
+    check_all::<BulkUpdateRequest>(&[
+        (r#"{"filter":"x","changes":{"args_patch":{"a":1}}}"#, "ok"),
+        (r#"{"filter":"x","changes":{"args_patch":null}}"#, "invalid_update"),
+        (r#"{"filter":"x","changes":{"args_patch":{},"args":{}}}"#, "invalid_update"),
+    ]);
+    let absent = decode::<Update>(br#"{"priority":1,"args_patch":null}"#);
+    assert_eq!(absent, Ok(Update { priority: Some(1), ..Update::default() }));
+    assert_eq!(locations::<Update>(r#"{"args":{},"args_patch":{}}"#), r#"["body","args_patch"]"#);
+    assert_eq!(locations::<Update>(r#"{"args_patch":null}"#), r#"["body"]"#);
+}
+
+#[test]
 fn in_a_bulk_update_errors_of_the_filter_win_over_those_of_the_changes() {
     check_all::<BulkUpdateRequest>(&[
         (r#"{"filter":"x","changes":{"priority":1}}"#, "ok"),
@@ -266,6 +301,22 @@ fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
         (&format!("{{{RUN},\"error\":null}}"), "invalid_request"),
         (&format!("{{{RUN}}}"), "invalid_request"),
     ]);
+}
+
+#[test]
+fn a_failure_is_tried_again_unless_it_says_otherwise() {
+    let fail = |retry: &str| {
+        let body = format!(r#"{{"run_id":"r_abcdefghijkl","error":{{"type":"E","message":"m"}}{retry}}}"#);
+        decode::<FailRequest>(body.as_bytes()).map(|fail| fail.retry)
+    };
+    for (given, retry) in
+        [("", true), (r#","retry":null"#, true), (r#","retry":true"#, true), (r#","retry":false"#, false)]
+    {
+        assert_eq!(fail(given), Ok(retry), "{given}");
+    }
+    for given in [r#","retry":0"#, r#","retry":"false""#, r#","retry":[]"#, r#","retry_after_seconds":1"#] {
+        assert_eq!(fail(given).unwrap_err().code, ErrorCode::InvalidRequest, "{given}");
+    }
 }
 
 #[test]

@@ -45,10 +45,24 @@ async fn a_failure_is_charged_and_shown_and_an_unclaim_is_not() {
         }
     }
     let failure = Failure { kind: "ValueError".into(), message: "é\n".into(), traceback: Some("line".into()) };
-    client.fail(&q, task_id(1), run_id(2), &failure).await.unwrap();
+    client.fail(&q, task_id(1), run_id(2), &failure, true).await.unwrap();
     let task = client.task(&q, task_id(1)).await.unwrap();
     let error = task.last_error.unwrap();
     assert_eq!((task.status, task.attempt, task.last_route), (Status::Pending, 1, Some(route("default"))));
     assert_eq!((error.failure, error.attempt, error.run_id), (failure, 1, run_id(2)));
     assert_eq!((Some(error.occurred_at), task.result), (task.finished_at, JsonObject::empty()));
+}
+
+#[tokio::test]
+async fn a_failure_without_retry_is_final() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
+    let failure = Failure { kind: "CommandNotFound".into(), message: "no".into(), traceback: None };
+    for _ in 0..2 {
+        client.fail(&q, task_id(1), run_id(1), &failure, false).await.unwrap();
+    }
+    let task = client.task(&q, task_id(1)).await.unwrap();
+    assert_eq!((task.status, task.attempt, task.max_attempts), (Status::Failed, 1, 3));
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use taskqueue_client::{
-    BulkUpdateRequest, Client, Definition, Error, ErrorCode, GroupQuery, OrderField, Routes, Status, TaskDimension,
-    TaskQuery, TaskSelection,
+    BulkUpdateRequest, Client, Definition, Error, ErrorCode, GroupQuery, JsonObject, OrderField, Routes, Status,
+    TaskDimension, TaskQuery, TaskSelection,
 };
 
 use super::{client, named, object, priority, queue, route, task_id};
@@ -146,6 +146,27 @@ async fn tasks_are_updated_one_by_one_and_in_bulk() {
     let bulk = BulkUpdateRequest { filter: "priority in [0, 5]".into(), changes: priority(5) };
     let done = client.update_tasks(&q, &bulk).await.unwrap();
     assert_eq!((done.matched, done.updated), (3, 2));
+}
+
+#[tokio::test]
+async fn members_are_changed_one_by_one_and_in_bulk_where_the_server_can() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    assert!(client.capabilities().await.unwrap().has(taskqueue_client::capabilities::MERGE_UPDATES));
+    for n in 0..2 {
+        let args = object(&format!(r#"{{"n":{n},"lr":0.1}}"#));
+        client.create_task(&q, task_id(n), &Definition { args, ..named("x") }).await.unwrap();
+    }
+    let patch = |args: &str| taskqueue_client::Update { args_patch: Some(object(args)), ..Default::default() };
+    let updated = client.update_task(&q, task_id(0), &patch(r#"{"lr":null,"seed":1}"#)).await.unwrap();
+    assert_eq!(updated.args, object(r#"{"n":0,"seed":1}"#));
+    let bulk = BulkUpdateRequest { filter: "exists(args.n)".into(), changes: patch(r#"{"seed":1}"#) };
+    let done = client.update_tasks(&q, &bulk).await.unwrap();
+    assert_eq!((done.matched, done.updated), (2, 1));
+    assert_eq!(client.task(&q, task_id(1)).await.unwrap().args, object(r#"{"n":1,"lr":0.1,"seed":1}"#));
+    let both = taskqueue_client::Update { args: Some(JsonObject::empty()), ..patch("{}") };
+    let refused = client.update_task(&q, task_id(0), &both).await.unwrap_err();
+    assert_eq!(refused.code(), Some(ErrorCode::InvalidUpdate));
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod lifecycle;
 mod listing;
 mod logs;
 mod long_bulk_updates;
+mod merge_updates;
 mod order_of_checks;
 mod query_parameters;
 mod queues;

@@ -1,12 +1,13 @@
-//! `/health` and `/openapi.json` (docs/reference/http-api.md §11).
+//! `/health`, `/openapi.json` and the capabilities (docs/reference/http-api.md §11).
 
 use serde_json::{Value, json};
 
 use crate::support::*;
 
 /// Every operation of the contract, with `{}` for each path parameter.
-const OPERATIONS: [(&str, &str); 22] = [
+const OPERATIONS: [(&str, &str); 23] = [
     ("get", "/health"),
+    ("get", "/api/v2/capabilities"),
     ("put", "/api/v2/queues/{}"),
     ("get", "/api/v2/queues"),
     ("delete", "/api/v2/queues/{}"),
@@ -48,6 +49,38 @@ fn health_reports_that_the_database_works() {
         assert_eq!(health[member], value, "{health}");
     }
     assert!(health["api_version"] == json!("2") || health["api_version"] == json!(2), "{health}");
+}
+
+#[test]
+fn the_capabilities_are_sorted_names() {
+    let server = Server::start();
+    let capabilities = server.get("/api/v2/capabilities").expect(200).json();
+    let features: Vec<&str> =
+        capabilities["features"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(capabilities, json!({"features": features}));
+    assert!(features.is_sorted() && features.contains(&"merge-updates"), "{features:?}");
+    assert!(!features.contains(&"delay"), "of which only `retry` is there");
+    assert_eq!(server.get("/api/v2/capabilities?x=1").expect(200).json(), capabilities);
+    assert!(server.send(&Request::new("HEAD", "/api/v2/capabilities")).expect(200).body.is_empty());
+    for method in ["PUT", "POST", "PATCH", "DELETE", "OPTIONS"] {
+        let response = server.call(method, "/api/v2/capabilities", json!({}));
+        response.assert_details(405, "method_not_allowed", &json!({"allow": ["GET", "HEAD"]}));
+    }
+    for path in ["/api/v2/capabilities/", "/capabilities", "/api/v2/capabilities/x"] {
+        server.get(path).assert_error(404, "not_found");
+    }
+}
+
+#[test]
+fn the_capabilities_need_the_token_and_are_not_for_web_pages() {
+    let server = Server::with_token("s3cret");
+    server.get("/api/v2/capabilities").expect(200);
+    server.connect().exchange(&Request::new("GET", "/api/v2/capabilities")).unwrap().assert_error(401, "unauthorized");
+    let wrong = Request::new("GET", "/api/v2/capabilities").header("Authorization", "Bearer wrong");
+    server.send(&wrong).assert_error(401, "unauthorized");
+    let open = Server::start();
+    let page = Request::new("GET", "/api/v2/capabilities").header("Origin", "https://evil.example");
+    open.send(&page).assert_error(403, "forbidden");
 }
 
 #[test]

@@ -74,6 +74,64 @@ fn a_failure_of_the_last_attempt_is_final() {
     server.claim_for("q", "default", 3).expect(204);
 }
 
+fn fail_with(server: &Server, n: usize, run: usize, retry: &Value) -> Response {
+    let error = json!({"type": "E", "message": "m"});
+    server.post(&of_task(n, "/fail"), json!({"run_id": run_id(run), "error": error, "retry": retry}))
+}
+
+#[test]
+fn a_failure_without_retry_is_final_whatever_is_left_of_the_budget() {
+    let (server, claim) = running(5);
+    fail_with(&server, 1, 1, &json!(false)).expect(204);
+    let task = server.task(1);
+    let mut expected = ended(&claim["task"], &task);
+    expected["status"] = json!("failed");
+    expected["last_error"] = json!({
+        "type": "E", "message": "m", "traceback": null, "occurred_at": task["updated_at"], "attempt": 1, "run_id": run_id(1),
+    });
+    assert_eq!(task, expected);
+    server.claim_for("q", "default", 2).expect(204);
+    // A repetition is one, whatever it says.
+    for retry in [json!(false), json!(true), json!(null)] {
+        fail_with(&server, 1, 1, &retry).expect(204);
+    }
+    server.act(1, "fail", 1).expect(204);
+    server.act(1, "complete", 1).assert_details(409, "run_finalized", &json!({"action": "fail"}));
+    assert_eq!(server.task(1), task);
+    assert_eq!(server.requeue(1).expect(200).json()["attempt"], 0);
+    server.claim(3);
+}
+
+#[test]
+fn a_failure_with_retry_true_or_null_is_the_one_of_the_contract() {
+    for retry in [json!(true), json!(null)] {
+        let (server, _) = running(2);
+        fail_with(&server, 1, 1, &retry).expect(204);
+        let task = server.task(1);
+        assert_eq!(task["status"], "pending", "{retry}");
+        fail_with(&server, 1, 1, &json!(false)).expect(204);
+        assert_eq!(server.task(1), task, "{retry}: what was tried again stays so");
+        server.claim(2);
+        fail_with(&server, 1, 2, &retry).expect(204);
+        assert_eq!(server.task(1)["status"], "failed", "{retry}");
+    }
+}
+
+#[test]
+fn retry_is_a_boolean_and_belongs_to_fail_alone() {
+    let (server, claim) = running(3);
+    for retry in [json!(0), json!("false"), json!([]), json!({}), json!(1.0)] {
+        let response = fail_with(&server, 1, 1, &retry);
+        response.assert_location("invalid_request", &json!(["body", "retry"]));
+    }
+    for (action, mut body) in ["complete", "unclaim", "heartbeat"].map(|action| (action, action_body(action, 1))) {
+        body["retry"] = json!(false);
+        server.post(&of_task(1, &format!("/{action}")), body).assert_error(422, "invalid_request");
+    }
+    fail_with(&server, 1, 9, &json!(false)).assert_error(409, "stale_run");
+    assert_eq!(server.task(1), claim["task"]);
+}
+
 #[test]
 fn unclaim_gives_the_attempt_back_and_keeps_an_earlier_error() {
     let (server, claim) = running(1);

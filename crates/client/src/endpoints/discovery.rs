@@ -1,5 +1,6 @@
-//! Health and schema of the server. The token is not sent with these calls.
+//! Health, schema and capabilities of the server. The token is not sent with the first two.
 
+use taskqueue_api::capabilities::Capabilities;
 use taskqueue_api::health::Health;
 use taskqueue_api::paths;
 
@@ -13,6 +14,16 @@ impl Client {
         let call = Call::read("read the health", paths::HEALTH.to_owned());
         let call = Call { is_repeatable: false, ..call };
         self.perform(call, |answer| answer.read(&[200, 503], Health::read)).await
+    }
+
+    /// What the server offers beyond the contract. A server that does not know the question offers nothing.
+    pub async fn capabilities(&self) -> Result<Capabilities, Error> {
+        let call = Call::read("read the capabilities", paths::CAPABILITIES.to_owned());
+        self.perform(call, |answer| match answer.status {
+            404 => Ok(Capabilities::default()),
+            _ => answer.read(&[200], Capabilities::read),
+        })
+        .await
     }
 
     /// The schema of the API, as JSON text.

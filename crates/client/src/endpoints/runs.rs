@@ -96,11 +96,29 @@ impl Client {
         self.perform(call.body(&CompleteRequest { run_id, result: result.clone() }), Answer::no_content).await
     }
 
-    /// Ends a run with a failure, which is charged.
-    pub async fn fail(&self, queue: &QueueName, id: TaskId, run_id: RunId, failure: &Failure) -> Result<(), Error> {
+    /// Ends a run with a failure, which is charged. Without `retry` the task has failed at once, whatever is left of its
+    /// budget. A server that does not know this refuses it, and gets the failure without it.
+    pub async fn fail(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        failure: &Failure,
+        retry: bool,
+    ) -> Result<(), Error> {
+        let mut request = FailRequest { run_id, error: failure.clone(), retry };
         let path = of_task(paths::FAIL, queue, id);
-        let call = Call::change("fail the run", Method::POST, path, AFTER_REPORT);
-        self.perform(call.body(&FailRequest { run_id, error: failure.clone() }), Answer::no_content).await
+        let call = |request: &FailRequest| {
+            Call::change("fail the run", Method::POST, path.clone(), AFTER_REPORT).body(request)
+        };
+        match self.perform(call(&request), Answer::no_content).await {
+            // Nothing was done. A failure that is refused for another reason is refused again.
+            Err(Error::Api { status: 422, .. }) if !retry => {
+                request.retry = true;
+                self.perform(call(&request), Answer::no_content).await
+            }
+            sent => sent,
+        }
     }
 
     /// Gives a task back uncharged.

@@ -37,7 +37,8 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
     change!(claim(&queue, &ClaimRequest::new(route(), run_id())));
     change!(heartbeat(&queue, task_id(), run_id()));
     change!(complete(&queue, task_id(), run_id(), &NO_RESULT));
-    change!(fail(&queue, task_id(), run_id(), &failure));
+    change!(fail(&queue, task_id(), run_id(), &failure, true));
+    change!(fail(&queue, task_id(), run_id(), &failure, false));
     change!(unclaim(&queue, task_id(), run_id()));
     ends
 }

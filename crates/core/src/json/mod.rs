@@ -1,9 +1,10 @@
 //! JSON as the contract wants it (docs/reference/http-api.md §3.3 and §3.5): reading bodies, the canonical text of
-//! args, metadata and result, looking into that text, and writing objects. Which field takes which value is not decided
+//! args, metadata and result, looking into that text, merging patches into it, and writing objects. Which field takes which value is not decided
 //! here.
 
 mod canonical;
 mod lookup;
+mod merge;
 mod object;
 mod parse;
 mod paths;
@@ -14,6 +15,7 @@ pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_intege
 #[cfg(test)]
 pub(crate) use lookup::scanned_bytes;
 pub use lookup::{Found, elements, has_key, lookup};
+pub use merge::merge_patch;
 pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, parse};
 pub use paths::{Pass, Paths};

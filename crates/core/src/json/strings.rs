@@ -117,6 +117,12 @@ impl<'a> JsonStr<'a> {
         self.bytes().cmp(text.bytes())
     }
 
+    /// The same order between two strings of canonical text.
+    pub(super) fn order_of_keys(&self, other: &JsonStr<'_>) -> Ordering {
+        // The same text is the same string, and most keys that are compared are the same.
+        if self.0 == other.0 { Ordering::Equal } else { self.bytes().cmp(other.bytes()) }
+    }
+
     /// The UTF-8 bytes of the resolved string: a canonical escape stands for exactly one.
     fn bytes(&self) -> impl Iterator<Item = u8> + 'a {
         let mut rest = self.0.bytes();
@@ -203,6 +209,9 @@ mod tests {
             for other in texts {
                 assert_eq!(string.is(other), text == other, "{text:?} is {other:?}");
                 assert_eq!(string.order(other), text.cmp(other), "{text:?} before {other:?}");
+                let other_canonical = written(other);
+                let other_string = JsonStr(&other_canonical[1..other_canonical.len() - 1]);
+                assert_eq!(string.order_of_keys(&other_string), text.cmp(other), "{text:?} before {other:?}");
             }
         }
     }

@@ -1,8 +1,9 @@
-//! `/health` and `/openapi.json`: open to everybody, without the version header.
+//! `/health` and `/openapi.json`: open to everybody, without the version header. The capabilities are part of the API.
 
 use axum::extract::State;
 use axum::response::Response;
 use hyper::StatusCode;
+use taskqueue_api::capabilities::Capabilities;
 use taskqueue_api::health::{Healthy, Unhealthy};
 use taskqueue_api::paths;
 
@@ -40,4 +41,13 @@ pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
 )]
 pub(crate) async fn openapi_document(_: Call) -> HandlerResult {
     Ok(respond::json(StatusCode::OK, openapi::document()))
+}
+
+/// What this server offers beyond the contract. A request that uses an extension is refused by a server without it.
+#[utoipa::path(
+    get, path = paths::CAPABILITIES, tag = "discovery",
+    responses((status = 200, description = "The names of the extensions, sorted.", body = Capabilities)),
+)]
+pub(crate) async fn capabilities(_: Call) -> HandlerResult {
+    Ok(respond::written(Capabilities::write))
 }

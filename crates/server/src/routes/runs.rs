@@ -89,7 +89,7 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
     empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Complete { result } }).await
 }
 
-/// Ends a run with an error; the task is tried again while its budget lasts.
+/// Ends a run with an error; the task is tried again while its budget lasts, unless `retry` is false.
 #[utoipa::path(
     post, path = paths::FAIL, tag = "worker protocol",
     params(TaskPath), request_body = FailRequest,
@@ -101,9 +101,9 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
     ),
 )]
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let FailRequest { run_id, error } = call.body(&state).await?;
+    let FailRequest { run_id, error: failure, retry } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Fail { failure: error } }).await
+    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Fail { failure, retry } }).await
 }
 
 /// Gives a task back; the attempt is not charged.

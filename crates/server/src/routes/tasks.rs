@@ -62,7 +62,7 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Handl
     Ok(respond::task(StatusCode::OK, &task, reservation))
 }
 
-/// Replaces fields of a task that is not running.
+/// Replaces fields of a task that is not running, or changes members of its args and metadata.
 #[utoipa::path(
     patch, path = paths::TASK, tag = "tasks",
     params(TaskPath), request_body = UpdateTaskRequest,

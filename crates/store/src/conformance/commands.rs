@@ -125,6 +125,11 @@ pub fn fail(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Disp
     fail_with(in_queue, id, run, failure("no"))
 }
 
+/// The owner failed, and trying again cannot help.
+pub fn fail_for_good(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
+    report(in_queue, id, run, RunReport::Fail { failure: failure("no"), retry: false })
+}
+
 /// The owner failed in this way.
 pub fn fail_with(
     in_queue: &str,
@@ -132,7 +137,7 @@ pub fn fail_with(
     run: impl std::fmt::Display,
     failure: Failure,
 ) -> ReportRun {
-    report(in_queue, id, run, RunReport::Fail { failure })
+    report(in_queue, id, run, RunReport::Fail { failure, retry: true })
 }
 
 /// A failure with this message.

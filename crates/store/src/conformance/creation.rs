@@ -90,6 +90,7 @@ pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(stora
         max_attempts: Some(9),
         routes: Some(routes(&["other"])),
         result: Some(object(r#"{"r":1}"#)),
+        ..Update::default()
     };
     let updated = fixture.task_of(update("q", 1, everything)).await;
     let replay = fixture.ok(create("q", 1, Definition::default())).await;

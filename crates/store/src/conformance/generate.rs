@@ -156,6 +156,12 @@ impl Generator {
         if self.random.percent(20) {
             update.result = Some(json(&mut self.random));
         }
+        if update.args.is_none() && self.random.percent(30) {
+            update.args_patch = Some(json(&mut self.random));
+        }
+        if update.metadata.is_none() && self.random.percent(20) {
+            update.metadata_patch = Some(json(&mut self.random));
+        }
         update
     }
 
@@ -184,7 +190,7 @@ impl Generator {
         let report = match self.random.below(9) {
             0 | 1 => return Heartbeat { queue, id, run_id }.into(),
             2 | 3 => RunReport::Complete { result: json(&mut self.random) },
-            4..=6 => RunReport::Fail { failure: self.failure() },
+            4..=6 => RunReport::Fail { failure: self.failure(), retry: self.random.percent(80) },
             _ => RunReport::Unclaim,
         };
         ReportRun { queue, id, run_id, report }.into()

@@ -113,6 +113,7 @@ macro_rules! conformance_suite {
             runs {
                 complete_stores_the_result_and_keeps_the_last_error
                 fail_retries_below_the_budget_and_ends_at_it
+                fail_without_retry_ends_below_the_budget_and_its_repetition_is_one
                 unclaim_gives_the_attempt_back
                 a_heartbeat_renews_the_lease_and_nothing_else
                 a_repeated_end_changes_nothing
@@ -134,6 +135,9 @@ macro_rules! conformance_suite {
             updates {
                 every_field_is_replaced
                 an_update_that_changes_nothing_leaves_updated_at_alone
+                a_patch_changes_the_members_that_it_names
+                a_bulk_patch_is_applied_to_the_own_value_of_each_task
+                a_bulk_patch_that_is_too_large_for_one_task_changes_none
                 a_running_task_takes_no_update
                 a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only
                 the_size_is_checked_with_the_resulting_values
@@ -230,6 +234,7 @@ macro_rules! bulk_suite {
                 what_is_created_between_plan_and_write_is_updated_too
                 what_is_claimed_between_plan_and_write_is_left_out
                 what_is_changed_between_plan_and_write_is_judged_as_it_is_then
+                a_patch_is_merged_into_what_is_there_at_the_time_of_the_write
                 what_is_deleted_between_plan_and_write_is_not_counted
                 a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched
                 a_queue_that_is_deleted_between_plan_and_write_is_not_found

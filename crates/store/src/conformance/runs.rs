@@ -52,6 +52,31 @@ pub async fn complete_stores_the_result_and_keeps_the_last_error(storage: &impl 
     assert_eq!(task.lifecycle.finished_run, Some(FinishedRun { run_id: run_id(2), end: RunEnd::Complete }));
 }
 
+pub async fn fail_without_retry_ends_below_the_budget_and_its_repetition_is_one(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(5)).await;
+    fixture.claim(1).await;
+    fixture.clock.advance_seconds(1);
+    fixture.ok(fail_for_good("q", 1, 1)).await;
+    let failed = fixture.get(1).await;
+    assert_eq!((failed.lifecycle.status, failed.lifecycle.attempt), (Status::Failed, 1));
+    assert_eq!((failed.lifecycle.finished_at, failed.lifecycle.updated_at), (Some(fixture.now()), fixture.now()));
+    assert_eq!(failed.outcome.last_error.as_ref().map(|error| error.attempt), Some(1));
+    fixture.clock.advance_seconds(1);
+    fixture.ok(fail_for_good("q", 1, 1)).await;
+    fixture.ok(fail("q", 1, 1)).await;
+    assert_eq!(fixture.get(1).await, failed);
+    assert_eq!(fixture.claimed(claim("q", "default", 2)).await, None);
+    fixture.ok(requeue("q", 1)).await;
+    // The other way round: what was tried again stays so.
+    fixture.claim(3).await;
+    fixture.ok(fail("q", 1, 3)).await;
+    let retried = fixture.get(1).await;
+    fixture.ok(fail_for_good("q", 1, 3)).await;
+    assert_eq!(fixture.get(1).await, retried);
+    assert_eq!(retried.lifecycle.status, Status::Pending);
+}
+
 pub async fn fail_retries_below_the_budget_and_ends_at_it(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     fixture.create(1, with_budget(2)).await;

@@ -21,7 +21,98 @@ fn everything() -> Update {
         max_attempts: Some(7),
         routes: Some(routes(&["x", "y"])),
         result: Some(object(r#"{"r":{}}"#)),
+        ..Update::default()
     }
+}
+
+fn patch(args: &str, metadata: &str) -> Update {
+    Update { args_patch: Some(object(args)), metadata_patch: Some(object(metadata)), ..Update::default() }
+}
+
+fn with_args(args: &str) -> Definition {
+    Definition { args: object(args), ..Definition::default() }
+}
+
+pub async fn a_patch_changes_the_members_that_it_names(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let definition =
+        Definition { metadata: object(r#"{"owner":"a","n":1}"#), ..with_args(r#"{"lr":0.1,"m":{"a":1,"b":2}}"#) };
+    let created = fixture.create(1, definition.clone()).await;
+    fixture.clock.advance_seconds(1);
+    for same in [patch("{}", "{}"), patch(r#"{"m":{"b":2,"c":null}}"#, r#"{"n":1}"#)] {
+        assert_eq!(fixture.task_of(update("q", 1, same.clone())).await, created);
+        let none = Updated { matched: 1, updated: 0 };
+        assert_eq!(fixture.ok(update_all("q", "exists(id)", same)).await, none);
+    }
+    assert_eq!(fixture.get(1).await, created);
+    let changed = Update { priority: Some(7), ..patch(r#"{"m":{"b":null,"c":[null]}}"#, r#"{"n":{"x":null}}"#) };
+    let expected = Task {
+        definition: Definition {
+            args: object(r#"{"lr":0.1,"m":{"a":1,"c":[null]}}"#),
+            metadata: object(r#"{"owner":"a","n":{}}"#),
+            priority: 7,
+            ..definition.clone()
+        },
+        lifecycle: Lifecycle { updated_at: fixture.now(), ..created.lifecycle.clone() },
+        ..created
+    };
+    assert_eq!(fixture.task_of(update("q", 1, changed)).await, expected);
+    assert_eq!(fixture.get(1).await, expected);
+    assert!(!fixture.ok(create("q", 1, definition)).await.created, "the identity is that of the creation");
+    fixture.claim(1).await;
+    assert_eq!(fixture.refused(update("q", 1, patch("{}", "{}"))).await, Refusal::TaskRunning { task_id: task_id(1) });
+}
+
+pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    // Two of them have several megabytes together with others, so that they are saved in several portions.
+    let long = "x".repeat(900_000);
+    let args = |id: usize| match id % 100 {
+        0 => format!(r#"{{"id":{id},"long":"{long}","m":{{"k":1}}}}"#),
+        _ => format!(r#"{{"id":{id},"m":{{"k":1,"n":{id}}}}}"#),
+    };
+    for id in 0..1_020 {
+        fixture.create(id, with_args(&args(id))).await;
+    }
+    fixture.claim("run").await;
+    fixture.ok(update("q", 7, patch(r#"{"m":{"k":2},"id":null,"seed":1}"#, "{}"))).await;
+    fixture.clock.advance_seconds(1);
+    let bulk = patch(r#"{"m":{"k":2},"id":null,"seed":1}"#, "{}");
+    let answer = fixture.ok(update_all("q", "exists(args.m.k)", bulk.clone())).await;
+    assert_eq!(answer, Updated { matched: 1_019, updated: 1_018 }, "one is running, one has the values already");
+    for id in [1, 99, 100, 101, 500, 1_000, 1_019] {
+        let expected = match id % 100 {
+            0 => format!(r#"{{"long":"{long}","m":{{"k":2}},"seed":1}}"#),
+            _ => format!(r#"{{"m":{{"k":2,"n":{id}}},"seed":1}}"#),
+        };
+        let task = fixture.get(id).await;
+        assert_eq!(task.definition.args, object(&expected), "{id}");
+        assert_eq!(task.lifecycle.updated_at, fixture.now(), "{id}");
+        let stored = task.definition.stored_bytes();
+        assert_eq!(task.head().definition_bytes, stored);
+    }
+    assert_eq!(fixture.get(0).await.definition.args, object(&args(0)), "the running one");
+    let shorter = patch(r#"{"long":null}"#, r#"{"was":"long"}"#);
+    let answer = fixture.ok(update_all("q", "exists(args.long)", shorter)).await;
+    assert_eq!(answer, Updated { matched: 10, updated: 10 });
+    let task = fixture.get(100).await.definition;
+    assert_eq!((task.args, task.metadata), (object(r#"{"m":{"k":2},"seed":1}"#), object(r#"{"was":"long"}"#)));
+    assert_eq!(fixture.ok(update_all("q", "exists(id)", bulk)).await, Updated { matched: 1_019, updated: 0 });
+}
+
+pub async fn a_bulk_patch_that_is_too_large_for_one_task_changes_none(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create("small", with_args(r#"{"a":1}"#)).await;
+    let large = Definition { args: args_beyond_the_limit(0), ..Definition::default() };
+    fixture.create("large", large).await;
+    let before = fixture.tasks("q").await;
+    fixture.clock.advance_seconds(1);
+    let longer = patch(r#"{"b":1}"#, "{}");
+    assert_eq!(fixture.refused(update("q", "large", longer.clone())).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.refused(update_all("q", "exists(id)", longer.clone())).await, Refusal::TaskDataTooLarge);
+    assert_eq!(fixture.tasks("q").await, before);
+    assert_eq!(fixture.ok(update_all("q", "args.a == 1", longer)).await, Updated { matched: 1, updated: 1 });
+    assert_eq!(fixture.get("small").await.definition.args, object(r#"{"a":1,"b":1}"#));
 }
 
 pub async fn every_field_is_replaced(storage: &impl Storage) {

@@ -1,0 +1,41 @@
+//! What a server offers beyond the contract. Unknown fields of requests are refused, so a client that wants to use an extension
+//! asks first (docs/decisions/0033).
+
+use taskqueue_core::json::{ObjectWriter, Value, write_array, write_string};
+use utoipa::ToSchema;
+
+use crate::object_reader::{ObjectReader, Unreadable};
+
+/// Updates accept `args_patch` and `metadata_patch`.
+pub const MERGE_UPDATES: &str = "merge-updates";
+
+/// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
+/// every backend.
+pub const FEATURES: [&str; 1] = [MERGE_UPDATES];
+
+/// The extensions of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]
+pub struct Capabilities {
+    /// Their names, sorted.
+    #[schema(example = json!(["merge-updates"]))]
+    pub features: Vec<String>,
+}
+
+impl Capabilities {
+    /// Whether the server has an extension, such as [`MERGE_UPDATES`].
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|name| name == feature)
+    }
+
+    /// Appends the capabilities of this version.
+    pub fn write(out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out).field("features", |out| write_array(out, FEATURES, write_string)).end();
+    }
+
+    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let capabilities = ObjectReader::of(value, "capabilities")?;
+        let name = |item: &Value<'_>| if let Value::Str(text) = item { Some(text.clone().into_owned()) } else { None };
+        let features = capabilities.list("features")?.iter().map(name).collect::<Option<_>>();
+        features.map_or_else(|| capabilities.wrong("features"), |features| Ok(Self { features }))
+    }
+}
