@@ -10,6 +10,9 @@ pub const JSON: &str = "application/json";
 /// The authentication scheme, as `WWW-Authenticate` names it.
 pub const BEARER: &str = "Bearer";
 
+/// The name of a request in the log; of the caller's choice if it is safe (docs/reference/http-api.md §14.3).
+pub const REQUEST_ID: &str = "x-request-id";
+
 /// What a caller would like; `wait=N` with a claim (RFC 7240).
 pub const PREFER: &str = "prefer";
 

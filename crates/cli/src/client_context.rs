@@ -36,6 +36,7 @@ pub(crate) struct ClientContext {
     pub(crate) url: String,
     pub(crate) url_source: Source,
     pub(crate) token: Option<Secret>,
+    pub(crate) token_source: Option<Source>,
     /// Explains why no token is sent although there is one.
     pub(crate) withheld_note: Option<String>,
     pub(crate) printer: Printer,
@@ -58,6 +59,7 @@ impl ClientContext {
             queue: config.queue.value,
             url: config.url.value,
             url_source: config.url.source,
+            token_source: config.token.as_ref().map(|token| token.source.clone()),
             token: config.token.map(|token| token.value),
             printer: Printer::new(output.output),
         })

@@ -6,6 +6,7 @@ use taskqueue_core::json::{Found, lookup};
 use unicode_width::UnicodeWidthStr;
 
 use crate::client_context::ClientContext;
+use crate::config::Source;
 use crate::failure::Failure;
 use crate::output::escape;
 
@@ -19,13 +20,20 @@ pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Optio
     match error.code() {
         Some(ErrorCode::QueueNotFound) => unknown_queue(context, &error).await,
         Some(ErrorCode::InvalidFilter) => invalid_filter(&error, filter),
-        Some(ErrorCode::Unauthorized) => Failure::Refused(match &context.withheld_note {
-            Some(note) => format!("{error}; {note}"),
-            None => format!(
-                "{error}; give the server's token with --token-file or TASKQUEUE_TOKEN, see taskqueue config show"
-            ),
-        }),
+        Some(ErrorCode::Unauthorized) => {
+            Failure::Refused(unauthorized(context.token_source.as_ref(), context.withheld_note.as_deref()))
+        }
         _ => to_failure(&context.url, &error),
+    }
+}
+
+/// Which token was refused, or that none was sent. `withheld_note` explains why, although there is one.
+fn unauthorized(sent: Option<&Source>, withheld_note: Option<&str>) -> String {
+    let way_out = "give the server's token with --token-file or TASKQUEUE_TOKEN, see taskqueue config show";
+    match (sent, withheld_note) {
+        (Some(source), _) => format!("the server does not accept the token of {source} (unauthorized); {way_out}"),
+        (None, Some(note)) => format!("the server needs a token (unauthorized); {note}"),
+        (None, None) => format!("the server needs a token (unauthorized); {way_out}"),
     }
 }
 
@@ -140,6 +148,17 @@ mod tests {
         for (wanted, expected) in cases {
             assert_eq!(similar_names(wanted, &names), expected, "{wanted}");
         }
+    }
+
+    #[test]
+    fn a_refused_token_and_a_missing_one_are_told_apart() {
+        let wrong = unauthorized(Some(&Source::Environment("TASKQUEUE_TOKEN")), None);
+        assert!(
+            wrong.starts_with("the server does not accept the token of environment TASKQUEUE_TOKEN (unauth"),
+            "{wrong}"
+        );
+        assert!(unauthorized(None, None).starts_with("the server needs a token (unauthorized); give "));
+        assert_eq!(unauthorized(None, Some("why")), "the server needs a token (unauthorized); why");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod logging;
 mod name_template;
 mod open_store;
 mod output;
+mod private_file;
 mod progress;
 mod sweep;
 mod sweep_values;

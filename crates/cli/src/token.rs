@@ -8,6 +8,7 @@ use std::path::Path;
 use taskqueue_server::auth::Token;
 
 use crate::failure::Failure;
+use crate::private_file;
 
 /// The environment variable that holds the token.
 pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";
@@ -33,11 +34,13 @@ fn from_file(path: &Path) -> Result<Token, Failure> {
 pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     let name = format!("the token file {}", path.display());
     let file = File::open(path).map_err(|error| Failure::cannot_read(&name, error))?;
-    read_open_file(file, &name)
+    read_open_file(file, path, &name)
 }
 
-/// Removes the line end that editors and `echo` add.
-pub(crate) fn read_open_file(file: File, name: &str) -> Result<String, Failure> {
+/// Refuses a file that others have access to. Removes the line end that editors and `echo` add.
+pub(crate) fn read_open_file(file: File, path: &Path, name: &str) -> Result<String, Failure> {
+    let metadata = file.metadata().map_err(|error| Failure::cannot_read(name, error))?;
+    private_file::check(name, path, &metadata)?;
     let mut text = String::new();
     file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| Failure::cannot_read(name, error))?;
     if text.len() as u64 > FILE_BYTES {
@@ -58,8 +61,14 @@ fn parse(text: Option<&str>, source: &str) -> Result<Token, Failure> {
 mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    fn write(path: &Path, content: &[u8]) {
+        fs::write(path, content).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
 
     fn outcome(loaded: Result<Option<Token>, Failure>) -> &'static str {
         match loaded {
@@ -88,7 +97,7 @@ mod tests {
             (b"\xff\xfe", "refused"),
         ];
         for (content, expected) in cases {
-            fs::write(&path, content).unwrap();
+            write(&path, content);
             assert_eq!(outcome(load(Some(&path), None)), expected, "{content:?}");
         }
         assert_eq!(outcome(load(Some(&directory.path().join("missing")), None)), "refused");
@@ -113,7 +122,7 @@ mod tests {
     fn no_message_shows_the_token() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
-        fs::write(&path, "hush hush").unwrap();
+        write(&path, b"hush hush");
         for loaded in [load(Some(&path), None), load(None, Some("hush hush".into()))] {
             let failure = loaded.map(|_| ()).unwrap_err();
             assert!(failure.message().is_some_and(|message| !message.contains("hush")), "{failure:?}");

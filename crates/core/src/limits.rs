@@ -40,6 +40,8 @@ pub const OBSERVATION_SECONDS: i64 = 300;
 pub const REPORT_METADATA_BYTES: usize = 16_384;
 /// The longest time in seconds that a claim may wait for a task; beyond the contract, see docs/decisions/0013.
 pub const WAIT_SECONDS_MAX: u32 = 60;
+/// Longest `X-Request-Id` in bytes; beyond the contract.
+pub const REQUEST_ID_BYTES: usize = 128;
 /// How long the run ids of a deleted task are kept, in seconds from its deletion (docs/decisions/0021).
 pub const DELETED_RUN_SECONDS: i64 = 86_400;
 /// Longest pause between two lease scans in seconds.

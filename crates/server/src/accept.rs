@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Timeouts};
-use crate::connection::{self, Handler, StopSignal};
+use crate::connection::{self, ClientAddress, Handler, StopSignal};
 use crate::idle_connections::{IdleConnections, IdleEntry};
 use crate::listener::{Listener, Stream};
 use crate::memory_budget::Budgets;
@@ -108,6 +108,7 @@ impl Connections {
         let idle_entry = Arc::new(IdleEntry::new(Arc::clone(&self.idle)));
         // Now, not when its task first runs: until then only older connections could be closed.
         idle_entry.set_idle();
+        let handler = handler.for_client(ClientAddress::of(&stream));
         tokio::spawn(async move {
             let serving = connection::serve(stream, handler, budgets, Arc::clone(&idle_entry), timeouts, stop);
             select! {

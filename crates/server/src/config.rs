@@ -29,6 +29,8 @@ pub struct Config {
     /// How much memory requests and answers may take.
     pub memory: MemoryPlan,
     pub timeouts: Timeouts,
+    /// Whether every request is logged, not only slow ones and failures of the server.
+    pub log_requests: bool,
 }
 
 impl Config {
@@ -43,6 +45,7 @@ impl Config {
             waiting_cap: waiting_cap(connection_cap),
             memory,
             timeouts: Timeouts::default(),
+            log_requests: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! means. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
 
 mod activity;
+mod client_address;
 mod client_check;
 mod close;
 mod disconnect;
@@ -26,6 +27,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use self::activity::TimerAction;
+pub(crate) use self::client_address::ClientAddress;
 pub(crate) use self::disconnect::Disconnect;
 use self::io::ConnectionIo;
 use self::service::TrackedService;
@@ -105,7 +107,7 @@ pub(crate) async fn serve(
             End::Parked | End::Waiting(_) => {}
             End::Finished => {
                 idle_entry.set_idle();
-                return Box::pin(close::linger(io, &timeouts, &mut stop)).await;
+                return Box::pin(close::linger(io, &handler, &timeouts, &mut stop)).await;
             }
             End::Abandoned => {
                 if io.activity.lock().is_send_blocked() {

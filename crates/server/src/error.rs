@@ -17,6 +17,7 @@ use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_store::StoreError;
 
+use crate::auth::Mistake;
 use crate::browser_check::Reason;
 use crate::respond;
 
@@ -52,8 +53,15 @@ impl ApiError {
         Self { status, code, message: message.into(), details, header: header.map(Box::new) }
     }
 
-    pub(crate) fn unauthorized() -> Self {
-        Self::new(ErrorCode::Unauthorized, "send the header Authorization: Bearer <token>", ObjectWriter::new())
+    pub(crate) fn unauthorized(mistake: Mistake) -> Self {
+        let message = match mistake {
+            Mistake::Missing => "the token is missing; send the header Authorization: Bearer <token>",
+            Mistake::Malformed => {
+                "the Authorization header cannot be read; send it once, in the form Authorization: Bearer <token>"
+            }
+            Mistake::Wrong => "the token is wrong; send the one that the server was started with",
+        };
+        Self::new(ErrorCode::Unauthorized, message, ObjectWriter::new())
     }
 
     /// A request that a web page may have sent to a server without a token.
@@ -130,6 +138,8 @@ impl IntoResponse for ApiError {
         let mut body = Vec::with_capacity(256);
         Error::write(&mut body, self.code, &self.message, self.details);
         let mut response = respond::json(self.status, body);
+        // For the log.
+        response.extensions_mut().insert(self.code);
         if let Some((name, value)) = self.header.map(|header| *header) {
             response.headers_mut().insert(name, value);
         }

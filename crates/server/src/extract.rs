@@ -67,8 +67,7 @@ impl Call {
 
     /// The queue in the path.
     pub(crate) fn queue(&self) -> Result<QueueName, ApiError> {
-        let name = path::component(self.uri.path(), path::QUEUE);
-        name.as_deref().and_then(QueueName::parse).ok_or_else(|| {
+        queue_component(self.uri.path()).ok_or_else(|| {
             invalid_path(
                 "queue",
                 "use a queue name of 1 to 128 of A-Z a-z 0-9 . _ - that begins with a letter or digit",
@@ -95,6 +94,11 @@ impl Call {
             None => Err(invalid_path("id", "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -")),
         }
     }
+}
+
+/// The queue in a path, if its name is valid.
+pub(crate) fn queue_component(path: &str) -> Option<QueueName> {
+    path::component(path, path::QUEUE).as_deref().and_then(QueueName::parse)
 }
 
 fn invalid_path(name: &str, message: &'static str) -> ApiError {

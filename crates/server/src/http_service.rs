@@ -14,15 +14,17 @@ use axum::response::{IntoResponse, Response};
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
+use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::SERVER_VERSION;
 use tower::Service;
 
-use crate::auth::Token;
+use crate::auth::{Mistake, Token};
 use crate::browser_check::{self, Hosts};
-use crate::connection::Authenticated;
+use crate::connection::{Authenticated, ClientAddress};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
-use crate::request_log::{RequestId, RequestIds, RequestRecord};
+use crate::request_id::{RequestId, RequestIds};
+use crate::request_log::{RequestLog, RequestRecord};
 use crate::state::AppState;
 use crate::{openapi, router};
 
@@ -31,7 +33,10 @@ const API_PREFIX: &str = "/api/";
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
-pub struct HttpService(Arc<Inner>);
+pub struct HttpService {
+    inner: Arc<Inner>,
+    log: RequestLog,
+}
 
 struct Inner {
     router: Router,
@@ -49,61 +54,80 @@ pub fn service(state: AppState) -> HttpService {
 pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
     openapi::document();
     let router = router::router(state.clone());
-    HttpService(Arc::new(Inner { router, state, hosts, request_ids: RequestIds::new() }))
+    let inner = Inner { router, state, hosts, request_ids: RequestIds::new() };
+    HttpService { inner: Arc::new(inner), log: RequestLog::default() }
 }
 
 impl HttpService {
+    /// The same; every request is logged, not only slow ones and failures of the server.
+    #[must_use]
+    pub fn log_requests(mut self, log_all: bool) -> Self {
+        self.log.log_all = log_all;
+        self
+    }
+
+    /// The same for the requests of one client.
+    pub(crate) fn for_client(mut self, client: ClientAddress) -> Self {
+        self.log.client = client;
+        self
+    }
+
+    /// Logs a request that was refused before its head was understood.
+    pub(crate) fn log_refusal(&self, status: u16, code: ErrorCode) {
+        self.log.refused(status, code, &self.inner.request_ids.make());
+    }
+
     /// Answers one request; every failure becomes an answer, too.
     pub async fn call(&self, mut request: Request<Body>) -> Response {
-        let id = self.0.request_ids.next();
+        let id = self.inner.request_ids.of(request.headers());
         if let Some(uri) = normalised(request.uri()) {
             *request.uri_mut() = uri;
         }
-        let record = RequestRecord::begin(&request);
+        let record = RequestRecord::begin(self.log, &request);
         let is_api = request.uri().path().starts_with(API_PREFIX);
-        let token = self.0.state.token();
-        let has_token = token.is_some_and(|token: &Token| token.is_in(request.headers()));
+        let token = self.inner.state.token();
+        let checked = token.map_or(Ok(()), |token: &Token| token.check(request.headers()));
         // Other paths need no token, and their answers do not carry the version.
-        let authorised = has_token || token.is_none() || !is_api;
+        let authorised = if is_api { checked } else { Ok(()) };
 
         let (head, body) = request.into_parts();
         let admitted = self.admit(&head, authorised);
-        let authenticated = admitted.is_ok() && (has_token || token.is_none());
+        let authenticated = admitted.is_ok() && checked.is_ok();
         let mut response = match admitted {
-            Ok(()) => corrected(self.route(Request::from_parts(head, body), id).await, id),
+            Ok(()) => corrected(self.route(Request::from_parts(head, body), &id).await, &id),
             Err(refusal) => {
                 discard(body);
                 refusal.into_response()
             }
         };
-        if is_api && authorised {
+        if is_api && authorised.is_ok() {
             let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
             response.headers_mut().insert(HeaderName::from_static(SERVER_VERSION), version);
         }
         if authenticated {
             response.extensions_mut().insert(Authenticated);
         }
-        record.end(&response, id);
+        response.headers_mut().extend(id.answer_header());
+        record.end(&response, &id);
         response
     }
 
     /// The checks that come before all others.
-    fn admit(&self, head: &Parts, authorised: bool) -> Result<(), ApiError> {
+    fn admit(&self, head: &Parts, authorised: Result<(), Mistake>) -> Result<(), ApiError> {
         let host = browser_check::host_field(head.version, &head.headers)?;
-        match self.0.state.token() {
-            None => browser_check::check(&self.0.hosts, host, head).map_err(ApiError::forbidden),
-            Some(_) if !authorised => Err(ApiError::unauthorized()),
-            Some(_) => Ok(()),
+        match self.inner.state.token() {
+            None => browser_check::check(&self.inner.hosts, host, head).map_err(ApiError::forbidden),
+            Some(_) => authorised.map_err(ApiError::unauthorized),
         }
     }
 
-    async fn route(&self, request: Request<Body>, id: RequestId) -> Response {
+    async fn route(&self, request: Request<Body>, id: &RequestId) -> Response {
         if is_unroutable(request.uri().path()) {
             let answer = ApiError::unknown_path(request.uri().path());
             discard(request.into_body());
             return answer.into_response();
         }
-        let mut answer = pin!(self.0.router.clone().call(request));
+        let mut answer = pin!(self.inner.router.clone().call(request));
         // A panic is a bug, but it must not end the connection.
         let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
@@ -118,7 +142,7 @@ impl HttpService {
 }
 
 /// Corrects what the framework answered by itself.
-fn corrected(mut response: Response, id: RequestId) -> Response {
+fn corrected(mut response: Response, id: &RequestId) -> Response {
     match response.status() {
         // axum adds a content-length of 0; a 204 must not have one.
         StatusCode::NO_CONTENT => {

@@ -17,6 +17,7 @@ pub mod memory_plan;
 pub mod openapi;
 mod prefer;
 mod query;
+mod request_id;
 mod request_log;
 mod respond;
 mod router;

@@ -1,68 +1,186 @@
-//! One line per request: method, path template, status, duration, request id. Never query strings, tokens or bodies.
+//! Which requests leave a line in the log, and what the line says: method, path template, queue, status, error code,
+//! duration, client address, request id. Never query strings, tokens or bodies. Without `--log-requests` only the requests
+//! that an operator should see have one: failures of the server, slow requests, and those with a note.
 
-use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
 use hyper::Method;
-use taskqueue_api::paths;
+use taskqueue_api::{ErrorCode, paths};
+use taskqueue_core::ids::QueueName;
+use tokio::time::Instant;
 use tracing::Level;
 
-/// Names a request in answers and log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestId(u64);
+use crate::connection::{ClientAddress, Disconnect};
+use crate::extract::queue_component;
+use crate::request_id::RequestId;
 
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
+/// A request that takes longer is slow.
+const SLOW: Duration = Duration::from_secs(1);
 
-/// Counts up from a random number, so that the ids of two processes differ.
-pub(crate) struct RequestIds(AtomicU64);
-
-impl RequestIds {
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(RandomState::new().hash_one(std::process::id())))
-    }
-
-    pub(crate) fn next(&self) -> RequestId {
-        RequestId(self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
+/// No method of the API is longer; others are logged as [`OTHER_METHOD`], because a client may send any text.
+const METHOD_BYTES: usize = 7;
+const OTHER_METHOD: &str = "other";
 
 /// A remark for the log line of a request, as an extension of its response.
 #[derive(Clone)]
 pub(crate) struct Note(pub(crate) String);
 
-/// The log line of a request under way; none if the log level leaves it out.
-pub(crate) struct RequestRecord(Option<Begun>);
+/// Why a request has a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The server made a mistake: 500.
+    Bug,
+    /// The server could not do it now (5xx), or there is a note about it.
+    Warning,
+    Slow,
+    /// Every request is to be logged.
+    Wanted,
+}
 
-struct Begun {
+impl Reason {
+    /// None if the request leaves no line. `busy` is the time that the request took without the wait it asked for.
+    fn of(status: u16, has_note: bool, busy: Duration, log_all: bool) -> Option<Self> {
+        match status {
+            500 => Some(Self::Bug),
+            501.. => Some(Self::Warning),
+            _ if has_note => Some(Self::Warning),
+            _ if busy > SLOW => Some(Self::Slow),
+            _ => log_all.then_some(Self::Wanted),
+        }
+    }
+
+    fn level(self) -> Level {
+        match self {
+            Self::Bug => Level::ERROR,
+            Self::Warning => Level::WARN,
+            Self::Slow | Self::Wanted => Level::INFO,
+        }
+    }
+
+    fn message(self) -> &'static str {
+        if self == Self::Slow { "answered slowly" } else { "answered" }
+    }
+}
+
+/// Writes the lines of the requests of one client.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RequestLog {
+    /// Whether every request is logged.
+    pub(crate) log_all: bool,
+    pub(crate) client: ClientAddress,
+}
+
+/// What a line needs of a request under way. It holds nothing of the request itself, which a waiting claim drops.
+pub(crate) struct RequestRecord {
+    log: RequestLog,
     method: Method,
-    path: &'static str,
+    path: Box<str>,
     at: Instant,
+    /// Of a request that may wait.
+    disconnect: Option<Disconnect>,
 }
 
 impl RequestRecord {
-    pub(crate) fn begin(request: &Request) -> Self {
-        Self(tracing::enabled!(Level::INFO).then(|| Begun {
-            method: request.method().clone(),
-            path: paths::template_of(request.uri().path()).unwrap_or("unmatched"),
-            at: Instant::now(),
-        }))
+    pub(crate) fn begin(log: RequestLog, request: &Request) -> Self {
+        let (method, path) = (request.method().clone(), request.uri().path().into());
+        let disconnect = request.extensions().get::<Disconnect>().cloned();
+        Self { log, method, path, at: Instant::now(), disconnect }
     }
 
-    pub(crate) fn end(self, response: &Response, id: RequestId) {
-        let Some(Begun { method, path, at }) = self.0 else { return };
-        let (status, micros) =
-            (response.status().as_u16(), u64::try_from(at.elapsed().as_micros()).unwrap_or(u64::MAX));
-        match response.extensions().get::<Note>() {
-            None => tracing::info!(%method, path, status, micros, request_id = %id, "answered"),
-            Some(Note(note)) => tracing::warn!(%method, path, status, micros, request_id = %id, note, "answered"),
+    pub(crate) fn end(self, response: &Response, id: &RequestId) {
+        let duration = self.at.elapsed();
+        let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
+        let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
+        let (status, note) = (response.status().as_u16(), response.extensions().get::<Note>());
+        let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
+        Line {
+            method: Some(shown(&self.method)),
+            path: Some(paths::template_of(&self.path).unwrap_or("unmatched")),
+            queue: queue_component(&self.path),
+            status,
+            code: response.extensions().get::<ErrorCode>().copied(),
+            duration: Some(duration),
+            client: self.log.client,
+            note: note.map(|Note(text)| text.as_str()),
         }
+        .write(reason, id);
+    }
+}
+
+impl RequestLog {
+    /// The line of a request that was refused before its head was understood.
+    pub(crate) fn refused(self, status: u16, code: ErrorCode, id: &RequestId) {
+        let Some(reason) = Reason::of(status, false, Duration::ZERO, self.log_all) else { return };
+        let (client, code) = (self.client, Some(code));
+        Line { method: None, path: None, queue: None, status, code, duration: None, client, note: None }
+            .write(reason, id);
+    }
+}
+
+fn shown(method: &Method) -> &str {
+    if method.as_str().len() <= METHOD_BYTES { method.as_str() } else { OTHER_METHOD }
+}
+
+struct Line<'a> {
+    method: Option<&'a str>,
+    path: Option<&'a str>,
+    queue: Option<QueueName>,
+    status: u16,
+    code: Option<ErrorCode>,
+    duration: Option<Duration>,
+    client: ClientAddress,
+    note: Option<&'a str>,
+}
+
+impl Line<'_> {
+    fn write(self, reason: Reason, id: &RequestId) {
+        let Self { method, path, queue, status, code, duration, client, note } = self;
+        let (queue, code) = (queue.as_ref().map(QueueName::as_str), code.map(ErrorCode::as_str));
+        let micros = duration.map(|duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+        // The level of an event is a constant, so there is one for each.
+        macro_rules! line {
+            ($level:expr) => {
+                tracing::event!($level, method, path, queue, status, code, micros, %client, request_id = %id, note,
+                    "{}", reason.message())
+            };
+        }
+        match reason.level() {
+            Level::ERROR => line!(Level::ERROR),
+            Level::WARN => line!(Level::WARN),
+            _ => line!(Level::INFO),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_an_operator_should_see_is_logged_unless_everything_is_wanted() {
+        let (quick, slow) = (SLOW, SLOW + Duration::from_micros(1));
+        let cases = [
+            (200, false, quick, None, Some(Reason::Wanted)),
+            (204, false, Duration::ZERO, None, Some(Reason::Wanted)),
+            (409, false, quick, None, Some(Reason::Wanted)),
+            (401, false, quick, None, Some(Reason::Wanted)),
+            (200, false, slow, Some(Reason::Slow), Some(Reason::Slow)),
+            (422, false, slow, Some(Reason::Slow), Some(Reason::Slow)),
+            (200, true, quick, Some(Reason::Warning), Some(Reason::Warning)),
+            (500, false, quick, Some(Reason::Bug), Some(Reason::Bug)),
+            (503, false, slow, Some(Reason::Warning), Some(Reason::Warning)),
+        ];
+        for (status, has_note, busy, by_default, wanted) in cases {
+            assert_eq!(Reason::of(status, has_note, busy, false), by_default, "{status} {busy:?}");
+            assert_eq!(Reason::of(status, has_note, busy, true), wanted, "{status} {busy:?}");
+        }
+    }
+
+    #[test]
+    fn a_method_that_a_client_has_invented_is_not_repeated() {
+        let invented = Method::from_bytes("X".repeat(60_000).as_bytes()).unwrap();
+        assert_eq!([shown(&Method::OPTIONS), shown(&invented)], ["OPTIONS", "other"]);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
+use taskqueue_api::ErrorCode;
 use taskqueue_store::{Store, StoreError};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -13,7 +14,7 @@ use tracing::{info, warn};
 use crate::accept::Connections;
 use crate::browser_check::Hosts;
 use crate::config::Config;
-use crate::connection::Handler;
+use crate::connection::{ClientAddress, Handler};
 use crate::http_service::{self, HttpService};
 use crate::lease_scan;
 use crate::listener::Listener;
@@ -27,6 +28,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(1500);
 impl Handler for HttpService {
     async fn handle(&self, request: Request<Body>) -> Response<Body> {
         self.call(request).await
+    }
+
+    fn for_client(self, client: ClientAddress) -> Self {
+        Self::for_client(self, client)
+    }
+
+    fn refused(&self, status: u16, code: ErrorCode) {
+        self.log_refusal(status, code);
     }
 }
 
@@ -45,8 +54,8 @@ pub async fn run(
     let (token, budgets) = (config.token.clone(), Arc::new(Budgets::new(&config.memory)));
     let connections = Connections::new(&config, Arc::clone(&budgets));
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let service =
-        http_service::service_for(hosts, AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap));
+    let state = AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap);
+    let service = http_service::service_for(hosts, state).log_requests(config.log_requests);
     let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");

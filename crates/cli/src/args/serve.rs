@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
@@ -30,8 +31,12 @@ Without a token the server listens on this machine only. It answers 403 to reque
 other than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that no page in
 a browser can use it. Behind a proxy or with another host name use --allow-host NAME.
 
-When the server is ready it prints one line, its base URL. Logs go to standard error. It stops on
-SIGTERM or SIGINT and first finishes the requests that are in progress.
+When the server is ready it prints one line, its base URL. Logs go to standard error: start, stop,
+migrations, warnings, every answer 5xx, and requests that took longer than 1 second (a wait that was
+asked for does not count). --log-requests logs each request. A request may name itself in the header
+X-Request-Id. Query strings, tokens and bodies are never logged.
+
+The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress.
 
 Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
 
@@ -79,6 +84,10 @@ pub(crate) struct ServeArgs {
     /// Log this level and everything more severe
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
     pub(crate) log_level: LogLevel,
+
+    /// Log each request: queue, status, error code, duration, client address, request id
+    #[arg(long, env = "TASKQUEUE_LOG_REQUESTS", value_parser = BoolishValueParser::new())]
+    pub(crate) log_requests: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -95,7 +104,7 @@ pub(crate) enum LogLevel {
     Error,
     /// Possible problems
     Warn,
-    /// Requests and background work
+    /// Start, stop, migrations, slow requests, background work; each request with --log-requests
     Info,
     /// For debugging
     Debug,

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -11,12 +11,11 @@ use serde::Deserialize;
 use super::file_trust::distrust_reason;
 use super::secret::{Secret, TokenLocation};
 use crate::failure::Failure;
+use crate::private_file;
 
 pub(super) const PROJECT_FILE: &str = "taskqueue.toml";
 /// Relative to the user's configuration folder.
 pub(super) const USER_FILE: &str = "taskqueue/config.toml";
-/// Every permission of the group and of others.
-const GROUP_AND_OTHERS: u32 = 0o077;
 /// Five settings take a few hundred bytes; a larger file is something else.
 const FILE_BYTES: u64 = 65_536;
 
@@ -65,11 +64,8 @@ impl ConfigFile {
         }
         let content = parse(&text)
             .map_err(|message| Failure::Usage(format!("{} is not a valid configuration: {message}", path.display())))?;
-        if content.token.is_some() && metadata.mode() & GROUP_AND_OTHERS != 0 {
-            let name = path.display();
-            return Err(Failure::Refused(format!(
-                "{name} holds a token and others may read it; run: chmod 600 {name}"
-            )));
+        if content.token.is_some() {
+            private_file::check(path.display(), path, metadata)?;
         }
         Ok(Self { path: path.to_owned(), content })
     }

@@ -49,7 +49,7 @@ impl TokenLocation {
                 let named = format!("the token_file {} of {}", path.display(), named_by.display());
                 let file = contained_file::open(&folder, &path);
                 let file = file.map_err(|error| Failure::Refused(format!("{named} cannot be used: {error}")))?;
-                token::read_open_file(file, &named).map(Secret)
+                token::read_open_file(file, &folder.join(path), &named).map(Secret)
             }
         }
     }

@@ -59,8 +59,20 @@ fn a_token_that_others_can_read_is_refused() {
     let path = folder.path().join("taskqueue.toml");
     fs::write(&path, "token = 'hush'").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let message = finish(binary(folder.path()).args(["queue", "list"])).fails(1);
+    let message = finish(binary(folder.path()).args(["queue", "list"])).fails(2);
     assert!(message.contains("chmod 600") && !message.contains("hush"), "{message}");
+    // The same for files that hold nothing but the token. Behind a link the mode of its target counts.
+    let token = folder.path().join("token");
+    fs::write(&token, "hush").unwrap();
+    std::os::unix::fs::symlink("token", folder.path().join("link")).unwrap();
+    fs::write(&path, "token_file = 'token'").unwrap();
+    for mode in [0o640, 0o604] {
+        fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+        for flags in [&[][..], &["--token-file", "token"], &["--token-file", "link"]] {
+            let message = finish(binary(folder.path()).args(["queue", "list"]).args(flags)).fails(2);
+            assert!(message.contains("run: chmod 600 ") && !message.contains("hush"), "{flags:?}: {message}");
+        }
+    }
 }
 
 #[test]
@@ -88,8 +100,10 @@ fn tokens_come_from_the_environment_a_file_or_a_configuration_file() {
     assert_eq!(without(&["--token-file", "token"]).ok(), "q\n");
     let message = without(&[]).fails(1);
     assert!(message.contains("unauthorized") && message.contains("TASKQUEUE_TOKEN"), "{message}");
+    assert!(message.contains("needs a token"), "{message}");
     let message = server.run("queue list --token-file wrong").fails(1);
-    assert!(message.contains("unauthorized") && !message.contains("other"), "{message}");
+    assert!(message.contains("does not accept the token of flag --token-file (unauthorized)"), "{message}");
+    assert!(!message.contains("other"), "{message}");
     server.write("taskqueue.toml", "token_file = 'token'");
     assert_eq!(without(&[]).ok(), "q\n");
     assert!(without(&["--token-file", "missing"]).fails(1).contains("missing"));

@@ -2,6 +2,7 @@
 //! environment that configures nothing else.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -127,10 +128,11 @@ impl Server {
         self.run_with(&["task", "count", "-o", "quiet", "--filter", filter]).ok().trim().parse().unwrap()
     }
 
-    /// Writes a file into the folder in which the commands run.
+    /// Writes a file into the folder in which the commands run, for its owner only, as a file with a token must be.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         path
     }
 

@@ -90,6 +90,23 @@ fn anything_else_is_unauthorized() {
 }
 
 #[test]
+fn a_missing_token_and_a_wrong_one_are_told_apart_by_the_message_alone() {
+    let server = Server::with_token(TOKEN);
+    let message = |headers: &[(&str, &str)]| {
+        let response = list_with(&server, headers);
+        assert_eq!(response.assert_error(401, "unauthorized"), json!({}));
+        response.json()["error"]["message"].as_str().unwrap().to_owned()
+    };
+    assert!(message(&[]).contains("token is missing"), "{}", message(&[]));
+    let wrong = message(&[("Authorization", "Bearer x")]);
+    assert!(wrong.contains("token is wrong"), "{wrong}");
+    let nearly = format!("Bearer {}", &TOKEN[..TOKEN.len() - 1]);
+    assert_eq!(message(&[("Authorization", &nearly)]), wrong, "how wrong it is remains unknown");
+    let malformed = message(&[("Authorization", "Basic eDp5")]);
+    assert!(malformed.contains("Authorization header cannot be read"), "{malformed}");
+}
+
+#[test]
 fn two_authorization_headers_are_unauthorized() {
     let server = Server::with_token(TOKEN);
     let right = format!("Bearer {TOKEN}");

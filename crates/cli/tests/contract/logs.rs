@@ -1,11 +1,12 @@
-//! Log lines: all are written at the end of the process, and requests never wait for standard error.
+//! Log lines: which requests have one and what it says, that all are written at the end of the process, and that requests
+//! never wait for standard error.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::process::Stdio;
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -83,10 +84,111 @@ fn a_late_reader_gets_the_number_of_lost_lines() {
 
 #[test]
 fn lines_as_json_are_one_object_each() {
-    let mut server = Server::with_arguments(&["--log-level", "info", "--log-format", "json"]);
+    let mut server = Server::with_arguments(&["--log-level", "info", "--log-requests", "--log-format", "json"]);
     server.create_queue("q");
     assert_eq!(server.terminate().code(), Some(0));
     let log = server.stderr();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().any(|line| line["message"] == "answered"), "{log}");
+}
+
+/// A claim that waits for so many seconds.
+fn waiting_claim(seconds: u32) -> Request {
+    let body = json!({"route": "default", "run_id": run_id(1)});
+    Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
+}
+
+#[test]
+fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
+    for (flags, variable, logged) in [
+        (&["--log-level", "info"][..], "false", false),
+        (&["--log-level", "info"], "true", true),
+        (&["--log-level", "info", "--log-requests"], "0", true),
+    ] {
+        let mut server = Server::with_environment(flags, &[("TASKQUEUE_LOG_REQUESTS", variable)]);
+        server.create_queue("q");
+        server.get("/api/v2/nope").expect(404);
+        server.put(&of_task(1, ""), "{").expect(422);
+        // A wait that was asked for is not slowness.
+        server.send(&waiting_claim(2)).expect(204);
+        assert_eq!(server.terminate().code(), Some(0));
+        let log = server.stderr();
+        assert_eq!(log.lines().filter(|line| line.contains("answered")).count(), if logged { 4 } else { 0 }, "{log}");
+        assert!(!log.contains("slowly"), "{log}");
+        for event in ["applied a migration", "serving", "received SIGTERM", "stopped"] {
+            assert!(log.contains(event), "{event}: {log}");
+        }
+    }
+    let mut arguments = serving("unused.db");
+    arguments.extend(["--log-level", "info"]);
+    assert_eq!(run(&arguments, &[("TASKQUEUE_LOG_REQUESTS", "perhaps")]).code, Some(2));
+}
+
+#[test]
+fn a_line_tells_who_wanted_what_and_how_it_ended() {
+    let mut server = Server::launch(Some("hush"), &["--log-level", "info", "--log-requests", "--log-format", "json"]);
+    server.create_queue("q");
+    server.get(&in_queue("/tasks?filter=hush")).expect(422);
+    let mut connection = server.connect();
+    let request = Request::new("GET", "/api/v2/queues").header("Authorization", "Bearer hush-hush");
+    connection.exchange(&request).unwrap().expect(401);
+    let mut broken = server.connect();
+    broken.write(b"hush hush hush\r\n\r\n").unwrap();
+    assert_eq!(broken.read_response(true).unwrap().status, 400);
+    assert_eq!(server.terminate().code(), Some(0));
+    let log = server.stderr();
+    assert!(!log.contains("hush"), "{log}");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answered: Vec<&Value> = lines.iter().filter(|line| line["message"] == "answered").collect();
+    let members = |names: [&str; 5]| {
+        answered.iter().map(|line| Value::from(names.map(|name| line[name].clone()).to_vec())).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        members(["method", "path", "queue", "status", "code"]),
+        [
+            json!(["PUT", "/api/v2/queues/{queue}", "q", 201, null]),
+            json!(["GET", "/api/v2/queues/{queue}/tasks", "q", 422, "invalid_filter"]),
+            json!(["GET", "/api/v2/queues", null, 401, "unauthorized"]),
+            json!([null, null, null, 400, "invalid_request"]),
+        ]
+    );
+    for line in answered {
+        assert!(line["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+        assert_eq!(line["request_id"].as_str().unwrap().len(), 16, "{line}");
+        assert!(line["status"] == 400 || line["micros"].is_u64(), "{line}");
+    }
+}
+
+#[test]
+fn an_id_of_the_client_is_used_and_one_that_is_not_safe_is_replaced() {
+    let mut server = Server::launch(Some("hush"), &["--log-level", "info", "--log-requests"]);
+    server.create_queue("q");
+    let shown = |request: Request| {
+        let response = server.send(&request);
+        (response.status, response.header("X-Request-Id").map(str::to_owned))
+    };
+    let named = |request: Request, id: &str| request.header("X-Request-Id", id);
+    let wrong = Request::new("GET", "/api/v2/queues").header("Authorization", "Bearer x");
+    let requests = [
+        (Request::new("GET", "/api/v2/queues"), "list-1", 200),
+        (Request::new("GET", "/health"), "probe/2", 200),
+        (Request::new("GET", "/api/v2/nope"), "x:3", 404),
+        (wrong, "x@4", 401),
+        // It is written outside of hyper.
+        (waiting_claim(1), "waits.5", 204),
+    ];
+    for (request, id, status) in requests {
+        assert_eq!(shown(named(request, id)), (status, Some(id.to_owned())));
+    }
+    assert_eq!(shown(Request::new("GET", "/api/v2/queues")), (200, None));
+    let forged = "x status=500 ERROR forged";
+    let (_, replaced) = shown(named(Request::new("GET", "/api/v2/queues"), forged));
+    let replaced = replaced.unwrap();
+    assert_eq!(replaced.len(), 16, "{replaced}");
+    assert_eq!(server.terminate().code(), Some(0));
+    let log = server.stderr();
+    for id in ["list-1", "probe/2", "x:3", "x@4", "waits.5", &replaced] {
+        assert_eq!(log.matches(&format!("request_id={id}")).count(), 1, "{id}: {log}");
+    }
+    assert!(!log.contains("forged"), "{log}");
 }

@@ -5,6 +5,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -112,12 +113,17 @@ fn every_visible_ascii_character_may_stand_in_a_token() {
     Server::with_token(&token).create_queue("q");
 }
 
+fn write_privately(path: &Path, content: &str) {
+    fs::write(path, content).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 #[test]
 fn a_token_may_come_from_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
     for content in ["from-file", "from-file\n"] {
-        fs::write(&file, content).unwrap();
+        write_privately(&file, content);
         let mut server = Server::with_arguments(&["--token-file", file.to_str().unwrap()]);
         server.get("/api/v2/queues").assert_error(401, "unauthorized");
         server.token = Some("from-file".to_owned());
@@ -133,9 +139,28 @@ fn an_unusable_token_file_is_refused() {
     arguments.extend(["--token-file", file.to_str().unwrap()]);
     assert_refuses(&arguments, &[]);
     for content in ["", "\n", "two words", "two\nlines", "é"] {
-        fs::write(&file, content).unwrap();
+        write_privately(&file, content);
         assert_refuses(&arguments, &[]);
     }
+}
+
+#[test]
+fn a_token_file_that_others_can_read_is_refused() {
+    let (directory, database) = (tempfile::tempdir().unwrap(), Database::new());
+    let (file, link, database) = (directory.path().join("token"), directory.path().join("link"), database.argument());
+    write_privately(&file, "hush");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for (mode, path) in [(0o640, &file), (0o604, &file), (0o644, &link)] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mut arguments = serving(&database);
+        arguments.extend(["--token-file", path.to_str().unwrap()]);
+        let exit = run(&arguments, &[]);
+        assert_eq!((exit.code, exit.stdout.len()), (Some(2), 0), "{exit:?}");
+        let command = format!("run: chmod 600 {}", path.display());
+        assert!(exit.stderr.contains(&command) && !exit.stderr.contains("hush"), "{exit:?}");
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+    Server::with_arguments(&["--token-file", link.to_str().unwrap()]).get("/health").expect(200);
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn recommended_ways() -> Vec<Arc<Database>> {
 #[test]
 fn a_password_from_the_environment_is_used_and_shown_nowhere() {
     for database in recommended_ways() {
-        let mut server = Server::launch_on(database, None, &["--log-level", "trace"]);
+        let mut server = Server::launch_on(database, None, &["--log-level", "trace", "--log-requests"]);
         server.create_queue("q");
         server.create(1, json!({}));
         let mut seen = vec![command_line(&server)];
@@ -266,7 +266,7 @@ fn a_role_whose_commits_are_not_waited_for_is_warned_of() {
 
 #[test]
 fn a_database_with_durable_commits_causes_no_warning() {
-    let mut server = Server::with_arguments(&["--log-level", "info"]);
+    let mut server = Server::with_arguments(&["--log-level", "info", "--log-requests"]);
     server.get("/health").expect(200);
     assert_eq!(server.terminate().code(), Some(0));
     assert!(server.stderr().contains("answered") && !server.stderr().contains("WARN"), "{}", server.stderr());

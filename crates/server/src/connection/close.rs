@@ -8,8 +8,8 @@ use tokio::select;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::StopSignal;
 use super::io::ConnectionIo;
+use super::{Handler, StopSignal};
 use crate::config::Timeouts;
 use crate::error::NO_ROOM;
 
@@ -20,11 +20,17 @@ const LINGER_BYTES: usize = 16 * 1_048_576;
 ///
 /// Closing a socket while the client still sends resets the connection, and the reset may overtake the response (a 413,
 /// for example). So only the sending side is closed, and what the client sends is read and dropped until it closes too.
-pub(super) async fn linger(mut io: ConnectionIo, timeouts: &Timeouts, stop: &mut watch::Receiver<StopSignal>) {
+pub(super) async fn linger(
+    mut io: ConnectionIo,
+    handler: &impl Handler,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<StopSignal>,
+) {
     let unread = io.take_unread();
     let refusal = Refusal::new(io.refused_status, &unread);
     let closing = async {
         if let Some(refusal) = refusal {
+            handler.refused(refusal.status, refusal.code);
             io.stream.write_all(refusal.response().as_bytes()).await?;
         }
         io.stream.shutdown().await?;

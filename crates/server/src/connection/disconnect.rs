@@ -1,9 +1,10 @@
 //! Informs the handler of a waiting request that its client has disconnected, which only the owner of the socket sees.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The disconnect of one client. Clones are of the same one.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +12,8 @@ pub(crate) struct Disconnect(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    is_watched: AtomicBool,
+    /// When the request began to wait.
+    waits_since: OnceLock<Instant>,
     has_occurred: AtomicBool,
     notify: Notify,
 }
@@ -20,7 +22,7 @@ impl Disconnect {
     /// Waits until the client has closed its side, or has sent too much to go on waiting with it. The first poll marks the
     /// request as a waiting one: from then on it may hold no buffers.
     pub(crate) async fn wait(&self) {
-        self.0.is_watched.store(true, Ordering::Relaxed);
+        self.0.waits_since.get_or_init(Instant::now);
         if !self.has_occurred() {
             self.0.notify.notified().await;
         }
@@ -32,7 +34,13 @@ impl Disconnect {
 
     /// Whether the request waits.
     pub(super) fn is_watched(&self) -> bool {
-        self.0.is_watched.load(Ordering::Relaxed)
+        self.waits_since().is_some()
+    }
+
+    /// Since when the request waits, as its client has asked. What it does after that is as quick as any other request, or
+    /// is found in the log of the others.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        self.0.waits_since.get().copied()
     }
 
     pub(super) fn report(&self) {

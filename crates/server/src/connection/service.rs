@@ -10,10 +10,12 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
+use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::PREFER;
 use tokio::time::Instant;
 
 use super::activity::SharedActivity;
+use super::client_address::ClientAddress;
 use super::request_body::{self, RequestNumber};
 use super::waiting_request::WaitingSlot;
 use crate::idle_connections::IdleEntry;
@@ -21,6 +23,14 @@ use crate::idle_connections::IdleEntry;
 /// Answers requests; cheap to clone.
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
+
+    /// The handler for the requests of one client.
+    fn for_client(self, _: ClientAddress) -> Self {
+        self
+    }
+
+    /// Called when the connection itself has refused what was no valid request.
+    fn refused(&self, _status: u16, _code: ErrorCode) {}
 }
 
 /// An extension of a response: its request was authenticated.

@@ -218,7 +218,8 @@ impl Server {
     /// A server that logs every request to `stderr`.
     pub(crate) fn logging_to(stderr: impl Into<Stdio>) -> Self {
         let (directory, database) = (tempfile::tempdir().unwrap(), Arc::new(Database::new()));
-        Self::launch_in(directory, database, None, &["--log-level", "info"], &[], None, stderr.into())
+        let arguments = ["--log-level", "info", "--log-requests"];
+        Self::launch_in(directory, database, None, &arguments, &[], None, stderr.into())
     }
 
     /// A server with the queue `q` that another program starts and stays beside; the process is still the server's.

@@ -1,0 +1,83 @@
+//! The rule for files that hold a token: nobody but their owner may have any access to them.
+
+use std::fmt::Display;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::failure::Failure;
+
+/// Every permission of the group and of others.
+const GROUP_AND_OTHERS: u32 = 0o077;
+
+/// Refuses a file that others have access to, with the command that corrects it. `metadata` is that of the open file: behind
+/// a link it is the target's. The mode of a pipe or a device says nothing about who can read the token.
+pub(crate) fn check(name: impl Display, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
+    let mode = metadata.mode() & 0o7777;
+    if !metadata.is_file() || mode & GROUP_AND_OTHERS == 0 {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{name} holds a token, and its mode {mode:04o} gives access to others than its owner; run: chmod 600 {}",
+        shell_word(path)
+    )))
+}
+
+/// The path as one word of a shell, quoted where it must be. One that begins with a dash would be an option.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text };
+    let is_plain = |character: char| character.is_alphanumeric() || "/._-+:@%,".contains(character);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_have_access_and_behind_a_link_the_target_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("token"), folder.path().join("link"));
+        fs::write(&file, "hush").unwrap();
+        symlink(&file, &link).unwrap();
+        for (mode, accepted) in [
+            (0o600, true),
+            (0o400, true),
+            (0o700, true),
+            (0o640, false),
+            (0o604, false),
+            (0o644, false),
+            (0o620, false),
+        ] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            for path in [&file, &link] {
+                let checked = check("it", path, &fs::File::open(path).unwrap().metadata().unwrap());
+                assert_eq!(checked.is_ok(), accepted, "{mode:o}");
+                if let Err(failure) = checked {
+                    let command = format!("run: chmod 600 {}", path.display());
+                    assert!(failure.message().unwrap().ends_with(&command), "{failure:?}");
+                    assert!(matches!(failure, Failure::Usage(_)), "{failure:?}");
+                }
+            }
+        }
+        let device = fs::File::open("/dev/zero").unwrap();
+        assert_eq!(check("it", Path::new("/dev/zero"), &device.metadata().unwrap()), Ok(()));
+    }
+
+    #[test]
+    fn the_command_can_be_pasted_into_a_shell() {
+        let cases = [
+            ("/etc/taskqueue/token", "/etc/taskqueue/token"),
+            ("my token", "'my token'"),
+            ("it's;$HOME", r"'it'\''s;$HOME'"),
+            ("-f", "./-f"),
+        ];
+        for (path, word) in cases {
+            assert_eq!(shell_word(Path::new(path)), word);
+        }
+    }
+}
