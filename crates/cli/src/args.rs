@@ -1,6 +1,7 @@
 //! The command line: flags, their environment variables, their help. Nothing is opened or started here.
 //! One file per command in `args/`; this file lists the commands and turns a clap error into one line.
 
+mod change;
 mod completions;
 mod config;
 mod connection;
@@ -16,6 +17,7 @@ mod serve;
 mod submit;
 mod task;
 mod values;
+mod wait;
 mod worker;
 
 use std::ffi::OsString;
@@ -25,6 +27,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
 
+pub(crate) use self::change::{ConfirmArgs, RerunArgs, UpdateArgs};
 pub(crate) use self::completions::CompletionsArgs;
 pub(crate) use self::config::{ConfigArgs, ConfigCommand};
 pub(crate) use self::connection::{ConnectionArgs, Format, OutputArgs, QueueArg};
@@ -35,11 +38,12 @@ pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
 pub(crate) use self::run_loop::{LoopArgs, OnStop};
-pub(crate) use self::selection::{LimitArgs, ListArgs, TargetArgs};
+pub(crate) use self::selection::{LimitArgs, ListArgs, SelectionArgs, TargetArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
-pub(crate) use self::task::{ActionArgs, ConfirmArgs, CountArgs, TaskArgs, TaskCommand, UpdateArgs, WaitArgs};
+pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
 pub(crate) use self::values::queue_name;
+pub(crate) use self::wait::WaitArgs;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
 
 const CLIENT_HELP: &str = "\

@@ -25,14 +25,17 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) enum Retrying {
     Interactive,
     LongRunning,
-    /// The command repeats requests itself.
+    /// The command repeats requests itself, and soon.
     Never,
+    /// The command repeats requests itself; they may be large.
+    NeverButPatient,
 }
 
 #[derive(Debug)]
 pub(crate) struct ClientContext {
     pub(crate) client: Client,
     pub(crate) queue: QueueName,
+    pub(crate) queue_source: Source,
     pub(crate) url: String,
     pub(crate) url_source: Source,
     pub(crate) token: Option<Secret>,
@@ -57,6 +60,7 @@ impl ClientContext {
             client: client(&config, retrying)?,
             withheld_note: config.withheld_note(),
             queue: config.queue.value,
+            queue_source: config.queue.source,
             url: config.url.value,
             url_source: config.url.source,
             token_source: config.token.as_ref().map(|token| token.source.clone()),
@@ -86,7 +90,7 @@ fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> 
     let retries = match retrying {
         Retrying::Interactive => INTERACTIVE_RETRIES,
         Retrying::LongRunning => LONG_RUNNING_RETRIES,
-        Retrying::Never => Retries::NONE,
+        Retrying::Never | Retrying::NeverButPatient => Retries::NONE,
     };
     let mut client = Config::new(&config.url.value).map_err(|error| config_failure(&error, config))?.retries(retries);
     if retrying == Retrying::Never {

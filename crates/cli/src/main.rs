@@ -18,6 +18,7 @@ mod open_store;
 mod output;
 mod private_file;
 mod progress;
+mod shell_command;
 mod sweep;
 mod sweep_values;
 mod task_ids;

@@ -21,7 +21,8 @@ pub(crate) use self::escape::escape;
 pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::Record;
 pub(crate) use self::records::{
-    CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, SettingRecord, Summary, WaitSummary,
+    CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, RerunRecord, SettingRecord, Summary,
+    WaitSummary,
 };
 pub(crate) use self::table::Layout;
 pub(crate) use self::terminal::{Terminal, colours_allowed};

@@ -36,6 +36,10 @@ impl Progress {
         Self(bar)
     }
 
+    pub(crate) fn set_total(&self, total: u64) {
+        self.0.set_length(total);
+    }
+
     pub(crate) fn set_position(&self, position: u64) {
         self.0.set_position(position);
     }

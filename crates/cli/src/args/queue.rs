@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use taskqueue_core::ids::QueueName;
 
+use super::change::ConfirmArgs;
 use super::connection::{ConnectionArgs, OutputArgs};
-use super::task::ConfirmArgs;
 use super::values::queue_name;
 
 #[derive(Debug, Args)]

@@ -32,10 +32,6 @@ pub(crate) struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.status.is_none() && self.name.is_none() && self.fuzzy.is_none() && self.filter.is_none()
-    }
-
     pub(crate) fn selection(&self) -> TaskSelection {
         let mut selection = TaskSelection::all();
         if let Some(status) = self.status {

@@ -1,19 +1,22 @@
 //! `taskqueue task ...`
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 use taskqueue_core::ids::TaskId;
 
+use super::change::{self, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
-use super::definition::ChangeArgs;
-use super::selection::{ListArgs, SelectionArgs, TargetArgs};
+use super::selection::{ListArgs, SelectionArgs};
 use super::submit::{SUBMIT_EXAMPLES, SWEEP_EXAMPLES, SubmitArgs, SweepArgs};
-use super::values::{TaskDimensions, duration, task_dimensions, task_id};
+use super::values::{TaskDimensions, task_dimensions, task_id};
+use super::wait::{self, WaitArgs};
 
-const SELECT_EXAMPLES: &str = "\
-Name tasks by id, or select them with the options. Before selected tasks are changed, the
-command shows their number and asks for confirmation; programs have to give --yes.";
+const GET_EXAMPLES: &str = "\
+Examples:
+  taskqueue task get t_lZxL89_zReNB
+  taskqueue task get t_lZxL89_zReNB t_jsR8k3J-oVIW --output json
+
+With one id the JSON is that task, with several a list of tasks.
+Exit code 1 if a task does not exist; the others are shown.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
@@ -35,25 +38,30 @@ pub(crate) enum TaskCommand {
     /// Create a task for each combination of values
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArgs),
-    /// Show one task
+    /// Show tasks with all their fields
+    #[command(after_help = GET_EXAMPLES)]
     Get(GetArgs),
     /// List tasks
     List(ListArgs),
     /// Count tasks
     Count(CountArgs),
     /// Change tasks that are not running
-    #[command(after_help = SELECT_EXAMPLES)]
+    #[command(after_help = change::UPDATE_HELP)]
     Update(UpdateArgs),
     /// Cancel tasks; the run of a running task is ended
-    #[command(after_help = SELECT_EXAMPLES)]
-    Cancel(ActionArgs),
+    #[command(after_help = change::CANCEL_HELP)]
+    Cancel(CancelArgs),
     /// Reset pending, failed or cancelled tasks to pending, with no attempt used
-    #[command(after_help = SELECT_EXAMPLES)]
-    Requeue(ActionArgs),
+    #[command(after_help = change::REQUEUE_HELP)]
+    Requeue(RequeueArgs),
+    /// Submit succeeded, failed or cancelled tasks again, under new ids
+    #[command(after_help = change::RERUN_HELP)]
+    Rerun(RerunArgs),
     /// Delete tasks that are not running
-    #[command(after_help = SELECT_EXAMPLES)]
-    Delete(ActionArgs),
+    #[command(after_help = change::DELETE_HELP)]
+    Delete(DeleteArgs),
     /// Wait until tasks have ended; exit code 0 only if all of them succeeded
+    #[command(after_help = wait::HELP)]
     Wait(WaitArgs),
 }
 
@@ -64,8 +72,11 @@ impl TaskCommand {
             Self::List(args) => &args.selection.filter,
             Self::Count(args) => &args.selection.filter,
             Self::Update(args) => &args.filter,
-            Self::Cancel(args) | Self::Requeue(args) | Self::Delete(args) => &args.target.selection.filter,
-            Self::Wait(args) => &args.target.selection.filter,
+            Self::Cancel(args) => &args.target.selection.filter,
+            Self::Requeue(args) => &args.target.selection.filter,
+            Self::Rerun(args) => &args.target.selection.filter,
+            Self::Delete(args) => &args.target.selection.filter,
+            Self::Wait(args) => &args.filter,
             Self::Submit(_) | Self::Sweep(_) | Self::Get(_) => &None,
         };
         filter.as_deref()
@@ -74,9 +85,9 @@ impl TaskCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// The id of the task
-    #[arg(value_name = "ID", value_parser = task_id)]
-    pub(crate) id: TaskId,
+    /// The ids of the tasks
+    #[arg(value_name = "ID", value_parser = task_id, required = true)]
+    pub(crate) ids: Vec<TaskId>,
 }
 
 #[derive(Debug, Args)]
@@ -87,47 +98,4 @@ pub(crate) struct CountArgs {
     /// Count by status, routes, or both, such as status,routes
     #[arg(long, value_name = "FIELDS", value_parser = task_dimensions)]
     pub(crate) group_by: Option<TaskDimensions>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UpdateArgs {
-    /// The tasks, by id
-    #[arg(value_name = "ID", value_parser = task_id, required_unless_present = "filter", conflicts_with = "filter")]
-    pub(crate) ids: Vec<TaskId>,
-
-    /// Change all tasks that match this filter and are not running, or none of them
-    #[arg(long, value_name = "EXPR")]
-    pub(crate) filter: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) change: ChangeArgs,
-
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ActionArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct ConfirmArgs {
-    /// Do not ask for confirmation
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-
-    /// Stop waiting after this time, such as 30s, 5m or 2h
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) timeout: Option<Duration>,
 }

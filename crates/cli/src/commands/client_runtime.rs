@@ -14,7 +14,7 @@ where
     // Starting more threads takes longer than most commands run.
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let outcome = command(context).await;
         let failure = match outcome {
             Ok(()) => None,
@@ -23,5 +23,8 @@ where
         };
         context.print_server_warnings();
         failure.map_or(Ok(()), Err)
-    })
+    });
+    // A lookup of a host name cannot be interrupted; the command does not wait for one that it no longer needs.
+    runtime.shutdown_background();
+    outcome
 }

@@ -61,6 +61,16 @@ impl Printer {
         listing.finish()
     }
 
+    /// Prints records with all their fields, one below the other; for programs a list.
+    pub(crate) fn several<R: Record>(&self, records: &[R]) -> Result<(), Failure> {
+        if self.format != Format::Table {
+            return self.list(records);
+        }
+        let texts: Vec<String> =
+            records.iter().map(|record| details(&record.details(self.now), self.terminal)).collect();
+        if texts.is_empty() { Ok(()) } else { self.text(&texts.join("\n")) }
+    }
+
     /// Starts a list whose records come one by one.
     pub(crate) fn listing<R: Record>(&self) -> Listing<'_> {
         let out = BufWriter::new(io::stdout().lock());

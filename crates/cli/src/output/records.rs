@@ -3,6 +3,7 @@
 mod counts;
 mod planned;
 mod queue;
+mod rerun;
 mod server;
 mod summary;
 mod task;
@@ -11,5 +12,6 @@ mod worker;
 pub(crate) use self::counts::{CountRecord, GroupRecord};
 pub(crate) use self::planned::PlannedRecord;
 pub(crate) use self::queue::QueueRecord;
+pub(crate) use self::rerun::RerunRecord;
 pub(crate) use self::server::{HealthRecord, SettingRecord};
 pub(crate) use self::summary::{Summary, WaitSummary};

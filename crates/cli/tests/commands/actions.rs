@@ -1,4 +1,4 @@
-//! `task cancel`, `task requeue` and `task delete`, by id and by selection.
+//! `task cancel`, `task requeue`, `task delete` and `task rerun`, by id and by selection.
 
 use serde_json::json;
 
@@ -45,22 +45,72 @@ fn a_named_task_that_cannot_be_changed_is_a_failure() {
 }
 
 #[test]
-fn selected_tasks_are_changed_after_consent_and_what_is_skipped_is_counted() {
+fn the_deletion_of_a_task_that_is_not_there_is_a_failure_unless_that_is_accepted() {
+    let server = one_of_each();
+    let message = server.run("task delete t_zzzzzzzzzzzz").fails(1);
+    assert!(message.contains("t_zzzzzzzzzzzz") && message.contains("task_not_found"), "{message}");
+    let accepted = server.run("task delete t_zzzzzzzzzzzz --ignore-missing").ok();
+    assert_eq!(accepted, "t_zzzzzzzzzzzz does not exist\n");
+    let ran = server.run("task delete t_aaaaaaaaaaaa t_zzzzzzzzzzzz");
+    assert_eq!(ran.stdout, "1 deleted, 1 skipped\n");
+    assert!(ran.fails(1).contains("t_zzzzzzzzzzzz skipped (task_not_found)"));
+    let ran = server.run("task delete t_eeeeeeeeeeee t_zzzzzzzzzzzz --ignore-missing");
+    assert_eq!(ran.ok(), "1 deleted, 1 skipped\n");
+    // A task that runs is a failure, also then.
+    assert_eq!(server.run("task delete t_bbbbbbbbbbbb t_zzzzzzzzzzzz --ignore-missing").code, Some(1));
+}
+
+#[test]
+fn selected_tasks_are_changed_after_consent_and_what_is_left_out_is_counted() {
     let server = one_of_each();
     let cancel = ["task", "cancel", "--filter", "max_attempts == 1"];
     let message = server.run_with(&cancel).fails(2);
-    assert!(message.contains("Cancel 5 tasks of queue q: add --yes"), "{message}");
+    let question = "Cancel 2 tasks of queue q (1 succeeded, 1 failed, 1 cancelled left out): add --yes";
+    assert!(message.contains(question), "{message}");
     assert_eq!(server.count("status == \"cancelled\""), 1, "nothing was changed");
     let ran = server.run_with(&[&cancel[..], &["--yes"]].concat());
-    assert!(ran.stderr.contains("2 task_state_conflict"), "{ran:?}");
-    assert_eq!(ran.ok(), "3 cancelled, 2 skipped\n");
+    assert!(ran.stderr.contains("1 succeeded: what has ended cannot be cancelled"), "{ran:?}");
+    assert_eq!(ran.ok(), "2 cancelled, 3 skipped\n");
     assert_eq!(server.count("status == \"cancelled\""), 3);
 
     assert_eq!(server.run("task requeue --status failed -y").ok(), "1 requeued\n");
-    assert_eq!(server.run("task requeue --status failed").ok(), "0 requeued\n");
     let deleted = server.run("task delete --filter priority==0 --yes -o quiet").ok();
     assert_eq!(deleted, "5\n");
     assert_eq!(server.run("task count -o quiet").ok(), "0\n");
+}
+
+#[test]
+fn a_selection_without_tasks_is_a_note_and_no_failure() {
+    let server = one_of_each();
+    for (command, done) in [("cancel", "cancelled"), ("requeue", "requeued"), ("delete", "deleted")] {
+        let ran = server.run(&format!("task {command} --name nobody"));
+        assert!(ran.stderr.contains("note: no task of queue q matches"), "{ran:?}");
+        assert_eq!(ran.ok(), format!("0 {done}\n"));
+    }
+}
+
+#[test]
+fn a_selection_of_which_nothing_can_be_changed_is_a_failure_that_says_why() {
+    let server = one_of_each();
+    let cases = [
+        ("cancel --status succeeded", "1 succeeded: what has ended cannot be cancelled"),
+        ("cancel --status cancelled", "1 is cancelled: nothing is left to cancel"),
+        ("requeue --status running", "1 is running: wait for the end"),
+        ("requeue --status succeeded", "1 succeeded: taskqueue task rerun"),
+        ("requeue --status pending", "1 is pending: already waiting"),
+        ("delete --status running", "1 is running: wait for the end"),
+        ("rerun --status running", "1 is running: wait for the end"),
+        ("rerun --status pending", "1 is pending: not run yet"),
+    ];
+    for (line, reason) in cases {
+        // No question, because there is nothing to agree to.
+        let message = server.run(&format!("task {line}")).fails(1);
+        assert!(message.contains("error: nothing was changed: ") && message.contains(reason), "{line}: {message}");
+    }
+    server.submit("t_ffffffffffff", &["--route", "b"]);
+    server.claim("b", 7);
+    let message = server.run("task delete --status running").fails(1);
+    assert!(message.contains("2 are running: "), "{message}");
 }
 
 #[test]
@@ -69,6 +119,62 @@ fn many_selected_tasks_are_each_changed_once() {
     let lines: String = (0..2100).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
     server.run_reading("task submit --from -", &lines).ok();
     assert_eq!(server.run("task cancel --status pending --yes").ok(), "2100 cancelled\n");
+    assert_eq!(server.run("task rerun --filter args.n<1000 --yes -o quiet").ok().lines().count(), 1000);
+    assert_eq!(server.count("status == 'pending'"), 1000, "the copies");
     assert_eq!(server.run("task requeue --status cancelled --yes").ok(), "2100 requeued\n");
-    assert_eq!(server.run("task delete --status pending --yes").ok(), "2100 deleted\n");
+    assert_eq!(server.run("task delete --status pending --yes").ok(), "3100 deleted\n");
+}
+
+#[test]
+fn ended_tasks_are_submitted_again_under_new_ids() {
+    let server = Server::start();
+    let definition = [
+        "--name",
+        "n",
+        "--arg",
+        "x=1",
+        "--metadata",
+        r#"{"m":[1]}"#,
+        "--priority",
+        "-3",
+        "--max-attempts",
+        "1",
+        "--route",
+        "r",
+        "--route",
+        "s",
+    ];
+    server.submit("t_aaaaaaaaaaaa", &definition);
+    server.claim("r", 1);
+    server.complete("t_aaaaaaaaaaaa", 1);
+    let copies = server.run("task rerun t_aaaaaaaaaaaa -o json").json();
+    let new_id = copies[0]["new_id"].as_str().unwrap();
+    assert_eq!(copies, json!([{"old_id": "t_aaaaaaaaaaaa", "new_id": new_id}]));
+    let (old, new) = (
+        server.run("task get t_aaaaaaaaaaaa -o json").json(),
+        server.run(&format!("task get {new_id} -o json")).json(),
+    );
+    for field in ["name", "args", "metadata", "priority", "max_attempts", "routes"] {
+        assert_eq!(old[field], new[field], "{field}");
+    }
+    assert_eq!((&old["status"], &new["status"]), (&json!("succeeded"), &json!("pending")));
+    assert_eq!((&new["attempt"], &new["result"]), (&json!(0), &json!({})));
+}
+
+#[test]
+fn a_rerun_of_tasks_that_have_not_ended_or_do_not_exist_is_a_failure_and_the_others_are_submitted() {
+    let server = one_of_each();
+    let ran =
+        server.run("task rerun t_aaaaaaaaaaaa t_bbbbbbbbbbbb t_cccccccccccc t_zzzzzzzzzzzz t_dddddddddddd -o quiet");
+    assert_eq!(ran.stdout.lines().count(), 2, "{ran:?}");
+    let message = ran.fails(1);
+    for words in ["t_aaaaaaaaaaaa is pending: ", "t_bbbbbbbbbbbb is running: ", "t_zzzzzzzzzzzz does not exist"] {
+        assert!(message.contains(words), "{message}");
+    }
+    let message = server.run("task rerun --filter max_attempts==1").fails(2);
+    let question = "Rerun 3 tasks of queue q as new tasks (3 pending, 1 running left out): add --yes";
+    assert!(message.contains(question), "{message}");
+    let ran = server.run("task rerun --filter max_attempts==1 --yes");
+    assert_eq!(ran.ok().lines().count(), 4, "a head and three rows");
+    assert_eq!(server.count("status == 'pending'"), 6);
 }

@@ -142,3 +142,18 @@ fn workers_are_listed() {
     assert_eq!(timeless(&listed), expected);
     assert_eq!(server.run("worker list -o quiet").ok(), "w_aaaaaaaaaaaa\nw_bbbbbbbbbbbb\n");
 }
+
+#[test]
+fn several_tasks_are_shown_and_a_missing_one_is_a_failure() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.submit("t_bbbbbbbbbbbb", &[]);
+    assert_eq!(server.run("task get t_bbbbbbbbbbbb t_aaaaaaaaaaaa -o quiet").ok(), "t_bbbbbbbbbbbb\nt_aaaaaaaaaaaa\n");
+    let shown = server.run("task get t_bbbbbbbbbbbb t_aaaaaaaaaaaa -o json").json();
+    assert_eq!((&shown[0]["id"], &shown[1]["id"]), (&"t_bbbbbbbbbbbb".into(), &"t_aaaaaaaaaaaa".into()));
+    let table = server.run("task get t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
+    assert_eq!(table.lines().filter(|line| line.starts_with("created_at")).count(), 2, "{table}");
+    let ran = server.run("task get t_aaaaaaaaaaaa t_zzzzzzzzzzzz -o quiet");
+    assert_eq!(ran.stdout, "t_aaaaaaaaaaaa\n");
+    assert!(ran.fails(1).contains("t_zzzzzzzzzzzz does not exist"));
+}

@@ -44,6 +44,7 @@ fn every_command_has_help() {
         "task update",
         "task cancel",
         "task requeue",
+        "task rerun",
         "task delete",
         "task wait",
         "worker",

@@ -96,6 +96,12 @@ impl Server {
         Self { url: url.trim_end().to_owned(), folder, child, token }
     }
 
+    /// Ends the server.
+    pub(crate) fn stop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
     /// The binary, configured for the server and the queue `q`.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = binary(self.folder.path());
@@ -175,8 +181,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.stop();
     }
 }
 

@@ -1,13 +1,16 @@
-//! `task cancel`, `task requeue` and `task delete`: one action on tasks that are named by id or selected.
+//! `task cancel`, `task requeue` and `task delete`: one action on tasks that are named by id or selected. What the action
+//! does to one task is in `one_action.rs`.
 
 use std::collections::BTreeMap;
 
-use taskqueue_client::{Client, Error, OrderField, QueueName, TaskId, TaskQuery};
+use taskqueue_client::{Client, ErrorCode, OrderField, QueueName, Status, TaskId, TaskQuery, TaskSelection, Update};
 
+use super::bulk_change::{Change, note_no_match};
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
-use crate::args::ActionArgs;
+use super::one_action::{self, ActionError};
+use super::status_counts::StatusCounts;
+use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
 use crate::client_context::ClientContext;
-use crate::confirm::confirm;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
@@ -16,42 +19,86 @@ use crate::progress::Progress;
 /// The largest page.
 const PAGE_LIMIT: u16 = 1000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Cancel,
-    Requeue,
-    Delete,
+    /// With the update that comes first, if there is one.
+    Requeue(Option<Box<Update>>),
+    Delete {
+        /// Whether a named task that does not exist is no failure.
+        ignore_missing: bool,
+    },
 }
 
 impl Action {
-    async fn perform(self, client: &Client, queue: &QueueName, id: TaskId) -> Result<(), Error> {
+    /// `Cancel`, `cancelled`, `cancelling`.
+    fn change(&self) -> Change {
         match self {
-            Self::Cancel => client.cancel_task(queue, id).await.map(drop),
-            Self::Requeue => client.requeue_task(queue, id).await.map(drop),
-            Self::Delete => client.delete_task(queue, id).await,
+            Self::Cancel => Change::Cancel,
+            Self::Requeue(_) => Change::Requeue,
+            Self::Delete { .. } => Change::Delete,
         }
     }
 
-    /// `Cancel`, `cancelled`, `cancelling`.
-    fn words(self) -> [&'static str; 3] {
+    fn participle(&self) -> &'static str {
         match self {
-            Self::Cancel => ["Cancel", "cancelled", "cancelling"],
-            Self::Requeue => ["Requeue", "requeued", "requeueing"],
-            Self::Delete => ["Delete", "deleted", "deleting"],
+            Self::Cancel => "cancelled",
+            Self::Requeue(_) => "requeued",
+            Self::Delete { .. } => "deleted",
+        }
+    }
+
+    fn gerund(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelling",
+            Self::Requeue(_) => "requeueing",
+            Self::Delete { .. } => "deleting",
+        }
+    }
+
+    fn ignores(&self, code: ErrorCode) -> bool {
+        code == ErrorCode::TaskNotFound && matches!(self, Self::Delete { ignore_missing: true })
+    }
+
+    /// Acts on one task. `is_named` tells that nobody has seen the task yet.
+    async fn perform(self, client: &Client, queue: &QueueName, id: TaskId, is_named: bool) -> Result<(), ActionError> {
+        match self {
+            Self::Cancel => Ok(client.cancel_task(queue, id).await.map(drop)?),
+            Self::Requeue(None) => Ok(client.requeue_task(queue, id).await.map(drop)?),
+            Self::Requeue(Some(update)) => one_action::change_and_requeue(client, queue, id, &update).await,
+            Self::Delete { .. } if is_named => Ok(one_action::delete_existing(client, queue, id).await?),
+            Self::Delete { .. } => Ok(client.delete_task(queue, id).await?),
         }
     }
 }
 
-pub(super) async fn run(context: &ClientContext, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
-    match args.target.ids.as_slice() {
-        [] => act_on_selection(context, action, args).await,
-        // A refusal of a single task is the error of the command.
-        [id] => {
-            action.perform(&context.client, &context.queue, *id).await?;
-            let [_, done, _] = action.words();
-            Ok(context.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?)
-        }
+pub(super) async fn run(
+    context: &ClientContext,
+    action: Action,
+    target: &TargetArgs,
+    confirm: ConfirmArgs,
+) -> Result<(), CommandError> {
+    match target.ids.as_slice() {
+        [] => act_on_selection(context, action, &target.selection, confirm).await,
+        [id] => act_on_one(context, action, *id).await,
         ids => act_on_ids(context, action, ids).await,
+    }
+}
+
+/// A refusal of a single task is the error of the command.
+async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Result<(), CommandError> {
+    let done = action.participle();
+    match action.clone().perform(&context.client, &context.queue, id, true).await {
+        Ok(()) => Ok(context.printer.done(&summary(done, 1, 0, 0), &format!("{id} {done}"))?),
+        Err(ActionError { error, .. }) if error.code().is_some_and(|code| action.ignores(code)) => {
+            Ok(context.printer.done(&summary(done, 0, 1, 0), &format!("{id} does not exist"))?)
+        }
+        Err(ActionError { error, was_changed }) => {
+            if was_changed {
+                output::warning(&changed_only(id));
+            }
+            Err(error.into())
+        }
     }
 }
 
@@ -64,69 +111,149 @@ async fn act_on_ids(context: &ClientContext, action: Action, ids: &[TaskId]) -> 
     for id in ids {
         progress.add(id).await?;
     }
-    progress.finish().await
+    progress.wait_for_all().await?;
+    let is_complete = progress.refused == 0 && !progress.has_missed;
+    progress.print_summary()?;
+    if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
 
-/// Tasks whose state does not allow the action are only counted.
-async fn act_on_selection(context: &ClientContext, action: Action, args: &ActionArgs) -> Result<(), CommandError> {
-    let selection = args.target.selection.selection();
-    let count = context.client.count_tasks(&context.queue, &selection).await?;
-    if count > 0 {
-        let ([imperative, ..], tasks) = (action.words(), output::counted(count, "task"));
-        confirm(&format!("{imperative} {tasks} of queue {}?", context.queue), args.confirm)?;
-    } else {
-        output::note(&format!("no task of queue {} matches", context.queue));
+/// Tasks whose state does not allow the action are left out. The command fails if that leaves nothing to do.
+async fn act_on_selection(
+    context: &ClientContext,
+    action: Action,
+    args: &SelectionArgs,
+    confirm: ConfirmArgs,
+) -> Result<(), CommandError> {
+    let (change, selection) = (action.change(), args.selection());
+    let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
+    let applicable = counts.of_those(|status| change.applies_to(status));
+    let mut progress = ActionProgress::new(context, action, applicable);
+    progress.left_out = counts.total() - applicable;
+    if counts.total() == 0 {
+        note_no_match(context);
+        return Ok(progress.print_summary()?);
     }
-    let mut progress = ActionProgress { may_skip: true, ..ActionProgress::new(context, action, count) };
-    // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
-    let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
-    let mut walk = context.client.walk_tasks(&context.queue, query);
-    while let Some(task) = walk.next().await? {
-        progress.add(task.id).await?;
+    if applicable > 0 {
+        change.confirm(context, &counts, confirm)?;
+        for part in parts(change, &selection, args.status) {
+            progress.add_selected(part).await?;
+        }
+        progress.wait_for_all().await?;
     }
-    progress.finish().await
+    let (done, refused) = (progress.done, progress.refused);
+    progress.print_summary()?;
+    match (done, refused) {
+        (0, 0) => Err(change.nothing_changed(&counts).into()),
+        (_, 0) => {
+            let reasons = change.reasons(&counts);
+            if !reasons.is_empty() {
+                output::note(&format!("left out: {reasons}"));
+            }
+            Ok(())
+        }
+        _ => Err(Failure::Unfinished.into()),
+    }
+}
+
+/// The selections to walk through. Together they have every task to which the change applies; what a deletion leaves out
+/// is little, so it takes one walk.
+fn parts(change: Change, selection: &TaskSelection, status: Option<Status>) -> Vec<TaskSelection> {
+    if status.is_some() || change == Change::Delete {
+        return vec![selection.clone()];
+    }
+    let applicable = Status::ALL.into_iter().filter(|status| change.applies_to(*status));
+    applicable.map(|status| selection.clone().status(status)).collect()
 }
 
 fn summary(participle: &'static str, done: u64, skipped: u64, refused: u64) -> Summary {
     Summary { counts: vec![(participle, done), ("skipped", skipped), ("refused", refused)] }
 }
 
+fn changed_only(id: TaskId) -> String {
+    format!("{id} has the new values, but was not requeued")
+}
+
 /// An action on many tasks that is being performed.
 struct ActionProgress<'s> {
     context: &'s ClientContext,
     action: Action,
-    calls: ConcurrentCalls<(TaskId, TaskOutcome)>,
+    calls: ConcurrentCalls<(TaskId, Result<(), ActionError>)>,
     bar: Progress,
-    /// Whether the command succeeds although tasks were skipped. Otherwise each of them gets a warning.
-    may_skip: bool,
+    /// Whether the tasks are named by id: then each that is skipped gets a warning.
+    are_named: bool,
     done: u64,
+    /// Selected tasks in a state to which the action does not apply.
+    left_out: u64,
     /// By the code of the refusal.
     skipped: BTreeMap<&'static str, u64>,
+    /// Whether a skipped task makes the command fail.
+    has_missed: bool,
     refused: u64,
 }
 
 impl<'s> ActionProgress<'s> {
     fn new(context: &'s ClientContext, action: Action, count: u64) -> Self {
-        let [_, _, gerund] = action.words();
-        let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks(gerund, count));
-        Self { context, action, calls, bar, may_skip: false, done: 0, skipped: BTreeMap::new(), refused: 0 }
+        let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks(action.gerund(), count));
+        Self {
+            context,
+            action,
+            calls,
+            bar,
+            are_named: true,
+            done: 0,
+            left_out: 0,
+            skipped: BTreeMap::new(),
+            has_missed: false,
+            refused: 0,
+        }
     }
 
     async fn add(&mut self, id: TaskId) -> Result<(), CommandError> {
-        let (client, queue, action) = (self.context.client.clone(), self.context.queue.clone(), self.action);
-        let call = async move { (id, TaskOutcome::of(action.perform(&client, &queue, id).await)) };
+        let (client, queue, action) = (self.context.client.clone(), self.context.queue.clone(), self.action.clone());
+        let is_named = self.are_named;
+        let call = async move { (id, action.perform(&client, &queue, id, is_named).await) };
         match self.calls.start(call).await? {
             Some((id, outcome)) => self.record(id, outcome),
             None => Ok(()),
         }
     }
 
-    fn record(&mut self, id: TaskId, outcome: TaskOutcome) -> Result<(), CommandError> {
+    /// Acts on the tasks of a selection to which the action applies.
+    async fn add_selected(&mut self, selection: TaskSelection) -> Result<(), CommandError> {
+        self.are_named = false;
+        let change = self.action.change();
+        // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
+        let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
+        let mut walk = self.context.client.walk_tasks(&self.context.queue, query);
+        while let Some(task) = walk.next().await? {
+            if change.applies_to(task.status) {
+                self.add(task.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait_for_all(&mut self) -> Result<(), CommandError> {
+        while let Some((id, outcome)) = self.calls.next().await? {
+            self.record(id, outcome)?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, id: TaskId, outcome: Result<(), ActionError>) -> Result<(), CommandError> {
+        let (outcome, was_changed) = match outcome {
+            Ok(()) => (TaskOutcome::Done, false),
+            Err(ActionError { error, was_changed }) => (TaskOutcome::of::<()>(Err(error)), was_changed),
+        };
+        if was_changed {
+            self.bar.suspend(|| output::warning(&changed_only(id)));
+        }
         match outcome {
             TaskOutcome::Done => self.done += 1,
             TaskOutcome::Skipped(code) => {
                 *self.skipped.entry(code.as_str()).or_default() += 1;
-                if !self.may_skip {
+                self.has_missed |= !self.action.ignores(code);
+                if self.are_named && !self.action.ignores(code) {
                     self.bar.suspend(|| output::warning(&format!("{id} skipped ({code})")));
                 }
             }
@@ -137,8 +264,8 @@ impl<'s> ActionProgress<'s> {
                 self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
             }
             TaskOutcome::Fatal(error) => {
-                let done = self.summary().sentence();
-                self.bar.suspend(|| output::note(&format!("{done} so far")));
+                let (done, unsure) = (self.summary().sentence(), self.unsure());
+                self.bar.suspend(|| output::note(&format!("{done} so far{unsure}")));
                 return Err(error.into());
             }
         }
@@ -146,24 +273,26 @@ impl<'s> ActionProgress<'s> {
         Ok(())
     }
 
-    /// Waits for the last results and prints the summary.
-    async fn finish(mut self) -> Result<(), CommandError> {
-        while let Some((id, outcome)) = self.calls.next().await? {
-            self.record(id, outcome)?;
+    /// What an interruption between two steps may leave behind.
+    fn unsure(&self) -> &'static str {
+        match self.action {
+            Action::Requeue(Some(_)) => "; a few others may have the new values without being requeued",
+            _ => "",
         }
+    }
+
+    fn print_summary(self) -> Result<(), Failure> {
         let (context, summary) = (self.context, self.summary());
-        let is_complete = self.refused == 0 && (self.may_skip || self.skipped.is_empty());
         let reasons: Vec<String> = self.skipped.iter().map(|(code, count)| format!("{count} {code}")).collect();
         drop(self.bar);
         if !reasons.is_empty() {
             output::note(&format!("skipped because of their state: {}", reasons.join(", ")));
         }
-        context.printer.done(&summary, &summary.sentence())?;
-        if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }
+        context.printer.done(&summary, &summary.sentence())
     }
 
     fn summary(&self) -> Summary {
-        let [_, participle, _] = self.action.words();
-        summary(participle, self.done, self.skipped.values().sum(), self.refused)
+        let skipped = self.left_out + self.skipped.values().sum::<u64>();
+        summary(self.action.participle(), self.done, skipped, self.refused)
     }
 }

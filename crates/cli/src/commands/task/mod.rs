@@ -1,11 +1,15 @@
 //! `taskqueue task ...`
 
 mod actions;
+mod bulk_change;
 mod concurrent_calls;
 mod create_many;
 mod dry_run;
 mod jsonl;
+mod one_action;
+mod rerun;
 mod show;
+mod status_counts;
 mod submit;
 mod sweep;
 mod task_line;
@@ -13,6 +17,7 @@ mod update;
 mod wait;
 mod watch;
 
+use self::actions::Action;
 use super::client_runtime;
 use crate::args::{TaskArgs, TaskCommand};
 use crate::client_context::{ClientContext, Retrying};
@@ -23,23 +28,28 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     client_runtime::run(&context, args.command.filter(), async |context| match &args.command {
         TaskCommand::Submit(args) => submit::run(context, args).await,
         TaskCommand::Sweep(args) => sweep::run(context, args).await,
-        TaskCommand::Get(args) => show::get(context, args.id).await,
+        TaskCommand::Get(args) => show::get(context, &args.ids).await,
         TaskCommand::List(args) if args.watch.watch.is_some() => watch::run(context, args).await,
         TaskCommand::List(args) => show::list(context, args).await,
         TaskCommand::Count(args) => show::count(context, args).await,
         TaskCommand::Update(args) => update::run(context, args).await,
-        TaskCommand::Cancel(args) => actions::run(context, actions::Action::Cancel, args).await,
-        TaskCommand::Requeue(args) => actions::run(context, actions::Action::Requeue, args).await,
-        TaskCommand::Delete(args) => actions::run(context, actions::Action::Delete, args).await,
+        TaskCommand::Cancel(args) => actions::run(context, Action::Cancel, &args.target, args.confirm).await,
+        TaskCommand::Requeue(args) => actions::run(context, Action::Requeue(None), &args.target, args.confirm).await,
+        TaskCommand::Rerun(args) => rerun::run(context, args).await,
+        TaskCommand::Delete(args) => {
+            let action = Action::Delete { ignore_missing: args.ignore_missing };
+            actions::run(context, action, &args.target, args.confirm).await
+        }
         TaskCommand::Wait(args) => wait::run(context, args).await,
     })
 }
 
-/// Bulk submissions and waits survive a restart of the server; other commands fail soon.
+/// Bulk submissions and waits survive a restart of the server (waits by their own means); other commands fail soon.
 fn retrying(command: &TaskCommand) -> Retrying {
     match command {
         TaskCommand::Submit(args) if args.from.is_some() => Retrying::LongRunning,
-        TaskCommand::Sweep(_) | TaskCommand::Wait(_) => Retrying::LongRunning,
+        TaskCommand::Sweep(_) | TaskCommand::Rerun(_) => Retrying::LongRunning,
+        TaskCommand::Wait(_) => Retrying::NeverButPatient,
         TaskCommand::List(args) if args.watch.watch.is_some() => Retrying::Never,
         _ => Retrying::Interactive,
     }

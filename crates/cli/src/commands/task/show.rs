@@ -1,16 +1,33 @@
 //! `task get`, `task list` and `task count`.
 
-use taskqueue_client::{GroupQuery, TaskDimension, TaskId};
+use taskqueue_client::{ErrorCode, GroupQuery, TaskDimension, TaskId};
 
 use crate::args::{CountArgs, ListArgs};
 use crate::client_context::ClientContext;
 use crate::commands::print_pages::{print_groups, print_items};
-use crate::failure::CommandError;
-use crate::output::CountRecord;
+use crate::failure::{CommandError, Failure};
+use crate::output::{self, CountRecord};
 
-pub(super) async fn get(context: &ClientContext, id: TaskId) -> Result<(), CommandError> {
-    let task = context.client.task(&context.queue, id).await?;
-    Ok(context.printer.one(&task)?)
+/// One task with all its fields, or several. A missing one does not hide the others.
+pub(super) async fn get(context: &ClientContext, ids: &[TaskId]) -> Result<(), CommandError> {
+    if let [id] = ids {
+        let task = context.client.task(&context.queue, *id).await?;
+        return Ok(context.printer.one(&task)?);
+    }
+    let mut found = Vec::new();
+    let mut missing = 0_u64;
+    for id in ids {
+        match context.client.task(&context.queue, *id).await {
+            Ok(task) => found.push(task),
+            Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => {
+                missing += 1;
+                output::warning(&format!("{id} does not exist ({})", ErrorCode::TaskNotFound));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    context.printer.several(&found)?;
+    if missing == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
 
 pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(), CommandError> {

@@ -1,10 +1,11 @@
 //! `task update`: changes tasks that are named by id, one by one, or all that match a filter, in one request.
 
-use taskqueue_client::{BulkUpdateRequest, Status, TaskId, TaskSelection, Update};
+use taskqueue_client::{BulkUpdateRequest, TaskId, TaskSelection, Update, Updated};
 
-use crate::args::{ConfirmArgs, UpdateArgs};
+use super::bulk_change::{Change, note_no_match};
+use super::status_counts::StatusCounts;
+use crate::args::UpdateArgs;
 use crate::client_context::ClientContext;
-use crate::confirm::confirm;
 use crate::explain_error::explain;
 use crate::failure::{CommandError, Failure};
 use crate::json_args;
@@ -12,36 +13,83 @@ use crate::output::{self, Summary};
 
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
     let update = json_args::update(&args.change)?;
-    match &args.filter {
-        Some(filter) => update_matching(context, filter, update, args.confirm).await,
-        None => update_ids(context, &args.ids, &update).await,
+    match args.ids.as_slice() {
+        [] => update_selected(context, args, update).await,
+        ids => update_ids(context, ids, &update).await,
     }
 }
 
-/// Atomic: all matching tasks that are not running are changed, or none.
-async fn update_matching(
-    context: &ClientContext,
-    filter: &str,
-    changes: Update,
-    args: ConfirmArgs,
-) -> Result<(), CommandError> {
-    let selection = TaskSelection::all().filter(filter);
-    let count = context.client.count_tasks(&context.queue, &selection).await?;
-    let running = context.client.count_tasks(&context.queue, &selection.status(Status::Running)).await?;
-    let others = count.saturating_sub(running);
-    if others > 0 {
-        let left_out = if running > 0 { format!(" ({running} running left out)") } else { String::new() };
-        confirm(&format!("Update {} of queue {}{left_out}?", output::counted(others, "task"), context.queue), args)?;
+/// Atomic: all selected tasks that are not running are changed, or none. The command fails if that leaves nothing to do.
+async fn update_selected(context: &ClientContext, args: &UpdateArgs, changes: Update) -> Result<(), CommandError> {
+    let change = Change::Update;
+    let counts = StatusCounts::of(&context.client, &context.queue, selection(args)).await?;
+    let applicable = counts.of_those(|status| change.applies_to(status));
+    if counts.total() == 0 {
+        note_no_match(context);
+        return Ok(print_summary(context, Updated { matched: 0, updated: 0 }, 0)?);
     }
-    let updated =
-        context.client.update_tasks(&context.queue, &BulkUpdateRequest { filter: filter.into(), changes }).await?;
+    if applicable == 0 {
+        print_summary(context, Updated { matched: 0, updated: 0 }, counts.running)?;
+        return Err(change.nothing_changed(&counts).into());
+    }
+    change.confirm(context, &counts, args.confirm)?;
+    let request = BulkUpdateRequest { filter: filter(args).into(), changes };
+    let updated = context.client.update_tasks(&context.queue, &request).await?;
+    print_summary(context, updated, counts.running)?;
+    let reasons = change.reasons(&counts);
+    match updated {
+        Updated { updated: 0, matched } => Err(Failure::Refused(nothing_updated(matched, &reasons)).into()),
+        _ if reasons.is_empty() => Ok(()),
+        _ => {
+            output::note(&format!("left out: {reasons}"));
+            Ok(())
+        }
+    }
+}
+
+fn selection(args: &UpdateArgs) -> TaskSelection {
+    let selection = match args.status {
+        Some(status) => TaskSelection::all().status(status),
+        None => TaskSelection::all(),
+    };
+    match &args.filter {
+        Some(filter) => selection.filter(filter),
+        None => selection,
+    }
+}
+
+/// The same selection as one filter, which is all that a bulk update takes.
+fn filter(args: &UpdateArgs) -> String {
+    let status = args.status.map(|status| format!("status == \"{}\"", status.as_str()));
+    match (&args.filter, status) {
+        (Some(filter), Some(status)) => format!("({filter}) and {status}"),
+        (Some(filter), None) => filter.clone(),
+        (None, status) => status.unwrap_or_default(),
+    }
+}
+
+fn print_summary(context: &ClientContext, updated: Updated, running: u64) -> Result<(), Failure> {
     let counts = vec![
         ("updated", updated.updated),
         ("unchanged", updated.matched.saturating_sub(updated.updated)),
         ("running_left_out", running),
     ];
     let summary = Summary { counts };
-    Ok(context.printer.done(&summary, &summary.sentence())?)
+    context.printer.done(&summary, &summary.sentence())
+}
+
+fn nothing_updated(matched: u64, reasons: &str) -> String {
+    let equal = match matched {
+        0 => None,
+        1 => Some("1 has these values already".to_owned()),
+        count => Some(format!("{count} have these values already")),
+    };
+    let reasons = Some(reasons.to_owned()).filter(|reasons| !reasons.is_empty());
+    let all: Vec<String> = equal.into_iter().chain(reasons).collect();
+    if all.is_empty() {
+        return "nothing was changed: the tasks changed in the meantime".to_owned();
+    }
+    format!("nothing was changed: {}", all.join("; "))
 }
 
 async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) -> Result<(), CommandError> {

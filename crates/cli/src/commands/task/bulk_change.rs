@@ -1,0 +1,125 @@
+//! What every change of selected tasks has in common: which states it applies to, the question before it, and the reasons
+//! why tasks are left out.
+
+use taskqueue_client::Status;
+
+use super::status_counts::StatusCounts;
+use crate::args::ConfirmArgs;
+use crate::client_context::ClientContext;
+use crate::confirm::confirm;
+use crate::failure::Failure;
+use crate::output;
+
+/// A change of tasks, as people name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Cancel,
+    Requeue,
+    Delete,
+    Update,
+    Rerun,
+}
+
+impl Change {
+    /// Whether selected tasks in this state are changed. A pending task can be requeued by id; among selected ones it would
+    /// only lose its place.
+    pub(super) fn applies_to(self, status: Status) -> bool {
+        match self {
+            Self::Cancel => matches!(status, Status::Pending | Status::Running),
+            Self::Requeue => matches!(status, Status::Failed | Status::Cancelled),
+            Self::Delete | Self::Update => status != Status::Running,
+            Self::Rerun => matches!(status, Status::Succeeded | Status::Failed | Status::Cancelled),
+        }
+    }
+
+    /// `Cancel`
+    fn imperative(self) -> &'static str {
+        match self {
+            Self::Cancel => "Cancel",
+            Self::Requeue => "Requeue",
+            Self::Delete => "Delete",
+            Self::Update => "Update",
+            Self::Rerun => "Rerun",
+        }
+    }
+
+    /// Why tasks in a state to which it does not apply are left out, and what helps.
+    pub(super) fn reason(self, status: Status) -> &'static str {
+        match (self, status) {
+            (Self::Cancel, Status::Cancelled) => "nothing is left to cancel",
+            (Self::Cancel, _) => "what has ended cannot be cancelled",
+            (Self::Requeue, Status::Pending) => "already waiting; requeue by id resets the attempts",
+            (Self::Requeue, Status::Succeeded) => "taskqueue task rerun submits such tasks again as new ones",
+            (Self::Rerun, Status::Pending) => "not run yet",
+            _ => "wait for the end, or cancel first with taskqueue task cancel",
+        }
+    }
+
+    /// `3 are running: ...; 1 is succeeded: ...`
+    pub(super) fn reasons(self, counts: &StatusCounts) -> String {
+        let left_out = Status::ALL.into_iter().filter(|status| !self.applies_to(*status) && counts.get(*status) > 0);
+        let reasons: Vec<String> = left_out
+            .map(|status| {
+                let count = counts.get(status);
+                let verb = if count == 1 { "is" } else { "are" };
+                let state = match status {
+                    Status::Failed => "failed".to_owned(),
+                    Status::Succeeded => "succeeded".to_owned(),
+                    other => format!("{verb} {}", other.as_str()),
+                };
+                format!("{count} {state}: {}", self.reason(status))
+            })
+            .collect();
+        reasons.join("; ")
+    }
+
+    /// Asks before the tasks are changed; the question counts only those to which the change applies.
+    pub(super) fn confirm(
+        self,
+        context: &ClientContext,
+        counts: &StatusCounts,
+        args: ConfirmArgs,
+    ) -> Result<(), Failure> {
+        let tasks = output::counted(counts.of_those(|status| self.applies_to(status)), "task");
+        let left_out = counts.words(|status| !self.applies_to(status));
+        let left_out = if left_out.is_empty() { left_out } else { format!(" ({left_out} left out)") };
+        let end = if self == Self::Rerun { " as new tasks" } else { "" };
+        confirm(&format!("{} {tasks} of queue {}{end}{left_out}?", self.imperative(), context.queue), args)
+    }
+
+    /// The error of a command that changed nothing although tasks match.
+    pub(super) fn nothing_changed(self, counts: &StatusCounts) -> Failure {
+        let reasons = self.reasons(counts);
+        let reasons = if reasons.is_empty() { "the tasks changed in the meantime".to_owned() } else { reasons };
+        Failure::Refused(format!("nothing was changed: {reasons}"))
+    }
+}
+
+pub(super) fn note_no_match(context: &ClientContext) {
+    output::note(&format!("no task of queue {} matches", context.queue));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_is_either_changed_or_has_a_reason() {
+        let one_each = StatusCounts { pending: 1, running: 1, succeeded: 1, failed: 1, cancelled: 1 };
+        let cases = [
+            (Change::Cancel, "1 succeeded: what has ended", 2),
+            (Change::Requeue, "1 is running: wait for the end", 2),
+            (Change::Delete, "1 is running: wait for the end", 4),
+            (Change::Update, "1 is running: wait for the end", 4),
+            (Change::Rerun, "1 is pending: not run yet", 3),
+        ];
+        for (change, expected, applicable) in cases {
+            let reasons = change.reasons(&one_each);
+            assert!(reasons.contains(expected), "{change:?}: {reasons}");
+            assert_eq!(one_each.of_those(|status| change.applies_to(status)), applicable, "{change:?}");
+            assert_eq!(reasons.split("; 1 ").count() as u64, 5 - applicable, "{change:?}: {reasons}");
+        }
+        let many = StatusCounts { running: 3, ..StatusCounts::default() };
+        assert!(Change::Delete.reasons(&many).starts_with("3 are running: "));
+    }
+}

@@ -1,0 +1,84 @@
+//! How many of the selected tasks are in which state: what bulk commands ask before they start, and `task wait` again and
+//! again.
+
+use taskqueue_client::{Client, Error, GroupQuery, QueueName, Status, TaskDimension, TaskSelection};
+
+/// Counts of one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StatusCounts {
+    pub(super) pending: u64,
+    pub(super) running: u64,
+    pub(super) succeeded: u64,
+    pub(super) failed: u64,
+    pub(super) cancelled: u64,
+}
+
+impl StatusCounts {
+    pub(super) async fn of(client: &Client, queue: &QueueName, selection: TaskSelection) -> Result<Self, Error> {
+        // There are five groups at most: one page, which is one moment.
+        let page = client.group_tasks(queue, &GroupQuery::by([TaskDimension::Status], selection)).await?;
+        let mut counts = Self::default();
+        for group in page.items {
+            if let [word] = group.key.as_slice()
+                && let Some(status) = Status::parse(word)
+            {
+                *counts.count_mut(status) += group.count;
+            }
+        }
+        Ok(counts)
+    }
+
+    pub(super) fn add(&mut self, status: Status) {
+        *self.count_mut(status) += 1;
+    }
+
+    pub(super) fn get(&self, status: Status) -> u64 {
+        match status {
+            Status::Pending => self.pending,
+            Status::Running => self.running,
+            Status::Succeeded => self.succeeded,
+            Status::Failed => self.failed,
+            Status::Cancelled => self.cancelled,
+        }
+    }
+
+    fn count_mut(&mut self, status: Status) -> &mut u64 {
+        match status {
+            Status::Pending => &mut self.pending,
+            Status::Running => &mut self.running,
+            Status::Succeeded => &mut self.succeeded,
+            Status::Failed => &mut self.failed,
+            Status::Cancelled => &mut self.cancelled,
+        }
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.of_those(|_| true)
+    }
+
+    /// How many are in a state that `is_meant` names.
+    pub(super) fn of_those(&self, is_meant: impl Fn(Status) -> bool) -> u64 {
+        Status::ALL.into_iter().filter(|status| is_meant(*status)).map(|status| self.get(status)).sum()
+    }
+
+    /// The counts as words, such as `2 failed, 1 cancelled`, of the states that `is_meant` names.
+    pub(super) fn words(&self, is_meant: impl Fn(Status) -> bool) -> String {
+        let meant = Status::ALL.into_iter().filter(|status| is_meant(*status) && self.get(*status) > 0);
+        let words: Vec<String> = meant.map(|status| format!("{} {}", self.get(status), status.as_str())).collect();
+        words.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_summed_and_named_by_state() {
+        let counts = StatusCounts { pending: 1, failed: 2, ..StatusCounts::default() };
+        assert_eq!(counts.total(), 3);
+        assert_eq!(counts.of_those(|status| status != Status::Pending), 2);
+        assert_eq!(counts.words(|_| true), "1 pending, 2 failed");
+        assert_eq!(counts.words(|status| status == Status::Running), "");
+    }
+}
