@@ -83,7 +83,7 @@ fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
         ("task update t_aaaaaaaaaaaa", "what to change"),
         ("task submit --arg novalue", "KEY=VALUE"),
         ("task submit --args [1]", "JSON object"),
-        ("task submit --from - --priority 1", "cannot be used with"),
+        ("task submit --from - --id t_aaaaaaaaaaaa", "cannot be used with"),
         ("task wait t_aaaaaaaaaaaa --timeout soon", "30s"),
         ("task list --queue=-x", "A-Z"),
         ("task list --url ftp://x", "http://"),
