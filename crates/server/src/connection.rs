@@ -42,6 +42,9 @@ use crate::memory_budget::Budgets;
 /// cursor, percent-encoded) takes 72 KiB.
 const READ_BUFFER_BYTES: usize = 128 * 1024;
 
+/// How hyper describes a request whose target it cannot parse. It has no other way to tell; a test holds it.
+const INVALID_TARGET: &str = "invalid URI";
+
 /// What the server asks of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopSignal {
@@ -166,7 +169,7 @@ async fn exchange<H: Handler>(
         // A client that has closed its sending side may still want its response.
         .half_close(true)
         .serve_connection(TokioIo::new(io), service);
-    let mut is_http2 = false;
+    let (mut is_http2, mut has_invalid_target) = (false, false);
     let mut timer = Box::pin(sleep_until(Instant::now() + timeouts.head));
     let end = loop {
         let fires_at = timer.deadline();
@@ -199,6 +202,7 @@ async fn exchange<H: Handler>(
         if let Some(result) = over {
             if let Err(error) = result {
                 is_http2 = error.is_parse_version_h2();
+                has_invalid_target = error.is_parse() && error.to_string() == INVALID_TARGET;
                 debug!(%error, "a connection ended early");
             }
             break End::Finished;
@@ -228,6 +232,7 @@ async fn exchange<H: Handler>(
     let mut io = parts.io.into_inner();
     io.unread(parts.read_buf);
     io.free_head();
+    io.has_invalid_target = has_invalid_target;
     if is_http2 {
         io.refused_status = io.refused_status.or(Some(400));
     }

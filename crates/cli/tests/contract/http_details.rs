@@ -259,3 +259,49 @@ fn a_client_that_has_nothing_more_to_send_still_gets_its_answer() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     }
 }
+
+/// Some clients send what they were given. Characters that the HTTP layer accepts have their meaning, and for the others the
+/// answer says what to do.
+#[test]
+fn a_target_with_characters_that_must_be_encoded_is_told_so() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "{é|x}"}));
+    let count = in_queue("/tasks/count?filter=");
+    for accepted in ["name=='{\u{e9}|x}'", "name=='{%C3%A9|x}'", "name%20==%20'{\u{e9}%7Cx}'"] {
+        let mut connection = server.connect();
+        connection.write(format!("GET {count}{accepted} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(connection.read_response(true).unwrap().expect(200).json()["count"], 1, "{accepted}");
+    }
+    let refused: [&[u8]; 9] = [
+        b"priority>=0",
+        b"priority<1",
+        b"name==\"x\"",
+        b"priority >= 0",
+        b"name == 'x'",
+        b"priority\t==0",
+        b"name=='\xe9'",
+        b"name=='\x7f'",
+        b" ",
+    ];
+    for filter in refused {
+        let shown = String::from_utf8_lossy(filter);
+        // At once, and in two parts, the first of which ends behind the filter.
+        for cut in [false, true] {
+            let mut connection = server.connect();
+            connection.write(&[b"GET ", count.as_bytes(), filter, if cut { b"0" } else { b"" }].concat()).unwrap();
+            let _ = connection.write(b" HTTP/1.1\r\nhost: localhost\r\n\r\n");
+            let response = connection.read_response(true).unwrap();
+            response.assert_error(400, "invalid_request");
+            let message = response.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.contains("must be percent-encoded"), "{shown}: {message}");
+            assert!(message.contains("curl -G --data-urlencode 'filter="), "{shown}: {message}");
+            assert!(connection.read_response(true).is_err(), "the connection is closed");
+        }
+    }
+    let mut connection = server.connect();
+    connection.write(b"GET / HTTP/1.1\r\nbad header: x\r\n\r\n").unwrap();
+    assert!(
+        connection.read_response(true).unwrap().text().contains("not valid HTTP/1.1"),
+        "nothing is said of the target"
+    );
+}

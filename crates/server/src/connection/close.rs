@@ -27,7 +27,7 @@ pub(super) async fn linger(
     stop: &mut watch::Receiver<StopSignal>,
 ) {
     let unread = io.take_unread();
-    let refusal = Refusal::new(io.refused_status, &unread);
+    let refusal = Refusal::new(io.refused_status, io.has_invalid_target, &unread);
     let closing = async {
         if let Some(refusal) = refusal {
             handler.refused(refusal.status, refusal.code);
@@ -57,6 +57,9 @@ const HTTP_2: &[u8] = b"PRI * HTTP/2.0";
 /// How TLS begins: a handshake record of version 3.
 const TLS: &[u8] = b"\x16\x03";
 
+const ENCODE_TARGET: &str = "the request target has characters that must be percent-encoded; encode the query, for example \
+    with curl -G --data-urlencode 'filter=priority >= 0'";
+
 /// The response to bytes that never reached a handler.
 struct Refusal {
     status: u16,
@@ -66,8 +69,9 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// Describes why the bytes at `unread` were refused, if they were: `status` is hyper's, or 503 where there was no room.
-    fn new(status: Option<u16>, unread: &[u8]) -> Option<Self> {
+    /// Describes why a request was refused, if it was: `status` is hyper's, or 503 where there was no room. The request is at
+    /// the beginning of `unread`, unless only its target was wrong: then hyper has taken its head.
+    fn new(status: Option<u16>, has_invalid_target: bool, unread: &[u8]) -> Option<Self> {
         let bad_request = |message| ("Bad Request", ErrorCode::InvalidRequest, message);
         let (status, (reason, code, message)) = match status? {
             503 => (503, ("Service Unavailable", ErrorCode::DatabaseBusy, NO_ROOM)),
@@ -84,6 +88,7 @@ impl Refusal {
             431 => {
                 (431, ("Request Header Fields Too Large", ErrorCode::InvalidRequest, "the request head is too large"))
             }
+            status if has_invalid_target || has_blank_in_target(unread) => (status, bad_request(ENCODE_TARGET)),
             status => (status, bad_request("the request is not valid HTTP/1.1")),
         };
         Some(Self { status, reason, code, message })
@@ -98,5 +103,35 @@ impl Refusal {
             "HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
              {retry}connection: close\r\n\r\n{body}"
         )
+    }
+}
+
+/// Whether something else than a version follows the first blank behind a target.
+fn has_blank_in_target(head: &[u8]) -> bool {
+    let line = head.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let mut parts = line.splitn(3, |byte| *byte == b' ').skip(1);
+    let (Some(target), Some(rest)) = (parts.next(), parts.next()) else { return false };
+    (target.starts_with(b"/") || target.starts_with(b"http://")) && !rest.starts_with(b"HTTP/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blank_in_a_target_is_told_from_other_nonsense() {
+        let cases = [
+            ("GET /?filter=a == 1 HTTP/1.1\r\nhost: x\r\n\r\n", true),
+            ("GET /a b", true),
+            ("GET http://host/a b HTTP/1.1\r\n", true),
+            ("GET /a HTTP/1.1\r\nx: a b c\r\n", false),
+            ("GET /a HTTP/3.0\r\n\r\n", false),
+            ("GET /a\r\nb c d\r\n", false),
+            ("not HTTP at all\r\n", false),
+            ("", false),
+        ];
+        for (head, expected) in cases {
+            assert_eq!(has_blank_in_target(head.as_bytes()), expected, "{head:?}");
+        }
     }
 }

@@ -39,12 +39,15 @@ pub(super) struct ConnectionIo {
     head_reservation: Option<Reservation>,
     /// The status with which hyper refused what it read, or 503 where there was no room for a head.
     pub(super) refused_status: Option<u16>,
+    /// Whether hyper refused it because of its target.
+    pub(super) has_invalid_target: bool,
 }
 
 impl ConnectionIo {
     pub(super) fn new(stream: Stream, budgets: Arc<Budgets>) -> Self {
         let (activity, unread) = (SharedActivity::new(Instant::now()), Bytes::new());
-        Self { stream, activity, unread, budgets, head_bytes: 0, head_reservation: None, refused_status: None }
+        let (head_bytes, head_reservation, refused_status, has_invalid_target) = (0, None, None, false);
+        Self { stream, activity, unread, budgets, head_bytes, head_reservation, refused_status, has_invalid_target }
     }
 
     pub(super) fn budgets(&self) -> Arc<Budgets> {
