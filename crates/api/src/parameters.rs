@@ -18,10 +18,21 @@ pub struct QueuePath {
 /// What the caller of a claim would like (RFC 7240).
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub struct PreferHeader {
+pub struct ClaimPreference {
     /// `wait=N`: when no task is pending for the route, wait up to N seconds for one. N is 1 to 60; larger values are cut
     /// to 60. Anything else is ignored. `Preference-Applied` in the answer says what was given; without it the server did
     /// not wait, because too many do already or because it stops: claim again after a while.
+    #[param(rename = "Prefer", example = "wait=30")]
+    pub prefer: Option<String>,
+}
+
+/// What the sender of a heartbeat would like (RFC 7240).
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct HeartbeatPreference {
+    /// `wait=N`: after the renewal, hold the answer for N seconds, or until the run is over. N is 1 to 60; larger values are
+    /// cut to 60. Anything else is ignored. `Preference-Applied` in the answer says what was given; without it the server did
+    /// not wait, because too many do already or because it stops: send the next heartbeat after a while.
     #[param(rename = "Prefer", example = "wait=30")]
     pub prefer: Option<String>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Call {
     pub(crate) is_repeatable: bool,
     /// How to find out whether the call was done when its answer is lost; only for calls that change something.
     pub(crate) advice: Option<&'static str>,
-    /// How long the server is asked to wait for a task.
+    /// How long the server is asked to wait for a task, or to hold a heartbeat.
     pub(crate) wait_seconds: Option<u32>,
 }
 

@@ -54,7 +54,7 @@ mod walk;
 pub use answer::Created;
 pub use client::Client;
 pub use config::{Config, ConfigError};
-pub use endpoints::{ClaimAnswer, ClaimRequest};
+pub use endpoints::{ClaimAnswer, ClaimRequest, HeartbeatAnswer};
 pub use error::Error;
 pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
 pub use retries::Retries;

@@ -19,7 +19,7 @@ use crate::memory_budget::Reservation;
 use crate::prefer;
 use crate::query::Query;
 use crate::state::AppState;
-use crate::waiting_claim::WaitPreference;
+use crate::waiting::WaitPreference;
 
 pub(crate) use body::discard;
 pub(crate) use path::{is_unroutable, normalised, percent_decoded};
@@ -55,7 +55,7 @@ impl Call {
         Ok(api_body::decode(&self.body)?)
     }
 
-    /// How long the caller wants to wait for a task. This drops the request: a waiting claim holds nothing of it.
+    /// How long the caller wants to wait. This drops the request: while it waits, nothing of it is held.
     pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
         let seconds = prefer::wait_seconds(&self.headers)?;
         Some(WaitPreference { seconds, disconnect: self.disconnect })

@@ -24,7 +24,7 @@ mod router;
 mod routes;
 mod run;
 pub mod state;
-mod waiting_claim;
+mod waiting;
 
 pub use config::{Config, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};

@@ -1,4 +1,4 @@
-//! Waiting claims over real sockets, with the model behind them: what is answered when, and that a
+//! Waiting claims and held heartbeats over real sockets, with the model behind them: what is answered when, and that a
 //! disconnected client is not waited for.
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
@@ -69,6 +69,16 @@ fn claim(n: usize, headers: &str) -> String {
     )
 }
 
+/// A heartbeat of run `n` for task `n`.
+fn heartbeat(n: usize, headers: &str) -> String {
+    let body = format!(r#"{{"run_id":"r_{n:012}"}}"#);
+    let length = body.len();
+    format!(
+        "POST /api/v2/queues/q/tasks/t_{n:012}/heartbeat HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const WAIT: &str = "prefer: wait=50\r\n";
 
@@ -86,6 +96,22 @@ impl Served {
     async fn create(&self, n: usize) {
         let new = Box::new(Definition::default().into());
         self.store.write(CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
+    }
+
+    /// Task `n`, running as run `n`.
+    async fn create_running(&self, n: usize) {
+        self.create(n).await;
+        assert_eq!(status_and_wait(&read(&mut self.send(&claim(n, "")).await).await.0).0, "200");
+    }
+
+    /// Waits until so many heartbeats are held. Those whose renewal is still under way count too.
+    async fn await_held(&self, count: usize) {
+        let reached = async {
+            while self.store.waiters().watched_runs().len() != count {
+                yield_now().await;
+            }
+        };
+        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("not {count}"));
     }
 
     /// Waits until so many claims wait.
@@ -396,4 +422,67 @@ async fn ten_thousand_clients_that_disconnect_at_any_moment_leave_nothing_behind
         found += 1;
     }
     assert_eq!(found, taken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_is_held_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
+    let served = serve(10).await;
+    served.create_running(1).await;
+    let cases =
+        [("prefer: wait=5\r\n", 5, Some("wait=5")), ("prefer: wait=600\r\n", 60, Some("wait=60")), ("", 0, None)];
+    for (headers, seconds, applied) in cases {
+        let begun = Instant::now();
+        let (head, body) = read(&mut served.send(&heartbeat(1, headers)).await).await;
+        assert_eq!((status_and_wait(&head), begun.elapsed().as_secs()), (("200", applied), seconds));
+        assert!(body.contains("lease_expires_at"), "{body}");
+    }
+    assert!(served.store.waiters().is_empty());
+}
+
+#[tokio::test]
+async fn claims_and_heartbeats_above_the_waiting_cap_are_answered_at_once() {
+    let served = serve(2).await;
+    for n in 1..4 {
+        served.create_running(n).await;
+    }
+    let waiting = served.send(&claim(9, WAIT)).await;
+    served.await_waiting(1).await;
+    let _held = served.send(&heartbeat(1, WAIT)).await;
+    served.await_held(1).await;
+    assert_eq!(status_and_wait(&read(&mut served.send(&heartbeat(2, WAIT)).await).await.0), ("200", None));
+    assert_eq!(status_and_wait(&read(&mut served.send(&claim(10, WAIT)).await).await.0), ("204", None));
+    drop(waiting);
+    served.await_waiting(0).await;
+    let _held = served.send(&heartbeat(2, WAIT)).await;
+    served.await_held(2).await;
+}
+
+#[tokio::test]
+async fn a_held_heartbeat_ends_when_its_client_does_and_a_stop_answers_the_others() {
+    let served = serve(10).await;
+    for n in 1..4 {
+        served.create_running(n).await;
+    }
+    let disconnected = served.send(&heartbeat(1, WAIT)).await;
+    served.await_held(1).await;
+    drop(disconnected);
+    served.await_held(0).await;
+    // A client that has only closed its sending side gets its lease, and so does one that sends too much behind it.
+    let mut half = served.send(&heartbeat(1, WAIT)).await;
+    served.await_held(1).await;
+    half.shutdown().await.unwrap();
+    assert_eq!(status_and_wait(&read(&mut half).await.0).0, "200");
+    let mut eager = served.send(&(heartbeat(1, WAIT) + &HEALTH.repeat(200))).await;
+    assert_eq!(status_and_wait(&read(&mut eager).await.0).0, "200");
+    for _ in 0..200 {
+        assert!(read(&mut eager).await.1.contains("api_version"));
+    }
+    let mut held = [served.send(&heartbeat(2, WAIT)).await, served.send(&heartbeat(3, WAIT)).await];
+    served.await_held(2).await;
+    served.stop.send(()).unwrap();
+    for stream in &mut held {
+        assert_eq!(status_and_wait(&read(stream).await.0), ("200", None));
+        assert!(is_closed(stream).await);
+    }
+    timeout(LIMIT, served.running).await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! The connection that notifies other servers of claimable tasks and receives their notifications (`LISTEN`, `NOTIFY`).
+//! The connection that notifies other servers of claimable tasks and ended runs, and receives their notifications (`LISTEN`, `NOTIFY`).
 //! It is separate from the writers because a notification locks the whole database while it commits; at most one is sent
 //! every few milliseconds. Where notifications do not work (a pooler in transaction mode, an engine without them), waiting
 //! claims are served by `poll.rs` only, which is slower.
@@ -56,7 +56,10 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, connector: Arc<Connector>) -> Inf
             Disconnected::ConnectionLost => RECONNECT_PAUSE,
             Disconnected::Unsupported(why) => {
                 if !std::mem::replace(&mut logged, true) {
-                    tracing::info!(why, "servers cannot notify each other here; waiting claims poll every second");
+                    tracing::info!(
+                        why,
+                        "servers cannot notify each other here; waiting claims and heartbeats poll every second"
+                    );
                 }
                 UNSUPPORTED_PAUSE
             }
@@ -104,7 +107,7 @@ impl Listener {
                         next_send = Instant::now() + SEND_INTERVAL;
                     }
                 }
-                () = wakeups.announce.notified() => self.send(&Message::announcement()).await?,
+                () = wakeups.announce.notified() => self.send(&Message::announcement(wakeups.waiting())).await?,
             }
         }
     }

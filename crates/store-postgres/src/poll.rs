@@ -1,12 +1,13 @@
 //! The poll: every second, while any claim waits, one statement asks for all routes with waiters whether a task is pending
-//! there. It finds what a lost notification did not report, so no waiter misses a task for longer than that.
+//! there. While any heartbeat is held, another one asks which of their runs have ended. Both find what no notification has
+//! reported, so no waiter misses a task, or the end of its run, for longer than that.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use taskqueue_core::ids::{QueueName, Route};
+use taskqueue_core::ids::{QueueName, Route, RunId};
 use taskqueue_store::StoreError;
 use tokio::time::{Instant, timeout};
 
@@ -35,7 +36,7 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infalli
         wakeups.announce_waiters(Instant::now());
         let due = interval + Duration::from_micros(random_u64() % JITTER_MICROS);
         let requested = timeout(due, wakeups.poll_now.notified()).await.is_ok();
-        interval = match poll(&wakeups, &readers).await {
+        interval = match poll_routes(&wakeups, &readers).await.and(poll_runs(&wakeups, &readers).await) {
             Ok(()) => INTERVAL,
             Err(_) if requested => interval,
             Err(_) => (interval * 2).min(MAX_INTERVAL),
@@ -43,7 +44,7 @@ pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infalli
     }
 }
 
-async fn poll(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
+async fn poll_routes(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
     let routes = wakeups.waiters.waiting_routes();
     if routes.is_empty() {
         return Ok(());
@@ -57,6 +58,27 @@ async fn poll(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
+    let watched = wakeups.waiters.watched_runs();
+    if watched.is_empty() {
+        return Ok(());
+    }
+    let doing = "polling for held heartbeats";
+    let ended =
+        readers.read(Lane::Short, doing, &watched, |session, watched| ended_runs(session, watched).boxed()).await?;
+    ended.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
+    Ok(())
+}
+
+async fn ended_runs(session: &Session, watched: &[RunId]) -> Result<Vec<RunId>, ReadError> {
+    let watched: Vec<&str> = watched.iter().map(RunId::as_str).collect();
+    let mut ended = Vec::new();
+    for row in session.query(&sql::POLL_RUNS, &[&watched]).await? {
+        ended.extend(RunId::parse(row.try_get(0)?));
+    }
+    Ok(ended)
 }
 
 /// The number of pending tasks of each route, at most as many as it has waiters; nothing where the queue does not exist.

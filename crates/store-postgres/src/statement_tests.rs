@@ -2,7 +2,7 @@
 
 use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition, TaskSelection};
-use taskqueue_store::conformance::commands::task_id;
+use taskqueue_store::conformance::commands::{run_id, task_id};
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio_postgres::types::Type;
 
@@ -13,8 +13,8 @@ use crate::dialect::order;
 use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, READER, SCAN_TASKS, TRANSFER,
-    WRITER,
+    COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, POLL_RUNS, READER, SCAN_TASKS,
+    TRANSFER, WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -91,6 +91,24 @@ async fn a_task_is_found_by_indexes_alone_whatever_the_planner_knows() {
         // The planner may read the one page of `queues` as a whole.
         let scans = plan.lines().any(|line| line.contains("Seq Scan") && !line.contains("queues"));
         assert!(!scans && !plan.contains("Sort"), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn watched_runs_are_looked_up_by_key_however_many_there_are() {
+    let (database, session) = filled().await;
+    database.admin(
+        "INSERT INTO taskqueue.runs SELECT 'r_' || lpad(task_key::text, 12, '0'), task_key FROM taskqueue.tasks; ANALYZE",
+    );
+    let look_up = async |count: usize| {
+        let watched: Vec<String> = (0..count).map(|n| run_id(n).to_string()).collect();
+        plan(&session, &POLL_RUNS.text, &[(&watched, Type::TEXT_ARRAY)]).await
+    };
+    let known = [look_up(1).await, look_up(10_000).await];
+    database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    for plan in known.into_iter().chain([look_up(10_000).await]) {
+        assert!(plan.contains("runs_pkey") && plan.contains("tasks_pkey"), "{plan}");
+        assert!(!plan.contains("Seq Scan") && !plan.contains("Hash"), "{plan}");
     }
 }
 

@@ -123,6 +123,7 @@ statements! {
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT);
     POLL_ROUTES = "poll_routes" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+    POLL_RUNS = "poll_runs" (TEXT_ARRAY);
     TAKE_SNAPSHOT = "take_snapshot" (TEXT);
 }
 

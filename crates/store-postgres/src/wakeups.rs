@@ -1,6 +1,6 @@
-//! Wakes waiting claims after a commit: those of this server directly, those of other servers by notifications of the
-//! database (`notify.rs`), which are sent only while another server has waiters. Notifications may be lost; a server with
-//! waiters also polls every second (`poll.rs`).
+//! Wakes waiting claims and held heartbeats after a commit: those of this server directly, those of other servers by
+//! notifications of the database (`notify.rs`), which are sent only while something at another server waits for them.
+//! Notifications may be lost; a server with waiters also polls every second (`poll.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use taskqueue_store::waiting::{Hint, Waiters};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::notify::message::Message;
+use crate::notify::message::{Message, Waiting};
 
 /// How long an announcement of another server that it has waiters is valid.
 const ANNOUNCEMENT_VALIDITY: Duration = Duration::from_secs(5);
@@ -23,8 +23,7 @@ pub(crate) struct Wakeups {
     pub(crate) waiters: Arc<Waiters>,
     /// Not yet sent to other servers.
     outbox: Mutex<Message>,
-    /// Until when other servers are assumed to have waiters.
-    remote_waiters_until: Mutex<Option<Instant>>,
+    remote: Mutex<Remote>,
     announced_at: Mutex<Option<Instant>>,
     /// Notified when the outbox is filled.
     pub(crate) outbox_filled: Notify,
@@ -32,6 +31,13 @@ pub(crate) struct Wakeups {
     pub(crate) poll_now: Notify,
     /// Notified to announce the waiters of this server.
     pub(crate) announce: Notify,
+}
+
+/// Until when other servers are assumed to have waiters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remote {
+    claims_until: Option<Instant>,
+    heartbeats_until: Option<Instant>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,32 +51,53 @@ impl Wakeups {
             return;
         }
         self.wake_local(claimable);
-        if locked(&self.remote_waiters_until).is_some_and(|until| until > Instant::now()) {
-            locked(&self.outbox).add(claimable);
-            self.outbox_filled.notify_one();
+        let receivers = self.remote_waiting();
+        if receivers != Waiting::default() {
+            let mut outbox = locked(&self.outbox);
+            outbox.add(claimable, receivers);
+            if !outbox.is_empty() {
+                self.outbox_filled.notify_one();
+            }
         }
+    }
+
+    /// What waits at this server.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting { claims: self.waiters.has_claims(), heartbeats: self.waiters.has_heartbeats() }
+    }
+
+    /// What waits at other servers, as far as known.
+    fn remote_waiting(&self) -> Waiting {
+        let remote = *locked(&self.remote);
+        let is_valid = |until: Option<Instant>| until.is_some_and(|until| until > Instant::now());
+        Waiting { claims: is_valid(remote.claims_until), heartbeats: is_valid(remote.heartbeats_until) }
+    }
+
+    fn note_remote(&self, waiting: Waiting) {
+        let (until, mut remote) = (Instant::now() + ANNOUNCEMENT_VALIDITY, locked(&self.remote));
+        remote.claims_until = if waiting.claims { Some(until) } else { remote.claims_until };
+        remote.heartbeats_until = if waiting.heartbeats { Some(until) } else { remote.heartbeats_until };
     }
 
     fn wake_local(&self, claimable: &Claimable) {
         self.waiters.wake(claimable);
-        if claimable.must_poll_all_routes() && !self.waiters.is_empty() {
+        if claimable.must_poll() && !self.waiters.is_empty() {
             self.poll_now.notify_one();
         }
     }
 
     /// Handles a message of another server.
     pub(crate) fn receive(&self, message: &Message) {
-        if message.has_waiters {
-            *locked(&self.remote_waiters_until) = Some(Instant::now() + ANNOUNCEMENT_VALIDITY);
-        }
+        self.note_remote(message.waiting);
         let mut claimable = Claimable::new(true);
         message.deleted_queues.iter().for_each(|queue| claimable.queue_deleted(queue));
         for ((queue, routes), tasks) in &message.tasks {
             let hint = |task: &_| Hint { queue: queue.clone(), routes: routes.clone(), task: Some(*task) };
             tasks.iter().map(hint).for_each(|hint| claimable.hint(hint));
         }
+        message.ended_runs.iter().for_each(|run_id| self.waiters.run_ended(*run_id));
         if message.poll_all {
-            claimable.poll_all_routes();
+            claimable.poll_all();
         }
         self.wake_local(&claimable);
     }
@@ -94,7 +121,10 @@ impl Wakeups {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
-    use taskqueue_store::conformance::commands::{queue, route, routes, task_id};
+    use taskqueue_core::task::{FinishedRun, RunEnd};
+    use taskqueue_core::time::Timestamp;
+    use taskqueue_store::conformance::commands::{queue, route, routes, run_id, task_id};
+    use taskqueue_store::{StoreError, waiting};
 
     use super::*;
 
@@ -117,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn more_tasks_than_hints_are_polled_for_here_and_by_the_others() {
         let wakeups = Wakeups::default();
-        wakeups.receive(&Message::announcement());
+        wakeups.receive(&Message::announcement(Waiting { claims: true, heartbeats: false }));
         let _waiter = wakeups.waiters.register(&queue("q"), &route("default"), 1).unwrap();
         assert!(!requests_poll(&wakeups, |wakeups| wakeups.committed(&claimable(1))));
         assert_eq!(wakeups.take_outbox().unwrap().tasks.len(), 1);
@@ -135,6 +165,35 @@ mod tests {
         let mut message = Message::default();
         message.tasks.insert((queue("q"), routes(&["default"])), (0..MANY).map(task_id).collect());
         assert!(requests_poll(&wakeups, |wakeups| wakeups.receive(&message)), "more than is collected");
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_announced_and_only_that_is_notified() {
+        let (here, there) = (Wakeups::default(), Wakeups::default());
+        let mut committed = claimable(1);
+        committed.run_ended(FinishedRun { run_id: run_id(1), end: RunEnd::Cancel });
+        here.committed(&committed);
+        assert_eq!(here.take_outbox(), None, "nothing is known to wait elsewhere");
+        let watcher = there.waiters.watch(run_id(1), 1).unwrap();
+        here.receive(&Message::announcement(there.waiting()));
+        here.committed(&committed);
+        let message = here.take_outbox().unwrap();
+        assert_eq!((message.tasks.len(), &message.ended_runs[..]), (0, &[run_id(1)][..]));
+        there.receive(&message);
+        let heartbeats = std::cell::Cell::new(0);
+        let heartbeat = || async {
+            heartbeats.set(heartbeats.get() + 1);
+            if heartbeats.get() == 1 { Ok(Timestamp::default()) } else { Err(StoreError::Broken("the run is over")) }
+        };
+        let held = waiting::heartbeat(watcher, heartbeat, std::future::pending());
+        assert_eq!(held.now_or_never(), Some(Err(StoreError::Broken("the run is over"))));
+        // A report of the worker itself is left to the poll.
+        let mut reported = Claimable::new(true);
+        reported.run_ended(FinishedRun { run_id: run_id(2), end: RunEnd::Complete });
+        here.committed(&reported);
+        assert_eq!(here.take_outbox(), None);
+        assert!(here.outbox_filled.notified().now_or_never().is_some(), "by the cancel");
+        assert!(here.outbox_filled.notified().now_or_never().is_none());
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::batch::{ClaimOrder, MAX_COMMANDS, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
+use taskqueue_store::transaction::RunUse;
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::write_request::WriteRequest;
@@ -267,12 +268,12 @@ impl Writer {
     /// Wakes the waiters for what was committed.
     fn wake(&self, claimable: &Claimable) {
         self.waiters.wake(claimable);
-        if claimable.must_poll_all_routes() {
+        if claimable.must_poll() {
             self.wake_by_index();
         }
     }
 
-    /// Wakes the waiters for everything that is pending.
+    /// Wakes the waiters for everything that is pending, and the watchers of runs that are not active.
     fn wake_by_index(&self) {
         for (queue, route, _) in self.waiters.waiting_routes() {
             match self.claim_index.queue(&queue) {
@@ -280,6 +281,7 @@ impl Writer {
                 None => self.waiters.queue_deleted(&queue),
             }
         }
+        self.waiters.wake_unless(|run_id| matches!(self.claim_index.run_use(run_id), RunUse::Active(..)));
     }
 
     fn purge(&mut self) {

@@ -1,19 +1,20 @@
-//! What a transaction makes claimable, collected while its commands run (`execute.rs`) and used to wake waiters after the
-//! commit. A hint may be wrong: a waiter that is woken claims, and may find nothing.
+//! What a transaction makes claimable and which runs it ends, collected while its commands run (`execute.rs`) and used to wake
+//! waiters after the commit. A hint may be wrong: a waiter that is woken claims, and may find nothing.
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::task::{Status, TaskHead};
+use taskqueue_core::task::{FinishedRun, Lifecycle, Status, TaskHead};
 
 use crate::waiting::Hint;
 
-/// Hints of one transaction; with more, all routes are polled instead. A batch has 256 commands, so only a bulk update can
-/// have more.
+/// Hints of one transaction, and ended runs; with more, all routes and runs are polled instead. A batch has 256 commands, so
+/// only a bulk update can have more.
 const MAX_HINTS: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub struct Claimable {
     hints: Vec<Hint>,
+    ended_runs: Vec<FinishedRun>,
     deleted_queues: Vec<QueueName>,
     poll_all: bool,
     /// Collect nothing.
@@ -31,9 +32,12 @@ impl Claimable {
     }
 
     /// An action changed the status of a task.
-    pub(crate) fn acted(&mut self, queue: &QueueName, before: &TaskHead, after: Status) {
-        if after == Status::Pending && before.lifecycle.status != Status::Pending {
+    pub(crate) fn acted(&mut self, queue: &QueueName, before: &TaskHead, after: &Lifecycle) {
+        if after.status == Status::Pending && before.lifecycle.status != Status::Pending {
             self.add(queue, before.id, &before.routes);
+        }
+        if let (Some(_), None, Some(ended)) = (before.lifecycle.run, after.run, after.finished_run) {
+            self.run_ended(ended);
         }
     }
 
@@ -44,8 +48,8 @@ impl Claimable {
         }
     }
 
-    /// Tasks became claimable that are not known here.
-    pub fn poll_all_routes(&mut self) {
+    /// Tasks became claimable, or runs ended, that are not known here.
+    pub fn poll_all(&mut self) {
         self.poll_all = !self.disabled;
     }
 
@@ -60,39 +64,57 @@ impl Claimable {
     }
 
     pub fn hint(&mut self, hint: Hint) {
+        if self.has_room() {
+            self.hints.push(hint);
+        }
+    }
+
+    pub fn run_ended(&mut self, run: FinishedRun) {
+        if self.has_room() {
+            self.ended_runs.push(run);
+        }
+    }
+
+    /// Whether one more is collected. If there are too many, none is.
+    fn has_room(&mut self) -> bool {
         if self.disabled || self.poll_all {
-            return;
+            return false;
         }
-        if self.hints.len() >= MAX_HINTS {
+        if self.hints.len().max(self.ended_runs.len()) >= MAX_HINTS {
             self.hints.clear();
+            self.ended_runs.clear();
             self.poll_all = true;
-            return;
         }
-        self.hints.push(hint);
+        !self.poll_all
     }
 
     pub fn hints(&self) -> &[Hint] {
         &self.hints
     }
 
+    pub fn ended_runs(&self) -> &[FinishedRun] {
+        &self.ended_runs
+    }
+
     pub fn deleted_queues(&self) -> &[QueueName] {
         &self.deleted_queues
     }
 
-    /// Whether the pending tasks of all routes with waiters must be counted.
-    pub fn must_poll_all_routes(&self) -> bool {
+    /// Whether the pending tasks of all routes with waiters must be counted, and all watched runs must be looked up.
+    pub fn must_poll(&self) -> bool {
         self.poll_all
     }
 
     pub fn is_empty(&self) -> bool {
-        self.hints.is_empty() && self.deleted_queues.is_empty() && !self.poll_all
+        self.hints.is_empty() && self.ended_runs.is_empty() && self.deleted_queues.is_empty() && !self.poll_all
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::commands::{queue, routes, task_id};
+    use crate::conformance::commands::{queue, routes, run_id, task_id};
+    use taskqueue_core::task::RunEnd;
 
     fn hints(claimable: &mut Claimable, tasks: usize) {
         for task in 0..tasks {
@@ -104,21 +126,21 @@ mod tests {
     fn more_hints_than_the_limit_request_a_poll_of_all_routes() {
         let mut claimable = Claimable::new(true);
         hints(&mut claimable, MAX_HINTS);
-        assert_eq!((claimable.hints().len(), claimable.must_poll_all_routes()), (MAX_HINTS, false));
+        assert_eq!((claimable.hints().len(), claimable.must_poll()), (MAX_HINTS, false));
         hints(&mut claimable, 1);
-        assert!(claimable.must_poll_all_routes() && !claimable.is_empty());
+        assert!(claimable.must_poll() && !claimable.is_empty());
         assert_eq!(claimable.hints().len(), 0, "the poll finds all of them");
         hints(&mut claimable, 1);
-        assert!(claimable.must_poll_all_routes() && claimable.hints().is_empty());
+        assert!(claimable.must_poll() && claimable.hints().is_empty());
     }
 
     #[test]
     fn a_poll_of_all_routes_stays_requested_after_later_hints() {
         let mut claimable = Claimable::new(true);
-        claimable.poll_all_routes();
+        claimable.poll_all();
         claimable.queue_deleted(&queue("gone"));
         hints(&mut claimable, 3);
-        assert!(claimable.must_poll_all_routes());
+        assert!(claimable.must_poll());
         assert_eq!(claimable.deleted_queues(), [queue("gone")]);
     }
 
@@ -126,8 +148,21 @@ mod tests {
     fn nothing_is_collected_when_disabled() {
         let mut claimable = Claimable::new(false);
         hints(&mut claimable, MAX_HINTS + 1);
-        claimable.poll_all_routes();
+        claimable.poll_all();
         claimable.queue_deleted(&queue("gone"));
         assert!(claimable.is_empty());
+    }
+
+    #[test]
+    fn more_ended_runs_than_the_limit_request_a_poll_too() {
+        let mut claimable = Claimable::new(true);
+        let ended = |n| FinishedRun { run_id: run_id(n), end: RunEnd::Cancel };
+        (0..MAX_HINTS).for_each(|n| claimable.run_ended(ended(n)));
+        assert_eq!((claimable.ended_runs().len(), claimable.must_poll()), (MAX_HINTS, false));
+        claimable.run_ended(ended(MAX_HINTS));
+        assert!(claimable.must_poll() && claimable.ended_runs().is_empty());
+        let mut disabled = Claimable::new(false);
+        disabled.run_ended(ended(1));
+        assert!(disabled.is_empty());
     }
 }

@@ -210,7 +210,7 @@ fn save_change<T: Transaction>(
     claimable: &mut Claimable,
 ) -> Executed<()> {
     tx.save_change(queue.key, key, before, change)?;
-    claimable.acted(queue.name, before, change.lifecycle.status);
+    claimable.acted(queue.name, before, &change.lifecycle);
     Ok(())
 }
 
@@ -238,7 +238,7 @@ fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, claimable: &mut Claimabl
     }
     if scanned.expired_runs > 0 {
         // The scan knows the storage's numbers of queues and not their names.
-        claimable.poll_all_routes();
+        claimable.poll_all();
     }
     tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
     scanned.expired_observations = tx.delete_expired_observations()?;

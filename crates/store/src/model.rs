@@ -76,7 +76,7 @@ impl ModelStore {
         Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk: BulkUpdates::new(gate) }
     }
 
-    /// Executes one command, answers it, and wakes the waiters for what it made claimable.
+    /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
     fn execute(&self, mut write: QueuedWrite<u64>) {
         let mut state = self.state();
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
@@ -86,10 +86,11 @@ impl ModelStore {
             Err(error) => write.fail(error),
         }
         self.waiters.wake(&claimable);
-        if claimable.must_poll_all_routes() {
+        if claimable.must_poll() {
             for (queue, route, _) in self.waiters.waiting_routes() {
                 self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route));
             }
+            self.waiters.wake_unless(|run_id| matches!(state.run_use(run_id), Ok(RunUse::Active(..))));
         }
     }
 
@@ -142,6 +143,16 @@ impl State {
         let changed = own.filter(|(_, row)| row.change > planned.snapshot).map(|(key, _)| *key);
         let known = planned.plan.changes().map(|(key, _)| key).chain(planned.plan.unchanged());
         changed.chain(known.filter(|key| !self.tasks.contains_key(key))).collect()
+    }
+
+    fn run_use(&self, run_id: RunId) -> Result<RunUse, StoreError> {
+        if self.deleted_runs.contains_key(&run_id) {
+            return Ok(RunUse::Past);
+        }
+        let Some(key) = self.runs.get(&run_id).copied() else { return Ok(RunUse::New) };
+        let row = self.tasks.get(&key).ok_or(NO_TASK)?;
+        let active = row.task.lifecycle.run.is_some_and(|run| run.run_id == run_id);
+        Ok(if active { RunUse::Active(row.queue, key) } else { RunUse::Past })
     }
 
     fn pending(&self, queue: &QueueName, route: &Route) -> usize {
@@ -308,13 +319,7 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        if self.state.deleted_runs.contains_key(&run_id) {
-            return Ok(RunUse::Past);
-        }
-        let Some(key) = self.state.runs.get(&run_id).copied() else { return Ok(RunUse::New) };
-        let row = self.state.tasks.get(&key).ok_or(NO_TASK)?;
-        let active = row.task.lifecycle.run.is_some_and(|run| run.run_id == run_id);
-        Ok(if active { RunUse::Active(row.queue, key) } else { RunUse::Past })
+        self.state.run_use(run_id)
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {

@@ -1,51 +1,87 @@
-//! Waiting claims: requests that wait until a task becomes claimable. After each commit a backend wakes waiters for the
-//! tasks that became claimable ([`Waiters::wake`]), and a woken waiter does an ordinary claim. The claim decides who gets a
-//! task; an unnecessary wake-up only costs a claim that finds nothing.
+//! Requests that wait: claims until a task becomes claimable, heartbeats until their run ends. After each commit a backend
+//! wakes them for what happened ([`Waiters::wake`]), and a woken waiter does an ordinary claim or heartbeat, which decides
+//! what is answered. An unnecessary wake-up only costs a claim that finds nothing, or another renewal.
 
-mod claim;
+mod attempts;
 mod registry;
+mod watched_runs;
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use taskqueue_core::ids::{QueueName, Route, TaskId};
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use tokio::sync::Notify;
 
 use crate::claimable::Claimable;
-pub use claim::claim;
+use attempts::Wait;
+pub use attempts::{claim, heartbeat};
 pub use registry::{Hint, Registry, WaiterId};
+use watched_runs::{WatchedRuns, WatcherId};
 
 #[derive(Default)]
 pub struct Waiters {
-    registry: Mutex<Registry>,
-    /// The number of waiters, readable without the lock.
-    count: AtomicUsize,
+    registered: Mutex<Registered>,
+    /// The number of waiting claims, readable without the lock.
+    claims: AtomicUsize,
+    /// The same of held heartbeats.
+    heartbeats: AtomicUsize,
     closed: AtomicBool,
-    registered: Notify,
+    registration: Notify,
+}
+
+#[derive(Default)]
+struct Registered {
+    claims: Registry,
+    runs: WatchedRuns,
 }
 
 impl Waiters {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn registered(&self) -> MutexGuard<'_, Registered> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new waiter, unless there are `limit` already or the server is stopping. It must claim before it waits.
+    /// A new waiter, unless `limit` requests wait already or the server is stopping. It must claim before it waits.
     pub fn register(self: &Arc<Self>, queue: &QueueName, route: &Route, limit: usize) -> Option<Waiter> {
-        let mut registry = self.registry();
-        if self.is_closed() || registry.len() >= limit {
-            return None;
-        }
-        let id = registry.register(queue, route);
-        self.count.store(registry.len(), Ordering::SeqCst);
-        drop(registry);
-        self.registered.notify_one();
+        let id = self.add(limit, |registered| registered.claims.register(queue, route))?;
         Some(Waiter { waiters: Arc::clone(self), id, claimed: None })
     }
 
+    /// A new watcher of a run, under the same limit. It must send its heartbeat before it waits.
+    pub fn watch(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<RunWatcher> {
+        let id = self.add(limit, |registered| registered.runs.add(run_id))?;
+        Some(RunWatcher { waiters: Arc::clone(self), id })
+    }
+
+    fn add<I>(&self, limit: usize, add: impl FnOnce(&mut Registered) -> I) -> Option<I> {
+        let mut registered = self.registered();
+        if self.is_closed() || registered.claims.len() + registered.runs.len() >= limit {
+            return None;
+        }
+        let id = add(&mut registered);
+        self.count(&registered);
+        drop(registered);
+        self.registration.notify_one();
+        Some(id)
+    }
+
+    fn count(&self, registered: &Registered) {
+        self.claims.store(registered.claims.len(), Ordering::SeqCst);
+        self.heartbeats.store(registered.runs.len(), Ordering::SeqCst);
+    }
+
+    /// How many requests wait.
     pub fn len(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
+        self.claims.load(Ordering::SeqCst) + self.heartbeats.load(Ordering::SeqCst)
+    }
+
+    pub fn has_claims(&self) -> bool {
+        self.claims.load(Ordering::SeqCst) > 0
+    }
+
+    pub fn has_heartbeats(&self) -> bool {
+        self.heartbeats.load(Ordering::SeqCst) > 0
     }
 
     pub fn is_empty(&self) -> bool {
@@ -54,44 +90,71 @@ impl Waiters {
 
     /// Waits until a waiter has been registered since the last call.
     pub async fn registration(&self) {
-        self.registered.notified().await;
+        self.registration.notified().await;
     }
 
-    /// After a commit: wakes one waiter for each task that became claimable, and all waiters of a deleted queue. The caller
-    /// polls if [`Claimable::must_poll_all_routes`].
+    /// After a commit: wakes one waiter for each task that became claimable, all waiters of a deleted queue, and the watchers
+    /// of the runs that ended. The caller polls if [`Claimable::must_poll`].
     pub fn wake(&self, claimable: &Claimable) {
         if self.is_empty() {
             return;
         }
-        let mut registry = self.registry();
-        let deleted =
-            claimable.deleted_queues().iter().flat_map(|queue| registry.queue_deleted(queue)).collect::<Vec<_>>();
-        let hinted = claimable.hints().iter().filter_map(|hint| registry.hint(hint.clone())).collect::<Vec<_>>();
-        drop(registry);
-        deleted.into_iter().chain(hinted).for_each(Waker::wake);
+        let mut registered = self.registered();
+        let mut woken = Vec::new();
+        for queue in claimable.deleted_queues() {
+            woken.extend(registered.claims.queue_deleted(queue));
+        }
+        for hint in claimable.hints() {
+            woken.extend(registered.claims.hint(hint.clone()));
+        }
+        for run in claimable.ended_runs() {
+            woken.extend(registered.runs.ended(run.run_id));
+        }
+        drop(registered);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Wakes as many waiters of a route as there are tasks.
     pub fn wake_for_route(&self, queue: &QueueName, route: &Route, tasks: usize) {
-        let woken = self.registry().wake_for_route(queue, route, tasks);
+        let woken = self.registered().claims.wake_for_route(queue, route, tasks);
         woken.into_iter().for_each(Waker::wake);
     }
 
     /// Wakes all waiters of a deleted queue.
     pub fn queue_deleted(&self, queue: &QueueName) {
-        let woken = self.registry().queue_deleted(queue);
+        let woken = self.registered().claims.queue_deleted(queue);
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes the watchers of a run that has ended.
+    pub fn run_ended(&self, run_id: RunId) {
+        let woken: Vec<Waker> = self.registered().runs.ended(run_id).collect();
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes the watchers of all runs that are not active.
+    pub fn wake_unless(&self, is_active: impl Fn(RunId) -> bool) {
+        let ended = self.watched_runs().into_iter().filter(|run_id| !is_active(*run_id));
+        ended.for_each(|run_id| self.run_ended(run_id));
     }
 
     /// The routes with waiters, and how many of them are parked.
     pub fn waiting_routes(&self) -> Vec<(QueueName, Route, usize)> {
-        self.registry().waiting_routes()
+        self.registered().claims.waiting_routes()
+    }
+
+    /// The runs with watchers.
+    pub fn watched_runs(&self) -> Vec<RunId> {
+        self.registered().runs.run_ids()
     }
 
     /// Wakes all waiters and refuses new ones, because the server is stopping.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        let woken = self.registry().wake_all();
+        let mut registered = self.registered();
+        let mut woken = registered.claims.wake_all();
+        woken.extend(registered.runs.wake_all());
+        drop(registered);
         woken.into_iter().for_each(Waker::wake);
     }
 
@@ -110,21 +173,12 @@ pub struct Waiter {
 impl Waiter {
     /// Called after a claim that found nothing. If a hint came during the claim, the waiter is woken at once.
     pub fn park(&mut self) {
-        let _ = self.waiters.registry().park(self.id);
+        let _ = self.waiters.registered().claims.park(self.id);
     }
 
     /// Waits to be woken. Cancel safe.
     pub async fn woken(&mut self) {
-        poll_fn(|context| match self.waiters.registry().is_woken(self.id, context.waker()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
-    }
-
-    /// Whether the server is stopping.
-    pub fn is_closed(&self) -> bool {
-        self.waiters.is_closed()
+        poll_fn(|context| ready(self.waiters.registered().claims.is_woken(self.id, context.waker()))).await;
     }
 
     /// Unregisters after a claim that got a task.
@@ -133,14 +187,59 @@ impl Waiter {
     }
 }
 
+impl Wait for Waiter {
+    fn park(&mut self) {
+        self.park();
+    }
+
+    async fn woken(&mut self) {
+        self.woken().await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.waiters.is_closed()
+    }
+}
+
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut registry = self.waiters.registry();
-        let next = registry.unregister(self.id, self.claimed);
-        self.waiters.count.store(registry.len(), Ordering::SeqCst);
-        drop(registry);
+        let mut registered = self.waiters.registered();
+        let next = registered.claims.unregister(self.id, self.claimed);
+        self.waiters.count(&registered);
+        drop(registered);
         next.into_iter().for_each(Waker::wake);
     }
+}
+
+/// A registered watcher of a run; dropping it unregisters it.
+pub struct RunWatcher {
+    waiters: Arc<Waiters>,
+    id: WatcherId,
+}
+
+impl Wait for RunWatcher {
+    /// An end that comes during a heartbeat is kept.
+    fn park(&mut self) {}
+
+    async fn woken(&mut self) {
+        poll_fn(|context| ready(self.waiters.registered().runs.is_woken(self.id, context.waker()))).await;
+    }
+
+    fn is_closed(&self) -> bool {
+        self.waiters.is_closed()
+    }
+}
+
+impl Drop for RunWatcher {
+    fn drop(&mut self) {
+        let mut registered = self.waiters.registered();
+        registered.runs.remove(self.id);
+        self.waiters.count(&registered);
+    }
+}
+
+fn ready(is_ready: bool) -> Poll<()> {
+    if is_ready { Poll::Ready(()) } else { Poll::Pending }
 }
 
 #[cfg(test)]

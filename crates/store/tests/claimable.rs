@@ -20,7 +20,7 @@ fn hint(n: usize) -> Hint {
 
 /// How many hints there are, whether everything is to be looked at, and whether there is nothing to tell.
 fn told(claimable: &Claimable) -> (usize, bool, bool) {
-    (claimable.hints().len(), claimable.must_poll_all_routes(), claimable.is_empty())
+    (claimable.hints().len(), claimable.must_poll(), claimable.is_empty())
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_queue_that_is_gone_and_a_look_everywhere_are_something_to_tell() {
     claimable.queue_deleted(&queue());
     assert_eq!((claimable.deleted_queues(), told(&claimable)), (&[queue()][..], (0, false, false)));
     let mut claimable = Claimable::new(true);
-    claimable.poll_all_routes();
+    claimable.poll_all();
     assert_eq!(told(&claimable), (0, true, false));
 }
 
@@ -50,6 +50,6 @@ fn nothing_is_collected_when_nobody_waits() {
     let mut claimable = Claimable::new(false);
     claimable.hint(hint(1));
     claimable.queue_deleted(&queue());
-    claimable.poll_all_routes();
+    claimable.poll_all();
     assert_eq!((claimable.deleted_queues(), told(&claimable)), (&[][..], (0, false, true)));
 }

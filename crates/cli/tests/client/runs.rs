@@ -34,6 +34,23 @@ async fn a_claim_can_be_repeated_renewed_and_completed() {
 }
 
 #[tokio::test]
+async fn a_held_heartbeat_gives_its_lease_in_time_and_hears_of_a_cancel() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    let claim = client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
+    let answer = client.heartbeat_waiting(&q, task_id(1), run_id(1), 1).await.unwrap();
+    assert_eq!(answer.wait_applied, Some(1));
+    assert!(answer.lease_expires_at >= claim.lease_expires_at);
+    let cancel = async {
+        tokio::task::yield_now().await;
+        client.cancel_task(&q, task_id(1)).await.unwrap();
+    };
+    let (held, ()) = tokio::join!(client.heartbeat_waiting(&q, task_id(1), run_id(1), 60), cancel);
+    assert_eq!(held.unwrap_err().code(), Some(ErrorCode::RunFinalized));
+}
+
+#[tokio::test]
 async fn a_failure_is_charged_and_shown_and_an_unclaim_is_not() {
     let server = Server::with_queue();
     let (client, q) = (client(&server), queue("q"));

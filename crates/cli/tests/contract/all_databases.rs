@@ -17,6 +17,7 @@ mod filter_page;
 mod filter_refusals;
 mod filter_typed;
 mod fuzzy;
+mod held_heartbeats;
 mod hostile;
 mod http_details;
 mod identifiers;

@@ -7,6 +7,7 @@ mod crashes;
 #[allow(dead_code, reason = "servers are told of their database here by an argument")]
 mod database;
 mod graceful_stop;
+mod held_heartbeats;
 mod pooler;
 mod start;
 #[path = "../contract/support/mod.rs"]

@@ -7,7 +7,7 @@ mod runs;
 mod tasks;
 mod workers;
 
-pub use runs::{ClaimAnswer, ClaimRequest};
+pub use runs::{ClaimAnswer, ClaimRequest, HeartbeatAnswer};
 
 use taskqueue_core::ids::{QueueName, TaskId};
 

@@ -58,6 +58,22 @@ pub struct ClaimAnswer {
     pub wait_applied: Option<u32>,
 }
 
+/// What a heartbeat gave that was asked to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeartbeatAnswer {
+    /// The end of the lease as it was renewed when the heartbeat came, by the server's clock.
+    pub lease_expires_at: Timestamp,
+    /// The wait in seconds that the server agreed to; nothing if the answer came without a wait. Then pause before the next
+    /// heartbeat.
+    pub wait_applied: Option<u32>,
+}
+
+fn heartbeat_call(queue: &QueueName, id: TaskId, run_id: RunId, wait_seconds: Option<u32>) -> Call {
+    let path = of_task(paths::HEARTBEAT, queue, id);
+    let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(&RunRequest { run_id });
+    Call { wait_seconds, ..call }
+}
+
 impl Client {
     /// Claims the next task.
     pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer, Error> {
@@ -78,9 +94,27 @@ impl Client {
 
     /// Renews the lease of a run; gives its new end, by the server's clock.
     pub async fn heartbeat(&self, queue: &QueueName, id: TaskId, run_id: RunId) -> Result<Timestamp, Error> {
-        let path = of_task(paths::HEARTBEAT, queue, id);
-        let call = Call::change("renew the lease", Method::POST, path, AFTER_HEARTBEAT).body(&RunRequest { run_id });
+        let call = heartbeat_call(queue, id, run_id, None);
         self.perform(call, |answer| answer.read(&[200], Lease::read)).await
+    }
+
+    /// Renews the lease of a run and asks the server to hold the answer for so long, or until the run is over, which is then
+    /// an error at once ([`ErrorCode::RunFinalized`](crate::ErrorCode::RunFinalized),
+    /// [`ErrorCode::StaleRun`](crate::ErrorCode::StaleRun)). A server may hold it for less time or not at all:
+    /// [`HeartbeatAnswer::wait_applied`] tells. Like every heartbeat it is not repeated here, and repeating it is safe.
+    pub async fn heartbeat_waiting(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        seconds: u32,
+    ) -> Result<HeartbeatAnswer, Error> {
+        let call = heartbeat_call(queue, id, run_id, Some(seconds));
+        self.perform(call, |answer| {
+            let lease_expires_at = answer.read(&[200], Lease::read)?;
+            Ok(HeartbeatAnswer { lease_expires_at, wait_applied: answer.wait_applied })
+        })
+        .await
     }
 
     /// Ends a run with a result.

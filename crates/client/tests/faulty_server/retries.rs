@@ -127,3 +127,23 @@ async fn a_waiting_claim_may_take_so_much_longer() {
     assert!(server.client().claim(&queue(), &request).await.unwrap_err().is_outcome_unknown());
     assert_eq!(start.elapsed().as_secs(), 130);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_held_heartbeat_may_take_so_much_longer_and_the_server_s_word_on_it_is_passed_on() {
+    let lease = r#"{"lease_expires_at":"2026-01-01T00:05:00Z"}"#;
+    for (headers, applied) in [("Preference-Applied: wait=20\r\n", Some(20)), ("", None)] {
+        let server = FaultyServer::start([answer(200, headers, lease)]).await;
+        let given = server.client().heartbeat_waiting(&queue(), task_id(), run_id(), 20).await.unwrap();
+        assert_eq!(given.wait_applied, applied);
+        assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
+    }
+    let server = FaultyServer::start([answer(200, "", lease)]).await;
+    server.client().heartbeat(&queue(), task_id(), run_id()).await.unwrap();
+    assert!(!server.requests()[0].contains("prefer:"), "who does not wait does not say so");
+
+    let server = FaultyServer::start([Reply::Silence]).await;
+    let start = tokio::time::Instant::now();
+    let lost = server.client().heartbeat_waiting(&queue(), task_id(), run_id(), 60).await.unwrap_err();
+    assert!(lost.is_outcome_unknown(), "{lost:?}");
+    assert_eq!((start.elapsed().as_secs(), server.requests().len()), (90, 1), "it is not repeated here");
+}

@@ -16,7 +16,7 @@ use super::io::ConnectionIo;
 use super::response_writer::ResponseFormat;
 use super::{Handler, StopSignal};
 
-/// How much a client may send behind a waiting request: several requests of a worker. With 10,000 waiting claims, the
+/// How much a client may send behind a waiting request: several requests of a worker. With 10,000 waiting requests, the
 /// most there may be, this is 40 MiB.
 const PIPELINED_BYTES: usize = 4096;
 

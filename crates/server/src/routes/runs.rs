@@ -2,24 +2,23 @@
 
 use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
-use taskqueue_api::parameters::{PreferHeader, QueuePath, TaskPath};
+use taskqueue_api::parameters::{ClaimPreference, HeartbeatPreference, QueuePath, TaskPath};
 use taskqueue_api::paths;
 use taskqueue_api::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, Lease, RunRequest};
 use taskqueue_api::task::Task;
 use taskqueue_core::lifecycle::RunReport;
-use taskqueue_store::StoreExt;
 use taskqueue_store::command::{self, Heartbeat, ReportRun};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::state::AppState;
-use crate::waiting_claim::ClaimedTask;
-use crate::{prefer, respond, waiting_claim};
+use crate::waiting::ClaimedTask;
+use crate::{prefer, respond, waiting};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
 #[utoipa::path(
     post, path = paths::CLAIM, tag = "worker protocol",
-    params(QueuePath, PreferHeader), request_body = ClaimRequest,
+    params(QueuePath, ClaimPreference), request_body = ClaimRequest,
     responses(
         (
             status = 200, description = "The task and its lease.", body = Claim,
@@ -38,7 +37,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
     let ClaimRequest { route, run_id } = call.body(&state).await?;
     let queue = call.queue()?;
     let claim = command::Claim { queue, route, run_id };
-    let (claimed, applied) = waiting_claim::claim(&state, claim, call.into_wait_preference()).await?;
+    let (claimed, applied) = waiting::claim(&state, claim, call.into_wait_preference()).await?;
     let mut response = match claimed {
         Some(ClaimedTask { claimed, reservation }) => {
             let mut body = Vec::with_capacity(Task::expected_bytes(&claimed.task) + 100);
@@ -51,12 +50,16 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
     Ok(response)
 }
 
-/// Renews the lease of a run.
+/// Renews the lease of a run. With `Prefer: wait=N` the server then holds the answer up to N seconds (at most 60), and tells
+/// at once when the run is over.
 #[utoipa::path(
     post, path = paths::HEARTBEAT, tag = "worker protocol",
-    params(TaskPath), request_body = RunRequest,
+    params(TaskPath, HeartbeatPreference), request_body = RunRequest,
     responses(
-        (status = 200, description = "The renewed lease.", body = Lease),
+        (
+            status = 200, description = "The renewed lease.", body = Lease,
+            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
+        ),
         (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
         (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
         (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
@@ -65,8 +68,11 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> HandlerResult {
     let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    let lease_expires_at = state.store().write(Heartbeat { queue, id, run_id }).await?;
-    Ok(respond::written(|out| Lease::write(out, lease_expires_at)))
+    let heartbeat = Heartbeat { queue, id, run_id };
+    let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, call.into_wait_preference()).await?;
+    let mut response = respond::written(|out| Lease::write(out, lease_expires_at));
+    response.headers_mut().extend(applied.map(prefer::applied));
+    Ok(response)
 }
 
 /// Ends a run with a result.

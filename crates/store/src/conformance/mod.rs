@@ -24,6 +24,7 @@ pub mod durability;
 pub mod filters;
 pub mod fixture;
 pub mod generate;
+pub mod held_heartbeats;
 pub mod leases;
 pub mod lists;
 pub mod long_reads;
@@ -206,6 +207,14 @@ macro_rules! conformance_suite {
                 a_task_with_two_routes_reaches_whoever_is_left
                 a_stop_ends_all_waits
                 a_thousand_waiters_and_a_thousand_creations_in_random_order
+            }
+            held_heartbeats {
+                everything_that_ends_a_run_ends_its_held_heartbeats
+                a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed
+                a_heartbeat_that_is_refused_is_not_held
+                the_end_of_one_run_wakes_no_other
+                an_end_during_the_renewal_is_not_missed
+                an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Waiting claims over stores that fail, in paused time.
+//! Waiting claims and held heartbeats over stores that fail, in paused time.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::*;
 use crate::clock::ManualClock;
 use crate::command::Claimed;
-use crate::conformance::commands::{claim as claim_command, create, create_queue, queue, route};
+use crate::conformance::commands::heartbeat as heartbeat_command;
+use crate::conformance::commands::{cancel, claim as claim_command, create, create_queue, queue, route, run_id};
 use crate::model::ModelStore;
 use crate::{Store, StoreError, StoreExt};
 use taskqueue_core::definition::Definition;
@@ -128,4 +129,45 @@ async fn whose_wait_is_over_when_it_is_woken_takes_nothing_and_passes_the_task_o
     store.write(create("q", 1, Definition::default())).await.unwrap();
     assert_eq!(first.await.unwrap(), Ok(None));
     assert!(matches!(second.await.unwrap(), Ok(Some(_))));
+}
+
+#[tokio::test]
+async fn claims_and_heartbeats_share_the_room() {
+    let store = store().await;
+    let (claim, heartbeat) = (register(&store).unwrap(), store.waiters().watch(run_id(1), MOST).unwrap());
+    assert!(register(&store).is_none() && store.waiters().watch(run_id(2), MOST).is_none());
+    assert!(store.waiters().has_claims() && store.waiters().has_heartbeats());
+    drop(heartbeat);
+    assert!(store.waiters().has_claims() && !store.waiters().has_heartbeats() && store.waiters().len() == 1);
+    drop(claim);
+    assert!(store.waiters().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_heartbeat_outlasts_an_outage_and_tells_one_that_lasts() {
+    for (outage_seconds, expected) in [(5, None), (90, Some(StoreError::Busy))] {
+        let store = store().await;
+        store.write(create("q", 1, Definition::default())).await.unwrap();
+        store.write(claim_command("q", "default", 1)).await.unwrap();
+        let (begun, watcher) = (Instant::now(), store.waiters().watch(run_id(1), MOST).unwrap());
+        let renew = || async {
+            let since = begun.elapsed();
+            match since.as_secs() {
+                // Behind the first renewal the storage fails, and the run is cancelled in that time.
+                0 if since.is_zero() => {
+                    let renewed = store.write(heartbeat_command("q", 1, 1)).await;
+                    store.write(cancel("q", 1)).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    renewed
+                }
+                seconds if seconds < outage_seconds => Err(StoreError::Busy),
+                _ => store.write(heartbeat_command("q", 1, 1)).await,
+            }
+        };
+        let held = heartbeat(watcher, renew, sleep_until(begun + Duration::from_secs(60))).await;
+        match expected {
+            None => assert!(matches!(held, Err(StoreError::Refused(_))), "{held:?}"),
+            Some(failure) => assert_eq!((held, begun.elapsed().as_secs()), (Err(failure), 60)),
+        }
+    }
 }

@@ -21,6 +21,10 @@ use crate::database::Database;
 #[allow(dead_code, reason = "for tests of waiting claims")]
 pub(crate) const WAITS: &str = "a claim found nothing and waits";
 
+/// The same for a heartbeat whose answer is held.
+#[allow(dead_code, reason = "for tests of held heartbeats")]
+pub(crate) const HELD: &str = "a heartbeat is held";
+
 /// How long a child may take to print its address or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,9 +1,10 @@
-//! Claims that wait for a task: how long, how many at once, and what the response says about it. How a waiter is woken
-//! is decided in the store.
+//! Claims that wait for a task, and heartbeats that are held while their run goes on: how long, how many at once, and what the
+//! response says about it. How a waiter is woken is decided in the store.
 
 use std::time::Duration;
 
-use taskqueue_store::command::{Claim, Claimed};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::command::{Claim, Claimed, Heartbeat};
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
@@ -12,7 +13,7 @@ use crate::connection::Disconnect;
 use crate::memory_budget::Reservation;
 use crate::state::AppState;
 
-/// The `Prefer: wait` of a claim.
+/// The `Prefer: wait` of a claim or heartbeat.
 pub(crate) struct WaitPreference {
     pub(crate) seconds: u32,
     /// None when a disconnect of the client cannot be noticed.
@@ -55,15 +56,54 @@ pub(crate) async fn claim(
     let (Some(WaitPreference { seconds, disconnect }), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
     };
-    let end = Instant::now() + Duration::from_secs(seconds.into());
-    let claimed = waiting::claim(waiter, try_claim, wait_over(end, disconnect)).await?;
+    let end = end_of(seconds);
+    let time_over = async {
+        tracing::debug!("a claim found nothing and waits");
+        if wait_over(end, disconnect).await == WaitEnd::Disconnected {
+            tracing::debug!("the client of a waiting claim has disconnected");
+        }
+    };
+    let claimed = waiting::claim(waiter, try_claim, time_over).await?;
     let cut_short = claimed.is_none() && store.waiters().is_closed();
     Ok((claimed, Some(seconds).filter(|_| !cut_short)))
 }
 
-/// Done when the time is over or the client has disconnected. It is polled once the first try has found no task.
-async fn wait_over(end: Instant, disconnect: Option<Disconnect>) {
-    tracing::debug!("a claim found nothing and waits");
+/// Renews a lease, and holds the answer if the client prefers that. Gives the lease and the wait that was applied, as
+/// [`claim`] does. The refusal of a run that ends meanwhile is given at once.
+pub(crate) async fn heartbeat(
+    state: &AppState,
+    heartbeat: Heartbeat,
+    preference: Option<WaitPreference>,
+) -> Result<(Timestamp, Option<u32>), StoreError> {
+    let store = state.store();
+    // Before the renewal, so that no end of the run is missed after it.
+    let watcher = preference.as_ref().and_then(|_| store.waiters().watch(heartbeat.run_id, state.waiting_cap()));
+    let (Some(WaitPreference { seconds, disconnect }), Some(watcher)) = (preference, watcher) else {
+        return Ok((store.write(heartbeat).await?, None));
+    };
+    let end = end_of(seconds);
+    let time_over = async {
+        tracing::debug!("a heartbeat is held");
+        if wait_over(end, disconnect).await == WaitEnd::Disconnected {
+            tracing::debug!("the client of a held heartbeat has disconnected");
+        }
+    };
+    let lease_expires_at = waiting::heartbeat(watcher, || store.write(heartbeat.clone()), time_over).await?;
+    Ok((lease_expires_at, Some(seconds).filter(|_| !store.waiters().is_closed())))
+}
+
+fn end_of(seconds: u32) -> Instant {
+    Instant::now() + Duration::from_secs(seconds.into())
+}
+
+#[derive(PartialEq, Eq)]
+enum WaitEnd {
+    TimeOver,
+    Disconnected,
+}
+
+/// Done when the time is over or the client has disconnected. It is polled once the first try leaves something to wait for.
+async fn wait_over(end: Instant, disconnect: Option<Disconnect>) -> WaitEnd {
     let disconnected = async {
         match &disconnect {
             Some(disconnect) => disconnect.wait().await,
@@ -71,7 +111,7 @@ async fn wait_over(end: Instant, disconnect: Option<Disconnect>) {
         }
     };
     select! {
-        () = disconnected => tracing::debug!("the client of a waiting claim has disconnected"),
-        () = sleep_until(end) => {}
+        () = disconnected => WaitEnd::Disconnected,
+        () = sleep_until(end) => WaitEnd::TimeOver,
     }
 }

@@ -1,0 +1,199 @@
+//! Heartbeats that are held while their run goes on: whatever ends the run ends them, and no end is missed.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::LEASE_SECONDS;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::RunEnd;
+use taskqueue_core::time::Timestamp;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
+
+use super::Storage;
+use super::commands::*;
+use super::fixture::Fixture;
+use crate::StoreError;
+use crate::StoreExt;
+use crate::waiting;
+
+/// Longer than any machine needs; a wake-up that is lost ends here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Held = Result<Timestamp, StoreError>;
+
+/// Task `n`, running as run `n`.
+async fn running(fixture: &Fixture, n: usize) {
+    fixture.create(n, with_budget(100)).await;
+    fixture.claim(n).await;
+}
+
+/// Holds a heartbeat of run `n` for task `n` until `time_over`, and counts its renewals.
+fn hold(
+    fixture: &Fixture,
+    n: usize,
+    renewals: &Arc<AtomicUsize>,
+    time_over: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<Held> {
+    let (store, renewals) = (Arc::clone(&fixture.store), Arc::clone(renewals));
+    let watcher = store.waiters().watch(run_id(n), usize::MAX).unwrap();
+    tokio::spawn(async move {
+        let renew = || {
+            let renewal = store.write(heartbeat("q", n, n));
+            let renewals = &renewals;
+            async move {
+                let renewed = renewal.await;
+                renewals.fetch_add(1, Ordering::SeqCst);
+                renewed
+            }
+        };
+        waiting::heartbeat(watcher, renew, time_over).await
+    })
+}
+
+fn held(fixture: &Fixture, n: usize, renewals: &Arc<AtomicUsize>) -> JoinHandle<Held> {
+    hold(fixture, n, renewals, pending())
+}
+
+async fn until(what: &str, reached: impl Fn() -> bool) {
+    let reached = async {
+        while !reached() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+async fn renewed(renewals: &AtomicUsize, count: usize) {
+    until("the leases are renewed", || renewals.load(Ordering::SeqCst) == count).await;
+}
+
+async fn ended(held: JoinHandle<Held>) -> Held {
+    timeout(PATIENCE, held).await.expect("the end of a run was missed").unwrap()
+}
+
+fn finalized(end: RunEnd) -> Held {
+    Err(StoreError::Refused(Refusal::RunFinalized { end }))
+}
+
+pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let causes = [
+        ("complete", RunEnd::Complete),
+        ("fail", RunEnd::Fail),
+        ("unclaim", RunEnd::Unclaim),
+        ("cancel", RunEnd::Cancel),
+        ("late report", RunEnd::HeartbeatExpired),
+        ("expiry", RunEnd::HeartbeatExpired),
+    ];
+    for (n, (cause, end)) in causes.into_iter().enumerate() {
+        running(&fixture, n).await;
+        let renewals = Arc::default();
+        let both = [held(&fixture, n, &renewals), held(&fixture, n, &renewals)];
+        renewed(&renewals, 2).await;
+        match cause {
+            "complete" => fixture.ok(complete("q", n, n, object("{}"))).await,
+            "fail" => fixture.ok(fail("q", n, n)).await,
+            "unclaim" => fixture.ok(unclaim("q", n, n)).await,
+            "cancel" => drop(fixture.ok(cancel("q", n)).await),
+            "late report" => {
+                fixture.pass(LEASE_SECONDS - 5).await;
+                // Between two scans.
+                fixture.clock.advance_seconds(6);
+                fixture.refused(complete("q", n, n, object("{}"))).await;
+            }
+            _ => assert_eq!(fixture.pass(LEASE_SECONDS).await.expired_runs, 1),
+        }
+        for held in both {
+            assert_eq!(ended(held).await, finalized(end), "{cause}");
+        }
+        assert!(fixture.store.waiters().is_empty());
+        if !matches!(cause, "complete" | "cancel") {
+            fixture.ok(cancel("q", n)).await;
+        }
+    }
+}
+
+pub async fn a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    running(&fixture, 1).await;
+    fixture.pass(10).await;
+    let (renewals, (over, time_over)) = (Arc::default(), oneshot::channel::<()>());
+    let held = hold(&fixture, 1, &renewals, async { drop(time_over.await) });
+    renewed(&renewals, 1).await;
+    let lease_expires_at = fixture.now().plus_seconds(LEASE_SECONDS);
+    assert_eq!(fixture.get(1).await.lifecycle.run.unwrap().lease_expires_at, lease_expires_at, "durable while held");
+    fixture.pass(20).await;
+    drop(over);
+    assert_eq!(ended(held).await, Ok(lease_expires_at));
+    assert_eq!(renewals.load(Ordering::SeqCst), 1);
+    assert!(fixture.store.waiters().is_empty());
+}
+
+pub async fn a_heartbeat_that_is_refused_is_not_held(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    running(&fixture, 1).await;
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    fixture.create(2, Definition::default()).await;
+    let renewals = Arc::default();
+    assert_eq!(ended(held(&fixture, 1, &renewals)).await, finalized(RunEnd::Complete));
+    let stale = Err(StoreError::Refused(Refusal::StaleRun { run_id: run_id(2) }));
+    assert_eq!(ended(held(&fixture, 2, &renewals)).await, stale);
+    let missing = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(3) };
+    assert_eq!(ended(held(&fixture, 3, &renewals)).await, Err(StoreError::Refused(missing)));
+    assert!(fixture.store.waiters().is_empty());
+}
+
+pub async fn the_end_of_one_run_wakes_no_other(storage: &impl Storage) {
+    const MANY: usize = 50;
+    let fixture = Fixture::with_queue(storage).await;
+    for n in 0..MANY {
+        running(&fixture, n).await;
+    }
+    let renewals = Arc::default();
+    let mut all: Vec<_> = (0..MANY).map(|n| held(&fixture, n, &renewals)).collect();
+    renewed(&renewals, MANY).await;
+    fixture.ok(cancel("q", 7)).await;
+    assert_eq!(ended(all.remove(7)).await, finalized(RunEnd::Cancel));
+    assert_eq!((fixture.store.waiters().len(), renewals.load(Ordering::SeqCst)), (MANY - 1, MANY + 1));
+    // Who leaves is forgotten.
+    all.pop().unwrap().abort();
+    until("it has left", || fixture.store.waiters().len() == MANY - 2).await;
+    fixture.store.waiters().close();
+    for held in all {
+        assert!(ended(held).await.is_ok(), "a stop tells the lease");
+    }
+    assert!(fixture.store.waiters().watch(run_id(1), usize::MAX).is_none());
+}
+
+pub async fn an_end_during_the_renewal_is_not_missed(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    running(&fixture, 1).await;
+    let watcher = fixture.store.waiters().watch(run_id(1), usize::MAX).unwrap();
+    let renew = || async {
+        let renewed = fixture.write(heartbeat("q", 1, 1)).await;
+        // The answer of the renewal is on its way.
+        fixture.ok(cancel("q", 1)).await;
+        renewed
+    };
+    let held = timeout(PATIENCE, waiting::heartbeat(watcher, renew, pending())).await;
+    assert_eq!(held.expect("the end of the run was missed"), finalized(RunEnd::Cancel));
+}
+
+pub async fn an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for n in 0..200 {
+        running(&fixture, n).await;
+        let held = held(&fixture, n, &Arc::default());
+        for _ in 0..n % 20 {
+            yield_now().await;
+        }
+        fixture.ok(cancel("q", n)).await;
+        assert_eq!(ended(held).await, finalized(RunEnd::Cancel), "{n}");
+    }
+    assert!(fixture.store.waiters().is_empty());
+}

@@ -1,0 +1,118 @@
+//! Requests that wait: an attempt, then another one whenever the waiter is woken, until one succeeds or the time is over.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use taskqueue_core::time::Timestamp;
+use tokio::time::sleep;
+
+use super::{RunWatcher, Waiter};
+use crate::StoreError;
+use crate::command::Claimed;
+
+/// Pause before a woken waiter tries again after a failure of the storage. A claim keeps its hint, so that only one waiter
+/// per task repeats its claim.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// What waits between two attempts.
+pub(super) trait Wait {
+    /// Called after an attempt, before it is waited. A wake-up that came during the attempt counts.
+    fn park(&mut self);
+
+    /// Waits to be woken. Cancel safe.
+    fn woken(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Whether the server is stopping.
+    fn is_closed(&self) -> bool;
+}
+
+#[derive(PartialEq, Eq)]
+enum Event {
+    Woken,
+    TimeOver,
+}
+
+/// Claims with `try_claim`; if there is no task, waits until `time_over` is done. `time_over` is polled only between two
+/// claims: its first poll means that the first claim found nothing.
+///
+/// A failure of the storage at the first claim is returned at once, later ones only when the time is over. While the waiter
+/// is parked no claim is running: dropping this future then takes no task.
+pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, StoreError>>>(
+    mut waiter: Waiter,
+    mut try_claim: impl FnMut() -> L,
+    time_over: impl Future<Output = ()>,
+) -> Result<Option<C>, StoreError> {
+    let attempt = || {
+        let claim = try_claim();
+        async { Ok(claim.await?.map_or(Continue(()), Break)) }
+    };
+    let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
+    if let Some(claimed) = &claimed {
+        waiter.finish_with(claimed.as_ref().task.id);
+    }
+    Ok(claimed)
+}
+
+/// Renews a lease with `renew`, waits until `time_over` is done, and gives the lease. When the run ends meanwhile, `renew` is
+/// refused, and the refusal is returned at once. `time_over` and failures of the storage are as in [`claim`].
+pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
+    mut watcher: RunWatcher,
+    mut renew: impl FnMut() -> L,
+    time_over: impl Future<Output = ()>,
+) -> Result<Timestamp, StoreError> {
+    let attempt = || {
+        let renewal = renew();
+        async { Ok(Continue::<Infallible, _>(renewal.await?)) }
+    };
+    let Continue(lease_expires_at) = attempts(&mut watcher, attempt, time_over).await?;
+    Ok(lease_expires_at)
+}
+
+/// Tries until an attempt breaks, and gives what the last one gave.
+async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
+    waiter: &mut W,
+    mut attempt: impl FnMut() -> L,
+    time_over: impl Future<Output = ()>,
+) -> Result<ControlFlow<B, C>, StoreError> {
+    let mut time_over = pin!(time_over);
+    let (mut has_waited, mut unknown) = (false, false);
+    loop {
+        match attempt().await {
+            Ok(Continue(outcome)) => {
+                has_waited = true;
+                waiter.park();
+                // If the server began to stop during the attempt, this waiter was not woken.
+                let over = waiter.is_closed() || wait_for(waiter.woken(), time_over.as_mut()).await == Event::TimeOver;
+                if over || waiter.is_closed() {
+                    return Ok(Continue(outcome));
+                }
+            }
+            Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if has_waited => {
+                // Another attempt with the same run id is safe. Its failure does not tell how this one ended.
+                unknown |= failure == StoreError::OutcomeUnknown;
+                let paused = wait_for(sleep(RETRY_PAUSE), time_over.as_mut()).await;
+                if paused == Event::TimeOver || waiter.is_closed() {
+                    return Err(if unknown { StoreError::OutcomeUnknown } else { failure });
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Waits for one of both. `time_over` has precedence: a client that has gone takes no task, and a waiter that is woken
+/// again and again without success does not wait for ever. Its hint passes to the next waiter.
+async fn wait_for(woken: impl Future<Output = ()>, mut time_over: Pin<&mut impl Future<Output = ()>>) -> Event {
+    let mut woken = pin!(woken);
+    poll_fn(|context| {
+        if time_over.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Event::TimeOver);
+        }
+        woken.as_mut().poll(context).map(|()| Event::Woken)
+    })
+    .await
+}
