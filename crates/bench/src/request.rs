@@ -62,9 +62,18 @@ impl Requests {
 
     /// A claim that the server may answer later, when there is a task.
     pub(crate) fn waiting_claim(&mut self, run: u64, seconds: u32) -> Vec<u8> {
-        let claim = String::from_utf8_lossy(self.of(Operation::Claim).fill(0, run)).into_owned();
-        claim.replacen("\r\n", &format!("\r\nprefer: wait={seconds}\r\n"), 1).into_bytes()
+        with_wait(self.of(Operation::Claim).fill(0, run), seconds)
     }
+
+    /// A heartbeat that the server may answer later, while the run goes on.
+    pub(crate) fn held_heartbeat(&mut self, task: u64, run: u64, seconds: u32) -> Vec<u8> {
+        with_wait(self.of(Operation::Heartbeat).fill(task, run), seconds)
+    }
+}
+
+fn with_wait(request: &[u8], seconds: u32) -> Vec<u8> {
+    let request = String::from_utf8_lossy(request);
+    request.replacen("\r\n", &format!("\r\nprefer: wait={seconds}\r\n"), 1).into_bytes()
 }
 
 /// Args of 200 bytes, with the group that filters look for. Their text is filled up.

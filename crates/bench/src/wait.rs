@@ -1,5 +1,6 @@
-//! `taskqueue-bench wait`: what 10,000 connections cost that ask nothing, what as many claims cost that wait for a task,
-//! and how soon a waiting claim is answered once a task is there. A server that does not let claims wait says so.
+//! `taskqueue-bench wait`: what 10,000 connections cost that ask nothing, what as many claims cost that wait for a task, and
+//! as many heartbeats of running tasks that are held, and how soon a waiting claim is answered once a task is there. A server
+//! that does not let claims wait says so.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -49,11 +50,14 @@ pub(crate) async fn run(args: &WaitArgs) -> Result<Results> {
         }
     };
     drop(clients);
-    let pickup = match waiting {
-        None => None,
-        Some(_) => Some(pickup::pickups((server.address, server.address), args.pickups, &numbers).await?),
+    let (held, pickup) = match waiting {
+        None => (None, None),
+        Some(_) => (
+            Some(held_heartbeats(&server, args, &numbers).await?),
+            Some(pickup::pickups((server.address, server.address), args.pickups, &numbers).await?),
+        ),
     };
-    Ok(results(args, &idle, waiting.as_ref(), pickup.as_ref()))
+    Ok(results(args, &idle, [waiting.as_ref(), held.as_ref()], pickup.as_ref()))
 }
 
 /// Connections, each of which has been used once.
@@ -69,6 +73,27 @@ async fn connect(server: &Server, count: u16, numbers: &Numbers) -> Result<Vec<C
         clients.push(client);
     }
     Ok(clients)
+}
+
+/// What as many heartbeats cost that are held, each with its running task.
+async fn held_heartbeats(server: &Server, args: &WaitArgs, numbers: &Numbers) -> Result<Idle> {
+    output::progress(&format!("{} held heartbeats", args.connections));
+    let mut requests = Requests::new(server.address, Phase::ClaimComplete.queue());
+    let mut runs = Vec::with_capacity(usize::from(args.connections));
+    for _ in 0..args.connections {
+        let (task, run, mut client) = (numbers.next_task(), numbers.next_run(), Client::connect(server.address).await?);
+        for operation in [Operation::Create, Operation::Claim] {
+            let answer = client.send(requests.of(operation).fill(task, run)).await?;
+            if !operation.expects(answer.status) {
+                return Err(Failure::new(format!("{operation:?} was answered with {}", answer.status)));
+            }
+        }
+        runs.push((task, run, client));
+    }
+    for (task, run, client) in &mut runs {
+        client.write(&requests.held_heartbeat(*task, *run, pickup::LONGEST_SECONDS)).await?;
+    }
+    idle(server, args.seconds).await
 }
 
 async fn idle(server: &Server, seconds: f64) -> Result<Idle> {
@@ -87,22 +112,26 @@ async fn offers_waiting(server: &Server, numbers: &Numbers) -> Result<bool> {
     Ok(answer_parser::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
 }
 
-fn results(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Results {
+/// `waiting` are claims and heartbeats.
+fn results(args: &WaitArgs, idle: &Idle, waiting: [Option<&Idle>; 2], pickup: Option<&Latencies>) -> Results {
     let line = |what: &str, of: &Idle| {
         let (rss, share) = (mebibytes(of.rss_bytes), of.core_share * 100.0);
         format!("{} {what}: RSS {rss:.0} MiB, {share:.2} % of one core", args.connections)
     };
     let mut text = vec![line("idle connections", idle)];
-    text.push(match waiting {
-        Some(waiting) => line("waiting claims", waiting),
+    let [claims, heartbeats] = waiting;
+    text.push(match claims {
+        Some(claims) => line("waiting claims", claims),
         None => "the server does not offer waiting: its answer has no header preference-applied".to_owned(),
     });
+    text.extend(heartbeats.map(|heartbeats| line("held heartbeats with their running tasks", heartbeats)));
     text.extend(pickup.map(pickup::text));
     let costs = |of: &Idle| json!({ "rss_bytes": of.rss_bytes, "core_share": of.core_share });
     let figures = json!({
         "connections": args.connections,
         "idle": costs(idle),
-        "waiting": waiting.map(costs),
+        "waiting": claims.map(costs),
+        "held": heartbeats.map(costs),
         "pickup_nanoseconds": pickup.map(pickup::json),
     });
     // There are goals for 10,000 only.
@@ -110,13 +139,17 @@ fn results(args: &WaitArgs, idle: &Idle, waiting: Option<&Idle>, pickup: Option<
     Results { text: text.join("\n"), figures, judged }
 }
 
-fn judge(idle: &Idle, waiting: Option<&Idle>, pickup: Option<&Latencies>) -> Vec<Judged> {
+fn judge(idle: &Idle, waiting: [Option<&Idle>; 2], pickup: Option<&Latencies>) -> Vec<Judged> {
     let idle = mebibytes(idle.rss_bytes);
     let mut judged = vec![Judged::at_most(15, "RSS with 10,000 connections, MiB", idle, 150.0, 100.0)];
-    if let Some(waiting) = waiting {
-        let rss = mebibytes(waiting.rss_bytes);
-        judged.push(Judged::at_most(18, "RSS with 10,000 waiting claims, MiB", rss, 150.0, 150.0));
-        judged.push(Judged::at_most(18, "10,000 waiting claims, share of one core", waiting.core_share, 0.02, 0.02));
+    let names = [
+        ("RSS with 10,000 waiting claims, MiB", "10,000 waiting claims, share of one core"),
+        ("RSS with 10,000 held heartbeats, MiB", "10,000 held heartbeats, share of one core"),
+    ];
+    for ((rss, core_share), waiting) in names.into_iter().zip(waiting) {
+        let Some(waiting) = waiting else { continue };
+        judged.push(Judged::at_most(18, rss, mebibytes(waiting.rss_bytes), 150.0, 150.0));
+        judged.push(Judged::at_most(18, core_share, waiting.core_share, 0.02, 0.02));
     }
     judged.extend(pickup.map(|latency| pickup::judge(latency, "picked up by a waiting claim, p99 ms", 5.0)));
     judged
@@ -131,9 +164,10 @@ mod tests {
         let idle = Idle { rss_bytes: 50 << 20, core_share: 0.0 };
         let mut latency = Latencies::default();
         latency.record(Duration::from_millis(7));
-        assert_eq!(judge(&idle, None, None).len(), 1);
-        let judged = judge(&idle, Some(&Idle { rss_bytes: 90 << 20, core_share: 0.01 }), Some(&latency));
-        assert_eq!(judged.iter().map(|judged| judged.row).collect::<Vec<_>>(), [15, 18, 18, 18]);
-        assert!((judged[3].measured - 7.0).abs() < 0.007, "{judged:?}");
+        assert_eq!(judge(&idle, [None, None], None).len(), 1);
+        let waiting = Idle { rss_bytes: 90 << 20, core_share: 0.01 };
+        let judged = judge(&idle, [Some(&waiting), Some(&waiting)], Some(&latency));
+        assert_eq!(judged.iter().map(|judged| judged.row).collect::<Vec<_>>(), [15, 18, 18, 18, 18, 18]);
+        assert!((judged[5].measured - 7.0).abs() < 0.007, "{judged:?}");
     }
 }
