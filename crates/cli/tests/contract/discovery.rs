@@ -59,6 +59,7 @@ fn the_capabilities_are_sorted_names() {
         capabilities["features"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(capabilities, json!({"features": features}));
     assert!(features.is_sorted() && features.contains(&"merge-updates"), "{features:?}");
+    assert!(features.contains(&"wait"), "{features:?}");
     assert!(!features.contains(&"delay"), "of which only `retry` is there");
     assert_eq!(server.get("/api/v2/capabilities?x=1").expect(200).json(), capabilities);
     assert!(server.send(&Request::new("HEAD", "/api/v2/capabilities")).expect(200).body.is_empty());
