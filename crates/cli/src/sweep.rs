@@ -69,7 +69,7 @@ fn axes(given: &[String]) -> Result<Vec<Axis<'_>>, Failure> {
     let paths = paths(pairs.iter().map(|(key, _)| ("--arg", *key)))?;
     let (mut axes, mut left) = (Vec::new(), COMBINATIONS_MAX);
     for ((key, list), path) in pairs.into_iter().zip(paths) {
-        let refuse = |rule| Failure::Usage(format!("--arg {key}={list}: {rule}"));
+        let refuse = |rule| Failure::Usage(format!("--arg {key}: {rule}"));
         let values = values(list, left).map_err(refuse)?;
         left -= values.len();
         axes.push(Axis { key, path, values });
@@ -155,7 +155,7 @@ mod tests {
             (None, &["x"], false, "KEY=VALUE"),
             (None, &["x=1", "x=2"], false, "in one list"),
             (None, &["x=1", "x.y=2"], false, "--arg x and --arg x.y"),
-            (None, &["x=1..5..0"], false, "--arg x=1..5..0: "),
+            (None, &["x=1..5..0"], false, "--arg x: 1..5..0: the step"),
             (None, &["x=1..99999999"], false, "at most 1000000"),
             (None, &["x=1..2000", "y=1..2000"], false, "more than 1000000 combinations"),
             (None, &["x=1..700000", "y=1..700000"], true, "at most 300000"),
