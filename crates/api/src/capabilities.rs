@@ -8,12 +8,14 @@ use crate::object_reader::{ObjectReader, Unreadable};
 
 /// Updates accept `args_patch` and `metadata_patch`.
 pub const MERGE_UPDATES: &str = "merge-updates";
+/// Claims accept `worker`, and tasks show `last_run`.
+pub const RUN_INFO: &str = "run-info";
 /// Claims and heartbeats follow `Prefer: wait=N`.
 pub const WAIT: &str = "wait";
 
 /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
 /// every backend.
-pub const FEATURES: [&str; 2] = [MERGE_UPDATES, WAIT];
+pub const FEATURES: [&str; 3] = [MERGE_UPDATES, RUN_INFO, WAIT];
 
 /// The extensions of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]

@@ -9,6 +9,7 @@ pub mod error;
 pub mod error_code;
 pub mod headers;
 pub mod health;
+pub mod last_run;
 pub mod object_reader;
 pub mod page;
 pub mod parameters;

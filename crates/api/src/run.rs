@@ -24,20 +24,28 @@ pub struct ClaimRequest {
     /// The token that the claimant chose.
     #[schema(value_type = schema::RunId)]
     pub run_id: RunId,
+    /// What the worker says of itself, at most 4 KiB; shown with the task as `last_run`.
+    #[schema(value_type = Option<Object>)]
+    pub worker: Option<JsonObject>,
 }
 
 impl Body for ClaimRequest {
     const CODE: ErrorCode = ErrorCode::InvalidRequest;
-    const FIELDS: &'static [&'static str] = &["route", "run_id"];
+    const FIELDS: &'static [&'static str] = &["route", "run_id", "worker"];
 
     fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
         let mut body = Members::of(value, at, Self::FIELDS, errors)?;
         let (route, run_id) = (body.required("route", field::route), body.required("run_id", field::run_id));
-        Some(Self { route: route?, run_id: run_id? })
+        let worker = body.optional("worker", field::claim_worker).flatten();
+        Some(Self { route: route?, run_id: run_id?, worker })
     }
 
     fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        object.text("route", self.route.as_str()).text("run_id", self.run_id.as_str())
+        let object = object.text("route", self.route.as_str()).text("run_id", self.run_id.as_str());
+        match &self.worker {
+            Some(worker) => object.json("worker", worker.as_str()),
+            None => object,
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaForma
 
 use crate::ErrorCode;
 use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::last_run::LastRun;
 use crate::object_reader::{ObjectReader, Unreadable};
 use crate::schema;
 use crate::wire_value::WireValue;
@@ -120,7 +121,11 @@ task_resource! {
         #[schema(value_type = Option<schema::Timestamp>, required = true)]
         finished_at: Option<Timestamp>,
     }
-    optional {}
+    optional {
+        /// Who ran it last; only there if the latest claim said so.
+        #[schema(nullable = false)]
+        last_run: LastRun,
+    }
 }
 
 impl Task {

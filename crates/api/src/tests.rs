@@ -8,7 +8,7 @@ use taskqueue_core::grouping::{self, Group};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_array, write_string};
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
-use taskqueue_core::task::{self, Failure, LastError, Lifecycle, Outcome, Status};
+use taskqueue_core::task::{self, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 use utoipa::{PartialSchema, ToSchema};
@@ -86,9 +86,20 @@ fn extreme_task() -> task::Task {
         outcome: Outcome {
             result: object(r#"{"x":100.0}"#),
             last_error: Some(LastError { failure, occurred_at: at, attempt: 3, run_id: run_id() }),
+            last_run: None,
         },
         ..new_task()
     }
+}
+
+/// A task of which is known who ran it last, while that run is active and when it is over.
+fn claimed_tasks() -> [task::Task; 2] {
+    let mut ended = used_task();
+    ended.lifecycle.finished_run = Some(FinishedRun { run_id: run_id(), end: RunEnd::Fail });
+    ended.outcome.last_run = Some(LastRun { attempt: 2, worker: object(r#"{"pid":4711,"host":"\u0000"}"#) });
+    let mut running = ended.clone();
+    running.lifecycle.status = Status::Running;
+    [running, ended]
 }
 
 fn written(task: &task::Task) -> String {
@@ -130,6 +141,24 @@ fn a_task_that_was_used_shows_everything_escaped() {
         r#""last_route":"gpu","#
     );
     assert!(json.contains(expected), "{json}");
+}
+
+#[test]
+fn who_ran_a_task_stands_behind_the_fields_of_the_contract_and_only_where_it_is_known() {
+    let shown = |run_id: &str| {
+        let run = format!(r#""attempt":2,"worker":{{"host":"\u0000","pid":4711}},"run_id":{run_id}"#);
+        format!(r#""finished_at":"1970-01-01T00:00:00.000002Z","last_run":{{{run}}}}}"#)
+    };
+    for (task, run_id) in claimed_tasks().iter().zip(["null", "\"r_abcdefghijkl\""]) {
+        let json = written(task);
+        assert!(json.ends_with(&shown(run_id)), "{json}");
+        let read = read(&json).unwrap();
+        assert_eq!(read.last_run.as_ref().unwrap().worker.as_str(), r#"{"host":"\u0000","pid":4711}"#);
+        assert_eq!(text(|out| Task::write(out, &read.view())), json, "the client writes the same");
+    }
+    assert_eq!(read(&written(&used_task())).unwrap().last_run, None);
+    let wrong = written(&claimed_tasks()[0]).replace(r#""run_id":null"#, r#""run_id":"x""#);
+    assert!(read(&wrong).is_err(), "{wrong}");
 }
 
 #[test]
@@ -250,7 +279,8 @@ fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
         assert_eq!(read(&json::parse(json.as_bytes()).unwrap()), Ok(meant), "{json}");
     }
     let at = Timestamp::from_micros(7);
-    for one in [new_task(), used_task()] {
+    let [running, ended] = claimed_tasks();
+    for one in [new_task(), used_task(), running, ended] {
         let written = written(&one);
         check::<Task>(&written);
         let task = read(&written).unwrap();
@@ -378,7 +408,7 @@ fn every_request_schema_has_the_fields_of_its_decoder() {
     agree::<CreateTaskRequest>(Definition::FIELDS, &[]);
     agree::<UpdateTaskRequest>(Update::FIELDS, &[]);
     agree::<BulkUpdateRequest>(BulkUpdateRequest::FIELDS, BulkUpdateRequest::FIELDS);
-    agree::<ClaimRequest>(ClaimRequest::FIELDS, ClaimRequest::FIELDS);
+    agree::<ClaimRequest>(ClaimRequest::FIELDS, &["route", "run_id"]);
     agree::<RunRequest>(RunRequest::FIELDS, RunRequest::FIELDS);
     agree::<CompleteRequest>(CompleteRequest::FIELDS, CompleteRequest::FIELDS);
     agree::<FailRequest>(FailRequest::FIELDS, &["run_id", "error"]);
@@ -389,7 +419,8 @@ fn every_request_schema_has_the_fields_of_its_decoder() {
 #[test]
 fn every_field_of_a_task_is_required_though_some_are_nullable() {
     let schema = schema_of::<Task>();
-    assert_eq!(schema["properties"].as_object().unwrap().len(), 17);
+    // Beyond the contract's: `last_run`.
+    assert_eq!(schema["properties"].as_object().unwrap().len(), 18);
     assert_eq!(schema["required"].as_array().unwrap().len(), 17);
     assert_eq!(schema["additionalProperties"], serde_json::Value::Null, "answers may gain fields");
 }
@@ -444,8 +475,12 @@ fn every_decoder_reads_what_its_schema_describes() {
     is_body::<UpdateTaskRequest, _>(&patch, r#"{"args_patch":{"b":null},"metadata_patch":{"a":1}}"#);
     let run_id = run_id();
     is_body::<ClaimRequest, _>(
-        &ClaimRequest { route: route(), run_id },
+        &ClaimRequest { route: route(), run_id, worker: None },
         r#"{"route":"gpu","run_id":"r_abcdefghijkl"}"#,
+    );
+    is_body::<ClaimRequest, _>(
+        &ClaimRequest { route: route(), run_id, worker: Some(args()) },
+        r#"{"route":"gpu","run_id":"r_abcdefghijkl","worker":{"a":1}}"#,
     );
     is_body::<RunRequest, _>(&RunRequest { run_id }, r#"{"run_id":"r_abcdefghijkl"}"#);
     is_body::<CompleteRequest, _>(
@@ -511,7 +546,9 @@ fn an_update_holds_the_given_fields_only() {
 
 #[test]
 fn the_bodies_of_the_worker_protocol_read_back_as_themselves() {
-    reads_back(&ClaimRequest { route: Route::parse("gpu.1").unwrap(), run_id: run_id() });
+    for worker in [None, Some(JsonObject::empty()), Some(object(r#"{"id":"w_abcdefghijkl"}"#))] {
+        reads_back(&ClaimRequest { route: Route::parse("gpu.1").unwrap(), run_id: run_id(), worker });
+    }
     reads_back(&RunRequest { run_id: run_id() });
     reads_back(&CompleteRequest { run_id: run_id(), result: object(r#"{"x":{"y":[]}}"#) });
     for traceback in [None, Some("line 1\n\tline 2".into())] {

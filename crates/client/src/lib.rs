@@ -66,6 +66,7 @@ pub use taskqueue_api::capabilities::{self, Capabilities};
 pub use taskqueue_api::counts::{GroupPage, Updated};
 pub use taskqueue_api::error::Code;
 pub use taskqueue_api::health::Health;
+pub use taskqueue_api::last_run::LastRun;
 pub use taskqueue_api::page::Page;
 pub use taskqueue_api::queue::Queue;
 pub use taskqueue_api::run::Claim;

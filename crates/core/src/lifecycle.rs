@@ -7,7 +7,7 @@ use crate::ids::{Route, RunId};
 use crate::json::JsonObject;
 use crate::lease;
 use crate::refusal::Refusal;
-use crate::task::{ActiveRun, Failure, FinishedRun, LastError, Lifecycle, RunEnd, Status, TaskHead};
+use crate::task::{ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, RunEnd, Status, TaskHead};
 use crate::time::Timestamp;
 
 /// What a client does to a task. Updates are in `update.rs`.
@@ -15,6 +15,15 @@ use crate::time::Timestamp;
 pub enum TaskAction {
     Cancel,
     Requeue,
+}
+
+/// Who claims a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    pub route: &'a Route,
+    pub run_id: RunId,
+    /// What it says of itself, if anything.
+    pub worker: Option<&'a JsonObject>,
 }
 
 /// How the owner of a task ends its run.
@@ -49,21 +58,40 @@ pub struct Change {
     /// The new result, if it is replaced.
     pub result: Option<JsonObject>,
     pub last_error: ErrorChange,
+    pub last_run: LastRunChange,
 }
 
 impl Change {
-    /// A change that leaves result and last error as they are.
+    /// A change that leaves the outcome as it is.
     pub fn of_lifecycle(lifecycle: Lifecycle) -> Self {
-        Self { lifecycle, result: None, last_error: ErrorChange::Keep }
+        Self { lifecycle, result: None, last_error: ErrorChange::Keep, last_run: LastRunChange::Keep }
     }
 }
 
-/// What a change does to the last error.
+/// What a change does to a part of the outcome that a task may lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ErrorChange {
+pub enum PartChange<T> {
     Keep,
     Clear,
-    Set(LastError),
+    Set(T),
+}
+
+pub type ErrorChange = PartChange<LastError>;
+pub type LastRunChange = PartChange<LastRun>;
+
+impl<T: Clone> PartChange<T> {
+    /// The change after which a task that has no such part has this one, if any.
+    pub fn to(part: Option<&T>) -> Self {
+        part.cloned().map_or(Self::Keep, Self::Set)
+    }
+
+    pub fn apply(&self, part: &mut Option<T>) {
+        match self {
+            Self::Keep => {}
+            Self::Clear => *part = None,
+            Self::Set(new) => *part = Some(new.clone()),
+        }
+    }
 }
 
 /// A change that grants or renews a lease.
@@ -87,11 +115,16 @@ impl From<Refusal> for RunRefusal {
     }
 }
 
-/// A worker takes a pending task. Choosing it (route, priority, order) comes before.
-pub fn claim(task: &TaskHead, route: &Route, run_id: RunId, now: Timestamp) -> Result<LeaseChange, Refusal> {
+/// A worker takes a pending task. Choosing it (route, priority, order) comes before. `last_run` is what the task has.
+pub fn claim(
+    task: &TaskHead,
+    last_run: Option<&LastRun>,
+    claimant: Claimant<'_>,
+    now: Timestamp,
+) -> Result<LeaseChange, Refusal> {
     let step = Step::new(task, now, task.lifecycle.pending_seq);
     match task.lifecycle.status {
-        Status::Pending => Ok(step.claim(route, run_id)),
+        Status::Pending => Ok(step.claim(last_run, claimant)),
         Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => Err(step.state_conflict()),
     }
 }
@@ -188,19 +221,26 @@ impl<'a> Step<'a> {
         }
     }
 
-    fn claim(&self, route: &Route, run_id: RunId) -> LeaseChange {
+    /// A claim that says nothing of its worker removes what an earlier one said, and writes nothing if there is nothing.
+    fn claim(&self, last_run: Option<&LastRun>, Claimant { route, run_id, worker }: Claimant<'_>) -> LeaseChange {
         let lease_expires_at = lease::from(self.lease_now);
-        let change = Change::of_lifecycle(Lifecycle {
+        let attempt = self.lifecycle.attempt.saturating_add(1);
+        let last_run = match (worker, last_run) {
+            (Some(worker), _) => LastRunChange::Set(LastRun { attempt, worker: worker.clone() }),
+            (None, Some(_)) => LastRunChange::Clear,
+            (None, None) => LastRunChange::Keep,
+        };
+        let lifecycle = Lifecycle {
             status: Status::Running,
-            attempt: self.lifecycle.attempt.saturating_add(1),
+            attempt,
             last_route: Some(route.clone()),
             started_at: Some(self.now),
             finished_at: None,
             updated_at: self.now,
             run: Some(ActiveRun { run_id, lease_expires_at }),
             ..self.lifecycle.clone()
-        });
-        LeaseChange { change, lease_expires_at }
+        };
+        LeaseChange { change: Change { last_run, ..Change::of_lifecycle(lifecycle) }, lease_expires_at }
     }
 
     /// Renews the lease and touches nothing that a client can see. A lease that is longer already stays as it is.
@@ -213,7 +253,7 @@ impl<'a> Step<'a> {
     fn complete(&self, run: ActiveRun, result: &JsonObject) -> Result<Change, Refusal> {
         check_stored_size(self.task.definition_bytes, result)?;
         let lifecycle = self.ended(run, RunEnd::Complete, Status::Succeeded);
-        Ok(Change { lifecycle, result: Some(result.clone()), last_error: ErrorChange::Keep })
+        Ok(Change { result: Some(result.clone()), ..Change::of_lifecycle(lifecycle) })
     }
 
     /// Records the failure; the attempt was charged when it was claimed.
@@ -222,7 +262,7 @@ impl<'a> Step<'a> {
         let retry = may_retry && attempt < self.task.max_attempts;
         let lifecycle = self.ended(run, end, if retry { Status::Pending } else { Status::Failed });
         let error = LastError { failure: failure.clone(), occurred_at: self.now, attempt, run_id: run.run_id };
-        Change { lifecycle, result: None, last_error: ErrorChange::Set(error) }
+        Change { last_error: ErrorChange::Set(error), ..Change::of_lifecycle(lifecycle) }
     }
 
     fn unclaim(&self, run: ActiveRun) -> Change {
@@ -249,7 +289,7 @@ impl<'a> Step<'a> {
             updated_at: self.now,
             ..self.lifecycle.clone()
         };
-        Change { lifecycle, result: None, last_error: ErrorChange::Clear }
+        Change { last_error: ErrorChange::Clear, ..Change::of_lifecycle(lifecycle) }
     }
 
     /// The lifecycle after the end of `run`. A task that is pending again goes behind every task of its priority.

@@ -251,7 +251,7 @@ fn a_claim_charges_the_attempt_and_sets_owner_route_and_times() {
         run: Some(ActiveRun { run_id: run("fresh"), lease_expires_at: at(NOW + 300) }),
         ..before.lifecycle.clone()
     };
-    let kept = Change { lifecycle: expected, result: None, last_error: ErrorChange::Keep };
+    let kept = Change::of_lifecycle(expected);
     assert_eq!(changed(&before, &claim("fresh")), kept);
 }
 
@@ -260,7 +260,7 @@ fn a_heartbeat_renews_the_lease_and_changes_no_visible_field() {
     let renewed = ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 300) };
     let expected = Lifecycle { run: Some(renewed), ..running() };
     let change = changed(&task(Status::Running), &heartbeat("active"));
-    assert_eq!(change, Change { lifecycle: expected, result: None, last_error: ErrorChange::Keep });
+    assert_eq!(change, Change::of_lifecycle(expected));
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn ended(end: RunEnd) -> Lifecycle {
 #[test]
 fn complete_replaces_the_result_and_keeps_the_last_error_and_the_attempt() {
     let lifecycle = Lifecycle { status: Status::Succeeded, ..ended(RunEnd::Complete) };
-    let expected = Change { lifecycle, result: Some(object(r#"{"a":1}"#)), last_error: ErrorChange::Keep };
+    let expected = Change { result: Some(object(r#"{"a":1}"#)), ..Change::of_lifecycle(lifecycle) };
     assert_eq!(changed(&task(Status::Running), &complete("active")), expected);
 }
 
@@ -292,7 +292,7 @@ fn fail_below_the_budget_retries_at_the_back_and_at_the_budget_is_final() {
     {
         let task = TaskHead { max_attempts, ..task(Status::Running) };
         let lifecycle = Lifecycle { status, pending_seq, ..ended(RunEnd::Fail) };
-        let expected = Change { lifecycle, result: None, last_error: ErrorChange::Set(error.clone()) };
+        let expected = Change { last_error: ErrorChange::Set(error.clone()), ..Change::of_lifecycle(lifecycle) };
         assert_eq!(changed(&task, &fail("active")), expected, "{max_attempts}");
     }
 }
@@ -303,7 +303,7 @@ fn fail_without_retry_is_final_whatever_is_left_of_the_budget() {
     for max_attempts in [2, 3, i64::MAX] {
         let task = TaskHead { max_attempts, ..task(Status::Running) };
         let lifecycle = Lifecycle { status: Status::Failed, ..ended(RunEnd::Fail) };
-        let expected = Change { lifecycle, result: None, last_error: ErrorChange::Set(error.clone()) };
+        let expected = Change { last_error: ErrorChange::Set(error.clone()), ..Change::of_lifecycle(lifecycle) };
         assert_eq!(changed(&task, &fail_for_good("active")), expected, "{max_attempts}");
         // The repetition of a fail is one, whatever it says about another try.
         let failed = after(&task, &fail_for_good("active"), NOW);
@@ -316,7 +316,7 @@ fn fail_without_retry_is_final_whatever_is_left_of_the_budget() {
 #[test]
 fn unclaim_gives_the_attempt_back_and_keeps_the_last_error() {
     let lifecycle = Lifecycle { status: Status::Pending, attempt: 1, pending_seq: NEXT, ..ended(RunEnd::Unclaim) };
-    let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
+    let expected = Change::of_lifecycle(lifecycle);
     assert_eq!(changed(&task(Status::Running), &unclaim("active")), expected);
     let last_chance = TaskHead { max_attempts: 2, ..task(Status::Running) };
     assert_eq!(changed(&last_chance, &unclaim("active")), expected, "also with the last attempt");
@@ -325,7 +325,7 @@ fn unclaim_gives_the_attempt_back_and_keeps_the_last_error() {
 #[test]
 fn cancel_of_a_running_task_ends_the_run_and_keeps_the_attempt() {
     let lifecycle = Lifecycle { status: Status::Cancelled, ..ended(RunEnd::Cancel) };
-    let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
+    let expected = Change::of_lifecycle(lifecycle);
     assert_eq!(changed(&task(Status::Running), &Action::Cancel), expected);
 }
 
@@ -333,7 +333,7 @@ fn cancel_of_a_running_task_ends_the_run_and_keeps_the_attempt() {
 fn cancel_of_a_pending_task_touches_only_status_and_updated_at() {
     let before = task(Status::Pending);
     let lifecycle = Lifecycle { status: Status::Cancelled, updated_at: at(NOW), ..before.lifecycle.clone() };
-    let expected = Change { lifecycle, result: None, last_error: ErrorChange::Keep };
+    let expected = Change::of_lifecycle(lifecycle);
     assert_eq!(changed(&before, &Action::Cancel), expected);
 }
 
@@ -348,7 +348,7 @@ fn requeue_starts_over_and_keeps_result_route_times_and_the_finished_run() {
             updated_at: at(NOW),
             ..before.lifecycle.clone()
         };
-        let expected = Change { lifecycle, result: None, last_error: ErrorChange::Clear };
+        let expected = Change { last_error: ErrorChange::Clear, ..Change::of_lifecycle(lifecycle) };
         assert_eq!(changed(&before, &Action::Requeue), expected, "{status:?}");
     }
 }

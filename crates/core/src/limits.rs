@@ -38,6 +38,8 @@ pub const OBSERVATION_SECONDS: i64 = 300;
 /// Largest canonical size of the metadata that a worker may report of itself; beyond the contract, see
 /// docs/decisions/0008. A full page of observations stays within [`PAGE_BYTES`].
 pub const REPORT_METADATA_BYTES: usize = 16_384;
+/// Largest canonical size of what a claim may say of its worker; beyond the contract, see docs/decisions/0034.
+pub const CLAIM_WORKER_BYTES: usize = 4_096;
 /// The longest time in seconds that a claim may wait for a task; beyond the contract, see docs/decisions/0013.
 pub const WAIT_SECONDS_MAX: u32 = 60;
 /// Longest `X-Request-Id` in bytes; beyond the contract.

@@ -101,6 +101,15 @@ pub struct LastError {
     pub run_id: RunId,
 }
 
+/// Who ran a task last. Its run is the active one, else the latest finished one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastRun {
+    /// The attempt that the claim began.
+    pub attempt: i64,
+    /// What the claimant said of itself.
+    pub worker: JsonObject,
+}
+
 /// What came out of a task so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -108,17 +117,21 @@ pub struct Outcome {
     pub result: JsonObject,
     /// The last recorded failure; reset by requeue.
     pub last_error: Option<LastError>,
+    /// Nothing if the latest claim did not say who claims.
+    pub last_run: Option<LastRun>,
 }
 
 impl Outcome {
     /// The outcome of a task to which nothing has happened.
     pub fn empty() -> Self {
-        Self { result: JsonObject::empty(), last_error: None }
+        Self { result: JsonObject::empty(), last_error: None, last_run: None }
     }
 
     /// What its texts take in memory.
     pub fn bytes(&self) -> usize {
-        self.result.as_str().len() + self.last_error.as_ref().map_or(0, |error| error.failure.bytes())
+        let error = self.last_error.as_ref().map_or(0, |error| error.failure.bytes());
+        let worker = self.last_run.as_ref().map_or(0, |run| run.worker.as_str().len());
+        self.result.as_str().len() + error + worker
     }
 }
 

@@ -2,7 +2,7 @@
 //! these, so that no task of it is built first. Nothing private (run, lease, place in the pending order) is in it.
 
 use crate::definition::routes_of;
-use crate::filter::{LastErrorFields, TaskFields};
+use crate::filter::{LastErrorFields, LastRunFields, TaskFields};
 use crate::ids::{Route, TaskId};
 use crate::task::{LastError, Status, Task};
 use crate::time::Timestamp;
@@ -43,12 +43,16 @@ pub struct TaskView<'a> {
     pub started_at: Option<Timestamp>,
     /// When its latest run ended.
     pub finished_at: Option<Timestamp>,
+    /// Who ran it last, if the claimant said so.
+    pub last_run: Option<LastRunFields<'a>>,
 }
 
 impl Task {
     /// This task as the API shows it.
     pub fn view(&self) -> TaskView<'_> {
         let (definition, lifecycle) = (&self.definition, &self.lifecycle);
+        let finished_run_id = lifecycle.finished_run.as_ref().map(|run| run.run_id.as_str());
+        let last_run = self.outcome.last_run.as_ref();
         TaskView {
             id: self.id,
             queue: self.queue.as_str(),
@@ -67,7 +71,17 @@ impl Task {
             updated_at: lifecycle.updated_at,
             started_at: lifecycle.started_at,
             finished_at: lifecycle.finished_at,
+            last_run: last_run
+                .map(|run| LastRunFields::new(run.attempt, run.worker.as_str(), lifecycle.status, finished_run_id)),
         }
+    }
+}
+
+impl<'a> LastRunFields<'a> {
+    /// The last run of a task with this status and this latest finished run. The id of a run is its owner's token, so it is
+    /// shown only when the run is over; then it is the latest finished one, because every claim replaces the last run.
+    pub fn new(attempt: i64, worker: &'a str, status: Status, finished_run_id: Option<&'a str>) -> Self {
+        Self { attempt, worker, run_id: finished_run_id.filter(|_| status != Status::Running) }
     }
 }
 
@@ -91,7 +105,8 @@ impl TaskView<'_> {
         let error = self
             .last_error
             .map_or(0, |error| error.kind.len() + error.message.len() + error.traceback.map_or(0, str::len));
-        let texts = [self.args, self.metadata, self.routes, self.result];
+        let worker = self.last_run.map_or("", |run| run.worker);
+        let texts = [self.args, self.metadata, self.routes, self.result, worker];
         error + self.name.map_or(0, str::len) + texts.iter().map(|text| text.len()).sum::<usize>()
     }
 }
@@ -144,5 +159,8 @@ impl TaskFields for TaskView<'_> {
     }
     fn last_error(&self) -> Option<LastErrorFields<'_>> {
         self.last_error
+    }
+    fn last_run(&self) -> Option<LastRunFields<'_>> {
+        self.last_run
     }
 }

@@ -5,8 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use taskqueue_core::filter::{
-    Document, DocumentPredicate, Expression, LastErrorFields, LastErrorPredicate, Literal, Membership, NullableTest,
-    Number, ObservationFilter, ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, LastErrorFields, LastErrorPredicate, LastRunFields, LastRunPredicate,
+    Literal, Membership, NullableTest, Number, ObservationFilter, ObservationPredicate, Order, TaskFields, TaskFilter,
+    TaskPredicate, Test,
 };
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::Status;
@@ -100,6 +101,7 @@ fn task_predicate() -> impl Strategy<Value = TaskPredicate> {
     prop_oneof![
         4 => plain_predicate(),
         1 => last_error_predicate().prop_map(TaskPredicate::LastError),
+        1 => last_run_predicate().prop_map(TaskPredicate::LastRun),
         2 => document_predicate(),
     ]
 }
@@ -136,8 +138,17 @@ fn last_error_predicate() -> impl Strategy<Value = LastErrorPredicate> {
     ]
 }
 
+fn last_run_predicate() -> impl Strategy<Value = LastRunPredicate> {
+    prop_oneof![
+        Just(LastRunPredicate::Exists),
+        Just(LastRunPredicate::Missing),
+        numbers().prop_map(LastRunPredicate::Attempt),
+        nullable_texts().prop_map(LastRunPredicate::RunId),
+    ]
+}
+
 fn document_predicate() -> impl Strategy<Value = TaskPredicate> {
-    let document = select(vec![Document::Args, Document::Metadata, Document::Result]);
+    let document = select(vec![Document::Args, Document::Metadata, Document::Result, Document::Worker]);
     let predicate = prop_oneof![
         1 => Just(DocumentPredicate::Exists),
         1 => Just(DocumentPredicate::Missing),
@@ -200,6 +211,7 @@ struct Row {
     nullable_time: Option<Timestamp>,
     document: &'static str,
     has_error: bool,
+    has_run: bool,
 }
 
 fn row() -> impl Strategy<Value = Row> {
@@ -210,10 +222,10 @@ fn row() -> impl Strategy<Value = Row> {
         r#"{"a":["b",[1],{"a":1}],"b":{"a":-0.0,"b":""},"exists":"\u0000"}"#,
     ];
     let numbers = select(vec![0, 1, -1, 2, 9_007_199_254_740_993, i64::MAX, i64::MIN]);
-    let rest = (numbers, time(), option::of(time()), select(documents.to_vec()), any::<bool>());
+    let rest = (numbers, time(), option::of(time()), select(documents.to_vec()), any::<bool>(), any::<bool>());
     (text(), option::of(text()), select(Status::ALL.to_vec()), rest).prop_map(|(text, nullable, status, rest)| {
-        let (number, time, nullable_time, document, has_error) = rest;
-        Row { text, nullable, status, number, time, nullable_time, document, has_error }
+        let (number, time, nullable_time, document, has_error, has_run) = rest;
+        Row { text, nullable, status, number, time, nullable_time, document, has_error, has_run }
     })
 }
 
@@ -272,6 +284,10 @@ impl TaskFields for Row {
             attempt: self.number,
             run_id: &self.text,
         })
+    }
+    fn last_run(&self) -> Option<LastRunFields<'_>> {
+        let run_id = self.nullable.as_deref();
+        self.has_run.then_some(LastRunFields { attempt: self.number, worker: self.document, run_id })
     }
 }
 

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{Change, ErrorChange, RunReport};
+use taskqueue_core::lifecycle::{Change, RunReport};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
@@ -122,11 +122,7 @@ impl History {
         if let Some(result) = &change.result {
             self.task.outcome.result = result.clone();
         }
-        match &change.last_error {
-            ErrorChange::Keep => {}
-            ErrorChange::Clear => self.task.outcome.last_error = None,
-            ErrorChange::Set(error) => self.task.outcome.last_error = Some(error.clone()),
-        }
+        change.last_error.apply(&mut self.task.outcome.last_error);
     }
 
     /// Lets the event happen and checks what only the step itself shows.

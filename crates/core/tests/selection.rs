@@ -13,7 +13,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
-use taskqueue_core::task::{Failure, LastError, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::task::{Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 
 fn at(second: i64) -> Timestamp {
@@ -34,6 +34,7 @@ fn task() -> Task {
         updated_at: at(2),
         started_at: Some(at(3)),
         finished_at: Some(at(4)),
+        finished_run: Some(FinishedRun { run_id: RunId::parse("r_run000000002").unwrap(), end: RunEnd::Fail }),
         ..Lifecycle::created(at(1), 9)
     };
     let failure = Failure { kind: "ValueError".into(), message: "bad seed".into(), traceback: Some("line 1".into()) };
@@ -53,6 +54,7 @@ fn task() -> Task {
         outcome: Outcome {
             result: JsonObject::from_canonical(r#"{"a":3}"#),
             last_error: Some(LastError { failure, occurred_at: at(5), attempt: 6, run_id }),
+            last_run: Some(LastRun { attempt: 4, worker: JsonObject::from_canonical(r#"{"host":"h"}"#) }),
         },
     }
 }
@@ -84,6 +86,9 @@ fn filters_see_every_field_of_a_task_and_of_its_view() {
         "last_error.occurred_at == '1970-01-01T00:00:05Z'",
         "last_error.attempt == 6",
         "last_error.run_id == 'r_run000000001'",
+        "last_run.attempt == 4",
+        "last_run.run_id == 'r_run000000002'",
+        "last_run.worker.host == 'h'",
     ];
     for text in true_ones {
         for (text, expected) in [(text.to_owned(), true), (format!("not ({text})"), false)] {

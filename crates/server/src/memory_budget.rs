@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use taskqueue_core::limits::{REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{CLAIM_WORKER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -20,8 +20,8 @@ pub(crate) const SMALL_ANSWER_BYTES: usize = 8 * 1024;
 pub(crate) const SMALL_BODY_BYTES: usize = 4 * 1024;
 /// What the field names of a task, of a claim and of the end of a page take, besides the texts of the task.
 const FRAME_BYTES: usize = 4 * 1024;
-/// The largest task in an answer: its stored data, and the error of its last run, which came in a body.
-pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + FRAME_BYTES;
+/// The largest task in an answer: its stored data, the error of its last run, which came in a body, and who ran it.
+pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + CLAIM_WORKER_BYTES + FRAME_BYTES;
 /// What the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
 const PARSED_FACTOR: usize = 48;
 

@@ -7,7 +7,7 @@ use taskqueue_core::definition::Routes;
 use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::ErrorChange;
+use taskqueue_core::lifecycle::{ErrorChange, LastRunChange};
 use taskqueue_core::task::{Lifecycle, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
@@ -112,6 +112,8 @@ sets! {
 
     Errors of ErrorRow { key: i64, error: String, occurred_at: i64, attempt: i64, run_id: &'a str, }
 
+    LastRuns of LastRunRow { key: i64, attempt: i64, worker: &'a str, }
+
     RemovedReady of RemovedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, }
 
     AddedReady of AddedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, key: i64, }
@@ -151,6 +153,8 @@ pub(crate) struct Changes<'a> {
     cleared_results: Vec<i64>,
     errors: Errors<'a>,
     cleared_errors: Vec<i64>,
+    last_runs: LastRuns<'a>,
+    cleared_last_runs: Vec<i64>,
     removed_ready: RemovedReady<'a>,
     added_ready: AddedReady<'a>,
     ended_tasks: Vec<i64>,
@@ -333,6 +337,13 @@ impl<'a> Changes<'a> {
                 run_id: error.run_id.as_str(),
             }),
         }
+        match &entry.last_run {
+            LastRunChange::Keep => {}
+            LastRunChange::Clear => self.cleared_last_runs.push(key.0),
+            LastRunChange::Set(run) => {
+                self.last_runs.push(LastRunRow { key: key.0, attempt: run.attempt, worker: run.worker.as_str() });
+            }
+        }
     }
 
     fn remove_ready(&mut self, queue: QueueKey, entry: PendingEntry<'a>) {
@@ -407,6 +418,8 @@ impl<'a> Changes<'a> {
             write_keys(&sql::CLEAR_RESULTS, &self.cleared_results),
             self.errors.write(&sql::SAVE_ERRORS),
             write_keys(&sql::CLEAR_ERRORS, &self.cleared_errors),
+            self.last_runs.write(&sql::SAVE_LAST_RUNS),
+            write_keys(&sql::CLEAR_LAST_RUNS, &self.cleared_last_runs),
             self.removed_ready.write(&sql::DELETE_READY),
             self.added_ready.write(&sql::INSERT_READY),
             write_keys(&sql::DELETE_RUNNING, &self.ended_tasks),

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use futures_util::future::BoxFuture;
 use taskqueue_core::definition::Definition;
-use taskqueue_core::task::{ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::task::{
+    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task,
+};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::conformance::commands::{queue, route, routes, run_id, task_id};
@@ -30,6 +32,7 @@ pub(crate) fn migrated(cluster: &Cluster) -> Database {
     database.admin("CREATE SCHEMA taskqueue");
     database.admin(include_str!("migrations/0001_initial.sql"));
     database.admin(include_str!("migrations/0002_deleted_runs_and_clock.sql"));
+    database.admin(include_str!("migrations/0003_last_runs.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }
@@ -85,6 +88,8 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
         attempt: random.pick(&[1, 2, 3]),
         run_id: run_id(number),
     });
+    let last_run =
+        random.percent(40).then(|| LastRun { attempt: random.pick(&[1, 2, i64::MAX]), worker: filters::json(random) });
     Task {
         queue: queue("q"),
         id: task_id(number),
@@ -107,7 +112,7 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
             run,
             ..Lifecycle::created(time(random), number as i64)
         },
-        outcome: Outcome { result: filters::json(random), last_error },
+        outcome: Outcome { result: filters::json(random), last_error, last_run },
     }
 }
 
@@ -158,15 +163,18 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
     session.client().execute(sql, &params).await.unwrap();
     let (result, error) =
         (Some(task.outcome.result.as_str()).filter(|text| *text != "{}"), task.outcome.last_error.as_ref());
-    if result.is_some() || error.is_some() {
-        let sql = "INSERT INTO taskqueue.outcomes VALUES ($1, $2, $3, $4, $5, $6)";
-        let params: [&(dyn ToSql + Sync); 6] = [
+    let last_run = task.outcome.last_run.as_ref();
+    if result.is_some() || error.is_some() || last_run.is_some() {
+        let sql = "INSERT INTO taskqueue.outcomes VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let params: [&(dyn ToSql + Sync); 8] = [
             &key,
             &result,
             &error.map(|error| error_text(&error.failure)),
             &error.map(|error| error.occurred_at.as_micros()),
             &error.map(|error| error.attempt),
             &error.map(|error| error.run_id.to_string()),
+            &last_run.map(|run| run.attempt),
+            &last_run.map(|run| run.worker.as_str()),
         ];
         session.client().execute(sql, &params).await.unwrap();
     }

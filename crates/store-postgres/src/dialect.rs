@@ -6,7 +6,8 @@ pub(crate) mod operand;
 pub(crate) mod order;
 
 use taskqueue_core::filter::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, Order,
+    TaskPredicate, Test,
 };
 use taskqueue_core::ids::Route;
 use taskqueue_core::json;
@@ -179,6 +180,7 @@ impl Writer {
             TaskPredicate::Routes(Membership::Contains(route)) => self.route(route, wanted),
             TaskPredicate::Routes(Membership::Lacks(route)) => self.route(route, !wanted),
             TaskPredicate::LastError(predicate) => self.last_error(predicate, wanted),
+            TaskPredicate::LastRun(predicate) => self.last_run(predicate, wanted),
             TaskPredicate::Document(document, keys, predicate) => self.document(*document, keys, predicate, wanted),
         }
     }
@@ -280,6 +282,24 @@ impl Writer {
         }
     }
 
+    /// The id of the last run is that of the latest finished one, and null while a run is active.
+    fn last_run(&mut self, predicate: &LastRunPredicate, wanted: bool) -> Fragment {
+        use LastRunPredicate as Ask;
+        let attempt = column("outcomes.last_run_attempt", Null::Missing);
+        match predicate {
+            Ask::Exists if wanted => is_not_null(attempt),
+            Ask::Missing if !wanted => is_not_null(attempt),
+            Ask::Exists | Ask::Missing => is_null(attempt),
+            Ask::Attempt(test) => self.test(attempt, test, wanted),
+            Ask::RunId(_) if !wanted => Fragment::unknown(),
+            Ask::RunId(Test::Equal(Some(run_id))) => {
+                let ended = self.one_of("tasks.finished_run_id", Listed::texts([run_id.as_str()]));
+                Fragment { exact: false, ..Fragment::all(vec![is_not_null(attempt), ended]) }
+            }
+            Ask::RunId(_) => Fragment::inexact(is_not_null(attempt).text),
+        }
+    }
+
     /// A document can hold a value only if its canonical text contains the key and the value.
     fn document(
         &mut self,
@@ -289,11 +309,12 @@ impl Writer {
         wanted: bool,
     ) -> Fragment {
         use DocumentPredicate as Ask;
-        // Null is stored as `{}`.
+        // Null stands for `{}`, or for a document that is not there: neither contains anything.
         let column = match document {
             Document::Args => "definitions.args",
             Document::Metadata => "definitions.metadata",
             Document::Result => "outcomes.result",
+            Document::Worker => "outcomes.last_run_worker",
         };
         let member = keys.last().map_or_else(String::new, |key| quoted(key) + ":");
         match (predicate, wanted) {

@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "deleted_runs_and_clock",
         sql: include_str!("migrations/0002_deleted_runs_and_clock.sql"),
     },
+    Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE taskqueue.migrations (

@@ -8,7 +8,9 @@ use crate::address::Address;
 use crate::open::Connector;
 
 /// How many migrations there are.
-const VERSIONS: &str = "2";
+fn versions() -> String {
+    MIGRATIONS.len().to_string()
+}
 
 async fn migrated(url: &str, schema: &str) -> Result<(), OpenError> {
     let schema = Schema::new(schema);
@@ -35,7 +37,7 @@ async fn an_empty_database_gets_the_schema_and_a_second_start_changes_nothing() 
     migrated(&database.url(), "taskqueue").await.unwrap();
     let ledger = database.rows("SELECT version, name, length(checksum) FROM taskqueue.migrations");
     let known = |version: &str, name: &str| [Some(version.to_owned()), Some(name.to_owned()), Some("64".to_owned())];
-    assert_eq!(ledger, [known("1", "initial"), known("2", "deleted_runs_and_clock")]);
+    assert_eq!(ledger, [known("1", "initial"), known("2", "deleted_runs_and_clock"), known("3", "last_runs")]);
     assert_eq!(count(&database, "taskqueue.tasks"), "0");
     let before = picture(&database);
     migrated(&database.url(), "taskqueue").await.unwrap();
@@ -56,7 +58,7 @@ async fn of_eight_servers_at_once_one_migrates_and_all_start() {
         for server in join_all(servers).await {
             server.unwrap().unwrap();
         }
-        assert_eq!(count(&database, "taskqueue.migrations"), VERSIONS);
+        assert_eq!(count(&database, "taskqueue.migrations"), versions());
     }
 }
 
@@ -86,7 +88,28 @@ async fn a_server_that_dies_in_the_middle_leaves_nothing() {
     .await
     .unwrap();
     waiting.await.unwrap().unwrap();
-    assert_eq!(count(&database, "taskqueue.migrations"), VERSIONS);
+    assert_eq!(count(&database, "taskqueue.migrations"), versions());
+}
+
+#[tokio::test]
+async fn a_database_from_before_last_runs_keeps_its_rows_and_rewrites_none() {
+    let database = Cluster::shared().database();
+    let connector = Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap();
+    let mut client = connector.open().await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute(&format!("CREATE SCHEMA taskqueue; {CREATE_MIGRATIONS}")).await.unwrap();
+    for migration in MIGRATIONS.iter().take_while(|migration| migration.name != "last_runs") {
+        apply(&transaction, &Schema::new("taskqueue"), migration).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    database
+        .admin("INSERT INTO taskqueue.outcomes (task_key, result) SELECT n, '{}' FROM generate_series(1, 1000) AS n");
+    let file = "SELECT pg_relation_filenode('taskqueue.outcomes')";
+    let before = database.rows(file);
+    migrated(&database.url(), "taskqueue").await.unwrap();
+    assert_eq!(database.rows(file), before, "the table was not written anew");
+    let untouched = "taskqueue.outcomes WHERE result = '{}' AND last_run_attempt IS NULL AND last_run_worker IS NULL";
+    assert_eq!(count(&database, untouched), "1000");
 }
 
 #[tokio::test]
@@ -170,5 +193,5 @@ async fn a_stricter_isolation_of_the_role_does_not_hide_what_was_waited_for() {
     for answer in join_all((0..4).map(|_| migrated(&url, "taskqueue"))).await {
         answer.unwrap();
     }
-    assert_eq!(count(&database, "taskqueue.migrations"), VERSIONS);
+    assert_eq!(count(&database, "taskqueue.migrations"), versions());
 }

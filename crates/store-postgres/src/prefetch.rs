@@ -68,7 +68,7 @@ impl BatchKeys {
                 self.held.insert(task);
             }
             WriteRequest::Claim(claim) => {
-                let Claim { queue, route, run_id } = &claim.command;
+                let Claim { queue, route, run_id, .. } = &claim.command;
                 self.queues.insert(queue.clone());
                 self.runs.insert(*run_id);
                 *self.wanted.entry((queue.clone(), route.clone())).or_default() += 1;

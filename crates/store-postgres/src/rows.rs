@@ -1,18 +1,19 @@
-//! The only file that knows columns: the lists that statements select, how a row becomes a task, a head or an observation,
-//! and how a filter reads a row without building a task first. Rows with few columns are read by name.
+//! The only module that knows columns: the lists that statements select, and how a row becomes a task, a head or an
+//! observation. How a filter reads a row without building a task first is in `row_fields.rs`. Rows with few columns are read
+//! by name.
 
 mod error_column;
+mod row_fields;
 
-use std::cell::OnceCell;
 use std::fmt::Display;
 
-use taskqueue_core::definition::{Definition, Identity, Routes, routes_of};
-use taskqueue_core::filter::{LastErrorFields, TaskFields};
+use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
-use taskqueue_core::task::{ActiveRun, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead};
-use taskqueue_core::task_view::TaskView;
+use taskqueue_core::task::{
+    ActiveRun, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
+};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::StoreError;
@@ -27,6 +28,7 @@ use crate::clock::ClockRow;
 
 use self::error_column::ErrorText;
 pub(crate) use self::error_column::error_text;
+pub(crate) use self::row_fields::RowFields;
 
 columns! {
     HEAD from 0;
@@ -62,6 +64,8 @@ columns! {
     ERROR_OCCURRED_AT = "outcomes.error_occurred_at",
     ERROR_ATTEMPT = "outcomes.error_attempt",
     ERROR_RUN_ID = "outcomes.error_run_id",
+    LAST_RUN_ATTEMPT = "outcomes.last_run_attempt",
+    LAST_RUN_WORKER = "outcomes.last_run_worker",
 }
 
 columns! {
@@ -239,7 +243,13 @@ fn outcome(row: &Row) -> Read<Outcome> {
             run_id: parsed(row, ERROR_RUN_ID, RunId::parse)?,
         }),
     };
-    Ok(Outcome { result, last_error })
+    let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {
+        None => None,
+        Some(worker) => {
+            Some(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker: JsonObject::from_canonical(worker) })
+        }
+    };
+    Ok(Outcome { result, last_error, last_run })
 }
 
 /// The heavy part of a whole task.
@@ -296,7 +306,7 @@ pub(crate) fn boolean_column(row: &Row) -> Read<bool> {
 pub(crate) fn bytes(row: &Row) -> Read<usize> {
     let text = |column: usize| Ok(get::<Option<&str>>(row, column)?.map_or(0, str::len));
     let definition: i64 = get(row, DEFINITION_BYTES)?;
-    Ok(usize::try_from(definition).unwrap_or(0) + text(RESULT)? + text(ERROR)?)
+    Ok(usize::try_from(definition).unwrap_or(0) + text(RESULT)? + text(ERROR)? + text(LAST_RUN_WORKER)?)
 }
 
 pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
@@ -374,121 +384,4 @@ pub(crate) fn tally(row: &Row) -> Read<TallyRow<'_>> {
 /// The same for a queue that may have no tasks: then its only row has no routes.
 pub(crate) fn tally_or_null(row: &Row) -> Read<Option<TallyRow<'_>>> {
     if get::<Option<&str>>(row, "routes")?.is_some() { tally(row).map(Some) } else { Ok(None) }
-}
-
-/// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
-/// If a table is damaged, they read as empty and the row does not match.
-pub(crate) struct RowFields<'a> {
-    row: &'a Row,
-    error: OnceCell<Option<ErrorText<'a>>>,
-}
-
-impl<'a> RowFields<'a> {
-    pub(crate) fn new(row: &'a Row) -> Self {
-        Self { row, error: OnceCell::new() }
-    }
-
-    /// The routes as JSON, for grouping.
-    pub(crate) fn routes_text(&self) -> &'a str {
-        self.text(ROUTES).unwrap_or_default()
-    }
-
-    /// The task as the API shows it. Unlike for a filter, a damaged column is an error.
-    pub(crate) fn view<'b>(&'b self, queue: &'b QueueName) -> Read<TaskView<'b>> {
-        let row = self.row;
-        let last_error = match get::<Option<&str>>(row, ERROR)? {
-            None => None,
-            Some(_) => Some(self.last_error().ok_or_else(|| Damaged::at(ERROR))?),
-        };
-        Ok(TaskView {
-            id: id(row)?,
-            queue: queue.as_str(),
-            status: parsed(row, STATUS, Status::parse)?,
-            name: get(row, NAME)?,
-            args: get(row, ARGS)?,
-            metadata: get(row, METADATA)?,
-            priority: get(row, PRIORITY)?,
-            attempt: get(row, ATTEMPT)?,
-            max_attempts: get(row, MAX_ATTEMPTS)?,
-            routes: get(row, ROUTES)?,
-            result: get::<Option<&str>>(row, RESULT)?.unwrap_or("{}"),
-            last_error,
-            last_route: get(row, LAST_ROUTE)?,
-            created_at: time(row, CREATED_AT)?,
-            updated_at: time(row, UPDATED_AT)?,
-            started_at: time_or_null(row, STARTED_AT)?,
-            finished_at: time_or_null(row, FINISHED_AT)?,
-        })
-    }
-
-    fn text(&self, column: usize) -> Option<&'a str> {
-        self.row.try_get(column).ok()?
-    }
-
-    fn int(&self, column: usize) -> Option<i64> {
-        self.row.try_get(column).ok()?
-    }
-
-    fn time(&self, column: usize) -> Option<Timestamp> {
-        self.int(column).map(Timestamp::from_micros)
-    }
-}
-
-impl TaskFields for RowFields<'_> {
-    fn id(&self) -> &str {
-        self.text(ID).unwrap_or_default()
-    }
-    fn status(&self) -> Status {
-        self.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled)
-    }
-    fn name(&self) -> Option<&str> {
-        self.text(NAME)
-    }
-    fn last_route(&self) -> Option<&str> {
-        self.text(LAST_ROUTE)
-    }
-    fn priority(&self) -> i64 {
-        self.int(PRIORITY).unwrap_or_default()
-    }
-    fn attempt(&self) -> i64 {
-        self.int(ATTEMPT).unwrap_or_default()
-    }
-    fn max_attempts(&self) -> i64 {
-        self.int(MAX_ATTEMPTS).unwrap_or_default()
-    }
-    fn created_at(&self) -> Timestamp {
-        self.time(CREATED_AT).unwrap_or_default()
-    }
-    fn updated_at(&self) -> Timestamp {
-        self.time(UPDATED_AT).unwrap_or_default()
-    }
-    fn started_at(&self) -> Option<Timestamp> {
-        self.time(STARTED_AT)
-    }
-    fn finished_at(&self) -> Option<Timestamp> {
-        self.time(FINISHED_AT)
-    }
-    fn routes(&self) -> impl Iterator<Item = &str> {
-        routes_of(self.routes_text())
-    }
-    fn args(&self) -> &str {
-        self.text(ARGS).unwrap_or("{}")
-    }
-    fn metadata(&self) -> &str {
-        self.text(METADATA).unwrap_or("{}")
-    }
-    fn result(&self) -> &str {
-        self.text(RESULT).unwrap_or("{}")
-    }
-    fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        let text = self.error.get_or_init(|| self.text(ERROR).and_then(ErrorText::read)).as_ref()?;
-        Some(LastErrorFields {
-            kind: &text.kind,
-            message: &text.message,
-            traceback: text.traceback.as_deref(),
-            occurred_at: self.time(ERROR_OCCURRED_AT)?,
-            attempt: self.int(ERROR_ATTEMPT)?,
-            run_id: self.text(ERROR_RUN_ID)?,
-        })
-    }
 }

@@ -28,6 +28,7 @@ statements! {
     BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
     CHECK_TRANSACTION = "check_transaction" (TEXT, TEXT);
     CLEAR_ERRORS = "clear_errors" (INT8_ARRAY);
+    CLEAR_LAST_RUNS = "clear_last_runs" (INT8_ARRAY);
     CLEAR_RESULTS = "clear_results" (INT8_ARRAY);
     COUNT_RUNNING = "count_running" (INT8);
     CURRENT_TRANSACTION = "current_transaction" ();
@@ -75,6 +76,7 @@ statements! {
     SAVE_DEFINITIONS = "save_definitions" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
     SAVE_ERRORS = "save_errors" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_HEADS = "save_heads" (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    SAVE_LAST_RUNS = "save_last_runs" (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_LIFECYCLES = "save_lifecycles" (
         INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
         INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY

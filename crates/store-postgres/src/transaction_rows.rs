@@ -8,7 +8,7 @@ use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Difference;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
@@ -69,6 +69,8 @@ pub(crate) struct Entry {
     pub(crate) result: Option<JsonObject>,
     /// An error that is to be stored or cleared.
     pub(crate) error: ErrorChange,
+    /// A last run that is to be stored or cleared.
+    pub(crate) last_run: LastRunChange,
     pub(crate) deleted: bool,
 }
 
@@ -92,6 +94,7 @@ impl Entry {
             redefined: false,
             result: None,
             error: ErrorChange::Keep,
+            last_run: LastRunChange::Keep,
             deleted: false,
         }
     }
@@ -122,6 +125,9 @@ impl Entry {
         if change.last_error != ErrorChange::Keep {
             self.error = change.last_error.clone();
         }
+        if change.last_run != LastRunChange::Keep {
+            self.last_run = change.last_run.clone();
+        }
         self.apply_outcome_to_body();
     }
 
@@ -130,11 +136,8 @@ impl Entry {
         if let Some(result) = &self.result {
             outcome.result = result.clone();
         }
-        match &self.error {
-            ErrorChange::Keep => {}
-            ErrorChange::Clear => outcome.last_error = None,
-            ErrorChange::Set(error) => outcome.last_error = Some(error.clone()),
-        }
+        self.error.apply(&mut outcome.last_error);
+        self.last_run.apply(&mut outcome.last_run);
     }
 
     pub(crate) fn apply_update(&mut self, before: &Task, after: &Task) {
@@ -296,7 +299,7 @@ impl TransactionRows {
         for entry in self.tasks.values_mut() {
             entry.stored = Some(entry.head.clone());
             (entry.updated, entry.renamed, entry.redefined) = (false, false, false);
-            (entry.result, entry.error) = (None, ErrorChange::Keep);
+            (entry.result, entry.error, entry.last_run) = (None, ErrorChange::Keep, LastRunChange::Keep);
         }
         self.new_queues.clear();
         self.new_runs.clear();

@@ -10,7 +10,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::lifecycle::ErrorChange;
+use taskqueue_core::lifecycle::{ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -109,9 +109,15 @@ impl PostgresTransfer {
 /// The row of a new task.
 fn entry(queue: QueueKey, TransferredTask { task, identity, .. }: &TransferredTask) -> Entry {
     let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
-    let error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
     let body = Body { definition: task.definition.clone(), outcome: task.outcome.clone() };
-    Entry { body: Some(body), identity: Some(*identity), result, error, ..Entry::new(queue, task.head()) }
+    Entry {
+        body: Some(body),
+        identity: Some(*identity),
+        result,
+        error: ErrorChange::to(task.outcome.last_error.as_ref()),
+        last_run: LastRunChange::to(task.outcome.last_run.as_ref()),
+        ..Entry::new(queue, task.head())
+    }
 }
 
 #[async_trait(?Send)]

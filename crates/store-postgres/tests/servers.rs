@@ -451,3 +451,45 @@ async fn a_task_that_is_claimed_cancelled_and_deleted_at_once_leaves_no_run() {
     }
     servers.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    let rows = |sql: &str| {
+        let counted = storage.database.rows(&format!("SELECT count(*) FROM taskqueue.outcomes {sql}"));
+        counted[0][0].clone().unwrap()
+    };
+    for id in 1..=3 {
+        fixture.create(id, Definition::default()).await;
+    }
+    fixture.claim(1).await;
+    fixture.ok(unclaim("q", 1, 1)).await;
+    assert_eq!(rows(""), "0", "neither before nor after is there anything to say");
+    fixture.claimed(claim_by(r#"{"host":"a"}"#, 2)).await.unwrap();
+    assert_eq!(rows("WHERE last_run_attempt = 1 AND last_run_worker = '{\"host\":\"a\"}'"), "1");
+    fixture.ok(unclaim("q", 2, 2)).await;
+    for run in 3..=5 {
+        fixture.claim(run).await;
+    }
+    assert_eq!(
+        (rows(""), rows("WHERE last_run_attempt IS NULL AND last_run_worker IS NULL")),
+        ("1".into(), "1".into())
+    );
+}
+
+/// A server claims and says who it is; another one, which has no such rows in memory, shows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_runs_a_task_is_seen_by_every_server() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    let other = storage.try_open(&fixture.clock).await.unwrap();
+    fixture.create(1, Definition::default()).await;
+    fixture.claimed(claim_by(r#"{"host":"a"}"#, 1)).await.unwrap();
+    let seen = other.get_task(&queue("q"), task_id(1)).await.unwrap();
+    assert_eq!(seen, fixture.get(1).await);
+    assert_eq!(seen.outcome.last_run.unwrap().worker.as_str(), r#"{"host":"a"}"#);
+    other.write(fail("q", 1, 1)).await.unwrap();
+    assert_eq!(fixture.get(1).await.view().last_run.unwrap().run_id, Some(run_id(1).as_str()));
+    other.close().await;
+}

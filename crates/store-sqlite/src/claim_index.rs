@@ -118,7 +118,7 @@ impl ClaimIndex {
     }
 
     /// Whether a claim would find nothing. `execute` says the same.
-    pub(crate) fn finds_nothing(&self, Claim { queue, route, run_id }: &Claim) -> bool {
+    pub(crate) fn finds_nothing(&self, Claim { queue, route, run_id, .. }: &Claim) -> bool {
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
     }

@@ -11,6 +11,7 @@ use crate::open::{APPLICATION_ID, OpenError};
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
+    Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (
@@ -76,4 +77,26 @@ fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result
     transaction.commit()?;
     tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_from_before_last_runs_keeps_its_rows() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        initialise(&mut connection).unwrap();
+        for migration in MIGRATIONS.iter().take_while(|migration| migration.name != "last_runs") {
+            apply(&mut connection, migration).unwrap();
+        }
+        connection.execute("INSERT INTO outcomes (task_key, result) VALUES (1, '{\"a\":1}')", []).unwrap();
+        migrate(&mut connection, Path::new("tasks.db")).unwrap();
+        let row = connection.query_row("SELECT result, last_run_attempt, last_run_worker FROM outcomes", [], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<String>>(2)?))
+        });
+        assert_eq!(row.unwrap(), (r#"{"a":1}"#.to_owned(), None, None));
+        migrate(&mut connection, Path::new("tasks.db")).unwrap();
+        assert_eq!(applied(&connection).unwrap().len(), MIGRATIONS.len());
+    }
 }

@@ -1,22 +1,25 @@
-//! The only file that knows columns: the lists that statements select, how a row becomes a task, a head or an observation,
-//! and how a filter reads a row without building a task first. Rows with few columns are read by name.
+//! The only module that knows columns: the lists that statements select, and how a row becomes a task, a head or an
+//! observation. How a filter reads a row without building a task first is in `row_fields.rs`. Rows with few columns are read
+//! by name.
+
+mod row_fields;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Result, Row, RowIndex};
-use taskqueue_core::definition::{Definition, Identity, Routes, routes_of};
-use taskqueue_core::filter::{LastErrorFields, TaskFields};
+use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::task::{
-    ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
+    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
 };
-use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
+
+pub(crate) use self::row_fields::{RowFields, view};
 
 columns! {
     // What clients see of the narrow table.
@@ -58,6 +61,8 @@ columns! {
     ERROR_OCCURRED_AT = "outcomes.error_occurred_at",
     ERROR_ATTEMPT = "outcomes.error_attempt",
     ERROR_RUN_ID = "outcomes.error_run_id",
+    LAST_RUN_ATTEMPT = "outcomes.last_run_attempt",
+    LAST_RUN_WORKER = "outcomes.last_run_worker",
 }
 
 columns! {
@@ -95,12 +100,14 @@ mod claim_index {
 
 /// The text of a statement with the columns that it asks for, for example `{task_columns}`.
 pub(crate) fn with_columns(text: &str) -> String {
-    let nulls = ["NULL"; INTERNAL.len()];
+    let mut listed = ["NULL"; INTERNAL.len()];
+    // The last run shows the id of a run that is over.
+    listed[FINISHED_RUN_ID - SHOWN.len()] = INTERNAL[FINISHED_RUN_ID - SHOWN.len()];
     let lists: [(&str, &[&[&str]]); 7] = [
         ("{shown_columns}", &[SHOWN]),
         ("{head_columns}", &[SHOWN, INTERNAL]),
-        // No list shows what is internal.
-        ("{listed_columns}", &[SHOWN, &nulls, HEAVY]),
+        // No list shows anything else that is internal.
+        ("{listed_columns}", &[SHOWN, &listed, HEAVY]),
         ("{task_columns}", &[SHOWN, INTERNAL, HEAVY]),
         ("{transferred_columns}", &[SHOWN, INTERNAL, HEAVY, TRANSFERRED]),
         ("{claim_index_columns}", &[claim_index::COLUMNS]),
@@ -216,7 +223,13 @@ fn outcome(row: &Row<'_>) -> Result<Outcome> {
             run_id: parsed(row, ERROR_RUN_ID)?,
         }),
     };
-    Ok(Outcome { result, last_error })
+    let last_run = match row.get_ref(LAST_RUN_WORKER)? {
+        ValueRef::Null => None,
+        worker => {
+            Some(LastRun { attempt: row.get(LAST_RUN_ATTEMPT)?, worker: JsonObject::from_canonical(worker.as_str()?) })
+        }
+    };
+    Ok(Outcome { result, last_error, last_run })
 }
 
 /// A task, from the statements that select whole tasks.
@@ -242,42 +255,6 @@ pub(crate) fn documents(row: &Row<'_>) -> Result<Documents> {
     Ok(Documents { args: object("args")?, metadata: object("metadata")? })
 }
 
-/// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error.
-pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskView<'a>> {
-    let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
-    let text_or_null = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
-    let last_error = match text_or_null(ERROR_TYPE)? {
-        None => None,
-        Some(kind) => Some(LastErrorFields {
-            kind,
-            message: text(ERROR_MESSAGE)?,
-            traceback: text_or_null(ERROR_TRACEBACK)?,
-            occurred_at: time(row, ERROR_OCCURRED_AT)?,
-            attempt: row.get(ERROR_ATTEMPT)?,
-            run_id: text(ERROR_RUN_ID)?,
-        }),
-    };
-    Ok(TaskView {
-        id: parsed(row, ID)?,
-        queue: queue.as_str(),
-        status: parsed(row, STATUS)?,
-        name: text_or_null(NAME)?,
-        args: text(ARGS)?,
-        metadata: text(METADATA)?,
-        priority: row.get(PRIORITY)?,
-        attempt: row.get(ATTEMPT)?,
-        max_attempts: row.get(MAX_ATTEMPTS)?,
-        routes: text(ROUTES)?,
-        result: text_or_null(RESULT)?.unwrap_or("{}"),
-        last_error,
-        last_route: text_or_null(LAST_ROUTE)?,
-        created_at: time(row, CREATED_AT)?,
-        updated_at: time(row, UPDATED_AT)?,
-        started_at: time_or_null(row, STARTED_AT)?,
-        finished_at: time_or_null(row, FINISHED_AT)?,
-    })
-}
-
 /// The key of the queue of a transferred task.
 pub(crate) fn queue_key(row: &Row<'_>) -> Result<QueueKey> {
     row.get(QUEUE_KEY).map(QueueKey)
@@ -298,10 +275,10 @@ pub(crate) fn identity(row: &Row<'_>) -> Result<Identity> {
     row.get(IDENTITY)
 }
 
-/// The size of a whole task: its JSON and the texts of its error.
+/// The size of a whole task: its JSON and the texts of its error and its last run.
 pub(crate) fn bytes(row: &Row<'_>) -> Result<usize> {
     let text = |column| Ok(row.get_ref(column)?.as_str_or_null()?.map_or(0, str::len));
-    let heavy = [ARGS, METADATA, RESULT, ERROR_TYPE, ERROR_MESSAGE, ERROR_TRACEBACK];
+    let heavy = [ARGS, METADATA, RESULT, ERROR_TYPE, ERROR_MESSAGE, ERROR_TRACEBACK, LAST_RUN_WORKER];
     heavy.into_iter().map(text).sum()
 }
 
@@ -377,82 +354,6 @@ pub(crate) fn claim_index_routes<'a>(row: &'a Row<'_>) -> Result<&'a str> {
 
 pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {
     parsed(row, "run_id")
-}
-
-/// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in a STRICT
-/// table. If the file is damaged, they read as empty and the row does not match.
-pub(crate) struct RowFields<'a, 'stmt>(pub(crate) &'a Row<'stmt>);
-
-impl RowFields<'_, '_> {
-    fn text(&self, column: usize) -> Option<&str> {
-        self.0.get_ref(column).ok()?.as_str_or_null().ok()?
-    }
-
-    fn int(&self, column: usize) -> Option<i64> {
-        self.0.get_ref(column).ok()?.as_i64_or_null().ok()?
-    }
-
-    fn time(&self, column: usize) -> Option<Timestamp> {
-        self.int(column).map(Timestamp::from_micros)
-    }
-}
-
-impl TaskFields for RowFields<'_, '_> {
-    fn id(&self) -> &str {
-        self.text(ID).unwrap_or_default()
-    }
-    fn status(&self) -> Status {
-        self.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled)
-    }
-    fn name(&self) -> Option<&str> {
-        self.text(NAME)
-    }
-    fn last_route(&self) -> Option<&str> {
-        self.text(LAST_ROUTE)
-    }
-    fn priority(&self) -> i64 {
-        self.int(PRIORITY).unwrap_or_default()
-    }
-    fn attempt(&self) -> i64 {
-        self.int(ATTEMPT).unwrap_or_default()
-    }
-    fn max_attempts(&self) -> i64 {
-        self.int(MAX_ATTEMPTS).unwrap_or_default()
-    }
-    fn created_at(&self) -> Timestamp {
-        self.time(CREATED_AT).unwrap_or_default()
-    }
-    fn updated_at(&self) -> Timestamp {
-        self.time(UPDATED_AT).unwrap_or_default()
-    }
-    fn started_at(&self) -> Option<Timestamp> {
-        self.time(STARTED_AT)
-    }
-    fn finished_at(&self) -> Option<Timestamp> {
-        self.time(FINISHED_AT)
-    }
-    fn routes(&self) -> impl Iterator<Item = &str> {
-        self.text(ROUTES).into_iter().flat_map(routes_of)
-    }
-    fn args(&self) -> &str {
-        self.text(ARGS).unwrap_or("{}")
-    }
-    fn metadata(&self) -> &str {
-        self.text(METADATA).unwrap_or("{}")
-    }
-    fn result(&self) -> &str {
-        self.text(RESULT).unwrap_or("{}")
-    }
-    fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        Some(LastErrorFields {
-            kind: self.text(ERROR_TYPE)?,
-            message: self.text(ERROR_MESSAGE)?,
-            traceback: self.text(ERROR_TRACEBACK),
-            occurred_at: self.time(ERROR_OCCURRED_AT)?,
-            attempt: self.int(ERROR_ATTEMPT)?,
-            run_id: self.text(ERROR_RUN_ID)?,
-        })
-    }
 }
 
 /// The routes of a task row, for grouping.

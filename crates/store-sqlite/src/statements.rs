@@ -74,6 +74,7 @@ statements! {
     CHECK_EMPTY = "check_empty";
     CLEAR_DELETED_RUNS = "clear_deleted_runs";
     CLEAR_ERROR = "clear_error";
+    CLEAR_LAST_RUN = "clear_last_run";
     CLEAR_RESULT = "clear_result";
     COUNT_DERIVED = "count_derived";
     COUNT_QUEUE_SHARE = "count_queue_share";
@@ -114,6 +115,7 @@ statements! {
     SAVE_ARGS = "save_args";
     SAVE_ERROR = "save_error";
     SAVE_HEAD = "save_head";
+    SAVE_LAST_RUN = "save_last_run";
     SAVE_LIFECYCLE = "save_lifecycle";
     SAVE_METADATA = "save_metadata";
     SAVE_NAME = "save_name";

@@ -10,9 +10,9 @@ use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
-use taskqueue_core::task::{FinishedRun, LastError, Lifecycle, RunEnd, Status, Task, TaskHead};
+use taskqueue_core::task::{FinishedRun, LastError, LastRun, Lifecycle, RunEnd, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
@@ -365,6 +365,14 @@ impl Transaction for SqliteTransaction<'_> {
             ErrorChange::Keep => {}
             ErrorChange::Clear => drop(self.run(sql::CLEAR_ERROR, [key.0], "clearing an error")?),
             ErrorChange::Set(error) => self.save_error(key, error)?,
+        }
+        match &change.last_run {
+            LastRunChange::Keep => {}
+            LastRunChange::Clear => drop(self.run(sql::CLEAR_LAST_RUN, [key.0], "clearing a last run")?),
+            LastRunChange::Set(LastRun { attempt, worker }) => {
+                let values = params![key.0, attempt, worker.as_str()];
+                self.run(sql::SAVE_LAST_RUN, values, "saving a last run")?;
+            }
         }
         self.apply(queue, key, &delta, Some(&after));
         Ok(())

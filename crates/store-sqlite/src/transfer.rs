@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use async_trait::async_trait;
 use rusqlite::{Connection, Params, Row, params};
 use taskqueue_core::ids::{QueueName, RunId};
-use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
@@ -99,9 +99,13 @@ impl SqliteTransfer {
 
 /// The state of a task as one change since its creation.
 fn history(task: &Task) -> Change {
-    let last_error = task.outcome.last_error.clone().map_or(ErrorChange::Keep, ErrorChange::Set);
-    let result = Some(task.outcome.result.clone()).filter(|result| !result.is_empty_object());
-    Change { lifecycle: task.lifecycle.clone(), result, last_error }
+    let outcome = &task.outcome;
+    Change {
+        lifecycle: task.lifecycle.clone(),
+        result: Some(outcome.result.clone()).filter(|result| !result.is_empty_object()),
+        last_error: ErrorChange::to(outcome.last_error.as_ref()),
+        last_run: LastRunChange::to(outcome.last_run.as_ref()),
+    }
 }
 
 #[async_trait(?Send)]

@@ -394,3 +394,23 @@ async fn times_that_lie_years_ahead_in_the_file_last_no_longer_than_until_the_ne
     fixture.scan().await;
     assert_eq!(fixture.claimed(claim("q", "nothing", "gone")).await, None, "kept for a day from the start");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
+    let folder = fresh();
+    let fixture = Fixture::with_queue(&folder).await;
+    let rows = |sql: &str| count(&folder.look(), &format!("SELECT count(*) FROM outcomes {sql}"));
+    for id in 1..=3 {
+        fixture.create(id, Definition::default()).await;
+    }
+    fixture.claim(1).await;
+    fixture.ok(unclaim("q", 1, 1)).await;
+    assert_eq!(rows(""), 0, "neither before nor after is there anything to say");
+    fixture.claimed(claim_by(r#"{"host":"a"}"#, 2)).await.unwrap();
+    assert_eq!(rows("WHERE last_run_attempt = 1 AND last_run_worker = '{\"host\":\"a\"}'"), 1);
+    fixture.ok(unclaim("q", 2, 2)).await;
+    for run in 3..=5 {
+        fixture.claim(run).await;
+    }
+    assert_eq!((rows(""), rows("WHERE last_run_attempt IS NULL AND last_run_worker IS NULL")), (1, 1));
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::filter::{TaskFields, TaskFilter};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 use taskqueue_core::task::{Status, Task};
@@ -136,6 +137,8 @@ pub struct Claim {
     pub queue: QueueName,
     pub route: Route,
     pub run_id: RunId,
+    /// What the claimant says of itself, if anything.
+    pub worker: Option<JsonObject>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

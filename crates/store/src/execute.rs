@@ -5,7 +5,7 @@
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, Change, LeaseChange, RunRefusal};
+use taskqueue_core::lifecycle::{self, Change, Claimant, LeaseChange, RunRefusal};
 use taskqueue_core::observation::observe;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
@@ -125,7 +125,7 @@ fn delete_task<T: Transaction>(tx: &mut T, DeleteTask { queue, id }: &DeleteTask
 }
 
 fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Claimed>>> {
-    let Claim { queue, route, run_id } = command;
+    let Claim { queue, route, run_id, worker } = command;
     let (queue, run_id) = (existing_queue(tx, queue)?, *run_id);
     match tx.find_run(run_id)? {
         RunUse::New => {}
@@ -133,17 +133,20 @@ fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Cla
         RunUse::Active(owner, key) => return repeat_claim(tx, queue, owner, key, route, run_id).map(Some),
     }
     let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
-    let task = tx.load_task(queue, key)?;
-    let before = task.head();
-    let Ok(LeaseChange { change, lease_expires_at }) = lifecycle::claim(&before, route, run_id, tx.now()) else {
+    let mut task = tx.load_task(queue, key)?;
+    let (before, claimant) = (task.head(), Claimant { route, run_id, worker: worker.as_ref() });
+    let claimed = lifecycle::claim(&before, task.outcome.last_run.as_ref(), claimant, tx.now());
+    let Ok(LeaseChange { change, lease_expires_at }) = claimed else {
         return Err(StoreError::Broken("a task that is not pending was offered to a claim"));
     };
     tx.save_change(queue.key, key, &before, &change)?;
-    let task = Task { lifecycle: change.lifecycle, ..task };
+    change.last_run.apply(&mut task.outcome.last_run);
+    task.lifecycle = change.lifecycle;
     Ok(Some(Box::new(Claimed { task, run_id, lease_expires_at })))
 }
 
-/// A claim that comes again: the same task for the same queue and route, as long as its lease holds.
+/// A claim that comes again: the same task for the same queue and route, as long as its lease holds. What it says of its
+/// worker does not matter any more.
 fn repeat_claim<T: Transaction>(
     tx: &mut T,
     queue: Queue<'_>,

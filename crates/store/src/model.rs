@@ -10,7 +10,7 @@ use taskqueue_core::definition::Identity;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::{Change, ErrorChange};
+use taskqueue_core::lifecycle::Change;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
@@ -275,11 +275,8 @@ impl Transaction for ModelTransaction<'_> {
         if let Some(result) = &change.result {
             task.outcome.result = result.clone();
         }
-        match &change.last_error {
-            ErrorChange::Keep => {}
-            ErrorChange::Clear => task.outcome.last_error = None,
-            ErrorChange::Set(error) => task.outcome.last_error = Some(error.clone()),
-        }
+        change.last_error.apply(&mut task.outcome.last_error);
+        change.last_run.apply(&mut task.outcome.last_run);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
-use taskqueue_core::limits::{JSON_DEPTH, REPORT_METADATA_BYTES, TASK_ROUTES};
+use taskqueue_core::limits::{CLAIM_WORKER_BYTES, JSON_DEPTH, REPORT_METADATA_BYTES, TASK_ROUTES};
 use taskqueue_core::observation::WorkerStatus;
 
 use super::errors::{At, BodyErrors};
@@ -64,12 +64,22 @@ pub(crate) fn flag(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> O
 
 /// The metadata of a worker's report.
 pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
-    let metadata = object(value, at, errors)?;
-    if metadata.as_str().len() > REPORT_METADATA_BYTES {
-        errors.add(at, format!("use at most {REPORT_METADATA_BYTES} bytes"));
+    small_object(value, at, errors, REPORT_METADATA_BYTES)
+}
+
+/// What a claim says of its worker, or null.
+pub(crate) fn claim_worker(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<JsonObject>> {
+    if *value == Value::Null { Some(None) } else { small_object(value, at, errors, CLAIM_WORKER_BYTES).map(Some) }
+}
+
+/// An object of at most so many bytes in canonical form.
+fn small_object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors, most: usize) -> Option<JsonObject> {
+    let object = object(value, at, errors)?;
+    if object.as_str().len() > most {
+        errors.add(at, format!("use at most {most} bytes"));
         return None;
     }
-    Some(metadata)
+    Some(object)
 }
 
 /// Notes an error at the end of a path inside an object.

@@ -265,11 +265,24 @@ fn in_a_bulk_update_errors_of_the_filter_win_over_those_of_the_changes() {
     ]);
 }
 
+/// An object of so many bytes.
+fn worker(bytes: usize) -> String {
+    format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8))
+}
+
 #[test]
 fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
     const RUN: &str = r#""run_id":"r_abcdefghijkl""#;
     check_all::<ClaimRequest>(&[
         (&format!("{{{RUN},\"route\":\"gpu\"}}"), "ok"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{{\"host\":\"h\"}}}}"), "ok"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":null}}"), "ok"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":[]}}"), "invalid_request"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":\"h\"}}"), "invalid_request"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{}}}", worker(4096)), "ok"),
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{}}}", worker(4097)), "invalid_request"),
+        // The canonical form counts: escapes are longer.
+        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{}}}", worker(4096).replace('x', "\\u0078")), "ok"),
         (&format!("{{{RUN}}}"), "invalid_request"),
         (&format!("{{{RUN},\"route\":null}}"), "invalid_request"),
         (&format!("{{{RUN},\"route\":\"a b\"}}"), "invalid_request"),

@@ -51,5 +51,6 @@ pub(crate) fn task(number: u64) -> Task {
         updated_at: at,
         started_at: None,
         finished_at: None,
+        last_run: None,
     }
 }

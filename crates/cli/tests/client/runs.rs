@@ -1,6 +1,6 @@
 //! The worker protocol.
 
-use taskqueue_client::{ClaimRequest, Definition, ErrorCode, Failure, JsonObject, Status};
+use taskqueue_client::{ClaimRequest, Definition, ErrorCode, Failure, JsonObject, LastRun, Status};
 
 use super::{client, object, queue, route, run_id, task_id};
 use crate::support::Server;
@@ -48,6 +48,26 @@ async fn a_held_heartbeat_gives_its_lease_in_time_and_hears_of_a_cancel() {
     };
     let (held, ()) = tokio::join!(client.heartbeat_waiting(&q, task_id(1), run_id(1), 60), cancel);
     assert_eq!(held.unwrap_err().code(), Some(ErrorCode::RunFinalized));
+}
+
+#[tokio::test]
+async fn a_claim_may_say_who_claims_and_the_task_shows_it() {
+    let server = Server::with_queue();
+    let (client, q) = (client(&server), queue("q"));
+    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
+    let worker = object(r#"{"host":"gpu-3","slot":0}"#);
+    let request = ClaimRequest::new(route("default"), run_id(1)).by_worker(worker.clone()).waiting(1);
+    let claim = client.claim(&q, &request).await.unwrap().claim.unwrap();
+    let shown = LastRun { attempt: 1, worker, run_id: None };
+    assert_eq!(claim.task.last_run, Some(shown.clone()));
+    client.unclaim(&q, task_id(1), run_id(1)).await.unwrap();
+    let ended = LastRun { run_id: Some(run_id(1)), ..shown };
+    assert_eq!(client.task(&q, task_id(1)).await.unwrap().last_run, Some(ended));
+    let large = ClaimRequest::new(route("default"), run_id(2))
+        .by_worker(object(&format!("{{\"a\":\"{}\"}}", "x".repeat(4096))));
+    assert_eq!(client.claim(&q, &large).await.unwrap_err().code(), Some(ErrorCode::InvalidRequest));
+    let silent = ClaimRequest::new(route("default"), run_id(2));
+    assert_eq!(client.claim(&q, &silent).await.unwrap().claim.unwrap().task.last_run, None);
 }
 
 #[tokio::test]

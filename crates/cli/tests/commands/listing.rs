@@ -83,6 +83,21 @@ fn one_task_is_shown_with_everything_about_it() {
 }
 
 #[test]
+fn who_ran_a_task_is_shown_with_it() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let claim = r#"{"route":"default","run_id":"r_run000000001","worker":{"host":"gpu-3","slot":0}}"#;
+    assert_eq!(server.post("tasks/claim", claim), 200);
+    let last_line = || lines(&server.run("task get t_aaaaaaaaaaaa").ok()).pop();
+    assert_eq!(last_line().as_deref(), Some(r#"last_run     attempt 1, by {"host":"gpu-3","slot":0}"#));
+    server.complete("t_aaaaaaaaaaaa", 1);
+    let ended = r#"last_run     attempt 1, run r_run000000001, by {"host":"gpu-3","slot":0}"#;
+    assert_eq!(last_line().as_deref(), Some(ended));
+    let found = server.run_with(&["task", "list", "-o", "quiet", "--filter", "last_run.worker.host == 'gpu-3'"]);
+    assert_eq!(found.ok(), "t_aaaaaaaaaaaa\n");
+}
+
+#[test]
 fn selections_orders_and_limits_are_passed_on() {
     let server = three_tasks();
     let ids = |flags: &[&str]| {

@@ -30,6 +30,7 @@ mod merge_updates;
 mod order_of_checks;
 mod query_parameters;
 mod queues;
+mod run_info;
 mod runs;
 mod startup;
 mod task_fields;

@@ -54,7 +54,7 @@ fn server_with_examples() -> Server {
         server.put(&path, task["create"].clone()).expect(201);
         let then = task["then"].as_str().unwrap_or_default();
         if matches!(then, "claim" | "complete" | "fail") {
-            let claim = json!({"route": task["create"]["routes"][0], "run_id": run});
+            let claim = json!({"route": task["create"]["routes"][0], "run_id": run, "worker": task["worker"]});
             let claimed = server.post(&page_path("/tasks/claim"), claim).expect(200).json();
             assert_eq!(claimed["task"]["id"], task_id(letter));
         }

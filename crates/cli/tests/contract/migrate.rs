@@ -40,6 +40,15 @@ fn filled() -> Server {
     for (n, state) in (1..).zip(STATES) {
         server.create_in_state(n, state);
     }
+    let worker = json!({"host": "gpu-3", "nul": "\u{0}"});
+    for n in [2, 3, 4] {
+        // The tasks that were claimed, once more: who ran them last comes along.
+        server.create(10 + n, json!({"routes": [format!("by-{n}")]}));
+        let claim = json!({"route": format!("by-{n}"), "run_id": run_id(10 + n), "worker": worker});
+        server.post(&in_queue("/tasks/claim"), claim).expect(200);
+    }
+    server.act(13, "complete", 13).expect(204);
+    server.act(14, "fail", 14).expect(204);
     server.put(&of_worker(1), json!({"route": "default", "status": "busy", "task_id": task_id(2)})).expect(204);
     server.terminate();
     server
@@ -51,7 +60,7 @@ fn everything_goes_to_postgresql_and_back_and_the_active_run_goes_on() {
     let (file, back) = (server.database.file(), server.database.file().with_file_name("back.db"));
     let exit = migrate(text(&file), &database.url());
     let line = exit.stdout.first().cloned().unwrap_or_default();
-    assert!(line.starts_with("copied 1 queue, 5 tasks (1 running), 1 observation in "), "{exit:?}");
+    assert!(line.starts_with("copied 1 queue, 8 tasks (2 running), 1 observation in "), "{exit:?}");
     assert_eq!((exit.code, exit.stdout.len(), exit.stderr.as_str()), (Some(0), 1, ""), "{exit:?}");
     server.start_again();
     let before = server.snapshot();
@@ -63,6 +72,9 @@ fn everything_goes_to_postgresql_and_back_and_the_active_run_goes_on() {
     std::fs::rename(&back, &file).unwrap();
     server.start_again();
     assert_eq!(server.snapshot(), before);
+    let shown = [12, 13, 14].map(|n| server.task(n)["last_run"].clone());
+    assert!(shown.iter().all(|run| run["worker"] == json!({"host": "gpu-3", "nul": "\u{0}"})), "{shown:?}");
+    assert_eq!(shown.map(|run| run["run_id"].clone()), [json!(null), json!(run_id(13)), json!(run_id(14))]);
     server.act(2, "heartbeat", 1002).expect(200);
     server.act(2, "complete", 1002).expect(204);
     server.act(2, "complete", 1002).expect(204);

@@ -24,6 +24,7 @@ const AFTER_REPORT: &str = "repeat the report with the same run id: a repetition
 pub struct ClaimRequest {
     route: Route,
     run_id: RunId,
+    worker: Option<JsonObject>,
     wait_seconds: Option<u32>,
     retrying: bool,
 }
@@ -31,7 +32,14 @@ pub struct ClaimRequest {
 impl ClaimRequest {
     /// The next task for `route`, to be owned by the run `run_id`, which was never used before.
     pub fn new(route: Route, run_id: RunId) -> Self {
-        Self { route, run_id, wait_seconds: None, retrying: false }
+        Self { route, run_id, worker: None, wait_seconds: None, retrying: false }
+    }
+
+    /// Says who claims, at most 4 KiB: the task shows it as `last_run`. A server without
+    /// [`RUN_INFO`](taskqueue_api::capabilities::RUN_INFO) refuses such a claim.
+    #[must_use]
+    pub fn by_worker(self, worker: JsonObject) -> Self {
+        Self { worker: Some(worker), ..self }
     }
 
     /// Asks the server to wait so long for a task if there is none. A server may wait less or not at all:
@@ -77,9 +85,9 @@ fn heartbeat_call(queue: &QueueName, id: TaskId, run_id: RunId, wait_seconds: Op
 impl Client {
     /// Claims the next task.
     pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<ClaimAnswer, Error> {
-        let ClaimRequest { route, run_id, wait_seconds, retrying } = request;
+        let ClaimRequest { route, run_id, worker, wait_seconds, retrying } = request;
         let path = of_queue(paths::CLAIM, queue);
-        let body = run::ClaimRequest { route: route.clone(), run_id: *run_id };
+        let body = run::ClaimRequest { route: route.clone(), run_id: *run_id, worker: worker.clone() };
         let call = Call::change("claim a task", Method::POST, path, AFTER_CLAIM).body(&body);
         let call = Call { is_repeatable: *retrying, wait_seconds: *wait_seconds, ..call };
         self.perform(call, |answer| {

@@ -166,7 +166,9 @@ pub enum TaskPredicate {
     Routes(Membership<String>),
     /// `last_error.…`
     LastError(LastErrorPredicate),
-    /// `args.…`, `metadata.…`, `result.…`: the document, the keys to step through, the question.
+    /// `last_run.…`, except what is in its document.
+    LastRun(LastRunPredicate),
+    /// `args.…`, `metadata.…`, `result.…`, `last_run.worker.…`: the document, the keys to step through, the question.
     Document(Document, Vec<String>, DocumentPredicate),
 }
 
@@ -191,6 +193,19 @@ pub enum LastErrorPredicate {
     OccurredAt(Test<Timestamp>),
 }
 
+/// What a filter may ask about the last run of a task. Only `Missing` holds for a task without one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LastRunPredicate {
+    /// `exists(last_run.…)`, whichever the member.
+    Exists,
+    /// `missing(last_run.…)`, whichever the member.
+    Missing,
+    /// `last_run.attempt`
+    Attempt(Test<Number>),
+    /// `last_run.run_id`; null while the run is active.
+    RunId(NullableTest<String>),
+}
+
 /// The JSON documents of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
@@ -200,6 +215,8 @@ pub enum Document {
     Metadata,
     /// `result`
     Result,
+    /// `last_run.worker`, which a task may lack: then no question about it holds but `missing`.
+    Worker,
 }
 
 /// What a filter may ask about a value inside a JSON document (docs/reference/filter-language.md §8).

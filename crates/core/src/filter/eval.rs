@@ -5,8 +5,8 @@ use std::borrow::Borrow;
 use std::cmp::Ordering;
 
 use super::ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, NullableTest, Number,
-    ObservationPredicate, Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
+    Number, ObservationPredicate, Order, TaskPredicate, Test,
 };
 use crate::json::{self, Found};
 use crate::status::{Status, WorkerStatus};
@@ -46,6 +46,18 @@ pub trait TaskFields {
     fn result(&self) -> &str;
     /// `last_error`
     fn last_error(&self) -> Option<LastErrorFields<'_>>;
+    /// `last_run`
+    fn last_run(&self) -> Option<LastRunFields<'_>>;
+
+    /// A document as canonical JSON object text, if the task has it.
+    fn document(&self, document: Document) -> Option<&str> {
+        match document {
+            Document::Args => Some(self.args()),
+            Document::Metadata => Some(self.metadata()),
+            Document::Result => Some(self.result()),
+            Document::Worker => self.last_run().map(|run| run.worker),
+        }
+    }
 }
 
 /// The last error of a task.
@@ -63,6 +75,17 @@ pub struct LastErrorFields<'a> {
     pub attempt: i64,
     /// `last_error.run_id`
     pub run_id: &'a str,
+}
+
+/// The last run of a task, if its claimant said who it is.
+#[derive(Clone, Copy, Debug)]
+pub struct LastRunFields<'a> {
+    /// `last_run.attempt`
+    pub attempt: i64,
+    /// `last_run.worker` as canonical JSON object text.
+    pub worker: &'a str,
+    /// `last_run.run_id`; null while the run is active.
+    pub run_id: Option<&'a str>,
 }
 
 /// What a filter may ask of a worker observation.
@@ -115,13 +138,9 @@ impl TaskPredicate {
             Self::Routes(Membership::Contains(route)) => task.routes().any(|own| own == route),
             Self::Routes(Membership::Lacks(route)) => !task.routes().any(|own| own == route),
             Self::LastError(predicate) => predicate.holds(task.last_error()),
+            Self::LastRun(predicate) => predicate.holds(task.last_run()),
             Self::Document(document, keys, predicate) => {
-                let text = match document {
-                    Document::Args => task.args(),
-                    Document::Metadata => task.metadata(),
-                    Document::Result => task.result(),
-                };
-                predicate.holds(json::lookup(text, keys))
+                predicate.holds(task.document(*document).and_then(|text| json::lookup(text, keys)))
             }
         }
     }
@@ -140,6 +159,19 @@ impl LastErrorPredicate {
             Self::RunId(test) => value(test, error.run_id),
             Self::Attempt(test) => number(test, error.attempt),
             Self::OccurredAt(test) => value(test, &error.occurred_at),
+        }
+    }
+}
+
+impl LastRunPredicate {
+    /// Whether this holds for a task with this last run.
+    pub fn holds(&self, last_run: Option<LastRunFields<'_>>) -> bool {
+        let Some(run) = last_run else { return matches!(self, Self::Missing) };
+        match self {
+            Self::Exists => true,
+            Self::Missing => false,
+            Self::Attempt(test) => number(test, run.attempt),
+            Self::RunId(test) => nullable(test, run.run_id),
         }
     }
 }
@@ -292,10 +324,12 @@ mod tests {
         args: &'static str,
         /// The traceback of the last error, if there was one.
         error: Option<Option<&'static str>>,
+        /// The run id of the last run, if there is a last run.
+        run: Option<Option<&'static str>>,
     }
 
     const PLAIN: Row =
-        Row { name: None, priority: 0, status: Status::Pending, started_at: None, args: "{}", error: None };
+        Row { name: None, priority: 0, status: Status::Pending, started_at: None, args: "{}", error: None, run: None };
 
     fn time(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()
@@ -356,6 +390,10 @@ mod tests {
                 attempt: 2,
                 run_id: "r_abcdefghijkl",
             })
+        }
+        fn last_run(&self) -> Option<LastRunFields<'_>> {
+            let worker = r#"{"gpus":[0,1],"host":"gpu-3","pid":4711,"venv":null}"#;
+            self.run.map(|run_id| LastRunFields { attempt: 2, worker, run_id })
         }
     }
 
@@ -497,6 +535,72 @@ mod tests {
                 ("last_error.traceback not in [None]", true),
             ],
         );
+    }
+
+    #[test]
+    fn without_a_last_run_only_missing_holds() {
+        let questions = [
+            ("last_run.attempt == 2", false),
+            ("last_run.attempt != 2", false),
+            ("last_run.attempt not in []", false),
+            ("last_run.run_id == None", false),
+            ("last_run.run_id != None", false),
+            ("last_run.run_id not in ['x']", false),
+            ("exists(last_run.run_id)", false),
+            ("missing(last_run.attempt)", true),
+            ("last_run.worker.host == 'gpu-3'", false),
+            ("last_run.worker.host != 'gpu-3'", false),
+            ("last_run.worker.host not in []", false),
+            ("exists(last_run.worker.host)", false),
+            ("missing(last_run.worker.host)", true),
+            ("'host' in last_run.worker", false),
+            ("'host' not in last_run.worker", false),
+        ];
+        check(&PLAIN, &questions);
+        // The same when the questions about the document are gathered.
+        for (text, expected) in questions.into_iter().filter(|(text, _)| text.contains("worker")) {
+            let others = ["a", "b", "c"].map(|key| format!("missing(last_run.worker.{key})")).join(" and ");
+            let text = format!("({text}) and {others}");
+            assert_eq!(TaskFilter::parse(&text).unwrap().matches(&PLAIN), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_last_run_compares_like_plain_fields_and_its_worker_like_args() {
+        let active = Row { run: Some(None), ..PLAIN };
+        let questions = [
+            ("last_run.attempt == 2.0", true),
+            ("last_run.attempt in [1]", false),
+            ("last_run.run_id == None", true),
+            ("last_run.run_id != 'r_abcdefghijkl'", true),
+            ("last_run.run_id < 'z'", false),
+            ("exists(last_run.run_id)", true),
+            ("missing(last_run.run_id)", false),
+            ("last_run.worker.host == 'gpu-3'", true),
+            ("last_run.worker.pid > 4000", true),
+            ("last_run.worker.pid == '4711'", false),
+            ("1 in last_run.worker.gpus", true),
+            ("last_run.worker.venv == None", true),
+            ("exists(last_run.worker.venv)", true),
+            ("missing(last_run.worker.folder)", true),
+            ("last_run.worker.folder != 'x'", false),
+            ("'host' in last_run.worker", true),
+            ("'folder' not in last_run.worker", true),
+        ];
+        check(&active, &questions);
+        let ended = Row { run: Some(Some("r_abcdefghijkl")), ..PLAIN };
+        check(
+            &ended,
+            &[
+                ("last_run.run_id == 'r_abcdefghijkl'", true),
+                ("last_run.run_id == None", false),
+                ("last_run.run_id in ['x', 'r_abcdefghijkl']", true),
+            ],
+        );
+        let worker = questions.iter().filter(|(text, _)| text.contains("worker"));
+        let all: Vec<String> =
+            worker.map(|(text, holds)| format!("{}({text})", if *holds { "" } else { "not " })).collect();
+        assert!(TaskFilter::parse(&all.join(" and ")).unwrap().matches(&ended));
     }
 
     const DOCUMENT: Row = Row {

@@ -1,7 +1,8 @@
 //! Which paths exist and what may be asked of each: the tables of docs/reference/filter-language.md §5 and §6, as code.
 
 use super::ast::{
-    Document, DocumentPredicate, LastErrorPredicate, Literal, Membership, ObservationPredicate, TaskPredicate, Test,
+    Document, DocumentPredicate, LastErrorPredicate, LastRunPredicate, Literal, Membership, ObservationPredicate,
+    TaskPredicate, Test,
 };
 use super::error::{At, Fault};
 use super::suggest;
@@ -34,15 +35,16 @@ pub(super) struct Path<'a> {
 }
 
 #[rustfmt::skip]
-const TASK_FIELDS: [&str; 16] = [
+const TASK_FIELDS: [&str; 17] = [
     "id", "status", "name", "last_route", "priority", "attempt", "max_attempts", "created_at", "updated_at",
-    "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result",
+    "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result", "last_run",
 ];
 #[rustfmt::skip]
 const LAST_ERROR_FIELDS: [&str; 6] = [
     "last_error.type", "last_error.message", "last_error.traceback", "last_error.run_id", "last_error.attempt",
     "last_error.occurred_at",
 ];
+const LAST_RUN_FIELDS: [&str; 3] = ["last_run.attempt", "last_run.run_id", "last_run.worker"];
 const OBSERVATION_FIELDS: [&str; 7] = ["id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at"];
 
 impl FieldSet for TaskPredicate {
@@ -61,6 +63,8 @@ impl FieldSet for TaskPredicate {
             ["finished_at"] => scalar(path, question, Self::FinishedAt),
             ["routes"] => routes(path, question),
             ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
+            ["last_run", "worker", ref keys @ ..] => document(path, Document::Worker, keys, question),
+            ["last_run", ..] => LastRunPredicate::resolve(path, question).map(Self::LastRun),
             ["args", ref keys @ ..] => document(path, Document::Args, keys, question),
             ["metadata", ref keys @ ..] => document(path, Document::Metadata, keys, question),
             ["result", ref keys @ ..] => document(path, Document::Result, keys, question),
@@ -83,6 +87,20 @@ impl FieldSet for LastErrorPredicate {
             [_, "attempt"] => scalar(path, question, Self::Attempt),
             [_, "occurred_at"] => scalar(path, question, Self::OccurredAt),
             _ => Err(path.unknown(&LAST_ERROR_FIELDS)),
+        }
+    }
+
+    fn presence(exists: bool) -> Self {
+        if exists { Self::Exists } else { Self::Missing }
+    }
+}
+
+impl FieldSet for LastRunPredicate {
+    fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
+        match path.names[..] {
+            [_, "attempt"] => scalar(path, question, Self::Attempt),
+            [_, "run_id"] => scalar(path, question, Self::RunId),
+            _ => Err(path.unknown(&LAST_RUN_FIELDS)),
         }
     }
 
@@ -222,6 +240,10 @@ mod tests {
             ("args.a", "stwnb0", "n"),
             ("metadata.a.b", "stwnb0", "n"),
             ("result.a", "stwnb0", "n"),
+            ("last_run.attempt", "n", "n"),
+            ("last_run.run_id", "stw0", "stw"),
+            ("last_run.worker.a", "stwnb0", "n"),
+            ("last_run.worker.a.b", "stwnb0", "n"),
         ];
         for (path, equality, order) in cases {
             assert_eq!(takes(task, path, "'failed'"), (equality.to_owned(), order.to_owned()), "{path}");
@@ -263,6 +285,10 @@ mod tests {
             "last_error",
             "last_error.queue",
             "last_error.type.x",
+            "last_run",
+            "last_run.worker",
+            "last_run.host",
+            "last_run.attempt.x",
             "name.x",
             "routes.x",
             "id.id",
@@ -293,6 +319,10 @@ mod tests {
             ("1 not in metadata", true),
             ("None in result", true),
             ("true in args.a.b", true),
+            ("'k' in last_run.worker", true),
+            ("1 not in last_run.worker.a", true),
+            ("'x' in last_run.run_id", false),
+            ("'x' in last_run", false),
             ("'x' in name", false),
             ("'x' not in id", false),
             ("'x' in status", false),
@@ -367,6 +397,15 @@ mod tests {
             ("'x' in name", 8, "`name` holds one value, only a list can stand behind `in` here"),
             ("routes == 'x'", 1, "`routes` is a set, expected `\"…\" in routes`"),
             ("exists(args)", 8, "`args` is a whole document, expected a key behind it"),
+            ("last_run.runid == 'x'", 1, "unknown field `last_run.runid`, did you mean `last_run.run_id`?"),
+            ("exists(last_run)", 8, "unknown field `last_run`, did you mean `last_run.attempt`?"),
+            ("last_run.worker == 'x'", 1, "`last_run.worker` is a whole document, expected a key behind it"),
+            ("last_run.attempt == 'x'", 21, "expected a number, found a string"),
+            (
+                "last_run.host == 'x'",
+                1,
+                "unknown field `last_run.host`, expected one of last_run.attempt, last_run.run_id, last_run.worker",
+            ),
         ];
         for (text, column, message) in cases {
             let expected = FilterError::Invalid { column, message: message.to_owned() };

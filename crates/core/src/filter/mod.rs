@@ -40,11 +40,11 @@ mod types;
 use crate::limits::FILTER_BYTES;
 
 pub use ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, NullableTest, Number,
-    ObservationPredicate, Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
+    Number, ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use error::FilterError;
-pub use eval::{LastErrorFields, ObservationFields, TaskFields};
+pub use eval::{LastErrorFields, LastRunFields, ObservationFields, TaskFields};
 pub use plan::Plan;
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
@@ -102,7 +102,9 @@ impl TaskFilter {
         let mut reads = Reads::default();
         self.expression.for_each(&mut |predicate| match predicate {
             TaskPredicate::Document(Document::Args | Document::Metadata, ..) => reads.definition = true,
-            TaskPredicate::Document(Document::Result, ..) | TaskPredicate::LastError(_) => reads.outcome = true,
+            TaskPredicate::Document(Document::Result | Document::Worker, ..)
+            | TaskPredicate::LastError(_)
+            | TaskPredicate::LastRun(_) => reads.outcome = true,
             _ => {}
         });
         reads
@@ -126,7 +128,7 @@ impl ObservationFilter {
 pub struct Reads {
     /// `args` or `metadata`.
     pub definition: bool,
-    /// `result` or `last_error`.
+    /// `result`, `last_error` or `last_run`.
     pub outcome: bool,
 }
 
@@ -160,6 +162,8 @@ mod tests {
             ("'k' in metadata", true, false),
             ("exists(result.x)", false, true),
             ("missing(last_error.type)", false, true),
+            ("last_run.worker.host == 'a'", false, true),
+            ("exists(last_run.attempt)", false, true),
             ("args.x == 1 and last_error.attempt == 1", true, true),
         ];
         for (text, definition, outcome) in cases {

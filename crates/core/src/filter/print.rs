@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter, Result};
 
 use super::ast::{
-    Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, Number, ObservationPredicate,
-    Order, TaskPredicate, Test,
+    Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, Number,
+    ObservationPredicate, Order, TaskPredicate, Test,
 };
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
@@ -51,6 +51,7 @@ impl Display for TaskPredicate {
             Self::FinishedAt(test) => test.print(f, "finished_at"),
             Self::Routes(membership) => membership.print(f, "routes"),
             Self::LastError(predicate) => predicate.fmt(f),
+            Self::LastRun(predicate) => predicate.fmt(f),
             Self::Document(document, keys, predicate) => predicate.print(f, &dotted(*document, keys)),
         }
     }
@@ -67,6 +68,17 @@ impl Display for LastErrorPredicate {
             Self::RunId(test) => test.print(f, "last_error.run_id"),
             Self::Attempt(test) => test.print(f, "last_error.attempt"),
             Self::OccurredAt(test) => test.print(f, "last_error.occurred_at"),
+        }
+    }
+}
+
+impl Display for LastRunPredicate {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Exists => f.write_str("exists(last_run.attempt)"),
+            Self::Missing => f.write_str("missing(last_run.attempt)"),
+            Self::Attempt(test) => test.print(f, "last_run.attempt"),
+            Self::RunId(test) => test.print(f, "last_run.run_id"),
         }
     }
 }
@@ -98,12 +110,13 @@ impl DocumentPredicate {
 }
 
 impl Document {
-    /// The first name of its paths.
+    /// What its paths begin with.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Args => "args",
             Self::Metadata => "metadata",
             Self::Result => "result",
+            Self::Worker => "last_run.worker",
         }
     }
 }
@@ -270,6 +283,11 @@ mod tests {
             (r#"name == 'a"\'\\\n\u0000ä'"#, r#"name == "a\"'\\\u000a\u0000ä""#),
             ("created_at < '2026-01-01T01:00:00+01:00'", "created_at < \"2026-01-01T00:00:00.000000Z\""),
             ("missing(last_error.traceback)", "missing(last_error.type)"),
+            ("exists(last_run.run_id)or last_run.run_id==None", "exists(last_run.attempt) or last_run.run_id == null"),
+            (
+                "'k' in last_run.worker and 1<last_run.worker.a.b",
+                "\"k\" in last_run.worker and last_run.worker.a.b > 1",
+            ),
         ];
         for (text, printed) in cases {
             let filter = TaskFilter::parse(text).unwrap();

@@ -2,7 +2,7 @@
 //! into `lifecycle_properties.rs`.
 
 use crate::ids::{Route, RunId};
-use crate::lifecycle::{self, Change, LeaseChange, RunRefusal, RunReport, TaskAction};
+use crate::lifecycle::{self, Change, Claimant, LeaseChange, RunRefusal, RunReport, TaskAction};
 use crate::refusal::Refusal;
 use crate::task::TaskHead;
 use crate::time::Timestamp;
@@ -53,7 +53,8 @@ fn leased(leased: LeaseChange) -> Decision {
 pub(crate) fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
     match action {
         Action::Claim { route, run_id } => {
-            lifecycle::claim(task, route, *run_id, now).map_or_else(Decision::Refuse, leased)
+            let claimant = Claimant { route, run_id: *run_id, worker: None };
+            lifecycle::claim(task, None, claimant, now).map_or_else(Decision::Refuse, leased)
         }
         Action::Heartbeat { run_id } => {
             lifecycle::heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased)

@@ -34,9 +34,9 @@ use crate::{prefer, respond, waiting};
     ),
 )]
 pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let ClaimRequest { route, run_id } = call.body(&state).await?;
+    let ClaimRequest { route, run_id, worker } = call.body(&state).await?;
     let queue = call.queue()?;
-    let claim = command::Claim { queue, route, run_id };
+    let claim = command::Claim { queue, route, run_id, worker };
     let (claimed, applied) = waiting::claim(&state, claim, call.into_wait_preference()).await?;
     let mut response = match claimed {
         Some(ClaimedTask { claimed, reservation }) => {

@@ -8,7 +8,7 @@ FROM (
         ARRAY(SELECT runs.run_id FROM taskqueue.runs WHERE runs.task_key = tasks.task_key) AS runs,
         sum(
             tasks.definition_bytes + coalesce(octet_length(outcomes.result), 0)
-            + coalesce(octet_length(outcomes.error), 0)
+            + coalesce(octet_length(outcomes.error), 0) + coalesce(octet_length(outcomes.last_run_worker), 0)
         ) OVER (ORDER BY tasks.task_key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
     FROM (
         SELECT tasks.*

@@ -98,7 +98,12 @@ pub fn create(in_queue: &str, id: impl std::fmt::Display, definition: Definition
 
 /// Claims for a route.
 pub fn claim(in_queue: &str, for_route: &str, run: impl std::fmt::Display) -> Claim {
-    Claim { queue: queue(in_queue), route: route(for_route), run_id: run_id(run) }
+    Claim { queue: queue(in_queue), route: route(for_route), run_id: run_id(run), worker: None }
+}
+
+/// Claims in `q` for the default route and says who claims.
+pub fn claim_by(worker: &str, run: impl std::fmt::Display) -> Claim {
+    Claim { worker: Some(object(worker)), ..claim("q", "default", run) }
 }
 
 fn report(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display, report: RunReport) -> ReportRun {

@@ -56,6 +56,27 @@ pub async fn active_runs_and_their_leases_survive(storage: &impl Storage) {
     assert!(matches!(fixture.refused(delete_queue("q", false)).await, Refusal::QueueNotEmpty { tasks: 3, .. }));
 }
 
+pub async fn who_ran_a_task_survives(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for id in 1..=4 {
+        fixture.create(id, with_budget(9)).await;
+    }
+    for run in 1..=3 {
+        fixture.claimed(claim_by(&format!(r#"{{"slot":{run},"nul":"\u0000"}}"#), run)).await.unwrap();
+    }
+    fixture.claim(4).await;
+    fixture.ok(complete("q", 1, 1, object(r#"{"loss":1}"#))).await;
+    fixture.ok(fail("q", 2, 2)).await;
+    let before = fixture.tasks("q").await;
+    let fixture = fixture.reopen(storage).await;
+    assert_eq!(fixture.tasks("q").await, before);
+    let known: Vec<bool> = before.iter().map(|task| task.outcome.last_run.is_some()).collect();
+    assert_eq!(known, [true, true, true, false]);
+    assert_eq!(fixture.count(filtered("last_run.run_id == None and last_run.worker.slot == 3")).await, 1);
+    fixture.claim(5).await;
+    assert_eq!(fixture.get(2).await.outcome.last_run, None);
+}
+
 pub async fn finished_and_past_runs_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     fixture.create(1, with_budget(9)).await;

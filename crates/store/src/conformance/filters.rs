@@ -5,10 +5,11 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
 use taskqueue_core::task::Status;
 
-use super::commands::{fuzzy, object, observation_filter, task_filter, task_id};
+use super::commands::{fuzzy, object, observation_filter, run_id, task_filter, task_id};
 use super::random::Random;
 
 const KEYS: [&str; 5] = ["a", "b", "in", "_9", "A"];
+const DOCUMENTS: [&str; 4] = ["args", "metadata", "result", "last_run.worker"];
 const OPERATORS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const NUMBERS: [&str; 16] = [
     "0",
@@ -98,7 +99,7 @@ fn typed(random: &mut Random, path: &str, nullable: bool, mut literal: impl FnMu
 
 fn dynamic_path(random: &mut Random) -> String {
     let keys: Vec<&str> = (0..=random.below(3)).map(|_| random.pick(&KEYS)).collect();
-    format!("{}.{}", random.pick(&["args", "metadata", "result"]), keys.join("."))
+    format!("{}.{}", random.pick(&DOCUMENTS), keys.join("."))
 }
 
 fn dynamic(random: &mut Random) -> String {
@@ -109,7 +110,7 @@ fn dynamic(random: &mut Random) -> String {
         1 => format!("{path} {} {}", random.pick(&OPERATORS[2..]), random.pick(&NUMBERS)),
         2 => format!("{path} {not}in {}", list(random, scalar)),
         3 => format!("{} {not}in {path}", scalar(random)),
-        4 => format!("{} {not}in {}", text(random), random.pick(&["args", "metadata", "result"])),
+        4 => format!("{} {not}in {}", text(random), random.pick(&DOCUMENTS)),
         _ => format!("{path} {} {}", random.pick(&OPERATORS[..2]), scalar(random)),
     }
 }
@@ -120,14 +121,15 @@ fn predicate(random: &mut Random) -> String {
     let id = |random: &mut Random| format!("'{}'", task_id(random.below(8)));
     let time = |random: &mut Random| format!("\"2026-01-01T00:{:02}:{:02}Z\"", random.below(20), random.below(60));
     let route = |random: &mut Random| format!("'{}'", random.pick(&["a", "b", "default", "B"]));
-    match random.below(16) {
+    let run = |random: &mut Random| format!("'{}'", run_id(random.below(20)));
+    match random.below(17) {
         0 => typed(random, "id", false, id),
         1 => typed(random, "status", false, status),
         2 => typed(random, "name", true, text),
         3 => typed(random, "last_route", true, route),
         4 => typed(random, "priority", false, number),
         5 => {
-            let path = random.pick(&["attempt", "max_attempts", "last_error.attempt"]);
+            let path = random.pick(&["attempt", "max_attempts", "last_error.attempt", "last_run.attempt"]);
             typed(random, path, false, number)
         }
         6 => {
@@ -141,10 +143,12 @@ fn predicate(random: &mut Random) -> String {
         8 => format!("{} {}in routes", route(random), random.pick(&["", "not "])),
         9 => typed(random, "last_error.message", false, text),
         10 => {
-            let path = random.pick(&["last_error.type", "name", "routes", "status", "last_error.traceback"]);
+            let paths = ["last_error.type", "name", "routes", "status", "last_error.traceback", "last_run.run_id"];
+            let path = random.pick(&paths);
             format!("{}({path})", random.pick(&["exists", "missing"]))
         }
         11 => typed(random, "last_error.traceback", true, text),
+        12 => typed(random, "last_run.run_id", true, run),
         _ => dynamic(random),
     }
 }

@@ -193,8 +193,11 @@ pub fn without_seq(task: Task) -> Task {
     Task { lifecycle: Lifecycle { pending_seq: 0, ..task.lifecycle }, ..task }
 }
 
-/// What a client can see of a task: not its run, not its place.
+/// What a client can see of a task: not its run, not its place. The id of a run that is over is seen in `last_run`.
 pub fn visible(task: &Task) -> Task {
-    let lifecycle = Lifecycle { pending_seq: 0, run: None, finished_run: None, ..task.lifecycle.clone() };
+    let last_run = task.outcome.last_run.as_ref().filter(|_| task.lifecycle.run.is_none());
+    let finished_run = task.lifecycle.finished_run.filter(|_| last_run.is_some());
+    let finished_run = finished_run.map(|run| page_reader::shown_run(run.run_id));
+    let lifecycle = Lifecycle { pending_seq: 0, run: None, finished_run, ..task.lifecycle.clone() };
     Task { lifecycle, ..task.clone() }
 }

@@ -101,7 +101,8 @@ impl Generator {
             50..=69 => {
                 let run = self.run_to_claim();
                 let route = route(self.random.pick(&["default", "a", "b", "B"]));
-                Claim { queue, route, run_id: run_id(run) }.into()
+                let worker = self.random.percent(40).then(|| json(&mut self.random));
+                Claim { queue, route, run_id: run_id(run), worker }.into()
             }
             70..=91 => self.report(queue),
             92..=95 => {

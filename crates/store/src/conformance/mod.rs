@@ -25,6 +25,7 @@ pub mod filters;
 pub mod fixture;
 pub mod generate;
 pub mod held_heartbeats;
+pub mod last_run;
 pub mod leases;
 pub mod lists;
 pub mod long_reads;
@@ -125,6 +126,15 @@ macro_rules! conformance_suite {
                 an_oversized_completion_is_refused_and_leaves_the_run_active
                 error_texts_read_back
                 reports_of_missing_tasks_and_other_queues_are_refused
+            }
+            last_run {
+                a_claim_says_who_runs_a_task_and_every_end_of_the_run_keeps_it
+                updates_and_reports_leave_who_ran_a_task_alone
+                a_claim_without_a_worker_removes_who_ran_a_task
+                a_replayed_claim_changes_nothing_whatever_it_says
+                a_waiting_claim_says_who_claims
+                the_worker_does_not_count_towards_the_stored_size
+                filters_find_tasks_by_who_ran_them
             }
             actions {
                 cancel_in_every_state
@@ -267,6 +277,7 @@ macro_rules! durability_suite {
                 queues_tasks_and_identities_survive
                 active_runs_and_their_leases_survive
                 finished_and_past_runs_survive
+                who_ran_a_task_survives
                 run_ids_of_deleted_tasks_survive
                 the_pending_order_survives
                 observations_survive

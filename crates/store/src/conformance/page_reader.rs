@@ -5,7 +5,7 @@ use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::selection::{Page, TaskQuery};
-use taskqueue_core::task::{Failure, LastError, Lifecycle, Outcome, Status, Task};
+use taskqueue_core::task::{Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
@@ -31,7 +31,8 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
     let number = |value: i64| Some(value.to_string());
     let time = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string());
     let error = task.last_error;
-    let fields: [Option<String>; 21] = [
+    let run = task.last_run;
+    let fields: [Option<String>; 24] = [
         Some(task.id.to_string()),
         Some(task.status.as_str().into()),
         task.name.map(Into::into),
@@ -53,6 +54,9 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
         time(error.map(|error| error.occurred_at)),
         error.map(|error| error.attempt.to_string()),
         error.map(|error| error.run_id.into()),
+        run.map(|run| run.attempt.to_string()),
+        run.map(|run| run.worker.into()),
+        run.and_then(|run| run.run_id.map(Into::into)),
     ];
     for field in fields {
         // A missing field has a length that no text has.
@@ -60,6 +64,11 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
         out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(field.unwrap_or_default().as_bytes());
     }
+}
+
+/// A finished run of which only the id is shown.
+pub fn shown_run(run_id: RunId) -> FinishedRun {
+    FinishedRun { run_id, end: RunEnd::Complete }
 }
 
 /// What is left of the fields that were written.
@@ -95,7 +104,7 @@ impl<'a> Fields<'a> {
         let routes = Routes::from_json(self.text());
         let definition = Definition { name, args, metadata, priority, max_attempts, routes };
         let result = JsonObject::from_canonical(self.text());
-        let lifecycle = Lifecycle {
+        let mut lifecycle = Lifecycle {
             status,
             attempt,
             pending_seq: 0,
@@ -107,7 +116,16 @@ impl<'a> Fields<'a> {
             run: None,
             finished_run: None,
         };
-        Task { queue, id, definition, lifecycle, outcome: Outcome { result, last_error: self.error() } }
+        let last_error = self.error();
+        let last_run = self.last_run();
+        // The run id of a last run is all that a list shows of finished runs.
+        lifecycle.finished_run = self.text_or_null().map(|run_id| shown_run(RunId::parse(run_id).unwrap()));
+        Task { queue, id, definition, lifecycle, outcome: Outcome { result, last_error, last_run } }
+    }
+
+    fn last_run(&mut self) -> Option<LastRun> {
+        let (attempt, worker) = (self.text_or_null(), self.text_or_null());
+        Some(LastRun { attempt: attempt?.parse().unwrap(), worker: JsonObject::from_canonical(worker?) })
     }
 
     fn error(&mut self) -> Option<LastError> {

@@ -1,6 +1,6 @@
 //! A task: the row, the details and the JSON of the contract.
 
-use taskqueue_client::{LastError, Task};
+use taskqueue_client::{LastError, LastRun, Task};
 use taskqueue_core::time::Timestamp;
 
 use crate::output::{Cell, Column, Record, age};
@@ -62,12 +62,19 @@ impl Record for Task {
             ("started_at", Cell::optional(self.started_at.map(time))),
             ("finished_at", Cell::optional(self.finished_at.map(time))),
         ]);
+        fields.extend(self.last_run.iter().map(|run| ("last_run", Cell::new(last_run(run)))));
         fields
     }
 }
 
 fn routes(task: &Task) -> String {
     task.routes.iter().collect::<Vec<_>>().join(",")
+}
+
+/// `attempt 2, run r_..., by {"host": ...}`. The id of an active run is not known.
+fn last_run(run: &LastRun) -> String {
+    let run_id = run.run_id.map(|run_id| format!(", run {run_id}")).unwrap_or_default();
+    format!("attempt {}{run_id}, by {}", run.attempt, run.worker.as_str())
 }
 
 fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cell)> {

@@ -1,0 +1,147 @@
+//! A task row as filters and pages read it, without building a task first. The columns are those of `rows.rs`.
+
+use std::cell::OnceCell;
+
+use taskqueue_core::definition::routes_of;
+use taskqueue_core::filter::{LastErrorFields, LastRunFields, TaskFields};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::task::Status;
+use taskqueue_core::task_view::TaskView;
+use taskqueue_core::time::Timestamp;
+use tokio_postgres::Row;
+
+use super::error_column::ErrorText;
+use super::{
+    ARGS, ATTEMPT, CREATED_AT, Damaged, ERROR, ERROR_ATTEMPT, ERROR_OCCURRED_AT, ERROR_RUN_ID, FINISHED_AT,
+    FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, PRIORITY, RESULT,
+    ROUTES, Read, STARTED_AT, STATUS, UPDATED_AT, get, id, parsed, time, time_or_null,
+};
+
+/// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
+/// If a table is damaged, they read as empty and the row does not match.
+pub(crate) struct RowFields<'a> {
+    row: &'a Row,
+    error: OnceCell<Option<ErrorText<'a>>>,
+}
+
+impl<'a> RowFields<'a> {
+    pub(crate) fn new(row: &'a Row) -> Self {
+        Self { row, error: OnceCell::new() }
+    }
+
+    /// The routes as JSON, for grouping.
+    pub(crate) fn routes_text(&self) -> &'a str {
+        self.text(ROUTES).unwrap_or_default()
+    }
+
+    /// The task as the API shows it. Unlike for a filter, a damaged column is an error.
+    pub(crate) fn view<'b>(&'b self, queue: &'b QueueName) -> Read<TaskView<'b>> {
+        let row = self.row;
+        let last_error = match get::<Option<&str>>(row, ERROR)? {
+            None => None,
+            Some(_) => Some(self.last_error().ok_or_else(|| Damaged::at(ERROR))?),
+        };
+        let status = parsed(row, STATUS, Status::parse)?;
+        let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {
+            None => None,
+            Some(worker) => {
+                Some(LastRunFields::new(get(row, LAST_RUN_ATTEMPT)?, worker, status, get(row, FINISHED_RUN_ID)?))
+            }
+        };
+        Ok(TaskView {
+            id: id(row)?,
+            queue: queue.as_str(),
+            status,
+            name: get(row, NAME)?,
+            args: get(row, ARGS)?,
+            metadata: get(row, METADATA)?,
+            priority: get(row, PRIORITY)?,
+            attempt: get(row, ATTEMPT)?,
+            max_attempts: get(row, MAX_ATTEMPTS)?,
+            routes: get(row, ROUTES)?,
+            result: get::<Option<&str>>(row, RESULT)?.unwrap_or("{}"),
+            last_error,
+            last_route: get(row, LAST_ROUTE)?,
+            created_at: time(row, CREATED_AT)?,
+            updated_at: time(row, UPDATED_AT)?,
+            started_at: time_or_null(row, STARTED_AT)?,
+            finished_at: time_or_null(row, FINISHED_AT)?,
+            last_run,
+        })
+    }
+
+    fn text(&self, column: usize) -> Option<&'a str> {
+        self.row.try_get(column).ok()?
+    }
+
+    fn int(&self, column: usize) -> Option<i64> {
+        self.row.try_get(column).ok()?
+    }
+
+    fn time(&self, column: usize) -> Option<Timestamp> {
+        self.int(column).map(Timestamp::from_micros)
+    }
+}
+
+impl TaskFields for RowFields<'_> {
+    fn id(&self) -> &str {
+        self.text(ID).unwrap_or_default()
+    }
+    fn status(&self) -> Status {
+        self.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled)
+    }
+    fn name(&self) -> Option<&str> {
+        self.text(NAME)
+    }
+    fn last_route(&self) -> Option<&str> {
+        self.text(LAST_ROUTE)
+    }
+    fn priority(&self) -> i64 {
+        self.int(PRIORITY).unwrap_or_default()
+    }
+    fn attempt(&self) -> i64 {
+        self.int(ATTEMPT).unwrap_or_default()
+    }
+    fn max_attempts(&self) -> i64 {
+        self.int(MAX_ATTEMPTS).unwrap_or_default()
+    }
+    fn created_at(&self) -> Timestamp {
+        self.time(CREATED_AT).unwrap_or_default()
+    }
+    fn updated_at(&self) -> Timestamp {
+        self.time(UPDATED_AT).unwrap_or_default()
+    }
+    fn started_at(&self) -> Option<Timestamp> {
+        self.time(STARTED_AT)
+    }
+    fn finished_at(&self) -> Option<Timestamp> {
+        self.time(FINISHED_AT)
+    }
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        routes_of(self.routes_text())
+    }
+    fn args(&self) -> &str {
+        self.text(ARGS).unwrap_or("{}")
+    }
+    fn metadata(&self) -> &str {
+        self.text(METADATA).unwrap_or("{}")
+    }
+    fn result(&self) -> &str {
+        self.text(RESULT).unwrap_or("{}")
+    }
+    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+        let text = self.error.get_or_init(|| self.text(ERROR).and_then(ErrorText::read)).as_ref()?;
+        Some(LastErrorFields {
+            kind: &text.kind,
+            message: &text.message,
+            traceback: text.traceback.as_deref(),
+            occurred_at: self.time(ERROR_OCCURRED_AT)?,
+            attempt: self.int(ERROR_ATTEMPT)?,
+            run_id: self.text(ERROR_RUN_ID)?,
+        })
+    }
+    fn last_run(&self) -> Option<LastRunFields<'_>> {
+        let (worker, attempt) = (self.text(LAST_RUN_WORKER)?, self.int(LAST_RUN_ATTEMPT)?);
+        Some(LastRunFields::new(attempt, worker, self.status(), self.text(FINISHED_RUN_ID)))
+    }
+}
