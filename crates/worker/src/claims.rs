@@ -9,10 +9,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::context::{EndReason, WorkerContext};
 use crate::error_class::ErrorClass;
+use crate::identity::SlotIdentity;
 use crate::ids;
 use crate::intervals::Backoff;
 use crate::report::{FinalReport, RunKey};
 use crate::stop::{StopMode, stop_reached};
+use crate::waits::{has_waited, whole_seconds};
 
 /// How long the calls may take that give back the task of an interrupted claim. After that, its lease expires.
 const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,26 +50,26 @@ enum ClaimResult {
 
 impl WorkerContext {
     /// The next task, with the slot marked as busy; `None` when the worker is to claim no more.
-    pub(crate) async fn next_claim(&self) -> Option<ClaimedTask> {
+    pub(crate) async fn next_claim(&self, slot: &SlotIdentity) -> Option<ClaimedTask> {
         if self.is_stopping() || !self.reserve_task() {
             return None;
         }
         let mut attempt = self.new_attempt()?;
         self.mark_busy();
-        if let ClaimResult::Claimed(claimed) = self.try_claim(&mut attempt, None).await {
+        if let ClaimResult::Claimed(claimed) = self.try_claim(slot, &mut attempt, None).await {
             return Some(*claimed);
         }
         self.mark_idle();
-        let claimed = self.wait_for_claim(&mut attempt).await;
+        let claimed = self.wait_for_claim(slot, &mut attempt).await;
         if claimed.is_none() && attempt.in_doubt {
-            self.give_back_if_claimed(&attempt).await;
+            self.give_back_if_claimed(slot, &attempt).await;
         }
         claimed
     }
 
     /// Claims until there is a task. The server does the waiting where it supports that. Only the slot that holds the lock waits;
     /// a slot whose claim is in doubt does not wait for the lock.
-    async fn wait_for_claim(&self, attempt: &mut ClaimAttempt) -> Option<ClaimedTask> {
+    async fn wait_for_claim(&self, slot: &SlotIdentity, attempt: &mut ClaimAttempt) -> Option<ClaimedTask> {
         let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
         let mut lock = None;
         loop {
@@ -85,7 +87,7 @@ impl WorkerContext {
                 return None;
             }
             let wait = idle_left.unwrap_or(Duration::MAX).min(self.settings.intervals.wait);
-            let retry_after = match self.try_claim(attempt, lock.is_some().then_some(wait)).await {
+            let retry_after = match self.try_claim(slot, attempt, lock.is_some().then_some(wait)).await {
                 ClaimResult::Claimed(claimed) => {
                     self.mark_busy();
                     return Some(*claimed);
@@ -109,7 +111,7 @@ impl WorkerContext {
     }
 
     /// Sends one claim, and confirms its task where needed. Afterwards the attempt is ready for the next claim.
-    async fn try_claim(&self, attempt: &mut ClaimAttempt, wait: Option<Duration>) -> ClaimResult {
+    async fn try_claim(&self, slot: &SlotIdentity, attempt: &mut ClaimAttempt, wait: Option<Duration>) -> ClaimResult {
         let claim_sent = Instant::now();
         let mut stop = self.stop.subscribe();
         let answer = tokio::select! {
@@ -118,7 +120,7 @@ impl WorkerContext {
                 attempt.in_doubt = true;
                 return ClaimResult::Stopped;
             }
-            answer = self.send_claim(attempt.run_id, wait) => answer,
+            answer = self.send_claim(slot, attempt.run_id, wait) => answer,
         };
         let answer = match answer {
             Ok(answer) => answer,
@@ -143,13 +145,30 @@ impl WorkerContext {
         }
     }
 
-    async fn send_claim(&self, run_id: RunId, wait: Option<Duration>) -> Result<ClaimAnswer, Error> {
+    /// Sends a claim that says who claims, if the server takes that.
+    async fn send_claim(
+        &self,
+        slot: &SlotIdentity,
+        run_id: RunId,
+        wait: Option<Duration>,
+    ) -> Result<ClaimAnswer, Error> {
         let request = ClaimRequest::new(self.settings.route.clone(), run_id);
         let request = match wait.map(whole_seconds).filter(|seconds| *seconds > 0) {
             Some(seconds) => request.waiting(seconds),
             None => request,
         };
-        self.client.claim(&self.settings.queue, &request).await
+        if !self.has_run_info().await {
+            return self.client.claim(&self.settings.queue, &request).await;
+        }
+        let signed = request.clone().by_worker(slot.in_claims(self.run_dir()));
+        match self.client.claim(&self.settings.queue, &signed).await {
+            // Nothing was done. Another server than the one that was asked, or an older one in its place.
+            Err(Error::Api { status: 422, .. }) => {
+                self.features.has_no_run_info();
+                self.client.claim(&self.settings.queue, &request).await
+            }
+            answer => answer,
+        }
     }
 
     fn claim_failed(&self, attempt: &mut ClaimAttempt, error: Error) -> ClaimResult {
@@ -161,6 +180,8 @@ impl WorkerContext {
             return self.with_new_run_id(attempt);
         }
         self.reachability.call_failed(&error);
+        // It may come back as another version.
+        self.features.forget();
         attempt.is_repeated = true;
         attempt.in_doubt |= !matches!(error, Error::Transport { may_have_arrived: false, .. });
         ClaimResult::Failed { retry_after: retry_after(&error) }
@@ -214,11 +235,11 @@ impl WorkerContext {
 
     /// A claim was interrupted. If it took a task, the task is given back now and not when its lease ends. If it took none and a
     /// task has become pending since, that task is claimed and given back, which does no harm.
-    async fn give_back_if_claimed(&self, attempt: &ClaimAttempt) {
+    async fn give_back_if_claimed(&self, slot: &SlotIdentity, attempt: &ClaimAttempt) {
         let mut stop = self.stop.subscribe();
         let repeated = tokio::select! {
             biased;
-            repeated = timeout(GIVE_BACK_TIMEOUT, self.send_claim(attempt.run_id, None)) => repeated,
+            repeated = timeout(GIVE_BACK_TIMEOUT, self.send_claim(slot, attempt.run_id, None)) => repeated,
             _ = stop_reached(&mut stop, StopMode::Kill) => return,
         };
         if let Ok(Ok(ClaimAnswer { claim: Some(claim), .. })) = repeated {
@@ -242,44 +263,6 @@ impl WorkerContext {
     }
 }
 
-/// Rounded up, so that the last wait ends no earlier than the idle timeout.
-fn whole_seconds(wait: Duration) -> u32 {
-    u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
-}
-
-/// Whether the server has waited as its answer says. A server that is shutting down answers at once; claiming again at once
-/// would be a busy loop.
-fn has_waited(applied: Option<u32>, wanted: Option<Duration>, took: Duration) -> bool {
-    let applied = applied.map(|seconds| Duration::from_secs(seconds.into()));
-    applied.zip(wanted).is_some_and(|(applied, wanted)| took >= applied.min(wanted) / 2)
-}
-
 fn retry_after(error: &Error) -> Duration {
     if let Error::Api { retry_after, .. } = error { retry_after.unwrap_or_default() } else { Duration::ZERO }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_counts_only_if_it_took_its_time() {
-        let seconds = Duration::from_secs;
-        for (applied, wanted, took, expected) in [
-            (Some(50), Some(seconds(50)), seconds(50), true),
-            (Some(10), Some(seconds(50)), seconds(10), true),
-            (Some(50), Some(seconds(50)), seconds(1), false),
-            (None, Some(seconds(50)), seconds(50), false),
-            (Some(50), None, seconds(50), false),
-        ] {
-            assert_eq!(has_waited(applied, wanted, took), expected, "{applied:?} {wanted:?} {took:?}");
-        }
-    }
-
-    #[test]
-    fn waits_are_rounded_up() {
-        let asked = [0, 1, 999, 1000, 1001].map(|millis| whole_seconds(Duration::from_millis(millis)));
-        assert_eq!(asked, [0, 1, 1, 1, 2]);
-        assert_eq!(whole_seconds(Duration::MAX), u32::MAX);
-    }
 }

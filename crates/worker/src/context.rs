@@ -1,5 +1,6 @@
 //! The state that all slots of a worker share: client, settings, spool, failure guard, end reason, number of busy slots.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::events::{EventSink, Reachability, RunOutcome};
 use crate::failure_guard::FailureGuard;
+use crate::features::Features;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::StopMode;
@@ -51,6 +53,7 @@ pub(crate) struct WorkerContext {
     pub(crate) settings: Settings,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) reachability: Reachability,
+    pub(crate) features: Features,
     pub(crate) spool: Spool,
     pub(crate) stop: watch::Sender<StopMode>,
     /// Held by the one slot that waits for a task, so that an idle worker has one waiting claim, not one per slot.
@@ -83,12 +86,17 @@ impl WorkerContext {
             settings,
             reachability: Reachability::new(Arc::clone(&events)),
             events,
+            features: Features::unknown(),
             spool,
             stop: watch::Sender::new(StopMode::Running),
             wait_lock: tokio::sync::Mutex::new(()),
             state: Mutex::new(state),
             reserved: AtomicU64::new(0),
         }
+    }
+
+    pub(crate) fn run_dir(&self) -> Option<&Path> {
+        self.settings.spool.as_ref().map(|spool| spool.run_dir.path())
     }
 
     /// Stops claiming; running tasks may finish. Only the first reason is kept.

@@ -34,6 +34,8 @@ pub enum HandlerResult {
     Complete(JsonObject),
     /// The run failed; the attempt is charged.
     Fail(Failure),
+    /// The run failed, and so would every other run of this task: it is not tried again, whatever is left of its attempts.
+    Reject(Failure),
     /// The run asks to be given back uncharged, to be tried again later or elsewhere.
     Release,
     /// The run ended because it was asked to.

@@ -9,11 +9,15 @@ const fn seconds(count: u64) -> Duration {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intervals {
-    /// Between two heartbeats: a fifth of the lease, so that four may get lost.
+    /// Between the start of a run and its first heartbeat: most short runs need none.
+    pub first_heartbeat: Duration,
+    /// How long the server is asked to hold a heartbeat, but no longer than `wait`: a fifth of the lease.
     pub heartbeat: Duration,
+    /// Between two heartbeats where the server does not hold them.
+    pub heartbeat_poll: Duration,
     /// Between a failed heartbeat and the next one.
     pub heartbeat_retry: Duration,
-    /// How long the server is asked to wait for a task. The server may shorten it.
+    /// How long the server is asked to wait for a task, or to hold a heartbeat. The server may shorten it.
     pub wait: Duration,
     /// Between claims of an idle worker whose server does not wait, and between tries of any call that failed.
     pub backoff: BackoffLimits,
@@ -28,7 +32,9 @@ pub struct Intervals {
 impl Default for Intervals {
     fn default() -> Self {
         Self {
+            first_heartbeat: Duration::from_millis(500),
             heartbeat: seconds(60),
+            heartbeat_poll: seconds(5),
             heartbeat_retry: seconds(5),
             // Many proxies cut a silent connection after 60 seconds.
             wait: seconds(50),

@@ -12,7 +12,9 @@ mod context;
 mod error_class;
 mod events;
 mod failure_guard;
+mod features;
 mod handler;
+mod identity;
 mod ids;
 mod intervals;
 mod lease;
@@ -26,6 +28,7 @@ mod spool;
 mod stop;
 mod supervisor;
 mod template;
+mod waits;
 mod worker;
 
 pub use context::{Counts, EndReason};

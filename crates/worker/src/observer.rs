@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use taskqueue_client::{JsonObject, Report, TaskId, WorkerId, WorkerStatus};
+use taskqueue_client::{Error, JsonObject, Report, TaskId, WorkerId, WorkerStatus};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::context::WorkerContext;
+use crate::identity::SlotIdentity;
 use crate::intervals::jittered;
 
 pub(crate) struct Observer {
@@ -16,9 +17,9 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub(crate) fn start(context: Arc<WorkerContext>, id: WorkerId) -> Self {
+    pub(crate) fn start(context: Arc<WorkerContext>, slot: SlotIdentity) -> Self {
         let (task_id, changes) = watch::channel(None);
-        Self { task_id, sender: tokio::spawn(send_observations(context, id, changes)) }
+        Self { task_id, sender: tokio::spawn(send_observations(context, slot, changes)) }
     }
 
     /// Sets what the slot works on; `None` means idle.
@@ -36,26 +37,42 @@ impl Observer {
     }
 }
 
-async fn send_observations(context: Arc<WorkerContext>, id: WorkerId, mut changes: watch::Receiver<Option<TaskId>>) {
-    let intervals = context.settings.intervals;
+async fn send_observations(
+    context: Arc<WorkerContext>,
+    slot: SlotIdentity,
+    mut changes: watch::Receiver<Option<TaskId>>,
+) {
+    let (intervals, mut metadata) = (context.settings.intervals, slot.in_observations());
     let mut is_open = true;
     while is_open {
         let task_id = *changes.borrow_and_update();
         let status = if task_id.is_some() { WorkerStatus::Busy } else { WorkerStatus::Idle };
         let route = context.settings.route.clone();
-        let report = Report { route, status, task_id, metadata: JsonObject::empty() };
+        let mut report = Report { route, status, task_id, metadata: metadata.clone() };
         let latest = Instant::now() + jittered(intervals.observation);
         let earliest = Instant::now() + intervals.observation_gap;
         // A failed observation is replaced by the next one.
         is_open = tokio::select! {
             biased;
-            _ = context.client.report_worker(&context.settings.queue, id, &report) => true,
+            () = send(&context, slot.worker_id, &mut report) => true,
             () = closed(&changes) => false,
         };
+        metadata = report.metadata;
         is_open = is_open && wait_for_next(&mut changes, earliest, latest).await;
     }
     // Best effort: an observation expires by itself.
-    drop(context.client.withdraw_worker(&context.settings.queue, id).await);
+    drop(context.client.withdraw_worker(&context.settings.queue, slot.worker_id).await);
+}
+
+/// Sends an observation. A server that refuses its metadata gets it without, now and from then on.
+async fn send(context: &WorkerContext, id: WorkerId, report: &mut Report) {
+    let queue = &context.settings.queue;
+    if let Err(Error::Api { status: 422, .. }) = context.client.report_worker(queue, id, report).await
+        && !report.metadata.is_empty_object()
+    {
+        report.metadata = JsonObject::empty();
+        drop(context.client.report_worker(queue, id, report).await);
+    }
 }
 
 /// Returns when the observer is closed, so that a server that does not answer cannot delay the withdrawal.

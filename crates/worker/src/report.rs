@@ -26,7 +26,11 @@ impl RunKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FinalReport {
     Complete(JsonObject),
-    Fail(Failure),
+    /// Without `retry` the task has failed for good.
+    Fail {
+        failure: Failure,
+        retry: bool,
+    },
     Unclaim,
 }
 
@@ -92,7 +96,7 @@ pub(crate) async fn send(client: &Client, run: &RunKey, report: &FinalReport) ->
     let RunKey { queue, task_id, run_id } = run;
     match report {
         FinalReport::Complete(result) => client.complete(queue, *task_id, *run_id, result).await,
-        FinalReport::Fail(failure) => client.fail(queue, *task_id, *run_id, failure, true).await,
+        FinalReport::Fail { failure, retry } => client.fail(queue, *task_id, *run_id, failure, *retry).await,
         FinalReport::Unclaim => client.unclaim(queue, *task_id, *run_id).await,
     }
 }
@@ -110,11 +114,14 @@ pub(crate) enum AfterError {
 pub(crate) fn after_error(report: FinalReport, error: Error) -> AfterError {
     match (ErrorClass::of(&error), report) {
         (ErrorClass::Retryable, report) => AfterError::Retry(report, error),
-        (ErrorClass::Rejected, FinalReport::Complete(_)) => AfterError::ReportInstead(FinalReport::Fail(Failure {
-            kind: "ResultRefused".into(),
-            message: format!("the command succeeded, but the server refused its result: {error}").into(),
-            traceback: None,
-        })),
+        (ErrorClass::Rejected, FinalReport::Complete(_)) => AfterError::ReportInstead(FinalReport::Fail {
+            failure: Failure {
+                kind: "ResultRefused".into(),
+                message: format!("the command succeeded, but the server refused its result: {error}").into(),
+                traceback: None,
+            },
+            retry: true,
+        }),
         (ErrorClass::Rejected | ErrorClass::RunOver, _) => AfterError::GiveUp(error),
     }
 }

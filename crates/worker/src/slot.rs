@@ -4,7 +4,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Failure, WorkerId};
+use taskqueue_client::{Error, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -13,6 +13,7 @@ use crate::claims::ClaimedTask;
 use crate::context::WorkerContext;
 use crate::events::{Event, RunOutcome};
 use crate::handler::{Handler, HandlerResult, TaskRun};
+use crate::identity::SlotIdentity;
 use crate::intervals::Backoff;
 use crate::observer::Observer;
 use crate::report::{Delivery, FinalReport, RunKey};
@@ -22,8 +23,7 @@ use crate::stop::{RunControl, StopMode, stop_reached};
 const HANDLER_EXTRA_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Slot {
-    pub(crate) number: usize,
-    pub(crate) worker_id: WorkerId,
+    pub(crate) identity: SlotIdentity,
     pub(crate) context: Arc<WorkerContext>,
     pub(crate) handler: Arc<dyn Handler>,
 }
@@ -31,9 +31,9 @@ pub(crate) struct Slot {
 impl Slot {
     /// Works until the worker claims no more.
     pub(crate) async fn work(self) {
-        let observer = Observer::start(Arc::clone(&self.context), self.worker_id);
+        let observer = Observer::start(Arc::clone(&self.context), self.identity);
         let mut backoff = Backoff::new(self.context.settings.intervals.backoff);
-        while let Some(claimed) = self.context.next_claim().await {
+        while let Some(claimed) = self.context.next_claim(&self.identity).await {
             observer.set_task(Some(claimed.claim.task.id));
             let outcome = self.run(claimed).await;
             observer.set_task(None);
@@ -63,9 +63,9 @@ impl Slot {
         let run = RunKey::new(&settings.queue, &claim);
         // Not `claim_sent`: the claim may have waited for its task for most of a minute.
         let started = Instant::now();
-        events.on_event(&Event::Started { slot: self.number, claim: &claim });
+        events.on_event(&Event::Started { slot: self.identity.number, claim: &claim });
         let (control, receiver) = watch::channel(RunControl::Continue);
-        let (handler, slot, worker_id) = (Arc::clone(&self.handler), self.number, self.worker_id);
+        let (handler, SlotIdentity { number: slot, worker_id }) = (Arc::clone(&self.handler), self.identity);
         let work =
             tokio::spawn(async move { handler.run(TaskRun { slot, worker_id, claim, control: receiver }).await });
         let mut lease = pin!(self.context.renew_lease(&run, slot, claim_sent));
@@ -124,13 +124,14 @@ impl Slot {
     async fn report(&self, run: &RunKey, result: HandlerResult) -> RunOutcome {
         let (report, cannot_run) = match result {
             HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
-            HandlerResult::Fail(failure) => (FinalReport::Fail(failure), None),
+            HandlerResult::Fail(failure) => (FinalReport::Fail { failure, retry: true }, None),
+            HandlerResult::Reject(failure) => (FinalReport::Fail { failure, retry: false }, None),
             HandlerResult::Release | HandlerResult::Stopped => (FinalReport::Unclaim, None),
             HandlerResult::CannotRun(why) => (FinalReport::Unclaim, Some(why)),
         };
         match self.context.deliver(run, report).await {
             Delivery::Accepted(FinalReport::Complete(_)) => RunOutcome::Succeeded,
-            Delivery::Accepted(FinalReport::Fail(Failure { kind, message, .. })) => {
+            Delivery::Accepted(FinalReport::Fail { failure: Failure { kind, message, .. }, .. }) => {
                 RunOutcome::Failed { kind, message }
             }
             Delivery::Accepted(FinalReport::Unclaim) => cannot_run.map_or(RunOutcome::Released, RunOutcome::CannotRun),

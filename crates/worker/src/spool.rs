@@ -12,7 +12,7 @@ use taskqueue_api::body::Body;
 use taskqueue_api::object_reader::ObjectReader;
 use taskqueue_api::run::{CompleteRequest, FailRequest, RunRequest};
 use taskqueue_client::{Failure, QueueName, RunId, TaskId};
-use taskqueue_core::json::{ObjectWriter, parse};
+use taskqueue_core::json::{ObjectWriter, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -130,7 +130,11 @@ impl SpoolFolder {
         }
         let report = match file.text("action").ok()? {
             "complete" => FinalReport::Complete(file.json("result").ok()?),
-            "fail" => FinalReport::Fail(failure(&file.object("error").ok()?)?),
+            "fail" => {
+                // Earlier versions do not write it.
+                let retry = file.value("retry").ok() != Some(&Value::Bool(false));
+                FinalReport::Fail { failure: failure(&file.object("error").ok()?)?, retry }
+            }
             "unclaim" => FinalReport::Unclaim,
             _ => return None,
         };
@@ -176,8 +180,8 @@ fn text(url: &str, run: &RunKey, report: &FinalReport) -> Vec<u8> {
             let body = CompleteRequest { run_id, result: result.clone() };
             body.write_fields(object.text("action", "complete"))
         }
-        FinalReport::Fail(failure) => {
-            let body = FailRequest { run_id, error: failure.clone(), retry: true };
+        FinalReport::Fail { failure, retry } => {
+            let body = FailRequest { run_id, error: failure.clone(), retry: *retry };
             body.write_fields(object.text("action", "fail"))
         }
         FinalReport::Unclaim => RunRequest { run_id }.write_fields(object.text("action", "unclaim")),
@@ -210,8 +214,8 @@ mod tests {
         };
         vec![
             (run(1), FinalReport::Complete(result)),
-            (run(2), FinalReport::Fail(failure(Some("line 1\nline 2")))),
-            (run(3), FinalReport::Fail(failure(None))),
+            (run(2), FinalReport::Fail { failure: failure(Some("line 1\nline 2")), retry: true }),
+            (run(3), FinalReport::Fail { failure: failure(None), retry: false }),
             (run(4), FinalReport::Unclaim),
         ]
     }
@@ -248,7 +252,10 @@ mod tests {
         let reports = [
             (1, r#""action":"complete","result":{"x":1}"#),
             (2, r#""action":"fail","error":{"type":"E","message":"m"}"#),
-            (3, r#""action":"fail","error":{"type":"E","message":"m","traceback":null,"later":1},"later":{}"#),
+            (
+                3,
+                r#""action":"fail","error":{"type":"E","message":"m","traceback":null,"later":1},"retry":false,"later":{}"#,
+            ),
             (4, r#""action":"unclaim""#),
         ];
         for (number, report) in reports {
@@ -261,8 +268,8 @@ mod tests {
         let result = JsonObject::from_value(&parse(br#"{"x":1}"#).unwrap()).unwrap();
         let expected = vec![
             (run(1), FinalReport::Complete(result)),
-            (run(2), FinalReport::Fail(failure())),
-            (run(3), FinalReport::Fail(failure())),
+            (run(2), FinalReport::Fail { failure: failure(), retry: true }),
+            (run(3), FinalReport::Fail { failure: failure(), retry: false }),
             (run(4), FinalReport::Unclaim),
         ];
         assert_eq!(sorted(spool.load(&())), expected);

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::context::{Counts, EndReason, WorkerContext};
 use crate::events::{Event, EventSink};
 use crate::handler::Handler;
+use crate::identity::SlotIdentity;
 use crate::ids;
 use crate::intervals::Backoff;
 use crate::report::{self, AfterError, FinalReport, RunKey};
@@ -51,7 +52,8 @@ impl Worker {
             match ids::worker_id() {
                 Ok(worker_id) => {
                     let (context, handler) = (Arc::clone(context), Arc::clone(&self.handler));
-                    slots.spawn(Slot { number, worker_id, context, handler }.work());
+                    let identity = SlotIdentity { number, worker_id };
+                    slots.spawn(Slot { identity, context, handler }.work());
                 }
                 Err(error) => context.end(EndReason::InternalError(error.to_string())),
             }

@@ -57,7 +57,7 @@ fn answer(mut connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>
             break;
         }
         request.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        if request.starts_with("DELETE") {
+        if request.starts_with("DELETE") || request.starts_with("GET") {
             break;
         }
     }

@@ -11,6 +11,7 @@ mod many_runs;
 mod outages;
 mod outcomes;
 mod output;
+mod places;
 mod processes;
 mod refusals;
 mod revocation;

@@ -234,3 +234,24 @@ fn a_name_that_no_program_can_have_is_charged_to_the_task_and_not_to_every_worke
     Setup::new(&server).flags("--max-tasks 1").start(&["%{program}"]).finish_well();
     assert_eq!(server.task(1)["last_error"]["type"], "CommandNotExecutable");
 }
+
+#[test]
+fn what_no_other_run_could_do_better_is_not_tried_again() {
+    let server = Server::start();
+    for (n, args) in [
+        (1, json!({"program": "true"})),
+        (2, json!({"program": "no-such-command", "x": ""})),
+        (3, json!({"program": "/tmp", "x": ""})),
+        (4, json!({"program": "true", "x": "\u{0}"})),
+    ] {
+        server.create(n, json!({"args": args, "max_attempts": 3}));
+    }
+    let flags = "--max-tasks 4 --max-consecutive-failures never";
+    Setup::new(&server).flags(flags).start(&["%{program}", "%{x}"]).finish_well();
+    let kinds = ["MissingArgument", "CommandNotFound", "CommandNotExecutable", "InvalidArgument"];
+    for (n, kind) in (1..).zip(kinds) {
+        let task = server.task(n);
+        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task}");
+        assert_eq!(task["last_error"]["type"], kind, "{task}");
+    }
+}

@@ -1,5 +1,7 @@
 //! A run that the server has ended is stopped, with everything that it has started, and nothing of it is reported.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::processes::is_alive;
@@ -54,6 +56,22 @@ fn a_command_is_asked_to_end_before_it_is_killed() {
     worker.finish_well();
     assert_eq!(worker.read("asked"), "asked\n");
     assert_eq!(server.task(1)["status"], "cancelled");
+}
+
+/// Without waiting for the next heartbeat, and without one every few seconds: the server holds it until there is something to say.
+#[test]
+fn a_cancel_reaches_the_command_at_once() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.02; done";
+    let mut worker = Setup::new(&server).at_its_own_pace().flags("--max-tasks 1").sh(script, &[]);
+    worker.wait_for_file("begun");
+    let cancelled = Instant::now();
+    server.cancel(1);
+    worker.wait_for_file("asked");
+    // It takes some milliseconds, or half a second right at the start of a run; polling would take 4.5 seconds or more.
+    assert!(cancelled.elapsed() < Duration::from_secs(4), "{:?}", cancelled.elapsed());
+    worker.finish_well();
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub(crate) struct Ended {
 pub(crate) struct Setup {
     command: Command,
     folder: Arc<TempDir>,
+    has_own_pace: bool,
 }
 
 impl Setup {
@@ -56,8 +57,14 @@ impl Setup {
         command.env_clear().env("HOME", folder.path()).env("PATH", "/usr/bin:/bin").current_dir(folder.path());
         command.env("TASKQUEUE_URL", server.url()).env("TASKQUEUE_QUEUE", "q");
         command.envs(server.token.map(|token| ("TASKQUEUE_TOKEN", token)));
-        command.args(["loop", "--run-dir", "runs", "--heartbeat", "0.2"]);
-        Self { command, folder }
+        command.args(["loop", "--run-dir", "runs"]);
+        Self { command, folder, has_own_pace: false }
+    }
+
+    /// With the heartbeats of a worker outside tests.
+    pub(crate) fn at_its_own_pace(mut self) -> Self {
+        self.has_own_pace = true;
+        self
     }
 
     /// Blanks separate flags.
@@ -110,6 +117,9 @@ impl Setup {
     }
 
     fn spawn(mut self, command: &[&str]) -> Worker {
+        if !self.has_own_pace {
+            self.command.args(["--heartbeat", "0.2"]);
+        }
         let child = self.command.arg("--").args(command).spawn().unwrap();
         Worker { child, folder: self.folder }
     }

@@ -66,20 +66,21 @@ pub(super) fn of_start_error(program: &OsStr, error: &StartError) -> HandlerResu
             return HandlerResult::CannotRun(format!("{program} could not be started: {error}"));
         }
     };
-    fail(kind, message)
+    reject(kind, message)
 }
 
 pub(super) fn of_fill_error(error: &FillError) -> HandlerResult {
     match error {
-        FillError::Missing(path) => fail("MissingArgument", format!("the command needs the argument {path}")),
+        FillError::Missing(path) => reject("MissingArgument", format!("the command needs the argument {path}")),
         FillError::Nul(path) => {
-            fail("InvalidArgument", format!("the argument {path} contains U+0000, which no command line can"))
+            reject("InvalidArgument", format!("the argument {path} contains U+0000, which no command line can"))
         }
     }
 }
 
-fn fail(kind: &str, message: String) -> HandlerResult {
-    HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback: None })
+/// Running the task again would end in the same way.
+fn reject(kind: &str, message: String) -> HandlerResult {
+    HandlerResult::Reject(Failure { kind: kind.into(), message: message.into(), traceback: None })
 }
 
 fn signal_name(number: i32) -> String {

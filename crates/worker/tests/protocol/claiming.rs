@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use taskqueue_client::JsonObject;
 use taskqueue_worker::{EndReason, HandlerResult, Settings, StopMode};
 
-use crate::server::{Reply, Server, disconnect, empty, empty_after_waiting, refusal, task};
+use crate::server::{Reply, Request, Server, capabilities, disconnect, empty, empty_after_waiting, refusal, task};
 use crate::test_worker::{TestWorker, settings, until};
 
 #[tokio::test]
@@ -190,4 +190,72 @@ async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
         assert_eq!(claims[0].member("run_id"), claims[2].member("run_id"));
         assert_eq!(server.asked("unclaim")[0].member("run_id"), claims[0].member("run_id"));
     }
+}
+
+fn body(request: &Request) -> &str {
+    request.text.split("\r\n\r\n").nth(1).unwrap()
+}
+
+#[tokio::test]
+async fn a_claim_says_who_claims_where_the_server_takes_that() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["run-info", "telepathy"])]);
+    server.script("claim", [task(1)]);
+    let settings = Settings { max_tasks: Some(2), slots: vec![7], ..settings() };
+    TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
+    for claim in server.asked("claim") {
+        let (id, pid) = (claim.member("id"), std::process::id());
+        assert!(id.starts_with("w_") && claim.text.contains(&format!("\"pid\":{pid},\"slot\":7")), "{}", claim.text);
+    }
+    assert_eq!(server.asked("capabilities").len(), 1, "it is asked once");
+}
+
+#[tokio::test]
+async fn a_claim_has_only_the_contracts_fields_where_the_server_does_not_take_more() {
+    let not_found = Reply::Answer(404, "", r#"{"detail":"Not Found"}"#.to_owned());
+    for answer in [
+        refusal(404, "not_found"),
+        not_found,
+        capabilities(&["merge-updates"]),
+        refusal(403, "forbidden"),
+        refusal(500, "internal_error"),
+        disconnect(),
+        Reply::Silence,
+    ] {
+        let server = Server::start().await;
+        server.script("capabilities", [answer.clone()]);
+        server.script("claim", [task(1)]);
+        let settings = Settings { max_tasks: Some(2), ..settings() };
+        let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
+        assert_eq!(worker.end().await.1.succeeded, 2, "{answer:?}");
+        for claim in server.asked("claim") {
+            let expected = format!(r#"{{"route":"default","run_id":"{}"}}"#, claim.member("run_id"));
+            assert_eq!(body(&claim), expected, "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_to_be_told_who_claims_is_not_told_again() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["run-info"])]);
+    server.script("claim", [refusal(422, "invalid_request"), task(1)]);
+    let settings = Settings { max_tasks: Some(2), ..settings() };
+    let worker = TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty()));
+    assert_eq!(worker.end().await.1.succeeded, 2);
+    let claims = server.asked("claim");
+    let told: Vec<bool> = claims.iter().map(|claim| claim.text.contains("\"worker\"")).collect();
+    assert_eq!(told, [true, false, false]);
+    assert_eq!(claims[0].member("run_id"), claims[1].member("run_id"));
+}
+
+#[tokio::test]
+async fn after_an_outage_the_server_is_asked_again_what_it_takes() {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["run-info"]), refusal(404, "not_found")]);
+    server.script("claim", [disconnect(), empty(), task(1)]);
+    let settings = Settings { max_tasks: Some(1), ..settings() };
+    TestWorker::always(&server, settings, HandlerResult::Complete(JsonObject::empty())).end().await;
+    let claims = server.asked("claim");
+    assert!(claims[0].text.contains("\"worker\"") && !claims.last().unwrap().text.contains("\"worker\""), "{claims:?}");
 }

@@ -1,9 +1,11 @@
 //! Heartbeats: which errors are tolerated, and which answers end a run.
 
-use taskqueue_worker::{HandlerResult, RunControl, Settings, StopMode};
+use std::time::{Duration, Instant};
 
-use crate::server::{Reply, Server, disconnect, lease, refusal, task};
-use crate::test_worker::{TestWorker, settings};
+use taskqueue_worker::{HandlerResult, Intervals, RunControl, Settings, StopMode};
+
+use crate::server::{Reply, Server, disconnect, lease, lease_after_holding, refusal, task};
+use crate::test_worker::{TestWorker, intervals, settings};
 
 #[tokio::test]
 async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {
@@ -87,5 +89,52 @@ async fn a_run_that_ends_by_itself_while_it_is_being_given_back_counts_as_it_end
     worker.stop(StopMode::Release);
     run.run.stop_requested().await;
     run.succeed();
+    assert_eq!(worker.end().await.1.succeeded, 1);
+}
+
+#[tokio::test]
+async fn the_server_is_asked_to_hold_heartbeats_and_a_refusal_of_a_held_one_ends_the_run() {
+    let server = Server::start().await;
+    server.script("claim", [task(1)]);
+    server.script("heartbeat", [lease_after_holding(), lease_after_holding(), refusal(409, "run_finalized")]);
+    let intervals = Intervals { heartbeat: Duration::from_secs(1), ..intervals() };
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), intervals, ..settings() });
+    let mut run = worker.next_run().await;
+    run.run.stop_requested().await;
+    run.end(HandlerResult::Stopped);
+    assert_eq!(worker.end().await.1.revoked, 1);
+    assert!(server.asked("heartbeat").iter().all(|heartbeat| heartbeat.text.contains("prefer: wait=1\r\n")));
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_is_held_delays_neither_the_end_of_the_run_nor_its_report() {
+    let server = Server::start().await;
+    server.script("claim", [task(1)]);
+    server.script("heartbeat", [Reply::Silence]);
+    let intervals = Intervals { heartbeat: Duration::from_secs(50), wait: Duration::from_secs(50), ..intervals() };
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), intervals, ..settings() });
+    let run = worker.next_run().await;
+    server.until("heartbeat", 1).await;
+    let ended = Instant::now();
+    run.succeed();
+    assert_eq!(worker.end().await.1.succeeded, 1);
+    assert!(ended.elapsed() < Duration::from_secs(10), "{:?}", ended.elapsed());
+}
+
+/// Something between worker and server cuts what is silent for long. The lease was renewed, and nothing is lost.
+#[tokio::test]
+async fn a_held_heartbeat_that_is_cut_off_is_followed_by_one_that_is_not_held_and_by_no_warning() {
+    let server = Server::start().await;
+    server.script("claim", [task(1)]);
+    // Silence until the client gives up, 300 milliseconds after the second that it wanted.
+    server.script("heartbeat", [Reply::Silence, lease()]);
+    let intervals = Intervals { heartbeat: Duration::from_secs(1), ..intervals() };
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), intervals, ..settings() });
+    let run = worker.next_run().await;
+    server.until("heartbeat", 3).await;
+    let held: Vec<bool> = server.asked("heartbeat").iter().map(|beat| beat.text.contains("prefer: wait")).collect();
+    assert_eq!(held[..3], [true, false, true]);
+    run.succeed();
+    assert!(!worker.events.all().contains(&"server unreachable".to_owned()));
     assert_eq!(worker.end().await.1.succeeded, 1);
 }

@@ -47,3 +47,25 @@ async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
         assert!(started.elapsed() < std::time::Duration::from_secs(5), "held up by {reply:?}");
     }
 }
+
+#[tokio::test]
+async fn observations_say_where_the_slot_is_unless_the_server_refuses_that() {
+    let server = Server::start().await;
+    let worker = TestWorker::start(&server, Settings { slots: vec![5], ..settings() });
+    server.until("PUT", 1).await;
+    let pid = std::process::id();
+    let report = &server.asked("PUT")[0];
+    assert!(report.text.contains("\"metadata\":{\"host\":\""), "{}", report.text);
+    assert!(report.text.contains(&format!("\"pid\":{pid},\"slot\":5,\"version\":\"")), "{}", report.text);
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+
+    let server = Server::start().await;
+    server.script("PUT", [refusal(422, "invalid_request"), crate::server::done()]);
+    let worker = TestWorker::start(&server, settings());
+    server.until("PUT", 3).await;
+    let told: Vec<bool> = server.asked("PUT").iter().map(|report| report.text.contains("metadata")).collect();
+    assert_eq!(told[..3], [true, false, false]);
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}

@@ -1,6 +1,6 @@
 //! Reports: sent until the server accepts or refuses them, if necessary by the next worker.
 
-use taskqueue_client::JsonObject;
+use taskqueue_client::{Failure, JsonObject};
 use taskqueue_worker::{EndReason, HandlerResult, Intervals, Settings, StopMode};
 use tempfile::tempdir;
 
@@ -208,4 +208,24 @@ async fn a_delivered_report_leaves_nothing_behind() {
     server.script("claim", [task(1)]);
     assert_eq!(TestWorker::always(&server, spooling(&folder), success()).end().await.1.succeeded, 1);
     assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_task_that_no_run_can_do_is_not_tried_again() {
+    let failure = || Failure { kind: "MissingArgument".into(), message: "m".into(), traceback: None };
+    for (result, is_final) in [(HandlerResult::Reject(failure()), true), (HandlerResult::Fail(failure()), false)] {
+        let server = Server::start().await;
+        server.script("claim", [task(1)]);
+        let worker = TestWorker::always(&server, Settings { max_tasks: Some(1), ..settings() }, result);
+        assert_eq!(worker.end().await.1.failed, 1);
+        assert_eq!(server.asked("fail")[0].text.contains("\"retry\":false"), is_final);
+    }
+    // A server that does not know that is told without it.
+    let server = Server::start().await;
+    server.script("claim", [task(1)]);
+    server.script("fail", [refusal(422, "invalid_request"), done()]);
+    let settings = Settings { max_tasks: Some(1), ..settings() };
+    let worker = TestWorker::always(&server, settings, HandlerResult::Reject(failure()));
+    assert_eq!(worker.end().await.1.failed, 1);
+    assert!(!server.asked("fail")[1].text.contains("retry"));
 }

@@ -31,6 +31,11 @@ pub(crate) fn empty_after_waiting() -> Reply {
     Reply::Answer(204, "Preference-Applied: wait=1\r\n", String::new())
 }
 
+/// The features of a server.
+pub(crate) fn capabilities(features: &[&str]) -> Reply {
+    Reply::Answer(200, "", format!(r#"{{"features":{features:?}}}"#))
+}
+
 pub(crate) fn disconnect() -> Reply {
     Reply::Garbage("")
 }
@@ -49,8 +54,15 @@ pub(crate) fn task(number: u8) -> Reply {
 }
 
 pub(crate) fn lease() -> Reply {
-    Reply::Answer(200, "", r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#.to_owned())
+    Reply::Answer(200, "", LEASE.to_owned())
 }
+
+/// A renewed lease, with the header that says that the heartbeat was held.
+pub(crate) fn lease_after_holding() -> Reply {
+    Reply::Answer(200, "Preference-Applied: wait=1\r\n", LEASE.to_owned())
+}
+
+const LEASE: &str = r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -72,7 +84,7 @@ struct State {
     seen: Vec<Request>,
 }
 
-/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, and `PUT` and `DELETE` of workers.
+/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `capabilities`, and `PUT` and `DELETE` of workers.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -90,6 +102,7 @@ impl Server {
         }
         server.script("claim", [empty()]);
         server.script("heartbeat", [lease()]);
+        server.script("capabilities", [refusal(404, "not_found")]);
         tokio::spawn(async move {
             while let Ok((stream, _)) = events.accept().await {
                 tokio::spawn(serve(stream, Arc::clone(&state)));
@@ -103,11 +116,11 @@ impl Server {
         self.state.lock().unwrap().scripts.insert(verb, replies.into_iter().collect());
     }
 
-    /// The verbs of all requests in order, without observations.
+    /// The verbs of all requests in order, without observations and the question for capabilities.
     pub(crate) fn verbs(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let verbs = state.seen.iter().map(|request| request.verb.clone());
-        verbs.filter(|verb| verb != "PUT" && verb != "DELETE").collect()
+        verbs.filter(|verb| !["PUT", "DELETE", "capabilities"].contains(&verb.as_str())).collect()
     }
 
     /// The requests with this verb.

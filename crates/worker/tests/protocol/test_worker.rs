@@ -24,7 +24,9 @@ const fn millis(count: u64) -> Duration {
 /// Short intervals, so that tests are fast.
 pub(crate) fn intervals() -> Intervals {
     Intervals {
+        first_heartbeat: millis(20),
         heartbeat: millis(20),
+        heartbeat_poll: millis(20),
         heartbeat_retry: millis(5),
         wait: Duration::from_secs(1),
         backoff: BackoffLimits { first: millis(1), longest: millis(10) },

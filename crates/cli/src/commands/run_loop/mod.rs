@@ -119,10 +119,16 @@ fn unusable_command(program: &OsStr, error: &StartError) -> String {
     }
 }
 
-/// A failed heartbeat is repeated no later than the next one would be sent.
+/// No pause is longer than the one between heartbeats.
 fn intervals(heartbeat: Duration) -> Intervals {
     let default = Intervals::default();
-    Intervals { heartbeat, heartbeat_retry: default.heartbeat_retry.min(heartbeat), ..default }
+    Intervals {
+        heartbeat,
+        first_heartbeat: default.first_heartbeat.min(heartbeat),
+        heartbeat_poll: default.heartbeat_poll.min(heartbeat),
+        heartbeat_retry: default.heartbeat_retry.min(heartbeat),
+        ..default
+    }
 }
 
 fn command_settings(

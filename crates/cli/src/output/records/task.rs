@@ -1,6 +1,7 @@
 //! A task: the row, the details and the JSON of the contract.
 
 use taskqueue_client::{LastError, LastRun, Task};
+use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::time::Timestamp;
 
 use crate::output::{Cell, Column, Record, age};
@@ -63,12 +64,19 @@ impl Record for Task {
             ("finished_at", Cell::optional(self.finished_at.map(time))),
         ]);
         fields.extend(self.last_run.iter().map(|run| ("last_run", Cell::new(last_run(run)))));
+        fields.extend(self.last_run.iter().filter_map(|run| Some(("", Cell::new(run_folder(self, run)?)))));
         fields
     }
 }
 
 fn routes(task: &Task) -> String {
     task.routes.iter().collect::<Vec<_>>().join(",")
+}
+
+/// The folder of the run on the machine of its worker, below the run directory that a worker of ours names.
+fn run_folder(task: &Task, run: &LastRun) -> Option<String> {
+    let Some(Found::Str(run_dir)) = lookup(run.worker.as_str(), &["folder"]) else { return None };
+    Some(format!("folder {}/{}/{}", run_dir.to_text(), task.id, run.run_id?))
 }
 
 /// `attempt 2, run r_..., by {"host": ...}`. The id of an active run is not known.
