@@ -16,6 +16,7 @@ pub mod limits;
 pub mod observation;
 pub mod refusal;
 pub mod selection;
+pub mod sparse;
 pub mod status;
 pub mod task;
 pub mod task_view;

@@ -8,7 +8,7 @@ use crate::cursor::{Binding, OrderValue, Position, Resource};
 use crate::filter::{ObservationFilter, TaskFields, TaskFilter};
 use crate::fuzzy::FuzzyName;
 use crate::ids::{QueueName, TaskId, WorkerId};
-use crate::task::Status;
+use crate::status::{Status, Statuses};
 use crate::task_view::TaskView;
 use crate::time::Timestamp;
 
@@ -33,15 +33,21 @@ impl TaskSelection {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(task))
     }
 
+    /// The states that a selected task can have. Tasks of other states need not be looked at.
+    pub fn statuses(&self) -> Statuses {
+        let of_filter = self.filter.as_ref().map_or(Statuses::ALL, TaskFilter::statuses);
+        self.status.map_or(of_filter, |status| of_filter.intersection(Statuses::NONE.with(status)))
+    }
+
     /// Whether every task is selected.
     pub fn is_unrestricted(&self) -> bool {
-        self.status.is_none() && self.is_by_status_only()
+        self.statuses() == Statuses::ALL && self.is_by_status_only()
     }
 
     /// Whether nothing but the status selects, so that kept counts can answer.
     pub fn is_by_status_only(&self) -> bool {
         let any_name = self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.is_unrestricted());
-        self.name.is_none() && any_name && self.filter.is_none()
+        self.name.is_none() && any_name && self.filter.as_ref().is_none_or(TaskFilter::is_by_status_only)
     }
 
     /// What a cursor over this selection is bound to; `shape` is what else the resource binds (order or dimensions).

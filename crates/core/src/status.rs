@@ -36,6 +36,59 @@ impl Status {
     }
 }
 
+/// A set of states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statuses(u8);
+
+impl Statuses {
+    pub const NONE: Self = Self(0);
+    pub const ALL: Self = Self(0b1_1111);
+    /// The states of tasks that may still change by themselves.
+    pub const LIVING: Self = Self::NONE.with(Status::Pending).with(Status::Running);
+    /// The states in which a task has ended without success. In most queues few tasks do.
+    pub const UNSUCCESSFUL: Self = Self::NONE.with(Status::Failed).with(Status::Cancelled);
+
+    #[must_use]
+    pub const fn with(self, status: Status) -> Self {
+        Self(self.0 | 1 << status as u8)
+    }
+
+    pub const fn contains(self, status: Status) -> bool {
+        self.0 & 1 << status as u8 != 0
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether everything in here is in `other`, too.
+    pub const fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// Its states, in the contract's order.
+    pub fn iter(self) -> impl Iterator<Item = Status> {
+        Status::ALL.into_iter().filter(move |status| self.contains(*status))
+    }
+
+    /// The contract's words.
+    pub fn words(self) -> Vec<&'static str> {
+        self.iter().map(Status::as_str).collect()
+    }
+}
+
+impl FromIterator<Status> for Statuses {
+    fn from_iter<T: IntoIterator<Item = Status>>(statuses: T) -> Self {
+        statuses.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
 /// What ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunEnd {

@@ -8,6 +8,7 @@ use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{ErrorChange, LastRunChange};
+use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Lifecycle, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
@@ -114,6 +115,8 @@ sets! {
 
     LastRuns of LastRunRow { key: i64, attempt: i64, worker: &'a str, }
 
+    AddedUnsuccessful of UnsuccessfulRow { key: i64, queue: i64, status: &'a str, }
+
     RemovedReady of RemovedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, }
 
     AddedReady of AddedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, key: i64, }
@@ -159,6 +162,8 @@ pub(crate) struct Changes<'a> {
     added_ready: AddedReady<'a>,
     ended_tasks: Vec<i64>,
     started_tasks: Vec<i64>,
+    removed_unsuccessful: Vec<i64>,
+    added_unsuccessful: AddedUnsuccessful<'a>,
     new_runs: Runs<'a>,
     deleted_tasks: Vec<i64>,
     deleted_runs_kept_until: i64,
@@ -258,11 +263,27 @@ impl<'a> Changes<'a> {
         if let Some(added) = delta.pending.added {
             self.add_ready(entry.queue, key, added);
         }
+        self.add_unsuccessful(key, entry.queue, entry.stored.as_ref(), after);
         // A task that has another run than before stays among the running ones.
         match (delta.run.removed, delta.run.added) {
             (None, Some(_)) => self.started_tasks.push(key.0),
             (Some(_), None) => self.ended_tasks.push(key.0),
             _ => {}
+        }
+    }
+
+    /// Notes a task that begins or ceases to be one that ended without success.
+    fn add_unsuccessful(&mut self, key: TaskKey, queue: QueueKey, before: Option<&TaskHead>, after: Option<&TaskHead>) {
+        let status = |head: &TaskHead| Some(head.lifecycle.status).filter(|own| Statuses::UNSUCCESSFUL.contains(*own));
+        let (before, after) = (before.and_then(status), after.and_then(status));
+        if before == after {
+            return;
+        }
+        if before.is_some() {
+            self.removed_unsuccessful.push(key.0);
+        }
+        if let Some(status) = after {
+            self.added_unsuccessful.push(UnsuccessfulRow { key: key.0, queue: queue.0, status: status.as_str() });
         }
     }
 
@@ -424,6 +445,8 @@ impl<'a> Changes<'a> {
             self.added_ready.write(&sql::INSERT_READY),
             write_keys(&sql::DELETE_RUNNING, &self.ended_tasks),
             write_keys(&sql::INSERT_RUNNING, &self.started_tasks),
+            write_keys(&sql::DELETE_UNSUCCESSFUL, &self.removed_unsuccessful),
+            self.added_unsuccessful.write(&sql::INSERT_UNSUCCESSFUL),
             self.new_runs.write(&sql::INSERT_RUNS),
             self.observations.write(&sql::SAVE_OBSERVATIONS),
             self.withdrawn_observations.write(&sql::DELETE_OBSERVATIONS),

@@ -33,6 +33,7 @@ pub(crate) fn migrated(cluster: &Cluster) -> Database {
     database.admin(include_str!("migrations/0001_initial.sql"));
     database.admin(include_str!("migrations/0002_deleted_runs_and_clock.sql"));
     database.admin(include_str!("migrations/0003_last_runs.sql"));
+    database.admin(include_str!("migrations/0004_unsuccessful_tasks.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }

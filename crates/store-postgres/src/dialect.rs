@@ -51,6 +51,14 @@ pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
     Condition { text, bound: writer.bound, exact }
 }
 
+/// The same for the tasks with these keys alone; the parameters of the condition are numbered from `first` on.
+pub(crate) fn among(condition: Condition, keys: &[i64], first: usize) -> Condition {
+    let of_keys = key_in(keys.to_vec(), first + condition.bound.len());
+    let parts = [condition.text, of_keys.text].map(|text| Fragment { text, exact: condition.exact });
+    let Fragment { text, exact } = Fragment::all(parts.into());
+    Condition { text, bound: condition.bound.into_iter().chain(of_keys.bound).collect(), exact }
+}
+
 /// The condition that a task has one of these keys.
 pub(crate) fn key_in(keys: Vec<i64>, first: usize) -> Condition {
     let mut writer = Writer::new(first);

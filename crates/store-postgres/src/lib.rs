@@ -21,6 +21,7 @@ mod reads;
 mod rows;
 mod session;
 mod snapshot;
+mod sparse_reads;
 mod statements;
 mod tls;
 mod transaction;
@@ -282,9 +283,9 @@ impl Store for PostgresStore {
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
         if selection.is_by_status_only() {
-            let input = (queue, selection.status);
-            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, status)| {
-                reads::count_tally(session, queue, *status).boxed()
+            let input = (queue, selection.statuses());
+            let read = self.readers.read(Lane::Short, "counting tasks", &input, |session, (queue, statuses)| {
+                reads::count_tally(session, queue, *statuses).boxed()
             });
             return read.await;
         }

@@ -19,6 +19,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0002_deleted_runs_and_clock.sql"),
     },
     Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
+    Migration { version: 4, name: "unsuccessful_tasks", sql: include_str!("migrations/0004_unsuccessful_tasks.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE taskqueue.migrations (

@@ -10,7 +10,9 @@ use taskqueue_core::limits::PAGE_LIMIT_MAX;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::sparse::Need;
+use taskqueue_core::status::Statuses;
+use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::page::{
@@ -28,9 +30,10 @@ use crate::readers::{ReadError, in_snapshot};
 use crate::rows::{self, RowFields};
 use crate::session::{Param, Session, Sql};
 use crate::snapshot::Snapshot;
+use crate::sparse_reads::{condition_among, few_keys};
 use crate::statements as sql;
 
-type Read<T> = Result<T, ReadError>;
+pub(crate) type Read<T> = Result<T, ReadError>;
 
 /// The largest number of rows that a list reads at a time if it has to evaluate each.
 const CHUNK_ROWS: usize = 4_000;
@@ -61,7 +64,7 @@ async fn stream(
 }
 
 /// The number of the first parameter after those of a file.
-fn next_parameter(statement: &Sql) -> usize {
+pub(crate) fn next_parameter(statement: &Sql) -> usize {
     statement.types.len() + 1
 }
 
@@ -88,9 +91,12 @@ pub(crate) async fn list_tasks(
     let key = existing_queue(snapshot.session, queue).await?;
     let mut after = query.after.clone().map(|position| task_position(position, key)).transpose()?;
     let mut condition = dialect::condition(&query.selection, next_parameter(&sql::LIST_TASKS));
-    if !condition.exact && !order::is_indexed(query.order.field) {
-        // Chunk by chunk, all tasks would be sorted again for each chunk.
-        let keys = first_keys(snapshot, key, query, after.clone()).await?;
+    let is_indexed = order::is_indexed(query.order.field);
+    let need = if is_indexed { Need::Page { limit: query.limit } } else { Need::All };
+    let few = few_keys(snapshot, key, &query.selection, need).await?;
+    // Chunk by chunk, all tasks would be sorted again for each chunk.
+    if few.is_some() || (!condition.exact && !is_indexed) {
+        let keys = first_keys(snapshot, key, query, after.clone(), few.as_deref()).await?;
         condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, write);
@@ -170,15 +176,16 @@ fn as_int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The keys of the tasks of a page and of one more. Visits every task once.
+/// The keys of the tasks of a page and of one more. Visits every task once, or these few alone.
 async fn first_keys(
     snapshot: &Snapshot<'_>,
     key: QueueKey,
     query: &TaskQuery,
     after: Option<TaskPosition>,
+    few: Option<&[i64]>,
 ) -> Read<Vec<i64>> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(snapshot, key, &query.selection, |row| {
+    each_selected(snapshot, key, &query.selection, few, |row| {
         first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
         Ok(())
     })
@@ -191,9 +198,10 @@ async fn each_selected(
     snapshot: &Snapshot<'_>,
     key: QueueKey,
     selection: &TaskSelection,
+    few: Option<&[i64]>,
     mut read: impl FnMut(&Row) -> Read<()>,
 ) -> Read<()> {
-    let condition = dialect::condition(selection, next_parameter(&sql::SCAN_TASKS));
+    let condition = condition_among(selection, few, &sql::SCAN_TASKS);
     let text = order::with_condition(&sql::SCAN_TASKS.text, &condition.text);
     let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
     let fixed: Vec<Param<'_>> =
@@ -208,15 +216,16 @@ async fn each_selected(
 }
 
 /// How many tasks are selected, from the tally. One statement.
-pub(crate) async fn count_tally(session: &Session, queue: &QueueName, status: Option<Status>) -> Read<u64> {
-    let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &status.map(Status::as_str)]).await?;
+pub(crate) async fn count_tally(session: &Session, queue: &QueueName, statuses: Statuses) -> Read<u64> {
+    let row = session.first(&sql::COUNT_TALLY, &[&queue.as_str(), &statuses.words()]).await?;
     Ok(rows::count(&row.ok_or_else(|| no_queue(queue))?, "tasks")?)
 }
 
 /// How many tasks are selected. Visits them.
 pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
     let key = existing_queue(snapshot.session, queue).await?;
-    let condition = dialect::condition(selection, next_parameter(&sql::COUNT_TASKS));
+    let few = few_keys(snapshot, key, selection, Need::All).await?;
+    let condition = condition_among(selection, few.as_deref(), &sql::COUNT_TASKS);
     let mut count = 0;
     if condition.exact {
         let text = order::with_condition(&sql::COUNT_TASKS.text, &condition.text);
@@ -225,7 +234,7 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
             count = rows::count(&row, "tasks")?;
         }
     } else {
-        each_selected(snapshot, key, selection, |_| {
+        each_selected(snapshot, key, selection, few.as_deref(), |_| {
             count += 1;
             Ok(())
         })
@@ -236,8 +245,8 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
 
 /// One page of groups of tasks, from the tally. One statement.
 pub(crate) async fn group_tally(session: &Session, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
-    let status = query.selection.status.map(Status::as_str);
-    let lines = session.query(&sql::LIST_TALLY, &[&queue.as_str(), &status]).await?;
+    let statuses = query.selection.statuses().words();
+    let lines = session.query(&sql::LIST_TALLY, &[&queue.as_str(), &statuses]).await?;
     let key = rows::found_queue(lines.first().ok_or_else(|| no_queue(queue))?)?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
     for line in &lines {
@@ -257,7 +266,8 @@ fn add_line(groups: &mut Groups, query: &TaskGroupQuery, line: &rows::TallyRow<'
 pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
     let key = existing_queue(snapshot.session, queue).await?;
     let mut groups = Groups::new(query.limit, group_position(query, key)?);
-    let condition = dialect::condition(&query.selection, next_parameter(&sql::GROUP_TASKS));
+    let few = few_keys(snapshot, key, &query.selection, Need::All).await?;
+    let condition = condition_among(&query.selection, few.as_deref(), &sql::GROUP_TASKS);
     if condition.exact {
         let text = order::with_condition(&sql::GROUP_TASKS.text, &condition.text);
         let mut found = stream(snapshot.session, &text, vec![(&key.0, Type::INT8)], &condition).await?;
@@ -265,7 +275,7 @@ pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, quer
             add_line(&mut groups, query, &rows::tally(&row)?);
         }
     } else {
-        each_selected(snapshot, key, &query.selection, |row| {
+        each_selected(snapshot, key, &query.selection, few.as_deref(), |row| {
             let fields = RowFields::new(row);
             let line = rows::TallyRow { routes: fields.routes_text(), status: fields.status(), tasks: 1 };
             add_line(&mut groups, query, &line);

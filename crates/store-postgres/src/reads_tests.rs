@@ -8,6 +8,7 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -104,7 +105,7 @@ async fn count_and_group(readers: &Readers, tasks: &[Task], selection: TaskSelec
         });
         assert_eq!(grouped.await.unwrap(), expected, "{query:?}");
         let counted = readers.read(Lane::Short, "counting", &query, |session, query| {
-            async { reads::count_tally(session, &queue("q"), query.selection.status).await }.boxed()
+            async { reads::count_tally(session, &queue("q"), query.selection.statuses()).await }.boxed()
         });
         assert_eq!(counted.await.unwrap(), expected.count, "{query:?}");
     }
@@ -229,7 +230,7 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
     });
     assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {
-        async { reads::count_tally(session, &queue("q"), Some(Status::Running)).await }.boxed()
+        async { reads::count_tally(session, &queue("q"), Statuses::NONE.with(Status::Running)).await }.boxed()
     });
     assert!(empty.await.is_ok());
 }

@@ -278,6 +278,11 @@ pub(crate) fn whole_tally(row: &Row) -> Read<(QueueKey, Status, u64)> {
     Ok((found_queue(row)?, parsed(row, "status", Status::parse)?, count(row, "tasks")?))
 }
 
+/// A status, and how many tasks have it.
+pub(crate) fn status_count(row: &Row) -> Read<(Status, u64)> {
+    Ok((parsed(row, "status", Status::parse)?, count(row, "tasks")?))
+}
+
 /// A queue and its name.
 pub(crate) fn named_queue(row: &Row) -> Read<(QueueKey, QueueName)> {
     Ok((found_queue(row)?, queue_name(row)?))

@@ -13,8 +13,8 @@ use crate::dialect::order;
 use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_TASKS, GET_TASK, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, POLL_RUNS, READER, SCAN_TASKS,
-    TRANSFER, WRITER,
+    COMPOSED, COUNT_TASKS, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, POLL_RUNS,
+    READER, SCAN_TASKS, TRANSFER, WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -144,6 +144,32 @@ async fn joins_that_nobody_asked_for_are_not_done() {
     let scan = plan(&session, &SCAN_TASKS.text, &[(&QUEUE_KEY, Type::INT8), no.clone(), no]).await;
     for plan in [count, scan] {
         assert!(!plan.contains("definitions") && !plan.contains("outcomes"), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_a_state_that_few_have_are_looked_up_by_their_key() {
+    let (database, session) = filled().await;
+    database.admin(&format!(
+        "UPDATE taskqueue.tasks SET status = 'succeeded';
+        UPDATE taskqueue.tasks SET status = 'failed' WHERE task_key % 1000 = 0;
+        INSERT INTO taskqueue.unsuccessful
+        SELECT task_key, queue_key, status FROM taskqueue.tasks WHERE status = 'failed' AND queue_key = {QUEUE_KEY}"
+    ));
+    let found_by_key = |plan: &str| plan.contains("tasks_pkey") && !plan.contains("Seq Scan on tasks");
+    for _ in 0..2 {
+        for statuses in [vec!["failed"], vec!["pending", "running"], vec!["cancelled", "failed", "running"]] {
+            let params: [Param<'_>; 2] = [(&QUEUE_KEY, Type::INT8), (&statuses, Type::TEXT_ARRAY)];
+            let plan = plan(&session, &LIST_KEYS_BY_STATUS.text, &params).await;
+            assert!(found_by_key(&plan), "{statuses:?}\n{plan}");
+        }
+        let keys = dialect::among(dialect::condition(&TaskSelection::default(), 2), &[2000, 4000, 6000], 2);
+        let text = order::with_condition(&COUNT_TASKS.text, &keys.text);
+        let params: Vec<Param<'_>> =
+            [(&QUEUE_KEY as _, Type::INT8)].into_iter().chain(keys.bound.iter().map(Bound::param)).collect();
+        let plan = plan(&session, &text, &params).await;
+        assert!(found_by_key(&plan), "{plan}");
+        database.admin("ANALYZE");
     }
 }
 

@@ -39,6 +39,7 @@ statements! {
     DELETE_READY = "delete_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
     DELETE_RUNNING = "delete_running" (INT8_ARRAY);
     DELETE_TASKS = "delete_tasks" (INT8_ARRAY, INT8);
+    DELETE_UNSUCCESSFUL = "delete_unsuccessful" (INT8_ARRAY);
     FIND_READY = "find_ready" (INT8, TEXT, INT8_ARRAY);
     FIND_RUNS = "find_runs" (TEXT_ARRAY);
     FIND_TASK = "find_task" (INT8, TEXT);
@@ -55,6 +56,7 @@ statements! {
         TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
         TEXT_ARRAY, INT8_ARRAY
     );
+    INSERT_UNSUCCESSFUL = "insert_unsuccessful" (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     LIST_DELETED = "list_deleted" (INT8_ARRAY);
     LOAD_CLOCK = "load_clock" ();
     LOAD_DOCUMENTS = "load_documents" (INT8_ARRAY);
@@ -116,14 +118,16 @@ statements! {
     #[cfg(test)]
     READER:
     CHECK = "check" ();
-    COUNT_TALLY = "count_tally" (TEXT, TEXT);
+    COUNT_STATUSES = "count_statuses" (INT8);
+    COUNT_TALLY = "count_tally" (TEXT, TEXT_ARRAY);
     FIND_QUEUE = "find_queue" (TEXT);
     FIND_QUEUE_AND_TIME = "find_queue_and_time" (TEXT);
     GET_TASK = "get_task" (TEXT, TEXT);
     LIST_CHANGED = "list_changed" (INT8, TEXT, INT8);
+    LIST_KEYS_BY_STATUS = "list_keys_by_status" (INT8, TEXT_ARRAY);
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
     LIST_QUEUES = "list_queues" ();
-    LIST_TALLY = "list_tally" (TEXT, TEXT);
+    LIST_TALLY = "list_tally" (TEXT, TEXT_ARRAY);
     POLL_ROUTES = "poll_routes" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     POLL_RUNS = "poll_runs" (TEXT_ARRAY);
     TAKE_SNAPSHOT = "take_snapshot" (TEXT);

@@ -34,7 +34,7 @@ const NO_TASK: i64 = 0;
 
 /// The planner has no statistics of tables that were empty a minute ago.
 const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue.outcomes, taskqueue.ready, \
-    taskqueue.running, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues";
+    taskqueue.running, taskqueue.unsuccessful, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues";
 
 pub struct PostgresTransfer {
     session: Session,

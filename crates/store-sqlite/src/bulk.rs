@@ -18,7 +18,7 @@ use taskqueue_store::write_queue::WriteQueue;
 
 use crate::each_row::CONTINUE;
 use crate::readers::{Lane, ReadError, Readers};
-use crate::reads::{all_tasks_statement, existing_queue};
+use crate::reads::{existing_queue, queue_share};
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
@@ -210,7 +210,7 @@ pub(crate) fn visit_matching(
     limit: &Limit,
     each: &mut (dyn FnMut(TaskKey, &Task) -> ControlFlow<()> + Send),
 ) -> Result<ControlFlow<()>, ReadError> {
-    let statement = all_tasks_statement(file.connection, queue, true)?;
+    let statement = queue_share(file.connection, queue)?.visit_statement(true);
     let mut over = false;
     file.each_row(statement, [queue.0], |row| {
         over = limit.is_over();

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension};
 use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Claim;
@@ -121,6 +122,27 @@ impl ClaimIndex {
     pub(crate) fn finds_nothing(&self, Claim { queue, route, run_id, .. }: &Claim) -> bool {
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
         self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
+    }
+
+    /// The keys of the tasks of a queue that are in one of these states, pending or running, each once. Nothing if there are
+    /// more than `most`, several routes of a pending task counted: collecting them would delay the writer.
+    pub(crate) fn living(&self, queue: &QueueName, statuses: Statuses, most: usize) -> Option<Vec<TaskKey>> {
+        let (queue, mut keys) = (self.queues.get(queue)?, Vec::new());
+        if statuses.contains(Status::Running) {
+            if self.running.len() > most {
+                return None;
+            }
+            keys.extend(self.running.iter().filter(|(_, running)| running.queue == *queue).map(|(task, _)| *task));
+        }
+        if statuses.contains(Status::Pending)
+            && let Some(order) = self.pending.get(queue)
+            && !order.add_keys(&mut keys, most)
+        {
+            return None;
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        Some(keys)
     }
 
     /// Whether the pending order of a queue may grow if all of them may use `most_bytes` of memory: it must not use more than

@@ -20,11 +20,14 @@ mod readers;
 mod reads;
 mod rows;
 mod snapshot;
+mod sparse_reads;
 mod statements;
 mod transaction;
 mod transfer;
 mod writer;
 
+#[cfg(test)]
+mod sparse_reads_tests;
 #[cfg(test)]
 mod statement_tests;
 #[cfg(test)]
@@ -223,28 +226,24 @@ impl Store for SqliteStore {
         query: TaskQuery,
         write: WriteTask,
     ) -> Result<WrittenTasks, StoreError> {
-        let queue = queue.clone();
+        let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
         let lane = if query.is_plain() { Lane::Page } else { Lane::Long };
-        let read = move |file: &Snapshot<'_>| reads::list_tasks(file, &queue, query, write);
+        let read = move |file: &Snapshot<'_>| reads::list_tasks(file, &index, &queue, query, write);
         self.threads.readers.read(lane, "listing tasks", read).await
     }
 
     async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
-        let queue = queue.clone();
+        let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
         let lane = if selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        self.threads
-            .readers
-            .read(lane, "counting tasks", move |file: &Snapshot<'_>| reads::count_tasks(file, &queue, &selection))
-            .await
+        let read = move |file: &Snapshot<'_>| reads::count_tasks(file, &index, &queue, &selection);
+        self.threads.readers.read(lane, "counting tasks", read).await
     }
 
     async fn group_tasks(&self, queue: &QueueName, query: TaskGroupQuery) -> Result<GroupPage, StoreError> {
-        let queue = queue.clone();
+        let (queue, index) = (queue.clone(), Arc::clone(&self.published_index));
         let lane = if query.selection.is_by_status_only() { Lane::Short } else { Lane::Long };
-        self.threads
-            .readers
-            .read(lane, "grouping tasks", move |file: &Snapshot<'_>| reads::group_tasks(file, &queue, &query))
-            .await
+        let read = move |file: &Snapshot<'_>| reads::group_tasks(file, &index, &queue, &query);
+        self.threads.readers.read(lane, "grouping tasks", read).await
     }
 
     async fn list_workers(&self, queue: &QueueName, query: ObservationQuery) -> Result<Page<Observation>, StoreError> {

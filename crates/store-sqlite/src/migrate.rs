@@ -12,6 +12,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
     Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
+    Migration { version: 4, name: "unsuccessful_tasks", sql: include_str!("migrations/0004_unsuccessful_tasks.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (

@@ -136,6 +136,22 @@ impl PendingOrder {
         }
     }
 
+    /// Adds the keys of all tasks to `keys`, some of them several times. Returns false, with a part of them, if there would be
+    /// more than `most` in it.
+    pub(crate) fn add_keys(&self, keys: &mut Vec<TaskKey>, most: usize) -> bool {
+        for tasks in self.routes.values() {
+            if keys.len() + tasks.count() > most {
+                return false;
+            }
+            match tasks {
+                RouteTasks::One(_, task) => keys.push(*task),
+                RouteTasks::Many(tasks) => keys.extend(tasks.values()),
+            }
+        }
+        keys.extend(self.oversized.values().map(|(task, _)| *task));
+        keys.len() <= most
+    }
+
     /// How many tasks a route has.
     pub(crate) fn count(&self, route: &str) -> usize {
         let oversized = self.oversized.values().filter(|(_, routes)| routes.contains(route)).count();
@@ -210,6 +226,11 @@ mod tests {
         assert_eq!(lists.into_order().bytes(), order.bytes());
         assert_eq!(order.first("r7"), Some(TaskKey(3)));
         assert_eq!((order.count("a"), order.count("r7"), order.count("x")), (3, 2, 0));
+        let mut keys = Vec::new();
+        assert!(order.add_keys(&mut keys, 6), "one for each route, and one for all routes of the oversized one");
+        keys.sort_unstable();
+        assert_eq!(keys, [1, 2, 2, 3, 4, 4].map(TaskKey));
+        assert!(!order.add_keys(&mut Vec::new(), 5));
         for (task, routes) in (1..).zip(&tasks) {
             assert!(order.bytes() > 0);
             order.remove(rank(task), routes);

@@ -2,13 +2,31 @@
 //! received it. Passing it to the writer and back costs several times as much as the lookup. Nothing is changed here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
+use taskqueue_core::ids::QueueName;
 use taskqueue_core::lease;
+use taskqueue_core::status::Statuses;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::Claim;
+use taskqueue_store::transaction::TaskKey;
 
 use crate::claim_index::ClaimIndex;
+
+/// Keys that a read may ask for: collecting them holds up the writer for about a millisecond.
+const LIVING_MAX: usize = 100_000;
+
+/// How long a read waits for the end of a batch. A large bulk update takes longer; then the read finds its tasks otherwise.
+const LIVING_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// A read that wants to know which tasks are pending or running.
+struct LivingRequest {
+    queue: QueueName,
+    statuses: Statuses,
+    answer: SyncSender<Option<Vec<TaskKey>>>,
+}
 
 /// The writer withdraws the index before it begins a transaction. It publishes it again after the commit or, after a
 /// failure, when it has been read again from the file. So a reader sees everything that is committed and nothing else, and "no
@@ -30,6 +48,8 @@ pub(crate) struct PublishedIndex {
     /// `None` while the writer executes a batch, and after a storage error. The lock is held for one lookup or one move,
     /// never for a transaction.
     index: RwLock<Option<ClaimIndex>>,
+    /// Reads that wait for the end of a batch.
+    living_requests: Mutex<Vec<LivingRequest>>,
     clock: Arc<dyn Clock>,
     sleeps_credited: AtomicU64,
     credit_seconds: i64,
@@ -39,7 +59,13 @@ impl PublishedIndex {
     /// Publishes an index that is what the file holds.
     pub(crate) fn new(index: ClaimIndex, clock: Arc<dyn Clock>, credit_seconds: i64) -> Self {
         let sleeps_credited = AtomicU64::new(clock.times_found_ahead());
-        Self { index: RwLock::new(Some(index)), clock, sleeps_credited, credit_seconds }
+        Self {
+            index: RwLock::new(Some(index)),
+            living_requests: Mutex::default(),
+            clock,
+            sleeps_credited,
+            credit_seconds,
+        }
     }
 
     /// Takes the index back for the writer, if it is published.
@@ -47,9 +73,36 @@ impl PublishedIndex {
         self.index.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Publishes an index that is what the file holds.
+    /// Publishes an index that is what the file holds, and answers the reads that wait for one: under load the next batch
+    /// begins so soon that they would hardly ever see it.
     pub(crate) fn publish(&self, index: ClaimIndex) {
-        *self.index.write().unwrap_or_else(PoisonError::into_inner) = Some(index);
+        let mut published = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let requests = std::mem::take(&mut *self.living_requests());
+        for LivingRequest { queue, statuses, answer } in requests {
+            // A read that has given up takes no answer.
+            let _ = answer.try_send(index.living(&queue, statuses, LIVING_MAX));
+        }
+        *published = Some(index);
+    }
+
+    fn living_requests(&self) -> MutexGuard<'_, Vec<LivingRequest>> {
+        self.living_requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The keys of the tasks of a queue that are pending or running, as of a moment during this call. Nothing if there are too
+    /// many, if there is no such queue, or if the writer is busy for too long. Waits; not for async threads.
+    pub(crate) fn living(&self, queue: &QueueName, statuses: Statuses) -> Option<Vec<TaskKey>> {
+        let lookup = || {
+            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+            index.as_ref().map(|index| index.living(queue, statuses, LIVING_MAX))
+        };
+        if let Some(keys) = lookup() {
+            return keys;
+        }
+        let (answer, answered) = sync_channel(1);
+        self.living_requests().push(LivingRequest { queue: queue.clone(), statuses, answer });
+        // The index may have been published just before the request was there.
+        lookup().unwrap_or_else(|| answered.recv_timeout(LIVING_TIMEOUT).ok().flatten())
     }
 
     /// Whether a claim certainly finds nothing.

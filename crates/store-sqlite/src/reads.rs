@@ -1,5 +1,5 @@
 //! The reads: lists, counts and groups in one snapshot each. The default order and the order by id follow an index; any
-//! other order visits every task of the queue and keeps only the page. Filters are evaluated row by row by the evaluator
+//! other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the page. Filters are evaluated row by row by the evaluator
 //! of `core`, never in SQL, so that a filter has one meaning.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,21 +12,25 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{
     FirstRows, ObservationQuery, OrderField, Page, TaskPosition, TaskQuery, TaskSelection,
 };
+use taskqueue_core::sparse::Need;
+use taskqueue_core::status::Statuses;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::each_row::{CONTINUE, NextRow};
+use crate::published_index::PublishedIndex;
 use crate::readers::ReadError;
 use crate::rows::{self, RowFields};
 use crate::snapshot::Snapshot;
+use crate::sparse_reads::{self, Access, Begun, each_selected};
 use crate::statements as sql;
 
-type Read<T> = Result<T, ReadError>;
+pub(crate) type Read<T> = Result<T, ReadError>;
 
 /// Sorts after every identifier.
 const AFTER_EVERY_ID: &str = "\u{10ffff}";
@@ -60,17 +64,67 @@ pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Re
 
 pub(crate) fn list_tasks(
     file: &Snapshot<'_>,
+    index: &PublishedIndex,
     queue: &QueueName,
     mut query: TaskQuery,
     write: WriteTask,
 ) -> Read<WrittenTasks> {
-    let key = existing_queue(file, queue)?;
+    let wanted = query.selection.statuses();
+    if query.order.field == OrderField::CreatedAt && wanted.is_within(Statuses::UNSUCCESSFUL) {
+        let key = existing_queue(file, queue)?;
+        return list_unsuccessful(file, (queue, key), wanted, query, write);
+    }
+    let is_indexed = matches!(query.order.field, OrderField::CreatedAt | OrderField::Id);
+    let need = if is_indexed { Need::Page { limit: query.limit } } else { Need::All };
+    let begun = sparse_reads::begin(file, index, queue, &query.selection, need)?;
+    let after = query.after.take().map(|position| task_position(position, begun.key)).transpose()?;
+    let page = TaskPage::new(&query, begun.key, write);
+    match begun.access {
+        // The oldest tasks are the first to succeed: few succeeded ones are found sooner from there than from the newest.
+        Access::Visit { is_sparse: false, .. } if is_indexed => {
+            list_by_index(file, queue, begun.key, &query, after, page)
+        }
+        _ => list_by_visiting(file, queue, &begun, &query, after, page),
+    }
+}
+
+/// The position as the statements take it that list by creation: before all tasks if there is none.
+fn creation_position(after: Option<TaskPosition>, descending: bool) -> (i64, String) {
+    match after {
+        Some(TaskPosition { value: OrderValue::Int(micros), id }) => (micros, id.to_string()),
+        _ if descending => (i64::MAX, AFTER_EVERY_ID.to_owned()),
+        _ => (i64::MIN, String::new()),
+    }
+}
+
+/// A page of failed or cancelled tasks, by creation: costs what it holds, and what the filter passes over.
+fn list_unsuccessful(
+    file: &Snapshot<'_>,
+    (queue, key): (&QueueName, QueueKey),
+    statuses: Statuses,
+    mut query: TaskQuery,
+    write: WriteTask,
+) -> Read<WrittenTasks> {
     let after = query.after.take().map(|position| task_position(position, key)).transpose()?;
     let page = TaskPage::new(&query, key, write);
-    match query.order.field {
-        OrderField::CreatedAt | OrderField::Id => list_by_index(file, queue, key, &query, after, page),
-        _ => list_by_visiting_all(file, queue, key, &query, after, page),
+    let wanted = usize::from(query.limit) + 1;
+    let mut first = FirstRows::new(query.order, after.clone(), wanted);
+    let (created_at, id) = creation_position(after, query.order.descending);
+    let statement = match query.order.descending {
+        false => &sql::LIST_UNSUCCESSFUL_ASCENDING,
+        true => &sql::LIST_UNSUCCESSFUL_DESCENDING,
+    };
+    for status in statuses.iter() {
+        let mut taken = 0;
+        file.each_row(statement, params![key.0, status.as_str(), created_at, id], |row| {
+            if query.selection.matches(&RowFields(row)) {
+                first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
+                taken += 1;
+            }
+            Ok(if taken == wanted { NextRow::Break(()) } else { CONTINUE })
+        })?;
     }
+    write_page(file, queue, first, page)
 }
 
 fn list_by_index(
@@ -89,44 +143,48 @@ fn list_by_index(
         more = !page.push(&rows::view(row, queue)?);
         Ok(if more { NextRow::Break(()) } else { CONTINUE })
     };
-    let (start, end) = (String::new(), AFTER_EVERY_ID.to_owned());
     let id = after.as_ref().map(|after| after.id.to_string());
-    let created_at = after.and_then(|after| match after.value {
-        OrderValue::Int(micros) => Some(micros),
-        _ => None,
-    });
+    let (created_at, position) = creation_position(after, query.order.descending);
     match (query.order.field, query.order.descending) {
         (OrderField::Id, false) => {
-            file.each_row(&sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(start)], take)?;
+            file.each_row(&sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(position)], take)?;
         }
         (OrderField::Id, true) => {
-            file.each_row(&sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(end)], take)?;
+            file.each_row(&sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(position)], take)?;
         }
         (_, false) => {
-            let position = params![key.0, created_at.unwrap_or(i64::MIN), id.unwrap_or(start)];
-            file.each_row(&sql::LIST_TASKS_BY_CREATION_ASCENDING, position, take)?;
+            file.each_row(&sql::LIST_TASKS_BY_CREATION_ASCENDING, params![key.0, created_at, position], take)?;
         }
         (_, true) => {
-            let position = params![key.0, created_at.unwrap_or(i64::MAX), id.unwrap_or(end)];
-            file.each_row(&sql::LIST_TASKS_BY_CREATION_DESCENDING, position, take)?;
+            file.each_row(&sql::LIST_TASKS_BY_CREATION_DESCENDING, params![key.0, created_at, position], take)?;
         }
     }
     Ok(page.finish(more))
 }
 
-fn list_by_visiting_all(
+fn list_by_visiting(
     file: &Snapshot<'_>,
     queue: &QueueName,
-    key: QueueKey,
+    begun: &Begun,
     query: &TaskQuery,
     after: Option<TaskPosition>,
-    mut page: TaskPage,
+    page: TaskPage,
 ) -> Read<WrittenTasks> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(file, key, &query.selection, |row| {
+    each_selected(file, begun, &query.selection, |row| {
         first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
-        Ok(CONTINUE)
+        Ok(())
     })?;
+    write_page(file, queue, first, page)
+}
+
+/// A page of the tasks with these keys, in their order.
+fn write_page(
+    file: &Snapshot<'_>,
+    queue: &QueueName,
+    first: FirstRows<TaskKey>,
+    mut page: TaskPage,
+) -> Read<WrittenTasks> {
     let mut statement = file.connection.prepare_cached(&sql::LOAD_TASK)?;
     for task in first.into_sorted() {
         file.yield_if_due()?;
@@ -137,79 +195,96 @@ fn list_by_visiting_all(
     Ok(page.finish(false))
 }
 
-/// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
-fn each_selected(
-    file: &Snapshot<'_>,
-    queue: QueueKey,
-    selection: &TaskSelection,
-    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<NextRow>,
-) -> Read<()> {
-    let reads = selection.filter.as_ref().map(|filter| filter.reads());
-    let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
-    let statement = all_tasks_statement(file.connection, queue, heavy)?;
-    file.each_row(statement, [queue.0], |row| if selection.matches(&RowFields(row)) { read(row) } else { Ok(CONTINUE) })
+/// How many of all tasks are in one queue.
+#[derive(Clone, Copy)]
+pub(crate) struct QueueShare {
+    own: u64,
+    every: u64,
 }
 
-/// The cheapest way to visit every task of a queue: a scan of the table if at least half of its tasks are in this queue,
-/// else a walk along the queue's index.
-pub(crate) fn all_tasks_statement(
-    connection: &Connection,
-    queue: QueueKey,
-    heavy: bool,
-) -> rusqlite::Result<&'static str> {
+pub(crate) fn queue_share(connection: &Connection, queue: QueueKey) -> rusqlite::Result<QueueShare> {
     let mut share = connection.prepare_cached(sql::COUNT_QUEUE_SHARE)?;
-    let (own, all): (i64, i64) = share.query_row([queue.0], |row| Ok((row.get("own")?, row.get("every")?)))?;
-    Ok(match (own.saturating_mul(2) >= all, heavy) {
-        (true, false) => &sql::SCAN_TASKS,
-        (true, true) => &sql::SCAN_WHOLE_TASKS,
-        (false, false) => &sql::WALK_TASKS,
-        (false, true) => &sql::WALK_WHOLE_TASKS,
-    })
+    share
+        .query_row([queue.0], |row| Ok(QueueShare { own: rows::count(row, "own")?, every: rows::count(row, "every")? }))
+}
+
+impl QueueShare {
+    /// A task on the walk along the index of the queue costs twice as much as one in a scan of the table.
+    fn is_scanned(self) -> bool {
+        self.own.saturating_mul(2) >= self.every
+    }
+
+    /// What it costs to visit every task of the queue, in tasks of a scan.
+    pub(crate) fn cost_of_visit(self) -> u64 {
+        self.every.min(self.own.saturating_mul(2))
+    }
+
+    /// The cheapest way to visit every task of the queue.
+    pub(crate) fn visit_statement(self, heavy: bool) -> &'static str {
+        match (self.is_scanned(), heavy) {
+            (true, false) => &sql::SCAN_TASKS,
+            (true, true) => &sql::SCAN_WHOLE_TASKS,
+            (false, false) => &sql::WALK_TASKS,
+            (false, true) => &sql::WALK_WHOLE_TASKS,
+        }
+    }
 }
 
 /// How many tasks are selected.
-pub(crate) fn count_tasks(file: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
-    let key = existing_queue(file, queue)?;
+pub(crate) fn count_tasks(
+    file: &Snapshot<'_>,
+    index: &PublishedIndex,
+    queue: &QueueName,
+    selection: &TaskSelection,
+) -> Read<u64> {
     let mut count = 0;
     if selection.is_by_status_only() {
-        each_tally(file, key, selection, |line| count += line.tasks)?;
+        each_tally(file, existing_queue(file, queue)?, selection.statuses(), |line| count += line.tasks)?;
     } else {
-        each_selected(file, key, selection, |_| {
+        each_selected(file, &sparse_reads::begin(file, index, queue, selection, Need::All)?, selection, |_| {
             count += 1;
-            Ok(CONTINUE)
+            Ok(())
         })?;
     }
     Ok(count)
 }
 
 /// One page of groups of tasks.
-pub(crate) fn group_tasks(file: &Snapshot<'_>, queue: &QueueName, query: &TaskGroupQuery) -> Read<GroupPage> {
-    let key = existing_queue(file, queue)?;
-    let mut groups = Groups::new(query.limit, group_position(query, key)?);
+pub(crate) fn group_tasks(
+    file: &Snapshot<'_>,
+    index: &PublishedIndex,
+    queue: &QueueName,
+    query: &TaskGroupQuery,
+) -> Read<GroupPage> {
     if query.selection.is_by_status_only() {
-        each_tally(file, key, &query.selection, |line| {
+        let key = existing_queue(file, queue)?;
+        let mut groups = Groups::new(query.limit, group_position(query, key)?);
+        each_tally(file, key, query.selection.statuses(), |line| {
             let routes = taskqueue_core::definition::routes_of(&line.routes);
             groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
         })?;
-    } else {
-        each_selected(file, key, &query.selection, |row| {
-            let routes = taskqueue_core::definition::routes_of(rows::routes_text(row)?);
-            groups.add_tasks(&query.dimensions, routes, RowFields(row).status(), 1);
-            Ok(CONTINUE)
-        })?;
+        return Ok(groups.into_page(key.0));
     }
-    Ok(groups.into_page(key.0))
+    let begun = sparse_reads::begin(file, index, queue, &query.selection, Need::All)?;
+    let mut groups = Groups::new(query.limit, group_position(query, begun.key)?);
+    each_selected(file, &begun, &query.selection, |row| {
+        let routes = taskqueue_core::definition::routes_of(rows::routes_text(row)?);
+        groups.add_tasks(&query.dimensions, routes, RowFields(row).status(), 1);
+        Ok(())
+    })?;
+    Ok(groups.into_page(begun.key.0))
 }
 
-fn each_tally(
+/// The counts of a queue for tasks of these states.
+pub(crate) fn each_tally(
     file: &Snapshot<'_>,
     queue: QueueKey,
-    selection: &TaskSelection,
+    statuses: Statuses,
     mut read: impl FnMut(rows::TallyRow),
 ) -> Read<()> {
     file.each_row(sql::LIST_TALLY, [queue.0], |row| {
         let line = rows::tally(row)?;
-        if selection.status.is_none_or(|status| status == line.status) {
+        if statuses.contains(line.status) {
             read(line);
         }
         Ok(CONTINUE)

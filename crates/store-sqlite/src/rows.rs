@@ -282,8 +282,13 @@ pub(crate) fn bytes(row: &Row<'_>) -> Result<usize> {
     heavy.into_iter().map(text).sum()
 }
 
-fn count(row: &Row<'_>, column: &str) -> Result<u64> {
+pub(crate) fn count(row: &Row<'_>, column: &str) -> Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+}
+
+/// A row with nothing but a status.
+pub(crate) fn status(row: &Row<'_>) -> Result<Status> {
+    parsed(row, "status")
 }
 
 /// The key of a queue, a status, and how many tasks the queue has in it.

@@ -19,6 +19,13 @@ impl Snapshot<'_> {
         Ok(self.active.map_or(Ok(()), ActiveRead::yield_if_due)?)
     }
 
+    /// Must be called before waiting for anything else.
+    pub(crate) fn release_slot(&self) {
+        if let Some(active) = self.active {
+            active.release_slot();
+        }
+    }
+
     /// Passes every row to `read`, until it breaks or fails, and yields before each row.
     pub(crate) fn each_row(
         &self,

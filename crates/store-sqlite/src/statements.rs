@@ -53,16 +53,26 @@ composed_statements! {
     LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation", "{after}" = "<", "{direction}" = "DESC";
     LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id", "{after}" = ">", "{direction}" = "ASC";
     LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id", "{after}" = "<", "{direction}" = "DESC";
+    LIST_UNSUCCESSFUL_ASCENDING = "list_unsuccessful", "{after}" = ">", "{direction}" = "ASC";
+    LIST_UNSUCCESSFUL_DESCENDING = "list_unsuccessful", "{after}" = "<", "{direction}" = "DESC";
     LOAD_CLAIM_INDEX = "load_claim_index";
     LOAD_HEAD = "load_head";
     LOAD_OBSERVATION = "load_observation";
     LOAD_TASK = "load_task";
     LOAD_TASK_OF_QUEUE = "load_task_of_queue";
-    SCAN_TASKS = "visit_tasks", "{access}" = "NOT INDEXED";
-    SCAN_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "NOT INDEXED";
+    SCAN_TASKS = "visit_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
+    SCAN_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
     TRANSFER_TASKS = "transfer_tasks";
-    WALK_TASKS = "visit_tasks", "{access}" = "INDEXED BY tasks_by_creation";
-    WALK_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "INDEXED BY tasks_by_creation";
+    VISIT_TASK = "visit_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";
+    VISIT_WHOLE_TASK = "visit_whole_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";
+    WALK_TASKS = "visit_tasks", "{access}" = "INDEXED BY tasks_by_creation", "{which}" = "";
+    WALK_UNSUCCESSFUL =
+        "visit_tasks", "{access}" = "INDEXED BY unsuccessful_tasks",
+        "{which}" = " AND tasks.status = ?2 AND tasks.status IN ('failed', 'cancelled')";
+    WALK_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "INDEXED BY tasks_by_creation", "{which}" = "";
+    WALK_WHOLE_UNSUCCESSFUL =
+        "visit_whole_tasks", "{access}" = "INDEXED BY unsuccessful_tasks",
+        "{which}" = " AND tasks.status = ?2 AND tasks.status IN ('failed', 'cancelled')";
 }
 
 statements! {
@@ -93,6 +103,7 @@ statements! {
     DELETE_TASK = "delete_task";
     FIND_PURGE = "find_purge";
     FIND_QUEUE = "find_queue";
+    FIND_STATUS = "find_status";
     FIND_TASK = "find_task";
     INSERT_DEFINITION = "insert_definition";
     INSERT_DELETED_RUN = "insert_deleted_run";

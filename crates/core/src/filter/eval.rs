@@ -119,6 +119,15 @@ impl<P> Expression<P> {
 }
 
 impl TaskPredicate {
+    /// Whether this holds for every task (or for none) that has the status; nothing if that depends on more.
+    pub(super) fn holds_for(&self, status: Status) -> Option<bool> {
+        match self {
+            Self::Always(holds) => Some(*holds),
+            Self::Status(test) => Some(word(test, status, Status::as_str)),
+            _ => None,
+        }
+    }
+
     /// Whether this holds for the task. Looks at the task for this predicate alone; a filter looks once for all of its
     /// predicates (`plan.rs`).
     pub fn holds(&self, task: &impl TaskFields) -> bool {

@@ -34,10 +34,12 @@ mod lexer;
 mod parse;
 mod plan;
 mod print;
+mod statuses;
 mod suggest;
 mod types;
 
 use crate::limits::FILTER_BYTES;
+use crate::status::{Status, Statuses};
 
 pub use ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
@@ -95,6 +97,16 @@ impl TaskFilter {
     /// Whether the filter selects this task.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.evaluation.matches(task)
+    }
+
+    /// The states that a selected task can have.
+    pub fn statuses(&self) -> Statuses {
+        Status::ALL.into_iter().filter(|status| self.expression.decided_by(*status) != Some(false)).collect()
+    }
+
+    /// Whether the state of a task decides alone.
+    pub fn is_by_status_only(&self) -> bool {
+        Status::ALL.into_iter().all(|status| self.expression.decided_by(status).is_some())
     }
 
     /// Which of the heavy columns [`matches`](Self::matches) may ask for.

@@ -1,8 +1,8 @@
--- Lists the counts of a queue, summed over the shards; with $2 those of one status. No row: no such queue; one row without
+-- Lists the counts of a queue, summed over the shards; those of the states $2. No row: no such queue; one row without
 -- routes: no task.
 SELECT queues.queue_key, tally.routes, tally.status, coalesce(sum(tally.tasks), 0)::bigint AS tasks
 FROM taskqueue.queues
 LEFT JOIN taskqueue.tally
-    ON tally.queue_key = queues.queue_key AND ($2 IS NULL OR tally.status = $2)
+    ON tally.queue_key = queues.queue_key AND tally.status = ANY($2)
 WHERE queues.name = $1
 GROUP BY queues.queue_key, tally.routes, tally.status;

@@ -2,6 +2,9 @@
 WITH
     doomed AS (SELECT task_key FROM taskqueue.tasks WHERE queue_key = $1 LIMIT $2),
     kept_runs AS (UPDATE taskqueue.runs SET kept_until = $3 WHERE task_key IN (SELECT task_key FROM doomed)),
+    deleted_unsuccessful AS (
+        DELETE FROM taskqueue.unsuccessful WHERE task_key IN (SELECT task_key FROM doomed)
+    ),
     deleted_outcomes AS (DELETE FROM taskqueue.outcomes WHERE task_key IN (SELECT task_key FROM doomed)),
     deleted_definitions AS (DELETE FROM taskqueue.definitions WHERE task_key IN (SELECT task_key FROM doomed))
 DELETE FROM taskqueue.tasks WHERE task_key IN (SELECT task_key FROM doomed);

@@ -38,6 +38,14 @@ const NEVER: &[(&str, &str)] = &[
         USING (task_key) WHERE running.task_key IS NULL OR tasks.task_key IS NULL",
     ),
     (
+        "a task that ended without success on one side only",
+        "(SELECT task_key, queue_key, status FROM taskqueue.tasks WHERE status IN ('failed', 'cancelled')
+        EXCEPT ALL SELECT task_key, queue_key, status FROM taskqueue.unsuccessful)
+        UNION ALL
+        (SELECT task_key, queue_key, status FROM taskqueue.unsuccessful
+        EXCEPT ALL SELECT task_key, queue_key, status FROM taskqueue.tasks WHERE status IN ('failed', 'cancelled'))",
+    ),
+    (
         "a run exactly while running, with a lease",
         "SELECT * FROM taskqueue.tasks WHERE (status = 'running') <> (run_id IS NOT NULL)
         OR (status = 'running') <> (lease_expires_at IS NOT NULL)",

@@ -4,4 +4,4 @@ SELECT {task_columns}
 FROM tasks {access}
 JOIN definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = ?1;
+WHERE tasks.queue_key = ?1{which};

@@ -161,6 +161,7 @@ macro_rules! conformance_suite {
             }
             lists {
                 every_order_and_direction_equals_a_plain_sort_at_every_limit
+                tasks_of_few_states_are_those_of_a_plain_choice_among_all
                 selections_select_what_they_say
                 a_page_ends_before_it_exceeds_its_bytes
                 a_page_is_as_small_as_its_asker_has_room_for_but_never_empty

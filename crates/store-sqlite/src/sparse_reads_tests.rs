@@ -1,0 +1,177 @@
+//! What lists and counts of few tasks among many cost, and that they miss none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::sparse::Need;
+use taskqueue_core::status::Status;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::commands::queue;
+
+use crate::claim_index::ClaimIndex;
+use crate::published_index::PublishedIndex;
+use crate::snapshot::Snapshot;
+use crate::sparse_reads::{Access, begin};
+use crate::{migrate, open, reads};
+
+/// Of 20,000 tasks all but these have succeeded.
+const FEW: [(Status, [i64; 3]); 4] = [
+    (Status::Pending, [1, 7_001, 19_001]),
+    (Status::Running, [2, 7_002, 19_002]),
+    (Status::Failed, [3, 7_003, 19_003]),
+    (Status::Cancelled, [4, 7_004, 19_004]),
+];
+/// A visit of all tasks takes more than ten steps of SQLite's machine for each.
+const FEW_STEPS: u64 = 20_000;
+
+const FILL: &str = "
+    INSERT INTO queues VALUES (1, 'q');
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
+    INSERT INTO tasks (
+        task_key, queue_key, id, created_at, status, priority, pending_seq, routes, attempt, max_attempts, updated_at,
+        run_id, lease_expires_at, definition_bytes
+    ) SELECT n, 1, printf('t_%012d', n * 7919 % 20000), n, state, n % 5, n, '[\"default\"]', 0, 3, n,
+        iif(state = 'running', printf('r_%012d', n), NULL), iif(state = 'running', 1000, NULL), 10
+    FROM (
+        SELECT n, CASE
+            WHEN n IN (1, 7001, 19001) THEN 'pending' WHEN n IN (2, 7002, 19002) THEN 'running'
+            WHEN n IN (3, 7003, 19003) THEN 'failed' WHEN n IN (4, 7004, 19004) THEN 'cancelled' ELSE 'succeeded'
+        END AS state FROM numbers
+    );
+    INSERT INTO definitions SELECT task_key, zeroblob(32), printf('{\"n\":%d}', task_key), '{}' FROM tasks;
+    INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;";
+
+struct Filled {
+    connection: Connection,
+    index: PublishedIndex,
+    steps: Arc<AtomicU64>,
+    _folder: tempfile::TempDir,
+}
+
+impl Filled {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("q.db");
+        std::fs::File::create(&path).unwrap();
+        let mut connection = open::writer(&path).unwrap();
+        migrate::migrate(&mut connection, &path).unwrap();
+        connection.execute_batch(FILL).unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(0)));
+        let index = PublishedIndex::new(ClaimIndex::load(&connection).unwrap(), clock, 90);
+        let steps = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(10, Ordering::Relaxed);
+            false
+        };
+        connection.progress_handler(10, Some(count)).unwrap();
+        Self { connection, index, steps, _folder: folder }
+    }
+
+    /// What a read gives, and that it is cheap.
+    #[track_caller]
+    fn cheap<T>(&self, what: &str, read: impl FnOnce(&Snapshot<'_>) -> reads::Read<T>) -> T {
+        let before = self.steps.load(Ordering::Relaxed);
+        let value = read(&Snapshot { connection: &self.connection, active: None });
+        let steps = self.steps.load(Ordering::Relaxed) - before;
+        assert!(steps < FEW_STEPS, "{what}: {steps} steps");
+        value.unwrap_or_else(|_| panic!("{what}"))
+    }
+
+    /// The numbers of the tasks that a list gives, page by page.
+    #[track_caller]
+    fn list(&self, selection: &TaskSelection, order: TaskOrder, limit: u16) -> Vec<i64> {
+        let (mut numbers, mut after) = (Vec::new(), None);
+        loop {
+            let what = format!("{selection:?} {order:?} after {after:?}");
+            let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
+            let write = |out: &mut Vec<u8>, task: &taskqueue_core::task_view::TaskView<'_>| {
+                out.extend(task.created_at.as_micros().to_string().bytes().chain([b' ']));
+            };
+            let page = self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, write));
+            let text = String::from_utf8(page.bytes).unwrap();
+            numbers.extend(text.split_whitespace().map(|number| number.parse::<i64>().unwrap()));
+            after = page.next;
+            if after.is_none() {
+                return numbers;
+            }
+        }
+    }
+}
+
+fn selections(status: Status) -> [TaskSelection; 4] {
+    let filter = |text: &str| Some(TaskFilter::parse(&text.replace('@', status.as_str())).unwrap());
+    let selection = |status, filter| TaskSelection { status, filter, ..TaskSelection::default() };
+    [
+        selection(Some(status), None),
+        selection(None, filter("status == '@'")),
+        selection(None, filter("status in ['@'] and args.n > 0")),
+        selection(Some(status), filter("args.n > 0")),
+    ]
+}
+
+#[test]
+fn few_tasks_of_a_state_are_listed_and_counted_without_visiting_the_others() {
+    let filled = Filled::new();
+    for (status, numbers) in FEW {
+        for selection in selections(status) {
+            for field in OrderField::ALL {
+                for descending in [false, true] {
+                    for limit in [2, 100] {
+                        let mut listed = filled.list(&selection, TaskOrder { field, descending }, limit);
+                        if field == OrderField::CreatedAt {
+                            assert!(listed.is_sorted_by(|a, b| (a < b) != descending), "{listed:?}");
+                        }
+                        listed.sort_unstable();
+                        assert_eq!(listed, numbers, "{selection:?} {field:?}");
+                    }
+                }
+            }
+            let count = |file: &Snapshot<'_>| reads::count_tasks(file, &filled.index, &queue("q"), &selection);
+            assert_eq!(filled.cheap(&format!("a count of {selection:?}"), count), 3);
+        }
+    }
+    let several = TaskSelection {
+        filter: Some(TaskFilter::parse("status != 'succeeded' and args.n < 19003").unwrap()),
+        ..TaskSelection::default()
+    };
+    let listed = filled.list(&several, TaskOrder { field: OrderField::CreatedAt, descending: false }, 3);
+    assert_eq!(listed, [1, 2, 3, 4, 7_001, 7_002, 7_003, 7_004, 19_001, 19_002]);
+}
+
+#[test]
+fn few_succeeded_tasks_are_found_from_the_oldest_on() {
+    let filled = Filled::new();
+    let swapped = "
+        UPDATE tasks SET status = iif(task_key < 50 AND status = 'succeeded', 'succeeded', 'cancelled');
+        DELETE FROM tally;
+        INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;";
+    filled.connection.execute_batch(swapped).unwrap();
+    for selection in selections(Status::Succeeded) {
+        let listed = filled.list(&selection, TaskOrder::default(), 100);
+        assert_eq!(listed, (5..50).rev().collect::<Vec<i64>>());
+    }
+}
+
+#[test]
+fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
+    let filled = Filled::new();
+    let changed = "
+        UPDATE tasks SET status = 'pending' WHERE task_key IN (2, 500);
+        DELETE FROM tally;
+        INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;";
+    filled.connection.execute_batch(changed).unwrap();
+    let file = Snapshot { connection: &filled.connection, active: None };
+    let [by_status, ..] = selections(Status::Pending);
+    let begun = begin(&file, &filled.index, &queue("q"), &by_status, Need::All).unwrap_or_else(|_| panic!());
+    assert!(matches!(begun.access, Access::Visit { matching: 5, is_sparse: true }));
+    let query =
+        TaskQuery { selection: by_status, order: TaskOrder::default(), limit: 100, after: None, max_bytes: PAGE_BYTES };
+    let page = reads::list_tasks(&file, &filled.index, &queue("q"), query, |out, _| out.push(b'.'));
+    assert_eq!(page.unwrap_or_else(|_| panic!()).bytes.iter().filter(|byte| **byte == b'.').count(), 5);
+}
