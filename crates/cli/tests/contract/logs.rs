@@ -109,11 +109,15 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
         server.create_queue("q");
         server.get("/api/v2/nope").expect(404);
         server.put(&of_task(1, ""), "{").expect(422);
-        // A wait that was asked for is not slowness.
+        // Waits that were asked for are not slowness.
         server.send(&waiting_claim(2)).expect(204);
+        server.create(1, json!({}));
+        server.claim(2);
+        let heartbeat = Request::new("POST", &of_task(1, "/heartbeat")).header("Prefer", "wait=2");
+        server.send(&heartbeat.json(json!({"run_id": run_id(2)}))).expect(200);
         assert_eq!(server.terminate().code(), Some(0));
         let log = server.stderr();
-        assert_eq!(log.lines().filter(|line| line.contains("answered")).count(), if logged { 4 } else { 0 }, "{log}");
+        assert_eq!(log.lines().filter(|line| line.contains("answered")).count(), if logged { 7 } else { 0 }, "{log}");
         assert!(!log.contains("slowly"), "{log}");
         for event in ["applied a migration", "serving", "received SIGTERM", "stopped"] {
             assert!(log.contains(event), "{event}: {log}");
