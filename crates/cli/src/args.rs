@@ -27,11 +27,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::failure::Failure;
 
-pub(crate) use self::change::{ConfirmArgs, RerunArgs, UpdateArgs};
+pub(crate) use self::change::{ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, RerunArgs, UpdateArgs};
 pub(crate) use self::completions::CompletionsArgs;
 pub(crate) use self::config::{ConfigArgs, ConfigCommand};
 pub(crate) use self::connection::{ConnectionArgs, Format, OutputArgs, QueueArg};
-pub(crate) use self::definition::{ChangeArgs, DefinitionArgs, ObjectArgs};
+pub(crate) use self::definition::{DefinitionArgs, ObjectArgs};
 pub(crate) use self::health::HealthArgs;
 pub(crate) use self::live::TopArgs;
 pub(crate) use self::man::ManArgs;

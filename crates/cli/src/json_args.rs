@@ -1,17 +1,17 @@
-//! JSON from the command line: whole objects, files, and single members `KEY=VALUE`; and the definitions and updates that the
-//! flags describe.
+//! JSON from the command line: whole objects, files, and single members `KEY=VALUE`; and the definitions that the flags
+//! describe. Updates are in `change_args.rs`.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use taskqueue_client::{Definition, JsonObject, Routes, Update};
+use taskqueue_client::{Definition, JsonObject, Route, Routes};
 use taskqueue_core::definition::task_name;
 use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_ROUTES;
 
-use crate::args::{ChangeArgs, DefinitionArgs, ObjectArgs};
+use crate::args::{DefinitionArgs, ObjectArgs};
 use crate::dotted_keys::{DottedMember, Members, set_members};
 use crate::failure::Failure;
 
@@ -48,30 +48,8 @@ pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Def
         metadata: given.metadata.as_deref().map_or(Ok(default.metadata), |text| object(text, "--metadata"))?,
         priority: given.priority.unwrap_or(default.priority),
         max_attempts: given.max_attempts.unwrap_or(default.max_attempts),
-        routes: routes(given)?.unwrap_or(default.routes),
+        routes: routes(&given.routes)?.unwrap_or(default.routes),
     })
-}
-
-/// The update that the flags describe.
-pub(crate) fn update(given: &ChangeArgs) -> Result<Update, Failure> {
-    let ChangeArgs { object: args, definition, no_name, result } = given;
-    let new_name = definition.name.as_deref().map(checked_name).transpose()?;
-    let update = Update {
-        name: if *no_name { Some(None) } else { new_name.map(Some) },
-        args: (!args.is_empty()).then(|| args_object(args)).transpose()?,
-        metadata: definition.metadata.as_deref().map(|text| object(text, "--metadata")).transpose()?,
-        priority: definition.priority,
-        max_attempts: definition.max_attempts,
-        routes: routes(definition)?,
-        result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
-        ..Update::default()
-    };
-    if update == Update::default() {
-        return Err(Failure::Usage(
-            "say what to change, for example --priority 5; see taskqueue task update --help".to_owned(),
-        ));
-    }
-    Ok(update)
 }
 
 pub(crate) fn checked_name(text: &str) -> Result<Arc<str>, Failure> {
@@ -80,8 +58,8 @@ pub(crate) fn checked_name(text: &str) -> Result<Arc<str>, Failure> {
 }
 
 /// The routes, if any are given. Repeated routes count once.
-fn routes(given: &DefinitionArgs) -> Result<Option<Routes>, Failure> {
-    let mut routes = given.routes.clone();
+pub(crate) fn routes(given: &[Route]) -> Result<Option<Routes>, Failure> {
+    let mut routes = given.to_vec();
     routes.sort();
     routes.dedup();
     if routes.is_empty() {
@@ -102,7 +80,7 @@ pub(crate) fn scalar(text: &str) -> Value<'_> {
     parse(text.as_bytes()).unwrap_or(Value::Str(text.into()))
 }
 
-fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
+pub(crate) fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
     checked(&object_value(text, flag)?, flag)
 }
 

@@ -1,6 +1,7 @@
 //! The binary `taskqueue`: parses the command line, runs the command and chooses the exit code.
 
 mod args;
+mod change_args;
 mod client_context;
 mod commands;
 mod config;

@@ -1,18 +1,24 @@
 //! `taskqueue task update`, `cancel`, `requeue`, `delete` and `rerun`.
 
+use std::path::PathBuf;
+
 use clap::Args;
-use taskqueue_core::ids::TaskId;
+use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::task::Status;
 
-use super::definition::ChangeArgs;
 use super::selection::TargetArgs;
-use super::values::{status, task_id};
+use super::values::{route, status, task_id};
 
 pub(super) const UPDATE_HELP: &str = "\
 Examples:
-  taskqueue task update t_lZxL89_zReNB --priority 5
+  taskqueue task update t_lZxL89_zReNB --arg lr=0.01 --arg model.layers=4 --unset-arg resume
   taskqueue task update --filter 'args.model == \"vit\"' --route gpu-large --yes
   taskqueue task update --status failed --max-attempts 5
+
+--arg and --meta change the members that they name and keep all others. A dot reaches inside of
+an object. An object is merged into the one that is there: --arg 'model={\"layers\": 4}' keeps the
+other members of model. Null cannot be set in this way: --unset-arg removes a member, and
+--args, which replaces all args, can contain null.
 
 Running tasks are left out. Selected tasks are changed together: all of them or none. Before
 that, the command shows their number and asks for confirmation; programs have to give --yes.
@@ -33,11 +39,15 @@ pub(super) const REQUEUE_HELP: &str = "\
 Examples:
   taskqueue task requeue t_lZxL89_zReNB
   taskqueue task requeue --status failed
-  taskqueue task requeue --filter 'last_error.type == \"OutOfMemory\"' --yes
+  taskqueue task requeue --filter 'last_error.type == \"OutOfMemory\"' --arg batch_size=16 --yes
 
 Selected tasks are requeued if they failed or were cancelled; a pending task is requeued only by
 id. The command shows their number and asks for confirmation; programs have to give --yes. To
 run succeeded tasks again, see taskqueue task rerun.
+
+With --arg and the like each task is changed first and then requeued, so it never runs again
+with its old values. If the command is interrupted, a task may have the new values and not be
+requeued yet; requeue it again.
 
 Exit code 1 if tasks match and none of them was changed; standard error tells why.";
 
@@ -87,6 +97,70 @@ pub(crate) struct UpdateArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
+/// Changes of single members of args and metadata. All others are kept.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PatchArgs {
+    /// Set one member of the args and keep the others (repeatable), such as lr=0.1 or model.layers=2; an object is merged
+    /// into the one that is there
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) arg: Vec<String>,
+
+    /// Remove one member of the args (repeatable), such as lr or model.layers
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unset_arg: Vec<String>,
+
+    /// Set one member of the metadata, as --arg does with the args (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) meta: Vec<String>,
+
+    /// Remove one member of the metadata (repeatable)
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unset_meta: Vec<String>,
+}
+
+/// New values for tasks.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    pub(crate) patch: PatchArgs,
+
+    /// Replace all args by this JSON object
+    #[arg(long, value_name = "JSON", conflicts_with = "args_file")]
+    pub(crate) args: Option<String>,
+
+    /// Replace all args by the JSON object in this file; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args_file: Option<PathBuf>,
+
+    /// Replace all metadata by this JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) metadata: Option<String>,
+
+    /// The new name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Remove the name
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) no_name: bool,
+
+    /// Tasks with a higher priority are claimed first
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+
+    /// How many times the task is attempted
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(crate) max_attempts: Option<i64>,
+
+    /// Workers of this route may claim the task (repeatable); replaces all routes
+    #[arg(long = "route", value_name = "ROUTE", value_parser = route)]
+    pub(crate) routes: Vec<Route>,
+
+    /// Replace the result by this JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) result: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
@@ -100,6 +174,9 @@ pub(crate) struct CancelArgs {
 pub(crate) struct RequeueArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+
+    #[command(flatten)]
+    pub(crate) patch: PatchArgs,
 
     #[command(flatten)]
     pub(crate) confirm: ConfirmArgs,

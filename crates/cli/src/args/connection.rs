@@ -28,16 +28,16 @@ pub(crate) struct ConnectionArgs {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct QueueArg {
-    /// The queue [env: TASKQUEUE_QUEUE] [default: default]
+    /// The queue, "default" if none is named [env: TASKQUEUE_QUEUE]
     #[arg(short, long, value_name = "NAME", global = true, value_parser = queue_name, help_heading = HEADING)]
     pub(crate) queue: Option<QueueName>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// The format of results on standard output
+    /// The format of results on standard output; a table if none is named
     #[arg(short, long, value_enum, value_name = "FORMAT", global = true, default_value_t = Format::Table,
-          help_heading = HEADING)]
+          hide_default_value = true, help_heading = HEADING)]
     pub(crate) output: Format,
 }
 

@@ -51,22 +51,3 @@ pub(crate) struct DefinitionArgs {
     #[arg(long = "route", value_name = "ROUTE", value_parser = route)]
     pub(crate) routes: Vec<Route>,
 }
-
-/// New values. An object or list replaces the old one completely.
-#[derive(Clone, Debug, Default, Args)]
-#[group(id = "change")]
-pub(crate) struct ChangeArgs {
-    #[command(flatten)]
-    pub(crate) object: ObjectArgs,
-
-    #[command(flatten)]
-    pub(crate) definition: DefinitionArgs,
-
-    /// Remove the name
-    #[arg(long, conflicts_with = "name")]
-    pub(crate) no_name: bool,
-
-    /// The result, as one JSON object
-    #[arg(long, value_name = "JSON")]
-    pub(crate) result: Option<String>,
-}

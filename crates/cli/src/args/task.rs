@@ -51,7 +51,7 @@ pub(crate) enum TaskCommand {
     /// Cancel tasks; the run of a running task is ended
     #[command(after_help = change::CANCEL_HELP)]
     Cancel(CancelArgs),
-    /// Reset pending, failed or cancelled tasks to pending, with no attempt used
+    /// Reset pending, failed or cancelled tasks to pending, with no attempt used, and change them if asked to
     #[command(after_help = change::REQUEUE_HELP)]
     Requeue(RequeueArgs),
     /// Submit succeeded, failed or cancelled tasks again, under new ids

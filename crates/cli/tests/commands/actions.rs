@@ -178,3 +178,33 @@ fn a_rerun_of_tasks_that_have_not_ended_or_do_not_exist_is_a_failure_and_the_oth
     assert_eq!(ran.ok().lines().count(), 4, "a head and three rows");
     assert_eq!(server.count("status == 'pending'"), 6);
 }
+
+#[test]
+fn tasks_are_changed_before_they_are_requeued() {
+    let server = one_of_each();
+    server.run("task update --status failed --args {\"lr\":1,\"keep\":2} --yes").ok();
+    // The filter no longer matches what is changed.
+    let requeue = ["task", "requeue", "--filter", "args.lr == 1", "--arg", "lr=0.1", "--yes"];
+    assert_eq!(server.run_with(&requeue).ok(), "1 requeued\n");
+    let task = server.run("task get t_dddddddddddd -o json").json();
+    assert_eq!((&task["status"], &task["args"]), (&json!("pending"), &json!({"lr": 0.1, "keep": 2})));
+    let ran = server.run("task requeue t_eeeeeeeeeeee t_aaaaaaaaaaaa --arg lr=2 --meta why=oom");
+    assert_eq!(ran.ok(), "2 requeued\n");
+    assert_eq!(server.count("args.lr == 2 and metadata.why == 'oom' and status == 'pending'"), 2);
+}
+
+#[test]
+fn what_cannot_be_requeued_is_not_changed_either() {
+    let server = one_of_each();
+    for id in ["t_bbbbbbbbbbbb", "t_cccccccccccc", "t_zzzzzzzzzzzz"] {
+        let ran = server.run(&format!("task requeue {id} --arg lr=2"));
+        assert!(ran.stdout.is_empty() && !ran.stderr.contains("has the new values"), "{id}: {ran:?}");
+        ran.fails(1);
+    }
+    let ran = server.run("task requeue t_bbbbbbbbbbbb t_cccccccccccc t_dddddddddddd --arg lr=2");
+    assert_eq!(ran.stdout, "1 requeued, 2 skipped\n");
+    ran.fails(1);
+    assert_eq!(server.count("exists(args.lr)"), 1);
+    let message = server.run("task requeue t_dddddddddddd --arg lr=null").fails(2);
+    assert!(message.contains("--unset-arg lr"), "{message}");
+}

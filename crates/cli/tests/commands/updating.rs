@@ -1,8 +1,12 @@
-//! `task update`, by id and by filter.
+//! `task update`, by id and by filter: new values, and single members of args and metadata.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::support::Server;
+use crate::support::{Server, binary, finish};
 
 #[test]
 fn every_field_can_be_changed() {
@@ -16,8 +20,8 @@ fn every_field_can_be_changed() {
         "json",
         "--name",
         "new",
-        "--arg",
-        "b=3",
+        "--args",
+        r#"{"b":3}"#,
         "--metadata",
         r#"{"m":1}"#,
         "--priority",
@@ -89,4 +93,144 @@ fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
     assert_eq!(ran.stdout, "1 updated, 1 refused\n");
     let message = ran.fails(1);
     assert!(message.contains("t_bbbbbbbbbbbb") && message.contains("task_running"), "{message}");
+}
+
+/// The args of a task, or another field.
+fn field(server: &Server, id: &str, field: &str) -> Value {
+    server.run(&format!("task get {id} -o json")).json()[field].clone()
+}
+
+#[test]
+fn a_member_is_set_or_removed_and_all_others_are_kept() {
+    let server = Server::start();
+    let args = r#"{"lr": 0.1, "seed": 1, "resume": true, "model": {"layers": 2, "act": "relu", "old": 1}}"#;
+    server.submit("t_aaaaaaaaaaaa", &["--args", args, "--metadata", r#"{"owner": "ada", "tags": {"a": 1}}"#]);
+    let update =
+        "task update t_aaaaaaaaaaaa --arg lr=0.5 --arg model.layers=4 --unset-arg resume --unset-arg model.old";
+    server.run(&format!("{update} --arg new.deep=[1,null]")).ok();
+    let expected = json!({"lr": 0.5, "seed": 1, "model": {"layers": 4, "act": "relu"}, "new": {"deep": [1, null]}});
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), expected);
+    // An object is merged.
+    server.run_with(&["task", "update", "t_aaaaaaaaaaaa", "--arg", r#"model={"width": 64}"#]).ok();
+    let model = json!({"layers": 4, "act": "relu", "width": 64});
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args")["model"], model);
+    server.run("task update t_aaaaaaaaaaaa --meta tags.b=2 --unset-meta owner").ok();
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({"tags": {"a": 1, "b": 2}}));
+    // The whole is replaced only by the flags that say so.
+    server.run("task update t_aaaaaaaaaaaa --args {\"x\":null} --metadata {}").ok();
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"x": null}));
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({}));
+}
+
+#[test]
+fn every_selected_task_keeps_its_own_members() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"seed": 1, "model": {"act": "relu"}}"#]);
+    server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"seed": 2}"#]);
+    let update = "task update --filter args.seed>0 --arg model.layers=4 --meta fixed=true --yes";
+    assert_eq!(server.run(update).ok(), "2 updated\n");
+    let both = [
+        ("t_aaaaaaaaaaaa", json!({"seed": 1, "model": {"act": "relu", "layers": 4}})),
+        ("t_bbbbbbbbbbbb", json!({"seed": 2, "model": {"layers": 4}})),
+    ];
+    for (id, args) in both {
+        assert_eq!(
+            (field(&server, id, "args"), field(&server, id, "metadata")),
+            (args, json!({"fixed": true})),
+            "{id}"
+        );
+    }
+    let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --unset-arg model");
+    assert_eq!(ran.ok(), "2 updated\n");
+    assert_eq!(server.count("missing(args.model)"), 2);
+}
+
+#[test]
+fn what_cannot_be_merged_is_refused_and_nothing_is_changed() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"k": 1}"#]);
+    let cases = [
+        ("--arg k=null", "--unset-arg k removes the member, and --args JSON"),
+        ("--arg k={\"a\":{\"b\":null}}", "--unset-arg k removes the member, and --args JSON"),
+        ("--meta k=null", "--unset-meta k removes the member, and --metadata JSON"),
+        ("--arg a=1 --arg a.b=2", "--arg a and --arg a.b"),
+        ("--arg a=1 --unset-arg a", "--arg a and --unset-arg a"),
+        ("--args {} --arg a=1", "--args replaces everything"),
+        ("--args {} --unset-arg a", "--args replaces everything"),
+        ("--metadata {} --meta a=1", "--metadata replaces everything"),
+        ("--arg a..b=1", "a name is missing"),
+    ];
+    for (flags, expected) in cases {
+        let message = server.run(&format!("task update t_aaaaaaaaaaaa {flags}")).fails(2);
+        assert!(message.contains(expected), "{flags}: {message}");
+    }
+    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"k": 1}));
+}
+
+#[test]
+fn a_server_that_cannot_merge_is_not_worked_around() {
+    let old = OldServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "task update t_aaaaaaaaaaaa --arg a=1",
+        "task update --filter priority==0 --unset-meta a --yes",
+        "task requeue t_aaaaaaaaaaaa --arg a=1",
+    ] {
+        let ran = finish(binary(folder.path()).args(line.split(' ')).args(["--url", &old.url]));
+        let message = ran.fails(1);
+        assert!(message.contains("too old") && message.contains("task update --args JSON"), "{line}: {message}");
+        assert_eq!(old.take_requests(), ["GET /api/v2/capabilities HTTP/1.1"], "{line}");
+    }
+}
+
+/// A server that knows nothing: every answer is 404.
+struct OldServer {
+    url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl OldServer {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                answer(&stream.unwrap(), &kept);
+            }
+        });
+        Self { url, requests }
+    }
+
+    fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+fn answer(mut stream: &TcpStream, requests: &Mutex<Vec<String>>) {
+    let (mut head, mut reader) = (String::new(), BufReader::new(stream));
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    requests.lock().unwrap().extend(head.lines().next().map(str::to_owned));
+    let body = r#"{"error":{"code":"not_found","message":"no such path","details":{}}}"#;
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    drop(stream.write_all(answer.as_bytes()));
+}
+
+#[test]
+fn the_help_names_no_values_that_are_not_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = finish(binary(folder.path()).args(["task", "update", "--help"])).ok();
+    assert!(!help.contains("[default") && !help.contains("new tasks"), "{help}");
+    for words in ["Examples:", "--status", "--unset-arg", "Replace all args", "is merged"] {
+        assert!(help.contains(words), "{words}: {help}");
+    }
 }

@@ -6,6 +6,7 @@ mod concurrent_calls;
 mod create_many;
 mod dry_run;
 mod jsonl;
+mod merge_updates;
 mod one_action;
 mod rerun;
 mod show;
@@ -19,9 +20,10 @@ mod watch;
 
 use self::actions::Action;
 use super::client_runtime;
-use crate::args::{TaskArgs, TaskCommand};
+use crate::args::{RequeueArgs, TaskArgs, TaskCommand};
+use crate::change_args;
 use crate::client_context::{ClientContext, Retrying};
-use crate::failure::Failure;
+use crate::failure::{CommandError, Failure};
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
@@ -34,7 +36,7 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::Count(args) => show::count(context, args).await,
         TaskCommand::Update(args) => update::run(context, args).await,
         TaskCommand::Cancel(args) => actions::run(context, Action::Cancel, &args.target, args.confirm).await,
-        TaskCommand::Requeue(args) => actions::run(context, Action::Requeue(None), &args.target, args.confirm).await,
+        TaskCommand::Requeue(args) => requeue(context, args).await,
         TaskCommand::Rerun(args) => rerun::run(context, args).await,
         TaskCommand::Delete(args) => {
             let action = Action::Delete { ignore_missing: args.ignore_missing };
@@ -42,6 +44,14 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         }
         TaskCommand::Wait(args) => wait::run(context, args).await,
     })
+}
+
+/// With changes, if any are given.
+async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), CommandError> {
+    let update = change_args::patches(&args.patch)?;
+    merge_updates::require(context, &update).await?;
+    let changes = update.has_patches().then(|| update.into());
+    actions::run(context, Action::Requeue(changes), &args.target, args.confirm).await
 }
 
 /// Bulk submissions and waits survive a restart of the server (waits by their own means); other commands fail soon.

@@ -3,16 +3,18 @@
 use taskqueue_client::{BulkUpdateRequest, TaskId, TaskSelection, Update, Updated};
 
 use super::bulk_change::{Change, note_no_match};
+use super::merge_updates;
 use super::status_counts::StatusCounts;
 use crate::args::UpdateArgs;
+use crate::change_args;
 use crate::client_context::ClientContext;
 use crate::explain_error::explain;
 use crate::failure::{CommandError, Failure};
-use crate::json_args;
 use crate::output::{self, Summary};
 
 pub(super) async fn run(context: &ClientContext, args: &UpdateArgs) -> Result<(), CommandError> {
-    let update = json_args::update(&args.change)?;
+    let update = change_args::update(&args.change)?;
+    merge_updates::require(context, &update).await?;
     match args.ids.as_slice() {
         [] => update_selected(context, args, update).await,
         ids => update_ids(context, ids, &update).await,
