@@ -42,6 +42,9 @@ macro_rules! task_resource {
         }
 
         impl Task {
+            /// The names of all fields.
+            pub const FIELDS: &'static [&'static str] = &[$( stringify!($field), )* $( stringify!($optional), )*];
+
             pub fn view(&self) -> TaskView<'_> {
                 TaskView { $( $field: self.$field.view(), )* $( $optional: self.$optional.view(), )* }
             }

@@ -2,11 +2,13 @@
 //! One file per command in `args/`; this file lists the commands and turns a clap error into one line.
 
 mod change;
+mod columns;
 mod completions;
 mod config;
 mod connection;
 mod definition;
 mod health;
+mod leading;
 mod live;
 mod man;
 mod migrate;
@@ -25,20 +27,23 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use self::leading::LeadingArgs;
 use crate::failure::Failure;
 
 pub(crate) use self::change::{ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, RerunArgs, UpdateArgs};
+pub(crate) use self::columns::Sort;
 pub(crate) use self::completions::CompletionsArgs;
 pub(crate) use self::config::{ConfigArgs, ConfigCommand};
 pub(crate) use self::connection::{ConnectionArgs, Format, OutputArgs, QueueArg};
 pub(crate) use self::definition::{DefinitionArgs, ObjectArgs};
 pub(crate) use self::health::HealthArgs;
+pub(crate) use self::leading::HelpArgs;
 pub(crate) use self::live::TopArgs;
 pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
 pub(crate) use self::run_loop::{LoopArgs, OnStop};
-pub(crate) use self::selection::{LimitArgs, ListArgs, SelectionArgs, TargetArgs};
+pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
 pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
@@ -47,10 +52,12 @@ pub(crate) use self::wait::WaitArgs;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
 
 const CLIENT_HELP: &str = "\
-A first session:
+Examples:
   taskqueue serve --queue default &
   taskqueue task submit --name hello --arg seed=1
+  taskqueue loop -- echo 'the seed is %{seed}'
   taskqueue task list
+  taskqueue help task list
 
 Client commands take the server, the queue and the token from flags, then from the environment
 (TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN), then from ./taskqueue.toml or the nearest one
@@ -60,6 +67,14 @@ taskqueue config show. A URL from a taskqueue.toml gets only the token of the sa
 Results go to standard output, everything else to standard error.
 Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not reached,
 130 ended by Ctrl-C.";
+
+const TASK_HELP: &str = "\
+Examples:
+  taskqueue task submit --arg lr=0.1 --arg seed=1
+  taskqueue task list --status failed --columns id,args.lr,last_error.type
+  taskqueue task list --output csv > tasks.csv
+
+Each command has its own help: taskqueue help task list.";
 
 /// A durable task queue with an HTTP JSON API.
 #[derive(Debug, Parser)]
@@ -72,6 +87,9 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 3 the server was not
     after_help = CLIENT_HELP
 )]
 struct CommandLine {
+    #[command(flatten)]
+    _leading: LeadingArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -85,29 +103,35 @@ pub(crate) enum Command {
     #[command(after_help = migrate::HELP)]
     Migrate(MigrateArgs),
     /// Create, list and delete queues
-    #[command(arg_required_else_help = false)]
+    #[command(arg_required_else_help = false, after_help = queue::HELP)]
     Queue(QueueArgs),
     /// Create, list, change and wait for tasks
-    #[command(arg_required_else_help = false)]
+    #[command(arg_required_else_help = false, after_help = TASK_HELP)]
     Task(TaskArgs),
     /// Run a worker: claim tasks and run a command for each of them
     #[command(name = "loop", after_help = run_loop::HELP)]
     Loop(LoopArgs),
     /// List and count workers
-    #[command(arg_required_else_help = false)]
+    #[command(arg_required_else_help = false, after_help = worker::HELP)]
     Worker(WorkerArgs),
     /// Live view of queues, routes, rates, running tasks and workers
     #[command(after_help = live::TOP_HELP)]
     Top(TopArgs),
     /// Check that the server and its database work
+    #[command(after_help = health::HELP)]
     Health(HealthArgs),
     /// Show the configuration of client commands
-    #[command(arg_required_else_help = false)]
+    #[command(arg_required_else_help = false, after_help = config::HELP)]
     Config(ConfigArgs),
     /// Print completions for a shell
+    #[command(after_help = completions::HELP)]
     Completions(CompletionsArgs),
     /// Print the manual page
+    #[command(after_help = man::HELP)]
     Man(ManArgs),
+    /// Show the help of a command
+    #[command(after_help = leading::HELP)]
+    Help(HelpArgs),
 }
 
 #[derive(Debug)]
@@ -119,8 +143,9 @@ pub(crate) enum Parsed {
 
 /// The first argument is the name of the program.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = leading::move_leading_flags(&command_line(), arguments.into_iter().collect());
     match CommandLine::try_parse_from(&arguments) {
+        Ok(CommandLine { command: Command::Help(args), .. }) => parse(args.arguments()),
         Ok(line) => Ok(Parsed::Command(line.command.into())),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Parsed::Text(error.render().to_string()))

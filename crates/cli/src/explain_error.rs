@@ -1,24 +1,28 @@
-//! Turns a failed call into a message of one line that says what to do. For an unknown queue it suggests similar names, for
-//! an invalid filter it shows the position.
+//! Turns a failed call into a message of one line that says what to do, in the words of the command line. For an unknown
+//! queue it suggests similar names, for an invalid filter it shows the position.
 
 use taskqueue_client::{Error, ErrorCode, JsonObject};
-use taskqueue_core::json::{Found, lookup};
+use taskqueue_core::json::{Found, elements, lookup};
 use unicode_width::UnicodeWidthStr;
 
 use crate::client_context::ClientContext;
 use crate::config::Source;
 use crate::failure::Failure;
-use crate::output::escape;
-
-const SUGGESTIONS_MAX: usize = 3;
-
-/// From 0 (nothing in common) to 1 (equal).
-const SIMILARITY_MIN: f64 = 0.6;
+use crate::output::{counted, escape};
+use crate::similar_names::similar_names;
 
 /// `filter` is the filter expression of the command. May ask the server for its queues.
 pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Option<&str>) -> Failure {
     match error.code() {
-        Some(ErrorCode::QueueNotFound) => unknown_queue(context, &error).await,
+        Some(ErrorCode::QueueNotFound) => {
+            let (wanted, similar) = missing_queue(context, &error).await;
+            let advice = match similar {
+                Some(names) => format!("did you mean {names}? Or create it with"),
+                None => "create it with".to_owned(),
+            };
+            let message = format!("there is no queue {wanted} (queue_not_found); {advice}");
+            Failure::Refused(format!("{message}: taskqueue queue create {wanted}"))
+        }
         Some(ErrorCode::InvalidFilter) => invalid_filter(&error, filter),
         Some(ErrorCode::Unauthorized) => {
             Failure::Refused(unauthorized(context.token_source.as_ref(), context.withheld_note.as_deref()))
@@ -37,25 +41,55 @@ fn unauthorized(sent: Option<&Source>, withheld_note: Option<&str>) -> String {
     }
 }
 
+/// The same for a command that cannot use a new queue.
+pub(crate) async fn explain_missing_queue(context: &ClientContext, error: &Error) -> Failure {
+    let (wanted, similar) = missing_queue(context, error).await;
+    let advice = match similar {
+        Some(names) => format!("did you mean {names}?"),
+        None => "taskqueue queue list shows all".to_owned(),
+    };
+    Failure::Refused(format!("there is no queue {wanted} (queue_not_found); {advice}"))
+}
+
 /// The message for an error, without asking the server for more.
 pub(crate) fn to_failure(url: &str, error: &Error) -> Failure {
     match error {
-        Error::Transport { message, may_have_arrived: false } => Failure::Unreachable(format!(
-            "no server at {url} ({}); start one with: taskqueue serve, or name another with --url",
-            root_cause(message)
-        )),
-        Error::Transport { message, .. } => {
-            Failure::Unreachable(format!("the server at {url} does not answer: {message}; try again"))
-        }
+        Error::Transport { message, may_have_arrived: false } => unreachable(url, message),
+        Error::Transport { message, .. } => no_answer(url, message),
         Error::OutcomeUnknown { cause, .. } if matches!(**cause, Error::Transport { .. }) => {
             Failure::Unreachable(error.to_string())
         }
         Error::Protocol { .. } => Failure::Refused(format!("{error}; is {url} a taskqueue server?")),
-        _ => Failure::Refused(match advice(error.code()) {
-            Some(advice) => format!("{error}; {advice}"),
-            None => error.to_string(),
-        }),
+        Error::Api { .. } => Failure::Refused(refusal(url, error).unwrap_or_else(|| error.to_string())),
+        _ => Failure::Refused(error.to_string()),
     }
+}
+
+/// What a TLS library says about an answer that is not TLS.
+const NOT_TLS: &str = "InvalidContentType";
+
+fn unreachable(url: &str, message: &str) -> Failure {
+    Failure::Unreachable(match url.strip_prefix("https://") {
+        Some(rest) if message.contains(NOT_TLS) => {
+            format!("the server at {url} does not speak TLS; use http://{rest}, or the address of the proxy with TLS")
+        }
+        _ => format!(
+            "no server at {url} ({}); start one with: taskqueue serve, or name another with --url",
+            root_cause(message)
+        ),
+    })
+}
+
+/// What the HTTP library says about an answer that is not HTTP, such as one of TLS.
+const NOT_HTTP: &str = "invalid HTTP version";
+
+fn no_answer(url: &str, message: &str) -> Failure {
+    Failure::Unreachable(match url.strip_prefix("http://") {
+        Some(rest) if message.contains(NOT_HTTP) => {
+            format!("the server at {url} does not speak plain HTTP; use https://{rest} if it is encrypted")
+        }
+        _ => format!("the server at {url} does not answer ({}); try again", root_cause(message)),
+    })
 }
 
 /// The last cause of a chain of transport errors. Those before it only say that there was a connection.
@@ -63,51 +97,106 @@ pub(crate) fn root_cause(message: &str) -> &str {
     message.rsplit(": ").next().unwrap_or(message)
 }
 
-/// What to do about a refusal, where its message does not say it.
-fn advice(code: Option<ErrorCode>) -> Option<&'static str> {
-    Some(match code? {
-        ErrorCode::TaskNotFound => "see taskqueue task list",
-        ErrorCode::TaskRunning => "wait for it or cancel it first",
-        ErrorCode::TaskStateConflict => "see its status with taskqueue task get",
-        ErrorCode::TaskIdConflict => "choose another --id",
-        ErrorCode::QueueNotEmpty => "delete its tasks too with --cascade",
-        ErrorCode::QueueHasRunningTasks => "cancel its running tasks first",
-        ErrorCode::DatabaseBusy => "try again",
-        ErrorCode::DatabaseUnavailable => "see taskqueue health",
+/// A refusal in the words of the command line, where the server's own words are those of its API.
+fn refusal(url: &str, error: &Error) -> Option<String> {
+    let code = error.code()?;
+    if let Some(fields) = wrong_fields(error) {
+        return Some(format!("{fields} ({})", code.as_str()));
+    }
+    let text = |name| detail_text(error, name).unwrap_or_default();
+    let number = |name| detail_number(error, name).unwrap_or_default();
+    let (problem, advice) = match code {
+        ErrorCode::TaskNotFound => (error_message(error), "see taskqueue task list".to_owned()),
+        ErrorCode::TaskRunning => {
+            let id = text("task_id");
+            (format!("{id} is running"), format!("wait for it, or cancel it first: taskqueue task cancel {id}"))
+        }
+        // Of the actions that a state can refuse, only this one has a way out besides the server's words.
+        ErrorCode::TaskStateConflict if text("status") == "succeeded" && error_message(error).contains("requeue") => {
+            let id = text("task_id");
+            let advice = format!("to run it again under a new id: taskqueue task rerun {id}");
+            (format!("{id} is succeeded, so it cannot be requeued"), advice)
+        }
+        ErrorCode::TaskIdConflict => {
+            let id = text("task_id");
+            let problem = format!("there is a task {id} already, with another definition");
+            (problem, format!("choose another --id, or see: taskqueue task get {id}"))
+        }
+        ErrorCode::QueueNotEmpty => {
+            let tasks = counted(number("tasks"), "task");
+            (format!("queue {} has {tasks}", text("queue")), "--cascade deletes them, too".to_owned())
+        }
+        ErrorCode::QueueHasRunningTasks => {
+            let (queue, running) = (text("queue"), counted(number("running"), "running task"));
+            let advice = format!("cancel them first: taskqueue task cancel --queue {queue} --status running");
+            (format!("queue {queue} has {running}"), advice)
+        }
+        ErrorCode::DatabaseBusy => {
+            ("the server is busy and nothing was done".to_owned(), "try again in a few seconds".to_owned())
+        }
+        ErrorCode::DatabaseUnavailable if !error_message(error).contains("not known") => {
+            ("the server's database does not work, and nothing was done".to_owned(), "see taskqueue health".to_owned())
+        }
+        ErrorCode::RequestTooLarge | ErrorCode::TaskDataTooLarge => {
+            ("a task has at most 1 MiB of data".to_owned(), "keep large data in a file and give its path".to_owned())
+        }
+        ErrorCode::Forbidden if text("reason") == "foreign_host" => {
+            let problem = format!("the server at {url} has no token, so it serves its own machine only");
+            let advice = "use its address 127.0.0.1 there, or start it with a token or with --allow-host";
+            (problem, advice.to_owned())
+        }
+        ErrorCode::NotFound | ErrorCode::MethodNotAllowed => {
+            let problem = format!("the server at {url} does not know this request");
+            (problem, "its URL may have a wrong path, or the server is older than this program".to_owned())
+        }
+        ErrorCode::InternalError => {
+            let problem = format!("the server made a mistake in request {}", text("request_id"));
+            (problem, "its log says more".to_owned())
+        }
         _ => return None,
-    })
+    };
+    Some(format!("{problem} ({}); {advice}", code.as_str()))
 }
 
-async fn unknown_queue(context: &ClientContext, error: &Error) -> Failure {
+/// The fields of a request that are wrong and what to do about each; none if the error is another.
+fn wrong_fields(error: &Error) -> Option<String> {
+    let Found::Array(errors) = lookup(details(error)?.as_str(), &["errors"])? else { return None };
+    let said: Vec<String> = elements(errors).filter_map(|error| wrong_field(&error)).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// `args.x: use a finite number`.
+fn wrong_field(error: &Found<'_>) -> Option<String> {
+    let Found::Object(error) = error else { return None };
+    let (Found::Array(location), Found::Str(message)) = (lookup(error, &["location"])?, lookup(error, &["message"])?)
+    else {
+        return None;
+    };
+    // The first step is the part of the request, which the user never sees.
+    let steps = elements(location).skip(1).map(|step| match step {
+        Found::Str(key) => key.to_text().into_owned(),
+        Found::Int(index) => index.to_string(),
+        _ => String::new(),
+    });
+    let field = steps.collect::<Vec<_>>().join(".");
+    let message = message.to_text();
+    Some(if field.is_empty() { message.into_owned() } else { format!("{field}: {message}") })
+}
+
+/// The queue that is missing, and the names it may be a misspelling of.
+async fn missing_queue(context: &ClientContext, error: &Error) -> (String, Option<String>) {
     // If the queues cannot be listed, the first error is still the important one.
     let queues = context.client.queues().await.unwrap_or_default();
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
     let wanted = detail_text(error, "queue").unwrap_or_else(|| context.queue.to_string());
     let similar = similar_names(&wanted, &names);
-    let advice = if similar.is_empty() {
-        format!("create it with: taskqueue queue create {wanted}")
-    } else {
-        format!("did you mean {}? Or create it with: taskqueue queue create {wanted}", similar.join(", "))
-    };
-    Failure::Refused(format!("there is no queue {wanted} (queue_not_found); {advice}"))
-}
-
-/// The names that `wanted` may be a misspelling of, most similar first.
-fn similar_names<'a>(wanted: &str, names: &[&'a str]) -> Vec<&'a str> {
-    let wanted = wanted.to_lowercase();
-    let similarity = |name: &str| strsim::normalized_damerau_levenshtein(&wanted, &name.to_lowercase());
-    let mut similar: Vec<(f64, &str)> = names.iter().map(|name| (similarity(name), *name)).collect();
-    similar.retain(|(similarity, _)| *similarity >= SIMILARITY_MIN);
-    similar.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    similar.into_iter().map(|(_, name)| name).take(SUGGESTIONS_MAX).collect()
+    let similar = (!similar.is_empty()).then(|| similar.join(", "));
+    (wanted, similar)
 }
 
 fn invalid_filter(error: &Error, filter: Option<&str>) -> Failure {
     let message = error.to_string();
-    let column = details(error).and_then(|details| match lookup(details.as_str(), &["column"]) {
-        Some(Found::Int(column)) => usize::try_from(column).ok(),
-        _ => None,
-    });
+    let column = detail_number(error, "column").and_then(|column| usize::try_from(column).ok());
     match (filter, column) {
         (Some(filter), Some(column)) => Failure::RefusedAt { message, excerpt: excerpt(filter, column) },
         _ => Failure::Refused(message),
@@ -120,8 +209,17 @@ fn excerpt(filter: &str, column: usize) -> String {
     format!("  {}\n  {}^", escape(filter), " ".repeat(escape(&before).width()))
 }
 
+/// The words of the server alone.
+fn error_message(error: &Error) -> String {
+    if let Error::Api { message, .. } = error { message.clone() } else { error.to_string() }
+}
+
 fn details(error: &Error) -> Option<&JsonObject> {
-    if let Error::Api { details, .. } = error { Some(details) } else { None }
+    match error {
+        Error::Api { details, .. } => Some(details),
+        Error::OutcomeUnknown { cause, .. } => details(cause),
+        _ => None,
+    }
 }
 
 fn detail_text(error: &Error, name: &str) -> Option<String> {
@@ -131,23 +229,32 @@ fn detail_text(error: &Error, name: &str) -> Option<String> {
     }
 }
 
+fn detail_number(error: &Error, name: &str) -> Option<u64> {
+    match lookup(details(error)?.as_str(), &[name])? {
+        Found::Int(number) => u64::try_from(number).ok(),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::Code;
+
     use super::*;
 
     #[test]
-    fn similar_names_come_first_and_distant_ones_not_at_all() {
-        let names = ["default", "gpu", "gpu-large", "nightly", "Nightly-2"];
-        let cases = [
-            ("defualt", vec!["default"]),
-            ("nigthly", vec!["nightly", "Nightly-2"]),
-            ("GPU", vec!["gpu"]),
-            ("gpularge", vec!["gpu-large"]),
-            ("something", vec![]),
-        ];
-        for (wanted, expected) in cases {
-            assert_eq!(similar_names(wanted, &names), expected, "{wanted}");
-        }
+    fn wrong_fields_are_named() {
+        let details =
+            r#"{"errors":[{"location":["body","routes",1],"message":"use a"},{"location":["body"],"message":"b"}]}"#;
+        let error = Error::Api {
+            status: 422,
+            code: Code::Known(ErrorCode::InvalidTask),
+            message: "correct the fields listed in details.errors".to_owned(),
+            details: JsonObject::from_canonical(details),
+            retry_after: None,
+        };
+        let expected = "routes.1: use a; b (invalid_task)".to_owned();
+        assert_eq!(to_failure("http://x", &error), Failure::Refused(expected));
     }
 
     #[test]

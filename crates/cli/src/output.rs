@@ -3,7 +3,9 @@
 
 mod age;
 mod cell;
+mod csv;
 mod escape;
+mod fields;
 mod printer;
 mod record;
 mod records;
@@ -18,6 +20,7 @@ use tracing::warn;
 pub(crate) use self::age::{age, now, span};
 pub(crate) use self::cell::{Cell, Column};
 pub(crate) use self::escape::escape;
+pub(crate) use self::fields::{cells as field_cells, columns as field_columns};
 pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::Record;
 pub(crate) use self::records::{
@@ -57,6 +60,19 @@ pub(crate) fn note(message: &str) {
     line("note", message);
 }
 
+/// A number with commas between its thousands.
+pub(crate) fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// `1 task`, `2 tasks`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
@@ -65,4 +81,17 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 fn line(kind: &str, message: &str) {
     let words: Vec<&str> = message.split_whitespace().collect();
     drop(writeln!(io::stderr(), "{kind}: {}", escape(&words.join(" "))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_have_commas() {
+        let cases = [(0, "0"), (999, "999"), (1000, "1,000"), (4512, "4,512"), (1_234_567, "1,234,567")];
+        for (number, expected) in cases {
+            assert_eq!(with_commas(number), expected);
+        }
+    }
 }

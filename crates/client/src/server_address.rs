@@ -8,6 +8,11 @@ use taskqueue_api::paths;
 use crate::call::Call;
 use crate::config::ConfigError;
 
+/// What every path of the API begins with.
+const API_PATH: &str = "/api/v2";
+/// What a base URL looks like.
+const FORM: &str = "begin with http://, https:// or unix:";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerAddress {
     /// The URL that paths are appended to. For a Unix socket it gives only the `Host` header.
@@ -20,17 +25,34 @@ impl ServerAddress {
         if let Some(path) = text.strip_prefix("unix:") {
             return Self::unix(path);
         }
+        if !text.contains("://") {
+            return Self::without_scheme(text);
+        }
         let url = Url::parse(text).map_err(|error| ConfigError::BaseUrl { reason: error.to_string() })?;
         let reason = if !matches!(url.scheme(), "http" | "https") {
-            "begin with http://, https:// or unix:"
+            FORM
         } else if !url.username().is_empty() || url.password().is_some() {
             "give the token separately, not in the URL"
         } else if url.query().is_some() || url.fragment().is_some() {
             "leave out the query and the fragment"
         } else {
-            return Ok(Self { url, socket: None });
+            return Ok(Self { url: without_api_path(url), socket: None });
         };
         Err(ConfigError::BaseUrl { reason: reason.to_owned() })
+    }
+
+    /// `127.0.0.1:8000` and `localhost:8000` are this machine, where plain HTTP is usual and safe. For any other host nobody
+    /// but the user can know whether the connection has to be encrypted.
+    fn without_scheme(text: &str) -> Result<Self, ConfigError> {
+        let plain = Self::parse(&format!("http://{text}")).ok().filter(|_| !text.is_empty());
+        match plain {
+            Some(address) if address.is_private() => Ok(address),
+            Some(_) if !text.contains(['@', ' ']) && text.contains(['.', ':']) => {
+                let reason = format!("write http://{text}, or https://{text} if the connection is encrypted");
+                Err(ConfigError::BaseUrl { reason })
+            }
+            _ => Err(ConfigError::BaseUrl { reason: FORM.to_owned() }),
+        }
     }
 
     fn unix(path: &str) -> Result<Self, ConfigError> {
@@ -68,6 +90,15 @@ impl ServerAddress {
     }
 }
 
+/// The URL without the path of the API, which many copy along with it. Calls append that path themselves.
+fn without_api_path(mut url: Url) -> Url {
+    if let Some(path) = url.path().trim_end_matches('/').strip_suffix(API_PATH) {
+        let path = path.to_owned();
+        url.set_path(&path);
+    }
+    url
+}
+
 /// Whether the token is sent with a request for this path. Discovery needs none.
 pub(crate) fn needs_token(path: &str) -> bool {
     !matches!(path, paths::HEALTH | paths::OPENAPI)
@@ -101,9 +132,49 @@ mod tests {
 
     #[test]
     fn addresses_that_cannot_be_used_are_refused() {
-        for text in ["", "127.0.0.1:80", "ftp://x", "http://", "http://u:p@x", "http://x/?a=b", "http://x/#a", "unix:"]
-        {
+        for text in [
+            "",
+            "8000",
+            ":8000",
+            "queue.example",
+            "queue.example:80",
+            "0.0.0.0:80",
+            "u:p@127.0.0.1",
+            "ftp://x",
+            "http://",
+            "http://u:p@x",
+            "http://x/?a=b",
+            "http://x/#a",
+            "unix:",
+        ] {
             assert!(ServerAddress::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_needs_no_scheme() {
+        for (text, expected) in [
+            ("127.0.0.1:8000", "http://127.0.0.1:8000/"),
+            ("localhost:8000", "http://localhost:8000/"),
+            ("localhost", "http://localhost/"),
+            ("[::1]:8000/prefix", "http://[::1]:8000/prefix"),
+        ] {
+            assert_eq!(ServerAddress::parse(text).unwrap().url.as_str(), expected, "{text}");
+        }
+        let refused = ServerAddress::parse("queue.example:8000").unwrap_err().to_string();
+        assert!(refused.contains("http://queue.example:8000") && refused.contains("https://"), "{refused}");
+    }
+
+    #[test]
+    fn the_path_of_the_api_may_be_part_of_the_url() {
+        for (text, expected) in [
+            ("http://x/api/v2", "http://x/"),
+            ("http://x/api/v2/", "http://x/"),
+            ("http://x/prefix/api/v2", "http://x/prefix"),
+            ("http://x/api/v2/more", "http://x/api/v2/more"),
+            ("127.0.0.1:8000/api/v2", "http://127.0.0.1:8000/"),
+        ] {
+            assert_eq!(ServerAddress::parse(text).unwrap().url.as_str(), expected, "{text}");
         }
     }
 

@@ -6,7 +6,7 @@ use crate::definition::check_stored_size;
 use crate::ids::{Route, RunId};
 use crate::json::JsonObject;
 use crate::lease;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Transition};
 use crate::task::{ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, RunEnd, Status, TaskHead};
 use crate::time::Timestamp;
 
@@ -125,7 +125,9 @@ pub fn claim(
     let step = Step::new(task, now, task.lifecycle.pending_seq);
     match task.lifecycle.status {
         Status::Pending => Ok(step.claim(last_run, claimant)),
-        Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => Err(step.state_conflict()),
+        Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => {
+            Err(step.state_conflict(Transition::Claim))
+        }
     }
 }
 
@@ -170,10 +172,10 @@ pub fn act(task: &TaskHead, action: TaskAction, now: Timestamp, pending_seq: i64
     match (task.lifecycle.status, action) {
         (Pending | Running, TaskAction::Cancel) => Ok(Some(step.cancel())),
         (Cancelled, TaskAction::Cancel) => Ok(None),
-        (Succeeded | Failed, TaskAction::Cancel) => Err(step.state_conflict()),
+        (Succeeded | Failed, TaskAction::Cancel) => Err(step.state_conflict(Transition::Cancel)),
 
         (Pending | Failed | Cancelled, TaskAction::Requeue) => Ok(Some(step.requeue())),
-        (Running | Succeeded, TaskAction::Requeue) => Err(step.state_conflict()),
+        (Running | Succeeded, TaskAction::Requeue) => Err(step.state_conflict(Transition::Requeue)),
     }
 }
 
@@ -306,8 +308,8 @@ impl<'a> Step<'a> {
         }
     }
 
-    fn state_conflict(&self) -> Refusal {
-        Refusal::TaskStateConflict { task_id: self.task.id, status: self.lifecycle.status }
+    fn state_conflict(&self, transition: Transition) -> Refusal {
+        Refusal::TaskStateConflict { task_id: self.task.id, status: self.lifecycle.status, transition }
     }
 }
 

@@ -36,7 +36,12 @@ pub enum Refusal {
     /// A running task takes no update and no deletion.
     TaskRunning { task_id: TaskId },
     /// The state machine has no such transition.
-    TaskStateConflict { task_id: TaskId, status: Status },
+    TaskStateConflict {
+        task_id: TaskId,
+        status: Status,
+        /// What was to be done.
+        transition: Transition,
+    },
     /// The update would leave a pending task without a remaining attempt.
     UpdateConflict {
         task_id: TaskId,
@@ -60,4 +65,12 @@ pub enum Refusal {
     WorkerRouteConflict { worker_id: WorkerId },
     /// The cursor belongs to another selection or to an earlier queue of the same name.
     InvalidCursor,
+}
+
+/// What changes the status of a task from outside of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transition {
+    Claim,
+    Cancel,
+    Requeue,
 }

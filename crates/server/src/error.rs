@@ -14,7 +14,8 @@ use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::filter::FilterError;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
-use taskqueue_core::refusal::Refusal;
+use taskqueue_core::refusal::{Refusal, Transition};
+use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
 
 use crate::auth::Mistake;
@@ -27,7 +28,7 @@ const RETRY_BUSY_SECONDS: &str = "1";
 const RETRY_UNAVAILABLE_SECONDS: &str = "5";
 
 /// The message when there is no memory for a request or its answer.
-pub(crate) const NO_ROOM: &str = "too much data is under way; try again after the time in Retry-After";
+pub(crate) const NO_ROOM: &str = "too much data is under way; try again a little later";
 
 /// An answer that is not a success.
 #[derive(Debug)]
@@ -180,12 +181,12 @@ impl From<StoreError> for ApiError {
             StoreError::Refused(refusal) => refusal.into(),
             StoreError::Busy => Self::new(
                 ErrorCode::DatabaseBusy,
-                "the storage is busy and nothing was done; try again after the time in Retry-After",
+                "the storage is busy and nothing was done; try again a little later",
                 ObjectWriter::new(),
             ),
             StoreError::Unavailable => Self::new(
                 ErrorCode::DatabaseUnavailable,
-                "the storage does not work now; nothing was done; try again after the time in Retry-After",
+                "the storage does not work now and nothing was done; try again a little later",
                 ObjectWriter::new(),
             ),
             // `http_service.rs` adds the request id.
@@ -206,17 +207,17 @@ impl From<Refusal> for ApiError {
         let (code, message, details): (_, Cow<'static, str>, _) = match refusal {
             Refusal::QueueNotFound { queue } => (
                 Code::QueueNotFound,
-                format!("there is no queue {queue}; create it with PUT").into(),
+                format!("there is no queue {queue}; create it first, or correct the name").into(),
                 none().text("queue", queue.as_str()),
             ),
             Refusal::QueueNotEmpty { queue, tasks } => (
                 Code::QueueNotEmpty,
-                "the queue has tasks; delete them with it by cascade=true".into(),
+                format!("queue {queue} has tasks; delete them first, or together with it (cascade)").into(),
                 none().text("queue", queue.as_str()).integer("tasks", tasks),
             ),
             Refusal::QueueHasRunningTasks { queue, running } => (
                 Code::QueueHasRunningTasks,
-                "the queue has running tasks; wait for them or cancel them first".into(),
+                format!("queue {queue} has running tasks; wait for them or cancel them first").into(),
                 none().text("queue", queue.as_str()).integer("running", running),
             ),
             Refusal::TaskNotFound { queue, task_id } => (
@@ -226,17 +227,17 @@ impl From<Refusal> for ApiError {
             ),
             Refusal::TaskIdConflict { queue, task_id } => (
                 Code::TaskIdConflict,
-                "the id is taken by a task with another definition; choose another id".into(),
+                format!("{task_id} is taken by a task with another definition; choose another id").into(),
                 none().text("task_id", task_id.as_str()).text("queue", queue.as_str()),
             ),
             Refusal::TaskRunning { task_id } => (
                 Code::TaskRunning,
-                "the task is running; wait for it or cancel it first".into(),
+                format!("{task_id} is running; wait for it or cancel it first").into(),
                 none().text("task_id", task_id.as_str()),
             ),
-            Refusal::TaskStateConflict { task_id, status } => (
+            Refusal::TaskStateConflict { task_id, status, transition } => (
                 Code::TaskStateConflict,
-                format!("a task that is {} does not take this action", status.as_str()).into(),
+                format!("{task_id} is {}, {}", status.as_str(), state_advice(status, transition)).into(),
                 none().text("task_id", task_id.as_str()).text("status", status.as_str()),
             ),
             Refusal::UpdateConflict { task_id, field, attempt } => (
@@ -272,5 +273,15 @@ impl From<Refusal> for ApiError {
             Refusal::InvalidCursor => return InvalidCursor.into(),
         };
         Self::new(code, message, details)
+    }
+}
+
+/// Why a task of this status cannot be changed like this, and what can be done instead.
+fn state_advice(status: Status, transition: Transition) -> &'static str {
+    match (transition, status) {
+        (Transition::Cancel, _) => "so it cannot be cancelled: it has already ended",
+        (Transition::Requeue, Status::Running) => "so it cannot be requeued; cancel it first",
+        (Transition::Requeue, _) => "so it cannot be requeued; to run it again, submit its args as a new task",
+        (Transition::Claim, _) => "so it cannot be claimed; claim another",
     }
 }

@@ -49,6 +49,8 @@ pub(crate) enum Format {
     Json,
     /// For programs: one JSON object per line
     Jsonl,
+    /// For spreadsheets and data frames: a header line, then comma-separated values
+    Csv,
     /// For scripts: only ids, names or counts, one per line
     Quiet,
 }

@@ -20,8 +20,10 @@ Keys: up and down select a queue, tab another pane (routes, running, workers, fa
 pauses, + and - change the interval, ? shows all keys, q leaves.
 
 Rates are computed from the counts: finished are tasks that succeeded, failed or were cancelled
-within the last minute; the bars show the last five minutes. While the server does not answer,
-the view keeps trying. Programs can use taskqueue task count --group-by status --output json.";
+within the last minute; the bars show the last five minutes. The ETA is the time until nothing is
+pending at this rate; there is none while no worker has reported within five minutes. While the
+server does not answer, the view keeps trying. Programs can use
+taskqueue task count --group-by status --output json.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {

@@ -5,11 +5,46 @@ use taskqueue_client::{OrderField, TaskQuery, TaskSelection, WorkerQuery, Worker
 use taskqueue_core::ids::TaskId;
 use taskqueue_core::task::Status;
 
+use super::columns::{Columns, Sort, columns, sort};
+use super::connection::Format;
 use super::live::WatchArgs;
 use super::values::{order_field, status, task_id};
+use crate::field_path::FieldPath;
 
 /// The largest page that a server gives.
 const PAGE_LIMIT: u16 = 1000;
+
+pub(super) const LIST_HELP: &str = "\
+Examples:
+  taskqueue task list --status failed
+  taskqueue task list --filter 'args.lr < 0.1 and \"gpu\" in routes' --sort -priority
+  taskqueue task list --columns id,status,args.lr,result.loss --sort result.loss
+  taskqueue task list --status succeeded --output csv --columns id,args.lr,result.loss > losses.csv
+  taskqueue task list --status failed --output quiet    # only ids, for scripts
+  taskqueue task list --watch
+
+Tables show the newest 100 tasks unless --limit or --all is given, and say when there are more.
+All other formats print every task that matches, unless --limit is given.
+
+Columns are the fields of a task: id, queue, status, name, priority, attempt, max_attempts, routes,
+last_route, created_at, updated_at, started_at, finished_at, and args, metadata, result and
+last_error as a whole or with a member, such as args.model.layers or last_error.message.
+
+--sort puts numbers first, then text, then false and true, then lists and objects, and tasks
+without a value last; a minus reverses the order of numbers among themselves, of texts among
+themselves, and so on. To sort by a member of args, metadata, result or last_error, all tasks that
+match are loaded.
+
+CSV has a header line and quotes as in RFC 4180. Values are printed as they are: before you open a
+file of tasks that others created in a spreadsheet, import its columns as text, because cells that
+begin with = + - @ are formulas there.";
+
+pub(super) const COUNT_HELP: &str = "\
+Examples:
+  taskqueue task count
+  taskqueue task count --status pending --output quiet    # only the number
+  taskqueue task count --group-by status
+  taskqueue task count --group-by routes,status --filter 'args.lr < 0.1'";
 
 /// The conditions are combined with `and`.
 #[derive(Clone, Debug, Default, Args)]
@@ -26,12 +61,17 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "WORDS")]
     pub(crate) fuzzy: Option<String>,
 
-    /// Only tasks that match this filter, such as 'args.lr < 0.1 and "gpu" in routes'
+    /// Only tasks that match this filter, such as 'args.lr < 0.1 and "gpu" in routes'; all of the language:
+    /// docs/reference/filter-language.md
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 }
 
 impl SelectionArgs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.status.is_none() && self.name.is_none() && self.fuzzy.is_none() && self.filter.is_none()
+    }
+
     pub(crate) fn selection(&self) -> TaskSelection {
         let mut selection = TaskSelection::all();
         if let Some(status) = self.status {
@@ -55,13 +95,22 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
 
-    /// Sort by this field, largest or newest first [default: created_at]
-    #[arg(long, value_name = "FIELD", value_parser = order_field)]
-    pub(crate) order_by: Option<OrderField>,
+    /// The columns of tables and CSV, such as id,status,args.lr,result.loss
+    #[arg(long, value_name = "FIELDS", value_parser = columns)]
+    columns: Option<Columns>,
 
-    /// Sort smallest or oldest first
-    #[arg(long)]
-    pub(crate) ascending: bool,
+    /// Sort by this field, such as result.loss; -result.loss sorts largest first [default: -created_at]
+    #[arg(long, value_name = "[-]FIELD", value_parser = sort, allow_hyphen_values = true,
+          conflicts_with_all = ["order_by", "ascending"])]
+    sort: Option<Sort>,
+
+    /// The same as --sort=-FIELD, for the fields that a server can sort by
+    #[arg(long, value_name = "FIELD", value_parser = order_field, hide = true)]
+    order_by: Option<OrderField>,
+
+    /// Reverses --order-by
+    #[arg(long, hide = true)]
+    ascending: bool,
 
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
@@ -71,16 +120,30 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    pub(crate) fn query(&self) -> TaskQuery {
-        let query = TaskQuery::of(self.selection.selection()).limit(self.limit.page_limit());
-        let field = self.order_by.unwrap_or(OrderField::CreatedAt);
-        if self.ascending { query.ascending_by(field) } else { query.descending_by(field) }
+    /// The fields that the user named.
+    pub(crate) fn fields(&self) -> Option<&[FieldPath]> {
+        self.columns.as_ref().map(|columns| columns.0.as_slice())
+    }
+
+    /// The order, if only this program can sort by it.
+    pub(crate) fn own_sort(&self) -> Option<&Sort> {
+        self.sort.as_ref().filter(|sort| sort.order_field().is_none())
+    }
+
+    /// The request for pages that hold at most `max_items` tasks together, in the order of the server.
+    pub(crate) fn query(&self, max_items: Option<u64>) -> TaskQuery {
+        let query = TaskQuery::of(self.selection.selection()).limit(page_limit(max_items));
+        let sort = self.sort.as_ref().and_then(|sort| Some((sort.order_field()?, sort.descending)));
+        match sort.unwrap_or((self.order_by.unwrap_or(OrderField::CreatedAt), !self.ascending)) {
+            (field, true) => query.descending_by(field),
+            (field, false) => query.ascending_by(field),
+        }
     }
 }
 
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct LimitArgs {
-    /// Show at most this many [default: 100]
+    /// Show at most this many [default: 100 in tables, all in other formats]
     #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
@@ -90,17 +153,22 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// The same as that of the API.
-    const DEFAULT: u64 = 100;
+    /// What a person looks through.
+    const TABLE_DEFAULT: u64 = 100;
 
-    /// None means all.
-    pub(crate) fn max_items(self) -> Option<u64> {
-        if self.all { None } else { Some(self.limit.unwrap_or(Self::DEFAULT)) }
+    /// None means all. Programs get everything unless they ask for less: a file that is silently cut is a wrong one.
+    pub(crate) fn max_items(self, format: Format) -> Option<u64> {
+        match format {
+            _ if self.all => None,
+            Format::Table => Some(self.limit.unwrap_or(Self::TABLE_DEFAULT)),
+            Format::Json | Format::Jsonl | Format::Csv | Format::Quiet => self.limit,
+        }
     }
+}
 
-    fn page_limit(self) -> u16 {
-        self.max_items().and_then(|count| u16::try_from(count).ok()).map_or(PAGE_LIMIT, |count| count.min(PAGE_LIMIT))
-    }
+/// As large as needed and allowed.
+fn page_limit(max_items: Option<u64>) -> u16 {
+    max_items.and_then(|count| u16::try_from(count).ok()).map_or(PAGE_LIMIT, |count| count.min(PAGE_LIMIT))
 }
 
 /// Tasks that are named by id, or selected.
@@ -117,7 +185,8 @@ pub(crate) struct TargetArgs {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct WorkerSelectionArgs {
-    /// Only workers that match this filter, such as 'status == "busy" and route == "gpu"'
+    /// Only workers that match this filter, such as 'status == "busy" and route == "gpu"'; all of the language:
+    /// docs/reference/filter-language.md
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 }
@@ -127,8 +196,8 @@ impl WorkerSelectionArgs {
         self.filter.as_ref().map_or_else(WorkerSelection::all, |filter| WorkerSelection::all().filter(filter))
     }
 
-    pub(crate) fn query(&self, limit: LimitArgs) -> WorkerQuery {
-        WorkerQuery::of(self.selection()).limit(limit.page_limit())
+    pub(crate) fn query(&self, max_items: Option<u64>) -> WorkerQuery {
+        WorkerQuery::of(self.selection()).limit(page_limit(max_items))
     }
 }
 
@@ -138,15 +207,20 @@ mod tests {
 
     #[test]
     fn pages_are_as_large_as_needed_and_allowed() {
-        let cases = [
-            (None, false, 100),
-            (Some(7), false, 7),
-            (Some(1000), false, 1000),
-            (Some(5000), false, 1000),
-            (None, true, 1000),
-        ];
-        for (limit, all, expected) in cases {
-            assert_eq!(LimitArgs { limit, all }.page_limit(), expected, "{limit:?} {all}");
+        for (max_items, expected) in [(Some(7), 7), (Some(1000), 1000), (Some(5000), 1000), (None, 1000)] {
+            assert_eq!(page_limit(max_items), expected, "{max_items:?}");
+        }
+    }
+
+    #[test]
+    fn only_tables_are_cut_without_being_asked_to() {
+        let cases = [(None, false, Some(100), None), (Some(7), false, Some(7), Some(7)), (None, true, None, None)];
+        for (limit, all, table, other) in cases {
+            let args = LimitArgs { limit, all };
+            assert_eq!(args.max_items(Format::Table), table, "{args:?}");
+            for format in [Format::Json, Format::Jsonl, Format::Csv, Format::Quiet] {
+                assert_eq!(args.max_items(format), other, "{args:?} {format:?}");
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use taskqueue_core::ids::TaskId;
 
 use super::change::{self, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
-use super::selection::{ListArgs, SelectionArgs};
+use super::selection::{self, ListArgs, SelectionArgs};
 use super::submit::{SUBMIT_EXAMPLES, SWEEP_EXAMPLES, SubmitArgs, SweepArgs};
 use super::values::{TaskDimensions, task_dimensions, task_id};
 use super::wait::{self, WaitArgs};
@@ -42,8 +42,10 @@ pub(crate) enum TaskCommand {
     #[command(after_help = GET_EXAMPLES)]
     Get(GetArgs),
     /// List tasks
+    #[command(after_help = selection::LIST_HELP)]
     List(ListArgs),
     /// Count tasks
+    #[command(after_help = selection::COUNT_HELP)]
     Count(CountArgs),
     /// Change tasks that are not running
     #[command(after_help = change::UPDATE_HELP)]

@@ -6,6 +6,27 @@ use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::selection::{LimitArgs, WorkerSelectionArgs};
 use super::values::{WorkerDimensions, worker_dimensions};
 
+pub(super) const HELP: &str = "\
+Examples:
+  taskqueue worker list
+  taskqueue worker count --group-by status
+
+taskqueue loop starts a worker.";
+
+const LIST_HELP: &str = "\
+Examples:
+  taskqueue worker list
+  taskqueue worker list --filter 'status == \"idle\" and route == \"gpu\"'
+  taskqueue worker list --output csv > workers.csv
+
+A worker is shown until it stops, or for five minutes after its last report.";
+
+const COUNT_HELP: &str = "\
+Examples:
+  taskqueue worker count
+  taskqueue worker count --group-by route,status
+  taskqueue worker count --output quiet --filter 'route == \"gpu\"'    # only the number";
+
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
@@ -21,8 +42,10 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerCommand {
     /// List the workers that reported within the last five minutes
+    #[command(after_help = LIST_HELP)]
     List(ListWorkersArgs),
     /// Count the workers that reported within the last five minutes
+    #[command(after_help = COUNT_HELP)]
     Count(CountWorkersArgs),
 }
 

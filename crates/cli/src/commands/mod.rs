@@ -46,6 +46,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        // The parser has already turned it into the text of the help.
+        Command::Help(_) => Ok(()),
     }
 }
 

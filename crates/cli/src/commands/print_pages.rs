@@ -1,43 +1,66 @@
-//! Prints lists that come from the server in pages.
+//! Prints lists that come from the server in pages, and says when they are cut or empty.
 
-use taskqueue_client::{Group, PageQuery, Walk};
+use std::time::Duration;
 
-use crate::args::{Format, LimitArgs};
+use taskqueue_client::{Error, Group, PageQuery, Walk};
+use tokio::time::timeout;
+
+use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::failure::CommandError;
+use crate::field_path::FieldPath;
 use crate::output::{self, GroupRecord, Record};
 
-/// Prints as many items as the limit allows, and a note if there are more.
+/// How long a list that is already printed waits for the number of what it left out.
+const COUNT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was printed of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Printed {
+    pub(super) count: u64,
+    /// Whether a table left something out.
+    pub(super) is_cut: bool,
+}
+
+/// Prints at most `max_items` items.
 pub(super) async fn print_items<Q>(
     context: &ClientContext,
     mut walk: Walk<Q>,
-    limit: LimitArgs,
-    noun: &str,
-) -> Result<(), CommandError>
+    max_items: Option<u64>,
+    fields: Option<&[FieldPath]>,
+) -> Result<Printed, CommandError>
 where
     Q: PageQuery<Item: Record>,
 {
-    let mut listing = context.printer.listing::<Q::Item>();
-    let mut remaining = limit.max_items();
-    while remaining != Some(0) {
-        let Some(item) = walk.next().await? else {
-            return Ok(listing.finish()?);
-        };
+    let mut listing = context.printer.listing_of::<Q::Item>(fields);
+    while max_items.is_none_or(|max_items| listing.count() < max_items) {
+        let Some(item) = walk.next().await? else { break };
         listing.push(&item)?;
-        remaining = remaining.map(|count| count - 1);
     }
+    let count = listing.count();
     listing.finish()?;
-    if context.printer.format() == Format::Table && walk.next().await?.is_some() {
-        output::note(&format!("there are more {noun}; show them with --all or a larger --limit"));
-    }
-    Ok(())
+    // Programs that give a limit know that there may be more.
+    let may_be_cut = context.printer.format() == Format::Table && max_items == Some(count);
+    Ok(Printed { count, is_cut: may_be_cut && walk.next().await?.is_some() })
 }
 
+/// Says how much a table left out. `total` is the number of all items; if it takes too long or fails, none is given.
+pub(super) async fn note_cut(printed: Printed, noun: &str, total: impl Future<Output = Result<u64, Error>>) {
+    let shown = output::with_commas(printed.count);
+    let total = timeout(COUNT_PATIENCE, total).await.ok().and_then(Result::ok);
+    // Items may have been deleted meanwhile; a number that cannot be right is left out.
+    output::note(&match total.filter(|total| *total > printed.count) {
+        Some(total) => format!("{shown} of {} {noun} shown; --all shows them all", output::with_commas(total)),
+        None => format!("{shown} {noun} shown, there are more; --all shows them all"),
+    });
+}
+
+/// Gives the number of groups.
 pub(super) async fn print_groups<Q>(
     context: &ClientContext,
     mut walk: Walk<Q>,
     dimensions: &[&'static str],
-) -> Result<(), CommandError>
+) -> Result<u64, CommandError>
 where
     Q: PageQuery<Item = Group>,
 {
@@ -45,5 +68,7 @@ where
     while let Some(group) = walk.next().await? {
         listing.push(&GroupRecord { dimensions, group })?;
     }
-    Ok(listing.finish()?)
+    let count = listing.count();
+    listing.finish()?;
+    Ok(count)
 }

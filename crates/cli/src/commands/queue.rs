@@ -1,11 +1,12 @@
 //! `taskqueue queue ...`
 
-use taskqueue_client::TaskSelection;
+use taskqueue_client::{ErrorCode, TaskSelection};
 
 use super::client_runtime;
 use crate::args::{DeleteQueueArgs, QueueArg, QueueArgs, QueueCommand};
 use crate::client_context::{ClientContext, Retrying};
 use crate::confirm::confirm;
+use crate::explain_error::explain_missing_queue;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, QueueRecord};
 
@@ -21,9 +22,18 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
         QueueCommand::List => {
             let queues = context.client.queues().await?;
             let records: Vec<QueueRecord> = queues.into_iter().map(|queue| QueueRecord(queue.name)).collect();
-            Ok(context.printer.list(&records)?)
+            context.printer.list(&records)?;
+            if records.is_empty() {
+                output::note("there are no queues; create one with: taskqueue queue create NAME");
+            }
+            Ok(())
         }
-        QueueCommand::Delete(args) => delete(context, args).await,
+        QueueCommand::Delete(args) => match delete(context, args).await {
+            Err(CommandError::Call(error)) if error.code() == Some(ErrorCode::QueueNotFound) => {
+                Err(explain_missing_queue(context, &error).await.into())
+            }
+            outcome => outcome,
+        },
     })
 }
 

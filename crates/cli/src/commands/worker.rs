@@ -1,13 +1,13 @@
 //! `taskqueue worker ...`
 
-use taskqueue_client::{GroupQuery, WorkerDimension};
+use taskqueue_client::{GroupQuery, WorkerDimension, WorkerSelection};
 
 use super::client_runtime;
-use super::print_pages::{print_groups, print_items};
-use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
+use super::print_pages::{note_cut, print_groups, print_items};
+use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand, WorkerSelectionArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
-use crate::output::CountRecord;
+use crate::output::{self, CountRecord};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
@@ -18,8 +18,31 @@ pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
 }
 
 async fn list(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), CommandError> {
-    let walk = context.client.walk_workers(&context.queue, args.selection.query(args.limit));
-    print_items(context, walk, args.limit, "workers").await
+    let max_items = args.limit.max_items(context.printer.format());
+    let walk = context.client.walk_workers(&context.queue, args.selection.query(max_items));
+    let printed = print_items(context, walk, max_items, None).await?;
+    if printed.is_cut {
+        let selection = args.selection.selection();
+        note_cut(printed, "workers", context.client.count_workers(&context.queue, &selection)).await;
+    } else if printed.count == 0 {
+        note_nothing(context, &args.selection).await;
+    }
+    Ok(())
+}
+
+/// Says why a list is empty: whether there are no workers, or none that match.
+async fn note_nothing(context: &ClientContext, selection: &WorkerSelectionArgs) {
+    let queue = &context.queue;
+    let others = match &selection.filter {
+        None => Some(0),
+        // The list itself was answered, so a failure of this request is not worth an error.
+        Some(_) => context.client.count_workers(queue, &WorkerSelection::all()).await.ok(),
+    };
+    output::note(&match others {
+        Some(0) => format!("no worker of queue {queue} has reported within the last five minutes"),
+        Some(others) => format!("no worker matches; queue {queue} has {}", output::counted(others, "worker")),
+        None => format!("no worker of queue {queue} matches"),
+    });
 }
 
 async fn count(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), CommandError> {
@@ -30,5 +53,9 @@ async fn count(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), C
     };
     let words: Vec<&'static str> = dimensions.0.iter().copied().map(WorkerDimension::as_str).collect();
     let query = GroupQuery::by(dimensions.0.iter().copied(), selection);
-    print_groups(context, context.client.walk_worker_groups(&context.queue, query), &words).await
+    let groups = print_groups(context, context.client.walk_worker_groups(&context.queue, query), &words).await?;
+    if groups == 0 {
+        note_nothing(context, &args.selection).await;
+    }
+    Ok(())
 }

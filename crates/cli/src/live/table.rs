@@ -1,6 +1,6 @@
-//! The tables of list commands in a live view: the same columns, cells and widths. Where shortened cells do not fit either,
-//! the least important columns are left out.
+//! The tables of list commands in a live view: the same columns, cells and layout.
 
+use anstyle::Style;
 use ratatui::text::{Line, Span};
 use taskqueue_core::time::Timestamp;
 
@@ -8,13 +8,13 @@ use super::theme::Theme;
 use crate::output::{Cell, Column, Layout, Record, Terminal};
 
 #[derive(Debug)]
-pub(crate) struct Table {
-    columns: Vec<Column>,
+pub(crate) struct Table<'h> {
+    columns: Vec<Column<'h>>,
     rows: Vec<Vec<Cell>>,
 }
 
-impl Table {
-    pub(crate) fn new(columns: &[Column], rows: Vec<Vec<Cell>>) -> Self {
+impl<'h> Table<'h> {
+    pub(crate) fn new(columns: &[Column<'h>], rows: Vec<Vec<Cell>>) -> Self {
         Self { columns: columns.to_vec(), rows }
     }
 
@@ -25,27 +25,13 @@ impl Table {
 
     /// The head and the rows as lines of at most `width`. Columns are left out in the order of `leave_out` until the others
     /// fit.
-    pub(crate) fn lines(mut self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
+    pub(crate) fn lines(self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
         let terminal = Terminal { colour: false, width: Some(width.into()) };
-        let mut layout = Layout::fitting(&self.columns, &self.rows, terminal);
-        for head in leave_out {
-            if layout.width() <= width.into() {
-                break;
-            }
-            self.remove(head);
-            layout = Layout::fitting(&self.columns, &self.rows, terminal);
-        }
-        let line = |cells: &[Cell]| -> Line<'static> {
-            layout.pieces(cells).into_iter().map(|(text, style)| Span::styled(text, theme.cell(style))).collect()
+        let layout = Layout::fitting(&self.columns, &self.rows, leave_out, terminal);
+        let line = |pieces: Vec<(String, Style)>| -> Line<'static> {
+            pieces.into_iter().map(|(text, style)| Span::styled(text, theme.cell(style))).collect()
         };
-        (line(&layout.heads()), self.rows.iter().map(|row| line(row)).collect())
-    }
-
-    fn remove(&mut self, head: &str) {
-        if let Some(index) = self.columns.iter().position(|column| column.head == head) {
-            self.columns.remove(index);
-            self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
-        }
+        (line(layout.head_pieces()), self.rows.iter().map(|row| line(layout.row_pieces(row))).collect())
     }
 }
 

@@ -9,26 +9,35 @@ use super::escape::escape;
 /// Shown for a missing value.
 const EMPTY: &str = "-";
 const ELLIPSIS: char = '…';
+/// Most columns do not shrink below this.
+const SHRUNK_WIDTH: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    pub(crate) head: &'static str,
+pub(crate) struct Column<'h> {
+    pub(crate) head: &'h str,
     pub(crate) right_aligned: bool,
-    /// Whether cells are cut where the terminal is too narrow.
-    pub(crate) shrinks: bool,
+    /// The width to which cells may be cut where the terminal is too narrow. Without it they are never cut.
+    pub(crate) shrinks_to: Option<usize>,
+    /// Whether the column is left out where no row has a value for it.
+    pub(crate) needs_value: bool,
 }
 
-impl Column {
-    pub(crate) const fn text(head: &'static str) -> Self {
-        Self { head, right_aligned: false, shrinks: false }
+impl<'h> Column<'h> {
+    pub(crate) const fn text(head: &'h str) -> Self {
+        Self { head, right_aligned: false, shrinks_to: None, needs_value: false }
     }
 
-    pub(crate) const fn number(head: &'static str) -> Self {
-        Self { head, right_aligned: true, shrinks: false }
+    pub(crate) const fn number(head: &'h str) -> Self {
+        Self { right_aligned: true, ..Self::text(head) }
     }
 
-    pub(crate) const fn shrinking(head: &'static str) -> Self {
-        Self { head, right_aligned: false, shrinks: true }
+    pub(crate) const fn shrinking(head: &'h str) -> Self {
+        Self { shrinks_to: Some(SHRUNK_WIDTH), ..Self::text(head) }
+    }
+
+    /// A column that is there only if a row has a value, and that is of use only with this width.
+    pub(crate) const fn with_values(head: &'h str, shrinks_to: usize) -> Self {
+        Self { shrinks_to: Some(shrinks_to), needs_value: true, ..Self::text(head) }
     }
 }
 
@@ -44,7 +53,15 @@ impl Cell {
     }
 
     pub(crate) fn optional(text: Option<impl AsRef<str>>) -> Self {
-        text.map_or_else(|| Self::new(EMPTY).dimmed(), Self::new)
+        text.map_or_else(Self::missing, Self::new)
+    }
+
+    fn missing() -> Self {
+        Self::new(EMPTY).dimmed()
+    }
+
+    pub(super) fn is_missing(&self) -> bool {
+        *self == Self::missing()
     }
 
     pub(crate) fn number(number: impl ToString) -> Self {

@@ -17,6 +17,14 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     })
 }
 
+/// For CSV: the same, but line ends and tabs stay, because quotes hold them.
+pub(super) fn escape_csv(text: &str) -> Cow<'_, str> {
+    replaced(text, |out, character| match character {
+        '\n' | '\t' => out.push(character),
+        _ => out.extend(character.escape_default()),
+    })
+}
+
 /// JSON with harmful characters as `\uXXXX`, which is the same value. They occur inside strings only: outside, JSON allows
 /// just line ends and tabs, which we do not write.
 pub(super) fn escape_json(text: &str) -> Cow<'_, str> {

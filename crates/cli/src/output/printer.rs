@@ -1,19 +1,23 @@
 //! Prints records in the chosen format. Lists are streamed: memory does not grow with their length.
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use taskqueue_core::time::Timestamp;
 
 use super::age::now;
 use super::cell::{Cell, Column};
+use super::csv;
 use super::escape::{escape, escape_json};
+use super::fields;
 use super::record::Record;
 use super::table::Layout;
 use super::terminal::Terminal;
 use crate::args::Format;
 use crate::failure::Failure;
+use crate::field_path::{FieldPath, read_record};
 
-/// How many rows decide the widths of the columns; later rows are printed as they come.
+/// How many rows decide the layout; later rows are printed as they come.
 const ROWS_MEASURED: usize = 1000;
 
 /// Prints to standard output.
@@ -38,6 +42,7 @@ impl Printer {
         let text = match self.format {
             Format::Table => details(&record.details(self.now), self.terminal),
             Format::Json | Format::Jsonl => escape_json(&record.json()).into_owned(),
+            Format::Csv => return self.list(std::slice::from_ref(record)),
             Format::Quiet => escape(&record.key()).into_owned(),
         };
         self.text(&text)
@@ -73,8 +78,23 @@ impl Printer {
 
     /// Starts a list whose records come one by one.
     pub(crate) fn listing<R: Record>(&self) -> Listing<'_> {
-        let out = BufWriter::new(io::stdout().lock());
-        Listing { printer: self, out, columns: R::COLUMNS, measured: Vec::new(), layout: None, count: 0 }
+        self.listing_of::<R>(None)
+    }
+
+    /// The same with these columns in tables and in CSV, instead of those of the record.
+    pub(crate) fn listing_of<'p, R: Record>(&'p self, fields: Option<&'p [FieldPath]>) -> Listing<'p> {
+        Listing {
+            printer: self,
+            out: BufWriter::new(io::stdout().lock()),
+            columns: fields.map_or_else(|| R::COLUMNS.to_vec(), fields::columns),
+            // The user named these, so none of them is left out.
+            leave_out: if fields.is_some() { &[] } else { R::LEAVE_OUT },
+            fields: fields.map(Cow::Borrowed),
+            fields_of_none: R::FIELDS,
+            measured: Vec::new(),
+            layout: None,
+            count: 0,
+        }
     }
 }
 
@@ -82,10 +102,15 @@ impl Printer {
 pub(crate) struct Listing<'p> {
     printer: &'p Printer,
     out: BufWriter<StdoutLock<'static>>,
-    columns: &'static [Column],
+    columns: Vec<Column<'p>>,
+    leave_out: &'static [&'static str],
+    /// Those that the user named or, in CSV, those of the first record.
+    fields: Option<Cow<'p, [FieldPath]>>,
+    /// The columns of CSV without records.
+    fields_of_none: &'static [&'static str],
     /// Rows that are held back until the layout is known.
     measured: Vec<Vec<Cell>>,
-    layout: Option<Layout>,
+    layout: Option<Layout<'p>>,
     count: u64,
 }
 
@@ -97,41 +122,66 @@ impl Listing<'_> {
         Ok(())
     }
 
+    /// How many records the list has so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     fn write<R: Record>(&mut self, record: &R) -> io::Result<()> {
         match self.printer.format {
-            Format::Table => {
-                let cells = record.cells(self.printer.now);
-                if let Some(layout) = &self.layout {
-                    return writeln!(self.out, "{}", layout.row(&cells));
-                }
-                self.measured.push(cells);
-                if self.measured.len() < ROWS_MEASURED { Ok(()) } else { self.write_measured() }
-            }
+            Format::Table => self.write_row(record),
             Format::Json => {
                 let separator = if self.count == 0 { "[\n" } else { ",\n" };
                 write!(self.out, "{separator}{}", escape_json(&record.json()))
             }
             Format::Jsonl => writeln!(self.out, "{}", escape_json(&record.json())),
+            Format::Csv => self.write_csv(record),
             Format::Quiet => writeln!(self.out, "{}", escape(&record.key())),
         }
+    }
+
+    fn write_row<R: Record>(&mut self, record: &R) -> io::Result<()> {
+        let now = self.printer.now;
+        let cells = match &self.fields {
+            Some(fields) => fields::cells(fields, record, now),
+            None => record.cells(now),
+        };
+        if let Some(layout) = &self.layout {
+            return writeln!(self.out, "{}", layout.row(&cells));
+        }
+        self.measured.push(cells);
+        if self.measured.len() < ROWS_MEASURED { Ok(()) } else { self.write_measured() }
+    }
+
+    fn write_csv<R: Record>(&mut self, record: &R) -> io::Result<()> {
+        let fields = self.fields.get_or_insert_with(|| Cow::Owned(record.fields()));
+        if self.count == 0 {
+            writeln!(self.out, "{}", csv::head(fields))?;
+        }
+        writeln!(self.out, "{}", csv::row(fields, &read_record(&record.json())))
     }
 
     /// Prints the head and the rows that decide the layout.
     fn write_measured(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.measured);
-        let layout = Layout::fitting(self.columns, &rows, self.printer.terminal);
+        let layout = Layout::fitting(&self.columns, &rows, self.leave_out, self.printer.terminal);
         writeln!(self.out, "{}", layout.head())?;
         rows.iter().try_for_each(|row| writeln!(self.out, "{}", layout.row(row)))?;
         self.layout = Some(layout);
         Ok(())
     }
 
-    /// A table without rows has no head either.
+    /// A table without rows has no head either; CSV has one, so that programs find the columns.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let ended = match self.printer.format {
             Format::Table if self.layout.is_none() && !self.measured.is_empty() => self.write_measured(),
             Format::Json if self.count == 0 => writeln!(self.out, "[]"),
             Format::Json => writeln!(self.out, "\n]"),
+            Format::Csv if self.count == 0 => {
+                let of_none = || self.fields_of_none.iter().map(|path| FieldPath::new(path)).collect();
+                let fields = self.fields.take().unwrap_or_else(|| Cow::Owned(of_none()));
+                writeln!(self.out, "{}", csv::head(&fields))
+            }
             _ => Ok(()),
         };
         ended.and_then(|()| self.out.flush()).map_err(|error| Failure::from_output(&error))

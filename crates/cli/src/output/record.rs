@@ -1,13 +1,20 @@
-//! What can be printed: a record knows itself as a row, as details, as JSON and as its key.
+//! What can be printed: a record knows itself as a row, as details, as JSON, as fields and as its key.
 
 use taskqueue_core::time::Timestamp;
 
 use super::cell::{Cell, Column};
+use crate::field_path::FieldPath;
 
 /// One result of a command.
 pub(crate) trait Record {
     /// The columns of a table of such records.
-    const COLUMNS: &'static [Column];
+    const COLUMNS: &'static [Column<'static>];
+
+    /// The heads of columns that are left out where the terminal is too narrow, the least important first.
+    const LEAVE_OUT: &'static [&'static str] = &[];
+
+    /// What `--output csv` prints of it: paths in its JSON.
+    const FIELDS: &'static [&'static str];
 
     /// The cells of its row, one for each column; ages are counted from `now`.
     fn cells(&self, now: Timestamp) -> Vec<Cell>;
@@ -21,6 +28,11 @@ pub(crate) trait Record {
         self.write_json(&mut out);
         // JSON is UTF-8.
         String::from_utf8(out).unwrap_or_default()
+    }
+
+    /// The columns of `--output csv`, where they depend on the record.
+    fn fields(&self) -> Vec<FieldPath> {
+        Self::FIELDS.iter().map(|path| FieldPath::new(path)).collect()
     }
 
     /// What `--output quiet` leaves of it: an id, a name or a count.

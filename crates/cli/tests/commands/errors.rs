@@ -14,8 +14,15 @@ fn an_unknown_queue_is_compared_with_those_that_exist() {
     let expected = "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2? Or create it with: \
                     taskqueue queue create nigthly\n";
     assert_eq!(message, expected);
-    let message = server.run("queue delete zzz").fails(1);
+    let message = server.run("task list -q zzz").fails(1);
     assert_eq!(message, "error: there is no queue zzz (queue_not_found); create it with: taskqueue queue create zzz\n");
+    // Nobody creates a queue to delete it.
+    for line in ["queue delete zzz", "queue delete zzz --cascade --yes"] {
+        let message = server.run(line).fails(1);
+        assert_eq!(message, "error: there is no queue zzz (queue_not_found); taskqueue queue list shows all\n");
+    }
+    let message = server.run("queue delete nigthly").fails(1);
+    assert_eq!(message, "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2?\n");
 }
 
 #[test]
@@ -65,6 +72,101 @@ fn refusals_are_one_line_with_the_code_and_what_to_do() {
         assert!(message.starts_with("error: ") && message.contains(code) && message.contains(';'), "{line}: {message}");
         assert_eq!(message.lines().count(), 1, "{line}: {message}");
     }
+}
+
+#[test]
+fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    server.claim("default", 1);
+    let running = "error: t_aaaaaaaaaaaa is running (task_running); wait for it, or cancel it first: \
+                   taskqueue task cancel t_aaaaaaaaaaaa\n";
+    assert_eq!(server.run("task update t_aaaaaaaaaaaa --priority 1").fails(1), running);
+    let busy = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
+    assert!(busy.contains("t_aaaaaaaaaaaa is running, so it cannot be requeued; cancel it first"), "{busy}");
+    server.complete("t_aaaaaaaaaaaa", 1);
+    let ended = server.run("task cancel t_aaaaaaaaaaaa").fails(1);
+    assert!(ended.contains("t_aaaaaaaaaaaa is succeeded, so it cannot be cancelled: it has already ended"), "{ended}");
+    let done = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
+    let expected = "error: t_aaaaaaaaaaaa is succeeded, so it cannot be requeued (task_state_conflict); to run it again under \
+                    a new id: taskqueue task rerun t_aaaaaaaaaaaa\n";
+    assert_eq!(done, expected);
+    let taken = server.run("task submit --id t_aaaaaaaaaaaa --priority 1").fails(1);
+    let expected = "error: there is a task t_aaaaaaaaaaaa already, with another definition (task_id_conflict); choose \
+                    another --id, or see: taskqueue task get t_aaaaaaaaaaaa\n";
+    assert_eq!(taken, expected);
+}
+
+#[test]
+fn a_token_that_is_missing_and_one_that_is_wrong_are_told_apart() {
+    let server = Server::with_token("right");
+    let run = |token: Option<&str>| {
+        let mut command = binary(server.folder.path());
+        command.args(["queue", "list", "--url", &server.url]).envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
+        finish(&mut command).fails(1)
+    };
+    let (missing, wrong) = (run(None), run(Some("wrong")));
+    assert!(missing.contains("needs a token (unauthorized)") && missing.contains("--token-file"), "{missing}");
+    assert!(
+        wrong.contains("does not accept the token of environment TASKQUEUE_TOKEN") && wrong.contains("config show"),
+        "{wrong}"
+    );
+    assert!(!missing.contains("Bearer") && !wrong.contains("Bearer"), "{missing}{wrong}");
+}
+
+#[test]
+fn addresses_are_taken_as_people_write_them_or_explained() {
+    let server = Server::start();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let port = address.rsplit(':').next().unwrap();
+    let health = |url: &str| finish(binary(server.folder.path()).arg("health").env("TASKQUEUE_URL", url));
+    for url in [address, &format!("localhost:{port}"), &format!("{}/api/v2", server.url), &format!("{address}/api/v2/")]
+    {
+        assert!(health(url).ok().contains("ok"), "{url}");
+    }
+    let tls = health(&format!("https://{address}")).fails(3);
+    assert!(tls.contains("does not speak TLS; use http://127.0.0.1"), "{tls}");
+    let encrypted = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", encrypted.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        // As often as the request is repeated.
+        for connection in encrypted.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            // How TLS says that this is not its protocol.
+            connection.write_all(b"\x15\x03\x01\x00\x02\x02\x46").unwrap();
+        }
+    });
+    let plain = health(&url).fails(3);
+    assert!(plain.contains("does not speak plain HTTP; use https://127.0.0.1"), "{plain}");
+    let other = health("queue.example:8000").fails(2);
+    assert!(other.contains("http://queue.example:8000") && other.contains("https://queue.example:8000"), "{other}");
+    let path = finish(binary(server.folder.path()).args(["queue", "list", "--url", &format!("{}/wrong", server.url)]));
+    let path = path.fails(1);
+    assert!(path.contains("wrong path") && !path.contains("GET") && path.lines().count() == 1, "{path}");
+}
+
+#[test]
+fn a_busy_server_is_explained_without_the_words_of_its_api() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let busy = std::thread::spawn(move || {
+        for connection in listener.incoming().take(3) {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let body = r#"{"error":{"code":"database_busy","message":"wait for Retry-After","details":{}}}"#;
+            let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 0";
+            let length = body.len();
+            write!(connection, "{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    let expected = "error: the server is busy and nothing was done (database_busy); try again in a few seconds\n";
+    assert_eq!(message, expected);
+    busy.join().unwrap();
 }
 
 #[test]

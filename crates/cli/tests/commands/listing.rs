@@ -119,22 +119,196 @@ fn selections_orders_and_limits_are_passed_on() {
 fn people_get_a_note_when_there_is_more_and_programs_do_not() {
     let server = three_tasks();
     let table = server.run("task list --limit 2");
-    assert!(table.stderr.contains("--all"), "{table:?}");
+    assert_eq!(table.stderr, "note: 2 of 3 tasks shown; --all shows them all\n");
     assert_eq!(table.ok().lines().count(), 3);
+    let selected = server.run_with(&["task", "list", "--limit", "1", "--filter", "max_attempts == 3"]);
+    assert_eq!(selected.stderr, "note: 1 of 2 tasks shown; --all shows them all\n");
     assert_eq!(server.run("task list --limit 3").stderr, "");
     assert_eq!(server.run("task list --limit 2 -o jsonl").stderr, "");
 }
 
 #[test]
-fn lists_longer_than_a_page_are_complete() {
+fn only_tables_are_cut_without_a_limit() {
     let server = Server::start();
-    let lines: String = (0..2500).map(|seed| format!("{{\"args\":{{\"seed\":{seed}}}}}\n")).collect();
+    let lines: String = (0..1250).map(|seed| format!("{{\"args\":{{\"seed\":{seed}}}}}\n")).collect();
     server.run_reading("task submit --from -", &lines).ok();
-    let listed = server.run("task list --all").ok();
-    assert_eq!(listed.lines().count(), 2501);
-    let array: Vec<serde_json::Value> = serde_json::from_str(&server.run("task list --all -o json").ok()).unwrap();
-    assert_eq!(array.len(), 2500);
-    assert_eq!(server.run("task list --limit 1200 -o quiet").ok().lines().count(), 1200);
+    let table = server.run("task list");
+    assert_eq!(table.stderr, "note: 100 of 1,250 tasks shown; --all shows them all\n");
+    assert_eq!(table.ok().lines().count(), 101);
+    assert_eq!(server.run("task list --all").ok().lines().count(), 1251);
+    // The lines around the tasks: brackets, nothing, a header, nothing.
+    for (format, others) in [("json", 2), ("jsonl", 0), ("csv", 1), ("quiet", 0)] {
+        let whole = server.run(&format!("task list -o {format}"));
+        assert_eq!(whole.stderr, "", "{format}");
+        assert_eq!(whole.ok().lines().count(), 1250 + others, "{format}");
+        let cut = server.run(&format!("task list -o {format} --limit 1200")).ok();
+        assert_eq!(cut.lines().count(), 1200 + others, "{format}");
+    }
+    let array: Vec<serde_json::Value> = serde_json::from_str(&server.run("task list -o json").ok()).unwrap();
+    let seeds: std::collections::BTreeSet<i64> =
+        array.iter().map(|task| task["args"]["seed"].as_i64().unwrap()).collect();
+    assert_eq!(seeds.len(), 1250);
+}
+
+#[test]
+fn workers_are_cut_and_counted_in_tables_only() {
+    let server = Server::start();
+    for number in 0..101 {
+        let report = r#"{"route":"gpu","status":"idle","task_id":null}"#;
+        assert_eq!(server.post(&format!("workers/w_{number:012}"), report), 204);
+    }
+    let table = server.run("worker list");
+    assert_eq!(table.stderr, "note: 100 of 101 workers shown; --all shows them all\n");
+    assert_eq!(server.run("worker list -o quiet").ok().lines().count(), 101);
+    assert_eq!(server.run("worker list --limit 7 -o csv").ok().lines().count(), 8);
+}
+
+#[test]
+fn empty_lists_say_why() {
+    let server = Server::start();
+    let said = |line: &str| {
+        let ran = server.run(line);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stderr
+    };
+    assert_eq!(said("task list"), "note: queue q is empty\n");
+    assert_eq!(said("task list --status failed -o quiet"), "note: queue q is empty\n");
+    assert_eq!(said("task count --group-by status"), "note: queue q is empty\n");
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    assert_eq!(said("task list --status failed"), "note: no task matches; queue q has 1 task\n");
+    assert_eq!(said("task list --status failed --sort args.x"), "note: no task matches; queue q has 1 task\n");
+    assert_eq!(said("task list"), "");
+    let nobody = "note: no worker of queue q has reported within the last five minutes\n";
+    assert_eq!(said("worker list"), nobody);
+    assert_eq!(said("worker list --filter route==\"gpu\""), nobody);
+    assert_eq!(server.post("workers/w_aaaaaaaaaaaa", r#"{"route":"cpu","status":"idle","task_id":null}"#), 204);
+    let none = "note: no worker matches; queue q has 1 worker\n";
+    assert_eq!(said("worker list --filter route==\"gpu\""), none);
+    server.run("queue delete q --cascade --yes").ok();
+    assert_eq!(said("queue list"), "note: there are no queues; create one with: taskqueue queue create NAME\n");
+    assert_eq!(server.run("queue list -o json").ok(), "[]\n");
+}
+
+/// One task that succeeded after a failure, one that failed, and one that is pending.
+fn ended_tasks() -> Server {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--arg", "lr=0.1", "--name", "a, \"b\"", "--priority", "2"]);
+    server.claim("default", 1);
+    server.fail("t_aaaaaaaaaaaa", 1);
+    server.claim("default", 2);
+    server.complete("t_aaaaaaaaaaaa", 2);
+    server.submit("t_bbbbbbbbbbbb", &["--arg", "lr=0.01", "--max-attempts", "1"]);
+    server.claim("default", 3);
+    server.fail("t_bbbbbbbbbbbb", 3);
+    server.submit("t_cccccccccccc", &["--route", "gpu", "--route", "cpu"]);
+    server
+}
+
+#[test]
+fn ended_tasks_show_the_type_of_their_error_and_their_result() {
+    let server = ended_tasks();
+    assert_eq!(
+        lines(&server.run("task list").ok()),
+        [
+            "ID              STATUS     NAME    PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ERROR       ARGS         RESULT",
+            "t_cccccccccccc  pending    -              0      0/3  cpu,gpu  now      now      -           {}           -",
+            "t_bbbbbbbbbbbb  failed     -              0      1/1  default  now      now      ValueError  {\"lr\":0.01}  -",
+            "t_aaaaaaaaaaaa  succeeded  a, \"b\"         2      2/3  default  now      now      -           {\"lr\":0.1}   {\"loss\":0.5}",
+        ]
+    );
+}
+
+#[test]
+fn columns_are_chosen_for_tables_and_csv() {
+    let server = ended_tasks();
+    let columns = "id,status,args.lr,result.loss,last_error.message,routes,name";
+    assert_eq!(
+        server.run(&format!("task list --columns {columns} -o csv")).ok(),
+        "id,status,args.lr,result.loss,last_error.message,routes,name\n\
+         t_cccccccccccc,pending,,,,\"cpu,gpu\",\n\
+         t_bbbbbbbbbbbb,failed,0.01,,bad seed,default,\n\
+         t_aaaaaaaaaaaa,succeeded,0.1,0.5,bad seed,default,\"a, \"\"b\"\"\"\n"
+    );
+    assert_eq!(
+        lines(&server.run("task list --columns id,status,args.lr,created_at,result").ok()),
+        [
+            "id              status     args.lr  created_at  result",
+            "t_cccccccccccc  pending    -        now         {}",
+            "t_bbbbbbbbbbbb  failed     0.01     now         {}",
+            "t_aaaaaaaaaaaa  succeeded  0.1      now         {\"loss\":0.5}",
+        ]
+    );
+    assert_eq!(server.run("task list --status running -o csv --columns id,args.x").ok(), "id,args.x\n");
+    let cases = [
+        ("--columns id,stauts", "did you mean status?"),
+        ("--columns lr", "args.lr"),
+        ("--columns last_error.mesage", "did you mean message?"),
+        ("--columns id -o json", "--columns is for --output table and csv"),
+        ("--columns id -o quiet", "--columns is for --output table and csv"),
+        ("--sort lss", "args.lss"),
+        ("--sort id --order-by id", "cannot be used with"),
+        ("--sort id --ascending", "cannot be used with"),
+    ];
+    for (flags, expected) in cases {
+        let message = server.run(&format!("task list {flags}")).fails(2);
+        assert!(message.contains(expected) && message.lines().count() == 1, "{flags}: {message}");
+    }
+}
+
+#[test]
+fn a_column_shows_where_a_task_ran() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let claim = r#"{"route":"default","run_id":"r_run000000001","worker":{"host":"gpu-3","slot":1}}"#;
+    assert_eq!(server.post("tasks/claim", claim), 200);
+    server.complete("t_aaaaaaaaaaaa", 1);
+    let listed = server.run("task list -o csv --columns id,last_run.worker.host,last_run.worker.pid").ok();
+    assert_eq!(listed, "id,last_run.worker.host,last_run.worker.pid\nt_aaaaaaaaaaaa,gpu-3,\n");
+}
+
+#[test]
+fn csv_has_all_fields_and_other_commands_have_it_too() {
+    let server = ended_tasks();
+    let csv = timeless(&server.run("task get t_bbbbbbbbbbbb -o csv").ok());
+    assert_eq!(
+        csv,
+        "id,queue,status,name,args,metadata,priority,attempt,max_attempts,routes,result,last_error.type,\
+         last_error.message,last_route,created_at,updated_at,started_at,finished_at\n\
+         t_bbbbbbbbbbbb,q,failed,,\"{\"\"lr\"\":0.01}\",{},0,1,1,default,{},ValueError,bad seed,default,TIME,TIME,TIME,TIME\n"
+    );
+    assert_eq!(server.run("queue list -o csv").ok(), "name\nq\n");
+    assert_eq!(server.run("task count -o csv").ok(), "count\n3\n");
+    assert_eq!(server.run("task count --group-by routes -o csv").ok(), "routes,count\ncpu,1\ndefault,2\ngpu,1\n");
+    assert_eq!(server.run("worker list -o csv").ok(), "id,queue,route,status,task_id,last_seen_at,expires_at\n");
+}
+
+#[test]
+fn tasks_are_sorted_by_any_field() {
+    let server = Server::start();
+    let values = ["10", "9.5", "-1e3", "\"text\"", "true", "null", "[1]", "9007199254740993"];
+    for (index, value) in values.iter().enumerate() {
+        server.submit(&format!("t_{index:012}"), &["--args", &format!("{{\"x\":{value}}}")]);
+    }
+    server.submit("t_none00000000", &[]);
+    let sorted = |flags: &str| {
+        let listed = server.run(&format!("task list -o csv --columns args.x {flags}")).ok();
+        listed.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let others = ["text", "true", "[1]", "\"\"", "\"\""];
+    assert_eq!(sorted("--sort args.x"), [&["-1000.0", "9.5", "10", "9007199254740993"][..], &others].concat());
+    assert_eq!(sorted("--sort -args.x"), [&["9007199254740993", "10", "9.5", "-1000.0"][..], &others].concat());
+    assert_eq!(sorted("--sort -args.x --limit 2"), ["9007199254740993", "10"]);
+    let cut = server.run("task list --sort args.x --limit 2");
+    assert_eq!(cut.stderr, "note: 2 of 9 tasks shown; --all shows them all\n");
+    // Equal ones: newest first, as in every list.
+    let ids = server.run("task list -o quiet --sort args.x").ok();
+    assert!(ids.ends_with("t_none00000000\nt_000000000005\n"), "{ids}");
+    // What the server can sort by is the same with --order-by.
+    assert_eq!(
+        server.run("task list -o quiet --sort id").ok(),
+        server.run("task list -o quiet --order-by id --ascending").ok()
+    );
+    assert_eq!(server.run("task list -o quiet --sort=-id").ok(), server.run("task list -o quiet --order-by id").ok());
 }
 
 #[test]

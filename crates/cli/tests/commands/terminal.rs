@@ -43,6 +43,30 @@ fn tables_are_coloured_and_cut_to_the_width() {
 }
 
 #[test]
+fn tables_leave_out_what_a_narrow_terminal_has_no_room_for() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--name", "n", "--max-attempts", "1", "--arg", &format!("x={}", "y".repeat(80))]);
+    server.claim("default", 1);
+    server.fail("t_aaaaaaaaaaaa", 1);
+    server.submit("t_bbbbbbbbbbbb", &["--name", "warm-up"]);
+    let list = |flags: &[&str]| {
+        let arguments = [&["task", "list"], flags].concat();
+        let (shown, code) = on_terminal(server.command(&arguments).env("NO_COLOR", "1"), "");
+        assert_eq!(code, Some(0));
+        shown.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    let lines = list(&[]);
+    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{lines:#?}");
+    let (head, failed) = (&lines[0], &lines[2]);
+    assert!(head.starts_with("ID              STATUS   NAME") && !head.contains("PRIORITY"), "{lines:#?}");
+    assert!(head.contains("ERROR") && failed.contains("ValueError"), "{lines:#?}");
+    // Columns that were asked for are all there, cut where they are too wide.
+    let lines = list(&["--columns", "id,args.x,name"]);
+    assert!(lines[2].starts_with("t_aaaaaaaaaaaa  yyyy") && lines[2].contains('…'), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{lines:#?}");
+}
+
+#[test]
 fn a_question_is_asked_and_its_answer_counts() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &[]);

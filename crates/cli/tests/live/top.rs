@@ -74,6 +74,27 @@ fn what_happens_on_the_server_appears_and_a_pause_stops_it() {
 }
 
 #[test]
+fn an_end_is_expected_only_while_a_worker_is_alive() {
+    let server = Server::with_queue();
+    server.create_in_state(1, "running");
+    server.create(2, json!({}));
+    let mut terminal = top(&server, 110, 24);
+    terminal.wait_for("Running 1");
+    server.act(1, "complete", 1001).expect(204);
+    // Something was done within the last minute, and the worker that did it is gone.
+    let line = |screen: &str| screen.lines().find(|line| line.starts_with("q: ")).unwrap_or_default().to_owned();
+    let screen = terminal.wait_until("a rate without workers", |screen| {
+        line(screen).contains("finished/s, no workers") && !line(screen).starts_with("q: 0 ")
+    });
+    let queue = screen.lines().find(|line| line.starts_with("> q")).unwrap().trim_end();
+    assert!(queue.ends_with(" -"), "{screen}");
+    server.put(&of_worker(1), json!({"route": "default", "status": "idle", "task_id": null}));
+    terminal.wait_until("an expected end", |screen| line(screen).contains("done in"));
+    terminal.press("q");
+    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+}
+
+#[test]
 fn a_small_terminal_and_a_change_of_size_are_no_problem() {
     let server = server_with_work();
     let mut terminal = top(&server, 40, 10);

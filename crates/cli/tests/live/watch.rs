@@ -29,6 +29,19 @@ fn new_tasks_appear_and_q_gives_the_terminal_back() {
 }
 
 #[test]
+fn columns_can_be_chosen() {
+    let server = Server::with_queue();
+    server.create(1, json!({"args": {"lr": 0.25}, "name": "first"}));
+    let columns = ["--columns", "id,args.lr", "--sort", "-priority"];
+    let arguments = ["task", "list", "--watch", "0.2", "--queue", "q", "--url", &url(&server)];
+    let mut terminal = Terminal::start(80, 24, &[&arguments[..], &columns].concat(), &[]);
+    let screen = terminal.wait_for("0.25");
+    assert!(screen.contains("args.lr") && !screen.contains("first"), "{screen}");
+    terminal.press("q");
+    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+}
+
+#[test]
 fn a_wrong_filter_ends_with_a_line_that_shows_where() {
     let server = Server::with_queue();
     let arguments = ["task", "list", "--watch", "--queue", "q", "--filter", "stats == 1", "--url", &url(&server)];
@@ -91,9 +104,12 @@ fn programs_get_an_error_when_the_queue_is_deleted() {
 
 #[test]
 fn other_formats_and_endless_lists_are_refused() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 7] = [
         (&[], "--output jsonl"),
         (&["--output", "json"], "--output jsonl"),
+        (&["--output", "csv"], "--output jsonl"),
+        (&["--output", "jsonl", "--columns", "id"], "--columns is for tables"),
+        (&["--sort", "args.lr"], "--watch does not load all tasks"),
         (&["--limit", "1001"], "1000"),
         (&["--all"], "--all"),
     ];

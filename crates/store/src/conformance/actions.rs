@@ -1,7 +1,7 @@
 //! Cancel, requeue and delete in every state (I24).
 
 use taskqueue_core::definition::Definition;
-use taskqueue_core::refusal::Refusal;
+use taskqueue_core::refusal::{Refusal, Transition};
 use taskqueue_core::task::{FinishedRun, Lifecycle, RunEnd, Status, Task};
 
 use super::Storage;
@@ -62,8 +62,8 @@ async fn in_every_state(
     }
 }
 
-fn conflict(task: &Task) -> Refusal {
-    Refusal::TaskStateConflict { task_id: task.id, status: task.lifecycle.status }
+fn conflict(task: &Task, transition: Transition) -> Refusal {
+    Refusal::TaskStateConflict { task_id: task.id, status: task.lifecycle.status, transition }
 }
 
 pub async fn cancel_in_every_state(storage: &impl Storage) {
@@ -81,7 +81,7 @@ pub async fn cancel_in_every_state(storage: &impl Storage) {
                     Lifecycle { finished_at: Some(now), run: None, finished_run, ..cancelled }
                 }
                 Status::Cancelled => was,
-                Status::Succeeded | Status::Failed => return Err(conflict(task)),
+                Status::Succeeded | Status::Failed => return Err(conflict(task, Transition::Cancel)),
             };
             Ok(Task { lifecycle, ..task.clone() })
         },
@@ -94,7 +94,7 @@ pub async fn requeue_in_every_state(storage: &impl Storage) {
         storage,
         |id| requeue("q", id),
         |task, fixture| match task.lifecycle.status {
-            Status::Running | Status::Succeeded => Err(conflict(task)),
+            Status::Running | Status::Succeeded => Err(conflict(task, Transition::Requeue)),
             Status::Pending | Status::Failed | Status::Cancelled => {
                 let was = task.lifecycle.clone();
                 let lifecycle = Lifecycle { status: Status::Pending, attempt: 0, updated_at: fixture.now(), ..was };

@@ -6,10 +6,12 @@ mod concurrent_calls;
 mod create_many;
 mod dry_run;
 mod jsonl;
+mod list;
 mod merge_updates;
 mod one_action;
 mod rerun;
 mod show;
+mod sorted;
 mod status_counts;
 mod submit;
 mod sweep;
@@ -32,8 +34,8 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::Sweep(args) => sweep::run(context, args).await,
         TaskCommand::Get(args) => show::get(context, &args.ids).await,
         TaskCommand::List(args) if args.watch.watch.is_some() => watch::run(context, args).await,
-        TaskCommand::List(args) => show::list(context, args).await,
-        TaskCommand::Count(args) => show::count(context, args).await,
+        TaskCommand::List(args) => list::list(context, args).await,
+        TaskCommand::Count(args) => list::count(context, args).await,
         TaskCommand::Update(args) => update::run(context, args).await,
         TaskCommand::Cancel(args) => actions::run(context, Action::Cancel, &args.target, args.confirm).await,
         TaskCommand::Requeue(args) => requeue(context, args).await,

@@ -1,5 +1,5 @@
-//! The requests of one refresh: the health, the queues, one count for each of them, and the rows of the open pane. What is
-//! not on the screen is not requested.
+//! The requests of one refresh: the health, the queues, the tasks and workers of each of them, and the rows of the open
+//! pane. What is not on the screen is not requested.
 
 use taskqueue_client::{Client, Error, ErrorCode, Group, GroupQuery, OrderField, QueueName, Status};
 use taskqueue_client::{TaskDimension, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
 
-/// Queues that are counted in a refresh, each with a request. With more queues, --queue selects some.
+/// Queues that are counted in a refresh, each with up to two requests. With more queues, --queue selects some.
 const QUEUES_MAX: usize = 50;
 /// Concurrent requests. A view must not keep a server busy.
 const CONCURRENT_REQUESTS: usize = 4;
@@ -55,7 +55,11 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
         calls.spawn(async move {
             let query = GroupQuery::by([TaskDimension::Status], TaskSelection::all());
             let page = client.group_tasks(&name, &query).await?;
-            Ok(QueueCounts { name, counts: Counts::of(&page.items) })
+            let counts = Counts::of(&page.items);
+            // Only the expected end of pending tasks depends on workers.
+            let has_workers =
+                counts.get(Status::Pending) == 0 || client.count_workers(&name, &WorkerSelection::all()).await? > 0;
+            Ok(QueueCounts { name, counts, has_workers })
         });
     }
     let mut counted = Vec::with_capacity(names.len());

@@ -18,6 +18,8 @@ pub(super) struct Snapshot {
 pub(super) struct QueueCounts {
     pub(super) name: QueueName,
     pub(super) counts: Counts,
+    /// Whether a worker has reported lately; asked only where something is pending.
+    pub(super) has_workers: bool,
 }
 
 /// The number of tasks of each status.

@@ -5,6 +5,7 @@ use taskqueue_client::Group;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
+use crate::field_path::FieldPath;
 use crate::output::{Cell, Column, Record};
 
 /// How many.
@@ -12,7 +13,9 @@ use crate::output::{Cell, Column, Record};
 pub(crate) struct CountRecord(pub(crate) u64);
 
 impl Record for CountRecord {
-    const COLUMNS: &'static [Column] = &[Column::number("COUNT")];
+    const COLUMNS: &'static [Column<'static>] = &[Column::number("COUNT")];
+
+    const FIELDS: &'static [&'static str] = &["count"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::number(self.0)]
@@ -37,7 +40,14 @@ pub(crate) struct GroupRecord<'d> {
 }
 
 impl Record for GroupRecord<'_> {
-    const COLUMNS: &'static [Column] = &[Column::number("COUNT"), Column::text("GROUP")];
+    const COLUMNS: &'static [Column<'static>] = &[Column::number("COUNT"), Column::text("GROUP")];
+
+    const FIELDS: &'static [&'static str] = &["count"];
+
+    fn fields(&self) -> Vec<FieldPath> {
+        let dimension = |name: &&str| FieldPath::new(&format!("key.{name}")).with_head(name);
+        self.dimensions.iter().map(dimension).chain([FieldPath::new("count")]).collect()
+    }
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let group = match self.group.key.as_slice() {

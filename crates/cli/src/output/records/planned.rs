@@ -16,7 +16,10 @@ pub(crate) struct PlannedRecord<'a> {
 }
 
 impl Record for PlannedRecord<'_> {
-    const COLUMNS: &'static [Column] = &[Column::text("ID"), Column::shrinking("NAME"), Column::shrinking("ARGS")];
+    const COLUMNS: &'static [Column<'static>] =
+        &[Column::text("ID"), Column::shrinking("NAME"), Column::shrinking("ARGS")];
+
+    const FIELDS: &'static [&'static str] = &["id", "name", "args", "metadata", "priority", "max_attempts", "routes"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let definition = self.definition;

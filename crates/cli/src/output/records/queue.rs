@@ -10,7 +10,9 @@ use crate::output::{Cell, Column, Record};
 pub(crate) struct QueueRecord(pub(crate) QueueName);
 
 impl Record for QueueRecord {
-    const COLUMNS: &'static [Column] = &[Column::text("NAME")];
+    const COLUMNS: &'static [Column<'static>] = &[Column::text("NAME")];
+
+    const FIELDS: &'static [&'static str] = &["name"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::new(self.0.as_str())]

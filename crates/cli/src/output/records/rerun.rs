@@ -13,7 +13,9 @@ pub(crate) struct RerunRecord {
 }
 
 impl Record for RerunRecord {
-    const COLUMNS: &'static [Column] = &[Column::text("ID"), Column::text("NEW ID")];
+    const COLUMNS: &'static [Column<'static>] = &[Column::text("ID"), Column::text("NEW ID")];
+
+    const FIELDS: &'static [&'static str] = &["old_id", "new_id"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::new(self.old_id.as_str()), Cell::new(self.new_id.as_str())]

@@ -24,7 +24,10 @@ impl HealthRecord<'_> {
 }
 
 impl Record for HealthRecord<'_> {
-    const COLUMNS: &'static [Column] = &[Column::text("status"), Column::text("api_version"), Column::text("url")];
+    const COLUMNS: &'static [Column<'static>] =
+        &[Column::text("status"), Column::text("api_version"), Column::text("url")];
+
+    const FIELDS: &'static [&'static str] = &["status", "api_version", "url"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         let colour = if self.health.is_ok { AnsiColor::Green } else { AnsiColor::Red };
@@ -49,7 +52,10 @@ impl Record for HealthRecord<'_> {
 pub(crate) struct SettingRecord<'a>(pub(crate) &'a Setting);
 
 impl Record for SettingRecord<'_> {
-    const COLUMNS: &'static [Column] = &[Column::text("NAME"), Column::text("VALUE"), Column::shrinking("SOURCE")];
+    const COLUMNS: &'static [Column<'static>] =
+        &[Column::text("NAME"), Column::text("VALUE"), Column::shrinking("SOURCE")];
+
+    const FIELDS: &'static [&'static str] = &["name", "value", "source"];
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::new(self.0.name), Cell::new(&self.0.value), Cell::new(&self.0.source)]

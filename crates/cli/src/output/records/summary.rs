@@ -3,6 +3,7 @@
 use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::time::Timestamp;
 
+use crate::field_path::FieldPath;
 use crate::output::{Cell, Column, Record};
 
 /// What became of tasks that were to be created or changed: how many went which way.
@@ -28,7 +29,13 @@ impl Summary {
 }
 
 impl Record for Summary {
-    const COLUMNS: &'static [Column] = &[Column::text("SUMMARY")];
+    const COLUMNS: &'static [Column<'static>] = &[Column::text("SUMMARY")];
+
+    const FIELDS: &'static [&'static str] = &[];
+
+    fn fields(&self) -> Vec<FieldPath> {
+        self.counts.iter().map(|(name, _)| FieldPath::new(name)).collect()
+    }
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
         vec![Cell::new(self.sentence())]
@@ -53,7 +60,13 @@ pub(crate) struct WaitSummary {
 }
 
 impl Record for WaitSummary {
-    const COLUMNS: &'static [Column] = Summary::COLUMNS;
+    const COLUMNS: &'static [Column<'static>] = Summary::COLUMNS;
+
+    const FIELDS: &'static [&'static str] = Summary::FIELDS;
+
+    fn fields(&self) -> Vec<FieldPath> {
+        self.summary.fields().into_iter().chain([FieldPath::new("timed_out")]).collect()
+    }
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         self.summary.cells(now)

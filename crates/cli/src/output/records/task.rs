@@ -1,13 +1,13 @@
 //! A task: the row, the details and the JSON of the contract.
 
-use taskqueue_client::{LastError, LastRun, Task};
+use taskqueue_client::{LastError, LastRun, Status, Task};
 use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::time::Timestamp;
 
 use crate::output::{Cell, Column, Record, age};
 
 impl Record for Task {
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [Column<'static>] = &[
         Column::text("ID"),
         Column::text("STATUS"),
         Column::shrinking("NAME"),
@@ -16,7 +16,33 @@ impl Record for Task {
         Column::shrinking("ROUTES"),
         Column::text("CREATED"),
         Column::text("UPDATED"),
+        Column::with_values("ERROR", 10),
         Column::shrinking("ARGS"),
+        Column::with_values("RESULT", 16),
+    ];
+
+    const LEAVE_OUT: &'static [&'static str] =
+        &["RESULT", "PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED", "ERROR"];
+
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "queue",
+        "status",
+        "name",
+        "args",
+        "metadata",
+        "priority",
+        "attempt",
+        "max_attempts",
+        "routes",
+        "result",
+        "last_error.type",
+        "last_error.message",
+        "last_route",
+        "created_at",
+        "updated_at",
+        "started_at",
+        "finished_at",
     ];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
@@ -29,7 +55,9 @@ impl Record for Task {
             Cell::new(routes(self)),
             Cell::new(age(self.created_at, now)),
             Cell::new(age(self.updated_at, now)),
+            Cell::optional(error_type(self)),
             Cell::new(self.args.as_str()),
+            Cell::optional((!self.result.is_empty_object()).then(|| self.result.as_str())),
         ]
     }
 
@@ -67,6 +95,12 @@ impl Record for Task {
         fields.extend(self.last_run.iter().filter_map(|run| Some(("", Cell::new(run_folder(self, run)?)))));
         fields
     }
+}
+
+/// The type of the last error, unless the task has succeeded since.
+fn error_type(task: &Task) -> Option<&str> {
+    let error = task.last_error.as_ref().filter(|_| task.status != Status::Succeeded);
+    error.map(|error| &*error.failure.kind)
 }
 
 fn routes(task: &Task) -> String {

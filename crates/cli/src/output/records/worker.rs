@@ -8,7 +8,7 @@ use taskqueue_core::time::Timestamp;
 use crate::output::{Cell, Column, Record, age};
 
 impl Record for Observation {
-    const COLUMNS: &'static [Column] = &[
+    const COLUMNS: &'static [Column<'static>] = &[
         Column::text("ID"),
         Column::text("STATUS"),
         Column::shrinking("ROUTE"),
@@ -16,6 +16,9 @@ impl Record for Observation {
         Column::text("LAST SEEN"),
         Column::text("EXPIRES"),
     ];
+
+    const FIELDS: &'static [&'static str] =
+        &["id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at"];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let colour = match self.report.status {

@@ -9,16 +9,18 @@ use ratatui::text::Line;
 use taskqueue_client::{Page, QueueName, Task, TaskId};
 
 use super::changes::changed;
+use crate::field_path::FieldPath;
 use crate::live::{self, DrawContext, Key, Table, View, clock};
+use crate::output::{Record, field_cells, field_columns};
 
-/// Columns that are left out where there is no room.
-const LEAVE_OUT: &[&str] = &["PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED"];
 const KEYS: &[(&str, &str)] = &[("up down", "scroll (also k, j)")];
 const FEW_KEYS: &str = "q leave  ? keys  space pause";
 
 #[derive(Debug)]
 pub(super) struct WatchView {
     queue: QueueName,
+    /// The columns that the user named.
+    fields: Option<Vec<FieldPath>>,
     /// The latest page.
     page: Option<Page<Task>>,
     /// Tasks that are new or different since the page before.
@@ -28,8 +30,8 @@ pub(super) struct WatchView {
 }
 
 impl WatchView {
-    pub(super) fn new(queue: QueueName) -> Self {
-        Self { queue, page: None, changed: HashSet::new(), scroll: 0 }
+    pub(super) fn new(queue: QueueName, fields: Option<Vec<FieldPath>>) -> Self {
+        Self { queue, fields, page: None, changed: HashSet::new(), scroll: 0 }
     }
 
     fn tasks(&self) -> &[Task] {
@@ -41,7 +43,8 @@ impl WatchView {
             let text = if self.page.is_some() { "no tasks" } else { "connecting" };
             return frame.render_widget(Line::styled(text, context.theme.dimmed()), area);
         }
-        let (head, lines) = Table::of(self.tasks(), context.clock).lines(area.width, LEAVE_OUT, context.theme);
+        let (table, leave_out) = self.table(context);
+        let (head, lines) = table.lines(area.width, leave_out, context.theme);
         let marked = lines.into_iter().zip(self.tasks()).map(|(line, task)| {
             if self.changed.contains(&task.id) { line.patch_style(context.theme.marked()) } else { line }
         });
@@ -50,6 +53,17 @@ impl WatchView {
         let start = self.scroll.min(self.tasks().len().saturating_sub(height));
         for (line, row) in std::iter::once(head).chain(marked.skip(start)).zip(area.rows()) {
             frame.render_widget(line, row);
+        }
+    }
+
+    /// The table of `task list`, and the columns that are left out where there is no room.
+    fn table(&self, context: &DrawContext<'_>) -> (Table<'_>, &'static [&'static str]) {
+        match &self.fields {
+            Some(fields) => {
+                let rows = self.tasks().iter().map(|task| field_cells(fields, task, context.clock)).collect();
+                (Table::new(&field_columns(fields), rows), &[])
+            }
+            None => (Table::of(self.tasks(), context.clock), Task::LEAVE_OUT),
         }
     }
 

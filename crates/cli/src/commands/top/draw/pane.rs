@@ -11,7 +11,7 @@ use crate::commands::top::view::TopView;
 use crate::live::{DrawContext, Table, Theme};
 use crate::output::{Cell, Column, age, span};
 
-const ROUTES: &[Column] = &[
+const ROUTES: &[Column<'static>] = &[
     Column::shrinking("ROUTE"),
     Column::number("PENDING"),
     Column::number("RUNNING"),
@@ -19,14 +19,14 @@ const ROUTES: &[Column] = &[
     Column::number("FAILED"),
     Column::number("CANCELLED"),
 ];
-const RUNNING: &[Column] = &[
+const RUNNING: &[Column<'static>] = &[
     Column::text("ID"),
     Column::shrinking("NAME"),
     Column::shrinking("ROUTE"),
     Column::number("ATTEMPT"),
     Column::number("RUNS FOR"),
 ];
-const FAILED: &[Column] = &[
+const FAILED: &[Column<'static>] = &[
     Column::text("ID"),
     Column::shrinking("NAME"),
     Column::number("ATTEMPT"),

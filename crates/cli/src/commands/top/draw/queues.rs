@@ -11,7 +11,7 @@ use crate::commands::top::view::TopView;
 use crate::live::{Table, Theme, first_visible_row};
 use crate::output::{Cell, Column};
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column<'static>] = &[
     Column::shrinking("  QUEUE"),
     Column::number("PENDING"),
     Column::number("RUNNING"),
@@ -64,7 +64,7 @@ fn cells(view: &TopView, queue: &QueueCounts, is_selected: bool) -> Vec<Cell> {
     cells.extend([
         Cell::optional(rates.map(|rates| rate(rates.created))),
         Cell::optional(rates.map(|rates| rate(rates.finished))),
-        Cell::optional(rates.and_then(|rates| eta(&rates, &queue.counts))),
+        Cell::optional(rates.and_then(|rates| eta(&rates, queue))),
     ]);
     cells
 }

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Sparkline;
 
 use crate::commands::top::rates::Rates;
-use crate::commands::top::snapshot::Counts;
+use crate::commands::top::snapshot::QueueCounts;
 use crate::commands::top::view::TopView;
 use crate::live::Theme;
 use crate::output::span;
@@ -19,7 +19,11 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: The
     let Some(history) = view.history(&queue.name) else { return };
     let text = match history.rates() {
         Some(rates) => {
-            let left = eta(&rates, &queue.counts).map(|left| format!(", done in {left}")).unwrap_or_default();
+            let left = match eta(&rates, queue) {
+                Some(left) => format!(", done in {left}"),
+                None if queue.has_workers => String::new(),
+                None => ", no workers".to_owned(),
+            };
             format!("{}: {} finished/s{left}, last 5m ", queue.name, rate(rates.finished))
         }
         None => format!("{}: measuring", queue.name),
@@ -43,10 +47,11 @@ pub(super) fn rate(per_second: f64) -> String {
     }
 }
 
-/// The expected time until the pending tasks have ended.
-pub(super) fn eta(rates: &Rates, counts: &Counts) -> Option<String> {
+/// The expected time until the pending tasks have ended. Without workers there is none, whatever was done a moment ago.
+pub(super) fn eta(rates: &Rates, queue: &QueueCounts) -> Option<String> {
+    let seconds = rates.seconds_left(&queue.counts).filter(|_| queue.has_workers);
     // The cast saturates, which is good enough for centuries.
-    rates.seconds_left(counts).map(|seconds| span((seconds.ceil() as u64).max(1)))
+    seconds.map(|seconds| span((seconds.ceil() as u64).max(1)))
 }
 
 #[cfg(test)]

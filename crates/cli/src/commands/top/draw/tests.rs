@@ -24,7 +24,11 @@ fn counts(counts: [u64; 5]) -> Counts {
 }
 
 fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
-    let queue = |(queue, numbers): &(&str, [u64; 5])| QueueCounts { name: name(queue), counts: counts(*numbers) };
+    let queue = |(queue, numbers): &(&str, [u64; 5])| QueueCounts {
+        name: name(queue),
+        counts: counts(*numbers),
+        has_workers: true,
+    };
     Snapshot {
         health: Health { is_ok: true, api_version: "2".to_owned() },
         version: Version::parse("0.1.0"),
@@ -73,6 +77,18 @@ fn a_wide_screen_shows_everything() {
             "",
             "every 2s  q leave  ? keys  tab pane  space pause",
         ]
+    );
+}
+
+#[test]
+fn without_workers_nothing_is_expected_to_end() {
+    let now = Instant::now();
+    let mut view = view(now, routes());
+    view.snapshot.as_mut().unwrap().queues[0].has_workers = false;
+    let lines = at_test_time(now, |context| screen(110, 12, |frame| draw(&view, frame, context)));
+    assert!(
+        lines[2].ends_with("1.0    -") && lines[4].starts_with("default: 1.0 finished/s, no workers"),
+        "{lines:#?}"
     );
 }
 

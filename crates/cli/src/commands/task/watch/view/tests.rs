@@ -10,7 +10,7 @@ fn page(items: Vec<Task>) -> Page<Task> {
 }
 
 fn view(pages: Vec<Page<Task>>) -> WatchView {
-    let mut view = WatchView::new(QueueName::parse("default").unwrap());
+    let mut view = WatchView::new(QueueName::parse("default").unwrap(), None);
     pages.into_iter().for_each(|page| view.update(page, Instant::now()));
     view
 }

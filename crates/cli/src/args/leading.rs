@@ -1,0 +1,125 @@
+//! Flags that stand before the command, as in `taskqueue --url URL health`, and `taskqueue help COMMAND`. Both are brought
+//! into the form that every command understands: flags behind the command, and `--help`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Command};
+use taskqueue_core::ids::QueueName;
+
+use super::connection::Format;
+use super::values::queue_name;
+
+pub(super) const HELP: &str = "\
+Examples:
+  taskqueue help
+  taskqueue help task list";
+
+const HEADING: &str = "Flags of client commands, which may also stand behind the command";
+
+/// Flags of the client commands, for the help and for completions. They are moved before they are parsed, so that each
+/// command refuses those that it does not have.
+#[derive(Debug, Args)]
+pub(super) struct LeadingArgs {
+    /// The server: http://HOST:PORT, https://HOST or unix:PATH [env: TASKQUEUE_URL]
+    #[arg(long, value_name = "URL", help_heading = HEADING)]
+    url: Option<String>,
+
+    /// The queue [env: TASKQUEUE_QUEUE] [default: default]
+    #[arg(short, long, value_name = "NAME", value_parser = queue_name, help_heading = HEADING)]
+    queue: Option<QueueName>,
+
+    /// The format of results on standard output
+    #[arg(short, long, value_enum, value_name = "FORMAT", help_heading = HEADING)]
+    output: Option<Format>,
+
+    /// A file with the token [env: TASKQUEUE_TOKEN, the token itself]
+    #[arg(long, value_name = "PATH", help_heading = HEADING)]
+    token_file: Option<PathBuf>,
+
+    /// Send the token unencrypted (plain HTTP) to another machine
+    #[arg(long, help_heading = HEADING)]
+    allow_insecure_token: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// The command, such as: task list
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl HelpArgs {
+    /// The arguments that show the help.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let program = OsString::from("taskqueue");
+        std::iter::once(program).chain(self.command.iter().cloned()).chain([OsString::from("--help")]).collect()
+    }
+}
+
+/// Moves flags that stand before the command behind its name. Arguments that are not understood stay as they are, for the
+/// parser to refuse.
+pub(super) fn move_leading_flags(root: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(length) = arguments.get(at).and_then(|word| flag_length(root, word.to_str()?)) {
+        at += length;
+    }
+    let is_command = arguments.get(at).is_some_and(|word| root.find_subcommand(word).is_some());
+    if is_command {
+        arguments[1..=at].rotate_right(1);
+    }
+    arguments
+}
+
+/// How many arguments a leading flag and its value take; none if this is no such flag.
+fn flag_length(root: &Command, word: &str) -> Option<usize> {
+    let (flag, has_value) = match word.strip_prefix("--") {
+        Some(long) => {
+            let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            (root.get_arguments().find(|flag| flag.get_long() == Some(name))?, value.is_some())
+        }
+        None => {
+            let mut letters = word.strip_prefix('-')?.chars();
+            let letter = letters.next()?;
+            (root.get_arguments().find(|flag| flag.get_short() == Some(letter))?, letters.next().is_some())
+        }
+    };
+    match flag.get_action() {
+        ArgAction::Set if !has_value => Some(2),
+        ArgAction::Set | ArgAction::SetTrue => Some(1),
+        // The help and the version of the program.
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::command_line;
+
+    fn moved(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from).collect();
+        let moved = move_leading_flags(&command_line(), words);
+        moved.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn flags_before_the_command_go_behind_it_and_everything_else_stays() {
+        let cases = [
+            ("tq --url X health", "tq health --url X"),
+            ("tq --url=X -qgpu -o json task list --all", "tq task --url=X -qgpu -o json list --all"),
+            ("tq --allow-insecure-token -q a loop -- --url Y", "tq loop --allow-insecure-token -q a -- --url Y"),
+            ("tq --queue task task list", "tq task --queue task list"),
+            ("tq task list --url X", "tq task list --url X"),
+            ("tq --help", "tq --help"),
+            ("tq --url X --help", "tq --url X --help"),
+            ("tq --url", "tq --url"),
+            ("tq --nonsense X health", "tq --nonsense X health"),
+            ("tq --url X nonsense", "tq --url X nonsense"),
+            ("tq -- health", "tq -- health"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(moved(line), expected);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Tables of the fields that the user named with `--columns`.
+
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+
+use super::age::age;
+use super::cell::{Cell, Column};
+use super::record::Record;
+use crate::field_path::{FieldPath, read_record};
+
+/// The fields that hold a time of the server.
+const TIMES: [&str; 5] = ["created_at", "updated_at", "started_at", "finished_at", "last_error.occurred_at"];
+
+/// One column for each field. Ids and statuses are never cut.
+pub(crate) fn columns(fields: &[FieldPath]) -> Vec<Column<'_>> {
+    let heads = fields.iter().map(|field| field.head.as_str());
+    heads
+        .map(|head| if matches!(head, "id" | "status") { Column::text(head) } else { Column::shrinking(head) })
+        .collect()
+}
+
+/// The cells of a record. As in every table, times are shown relative to `now`.
+pub(crate) fn cells<R: Record>(fields: &[FieldPath], record: &R, now: Timestamp) -> Vec<Cell> {
+    let json = record.json();
+    let record = read_record(&json);
+    let cell = |field: &FieldPath| {
+        let text = field.text(&record);
+        let is_time = TIMES.contains(&field.head.as_str());
+        let time = text.as_deref().filter(|_| is_time).and_then(Timestamp::parse);
+        let status = text.as_deref().filter(|_| field.head == "status").and_then(Status::parse);
+        match (time, status) {
+            (Some(time), _) => Cell::new(age(time, now)),
+            (_, Some(status)) => Cell::status(status),
+            _ => Cell::optional(text),
+        }
+    };
+    fields.iter().map(cell).collect()
+}
