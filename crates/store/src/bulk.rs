@@ -3,15 +3,16 @@
 //! plan is saved, all in one transaction. Why: docs/decisions/0017.
 
 mod plan;
+mod portions;
 mod steps;
 
 pub use plan::{Plan, Planner};
 pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan, planned};
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use taskqueue_core::task::TaskHead;
-use taskqueue_core::update::{Documents, Effect, Update};
+use taskqueue_core::update::{Documents, Update};
 
 use crate::StoreError;
 use crate::batch::BatchTransaction;
@@ -20,13 +21,10 @@ use crate::command::{BulkUpdate, Updated};
 use crate::execute::existing_queue;
 use crate::transaction::{Queue, TaskKey, Transaction};
 
-/// Heads that are loaded and saved at a time: some hundred kilobytes.
-const SAVED_AT_ONCE: usize = 1_000;
+use portions::{loaded_together, next_effects};
+
 /// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
 const LOADED_AT_ONCE: usize = 8;
-/// Bytes of JSON that merge patches apply to at a time, and that they produce: each at least one task, and about so many bytes
-/// of further ones.
-const MERGED_AT_ONCE: usize = 4 * 1_048_576;
 
 /// Both steps in one transaction, for a storage that cannot tell what changed since a snapshot.
 pub(crate) fn in_one_step<T: Transaction>(
@@ -90,7 +88,7 @@ fn save<T: Transaction>(
         planned += effects.len() as u64;
         let keys: Vec<TaskKey> = effects.keys().copied().collect();
         let heads = tx.load_heads(&keys)?;
-        for heads in heads.chunk_by(not_too_many_bytes(update)) {
+        for heads in heads.chunk_by(loaded_together(update)) {
             let merged = merge(tx, heads, update)?;
             for (key, before) in heads {
                 let Some(effect) = effects.get(key) else { continue };
@@ -100,28 +98,6 @@ fn save<T: Transaction>(
                 updated += 1;
             }
         }
-    }
-}
-
-/// The next tasks to be saved. A backend may keep what is saved of them in memory.
-fn next_effects(changes: &mut impl Iterator<Item = (TaskKey, Effect)>, update: &Update) -> BTreeMap<TaskKey, Effect> {
-    let (mut effects, mut bytes) = (BTreeMap::new(), 0);
-    while effects.len() < SAVED_AT_ONCE && bytes < MERGED_AT_ONCE {
-        let Some((key, effect)) = changes.next() else { break };
-        bytes += if update.has_patches() { effect.definition_bytes as usize } else { 0 };
-        effects.insert(key, effect);
-    }
-    effects
-}
-
-/// Whether a task still belongs to those before it, when the JSON of all of them is loaded. Without patches none is.
-fn not_too_many_bytes(update: &Update) -> impl FnMut(&(TaskKey, TaskHead), &(TaskKey, TaskHead)) -> bool {
-    let (has_patches, mut bytes) = (update.has_patches(), 0);
-    move |(_, before), _| {
-        bytes += if has_patches { before.definition_bytes } else { 0 };
-        let fits = bytes < MERGED_AT_ONCE;
-        bytes = if fits { bytes } else { 0 };
-        fits
     }
 }
 

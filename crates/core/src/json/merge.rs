@@ -114,7 +114,7 @@ fn write_key(out: &mut Vec<u8>, key: JsonStr<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse;
+    use crate::json::{parse, scanned_bytes};
 
     fn object(text: &str) -> JsonObject {
         JsonObject::from_value(&parse(text.as_bytes()).unwrap()).unwrap()
@@ -184,6 +184,21 @@ mod tests {
             assert_eq!(merge_patch(&object(target), &object(patch)), object(target), "{patch}");
         }
         assert_ne!(merged(target, r#"{"a":{"b":1}}"#), target, "an integer is no float");
+    }
+
+    #[test]
+    fn both_texts_are_read_once_however_deep_they_are() {
+        let nested = |inner: &str| format!("{}{inner}{}", r#"{"a":"#.repeat(60), "}".repeat(60));
+        let wide: Vec<String> = (0..2_000).map(|key| format!(r#""k{key:04}":[{key}]"#)).collect();
+        let target = object(&nested(&format!("{{{}}}", wide.join(","))));
+        for patch in [nested(r#"{"k0500":null,"new":{}}"#), r#"{"a":{"a":{"b":1}}}"#.to_owned(), nested("1")] {
+            let (patch, before) = (object(&patch), scanned_bytes());
+            let merged = merge_patch(&target, &patch);
+            assert_ne!(merged, target);
+            let both = target.as_str().len() + patch.as_str().len();
+            // An object that is new is merged into an empty one.
+            assert!(scanned_bytes() - before <= both + 2 * 64, "{} of {both}", scanned_bytes() - before);
+        }
     }
 
     #[test]
