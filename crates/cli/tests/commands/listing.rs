@@ -314,15 +314,16 @@ fn tasks_are_sorted_by_any_field() {
 #[test]
 fn workers_are_listed() {
     let server = Server::start();
-    let report = r#"{"route":"gpu","status":"busy","task_id":"t_aaaaaaaaaaaa"}"#;
-    assert_eq!(server.post("workers/w_aaaaaaaaaaaa", report), 204);
+    let place = r#"{"host":"gpu-3","pid":4711,"slot":2,"version":"1.0.0"}"#;
+    let report = format!(r#"{{"route":"gpu","status":"busy","task_id":"t_aaaaaaaaaaaa","metadata":{place}}}"#);
+    assert_eq!(server.post("workers/w_aaaaaaaaaaaa", &report), 204);
     assert_eq!(server.post("workers/w_bbbbbbbbbbbb", r#"{"route":"cpu","status":"idle","task_id":null}"#), 204);
     assert_eq!(
         lines(&server.run("worker list").ok()),
         [
-            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES",
-            "w_aaaaaaaaaaaa  busy    gpu    t_aaaaaaaaaaaa  now        in 4m",
-            "w_bbbbbbbbbbbb  idle    cpu    -               now        in 4m",
+            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES  WHERE",
+            "w_aaaaaaaaaaaa  busy    gpu    t_aaaaaaaaaaaa  now        in 4m    gpu-3, slot 2, pid 4711",
+            "w_bbbbbbbbbbbb  idle    cpu    -               now        in 4m    -",
         ]
     );
     let listed = server.run("worker list -o jsonl --filter route==\"cpu\"").ok();

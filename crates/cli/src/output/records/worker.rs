@@ -2,7 +2,8 @@
 
 use anstyle::AnsiColor;
 use taskqueue_api::worker::write_observation;
-use taskqueue_client::{Observation, WorkerStatus};
+use taskqueue_client::{JsonObject, Observation, WorkerStatus};
+use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::time::Timestamp;
 
 use crate::output::{Cell, Column, Record, age};
@@ -15,6 +16,7 @@ impl Record for Observation {
         Column::text("TASK"),
         Column::text("LAST SEEN"),
         Column::text("EXPIRES"),
+        Column::shrinking("WHERE"),
     ];
 
     const FIELDS: &'static [&'static str] =
@@ -32,6 +34,7 @@ impl Record for Observation {
             Cell::optional(self.report.task_id.as_ref().map(|id| id.as_str())),
             Cell::new(age(self.last_seen_at, now)),
             Cell::new(age(self.expires_at, now)),
+            Cell::optional(place(&self.report.metadata)),
         ]
     }
 
@@ -42,4 +45,14 @@ impl Record for Observation {
     fn key(&self) -> String {
         self.id.to_string()
     }
+}
+
+/// `gpu-3, slot 0, pid 4711`: as far as the worker says. Other workers than ours say what they like.
+fn place(metadata: &JsonObject) -> Option<String> {
+    let Some(Found::Str(host)) = lookup(metadata.as_str(), &["host"]) else { return None };
+    let number = |name: &str| match lookup(metadata.as_str(), &[name]) {
+        Some(Found::Int(number)) => format!(", {name} {number}"),
+        _ => String::new(),
+    };
+    Some(format!("{}{}{}", host.to_text(), number("slot"), number("pid")))
 }

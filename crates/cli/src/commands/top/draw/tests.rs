@@ -172,9 +172,9 @@ fn busy_workers_come_first() {
         shown(rows, 80, 12)[5..9],
         [
             " Routes  Running 2 [Workers 1 busy 1 idle] Failed 3",
-            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES",
-            "w_000000000002  busy    gpu    t_000000000001  50s ago    in 4m",
-            "w_000000000001  idle    gpu    -               50s ago    in 4m",
+            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES  WHERE",
+            "w_000000000002  busy    gpu    t_000000000001  50s ago    in 4m    -",
+            "w_000000000001  idle    gpu    -               50s ago    in 4m    -",
         ]
     );
 }
