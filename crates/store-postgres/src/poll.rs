@@ -1,5 +1,5 @@
 //! The poll: every second, while any claim waits, one statement asks for all routes with waiters whether a task is pending
-//! there. While any heartbeat is held, another one asks which of their runs have ended. Both find what no notification has
+//! there. While heartbeats are held, others ask which of their runs have ended. Both find what no notification has
 //! reported, so no waiter misses a task, or the end of its run, for longer than that.
 
 use std::convert::Infallible;
@@ -22,6 +22,10 @@ const INTERVAL: Duration = Duration::from_millis(900);
 const JITTER_MICROS: u64 = 200_000;
 /// The longest interval after polls that failed.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Runs that one statement asks for. For ten thousand the database would compile it each time, which takes longer than to
+/// execute it.
+const RUNS_AT_ONCE: usize = 1_000;
 
 /// Queue, route and number of parked waiters.
 type WaitingRoutes = Vec<(QueueName, Route, usize)>;
@@ -61,14 +65,11 @@ async fn poll_routes(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreEr
 }
 
 async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreError> {
-    let watched = wakeups.waiters.watched_runs();
-    if watched.is_empty() {
-        return Ok(());
-    }
     let doing = "polling for held heartbeats";
-    let ended =
-        readers.read(Lane::Short, doing, &watched, |session, watched| ended_runs(session, watched).boxed()).await?;
-    ended.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
+    for watched in wakeups.waiters.watched_runs().chunks(RUNS_AT_ONCE) {
+        let read = readers.read(Lane::Short, doing, watched, |session, watched| ended_runs(session, watched).boxed());
+        read.await?.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
+    }
     Ok(())
 }
 
