@@ -9,6 +9,7 @@ mod destinations;
 mod errors;
 mod holding_server;
 mod listing;
+mod lost_answers;
 mod manual;
 mod output;
 mod queues;
