@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 
 BINARY = Path(sys.argv[1]).resolve()
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120
 
 
@@ -112,6 +113,25 @@ def decorator_worker(it: Interop) -> None:
     equal(it.cli("worker", "list")["items"], [])
 
 
+def worker_of_a_page(it: Interop, page: str, args: dict, result: dict) -> None:
+    """The worker that a page shows must do what the page says."""
+    blocks = (ROOT / page).read_text().split("```python\n")[1:]
+    worker = next(code for code in (block.split("```")[0] for block in blocks) if "@labtasker.loop" in code)
+    brief = worker.replace('route="gpu"', 'route="gpu", idle_timeout=0.5')
+    assert brief != worker, f"{page} shows another route"
+    (it.folder / "page.py").write_text(brief)
+    made = it.cli("task", "submit", "--args", json.dumps(args), "--route", "gpu")
+    it.run(sys.executable, "page.py")
+    done = it.cli("task", "get", made["id"])
+    equal((done["status"], done["result"]), ("succeeded", result))
+
+
+def pages(it: Interop) -> None:
+    worker_of_a_page(it, "README.md", {"lr": 0.5, "seed": 2}, {"loss": 0.25})
+    answer = {"answer": "loaded once: hello", "temperature": 0.7}
+    worker_of_a_page(it, "docs/recipes.md", {"prompt": "hello"}, answer)
+
+
 def command_worker(it: Interop) -> None:
     good = it.cli("task", "submit", "--args", '{"code":0}', "--route", "command")
     bad = it.cli("task", "submit", "--args", '{"code":3}', "--route", "command", "--max-attempts", "1")
@@ -129,6 +149,7 @@ def main() -> int:
             it.check("queues_from_the_command_line", lambda: queues(it))
             it.check("tasks_from_the_command_line", lambda: tasks(it))
             it.check("a_decorator_worker_completes_and_fails_tasks", lambda: decorator_worker(it))
+            it.check("the_workers_of_the_pages_do_what_the_pages_say", lambda: pages(it))
             it.check("a_command_worker_completes_and_fails_tasks", lambda: command_worker(it))
         finally:
             it.check("the_server_stops_in_order", it.stop)

@@ -194,4 +194,6 @@ fn command_of(arguments: &[OsString]) -> String {
 }
 
 #[cfg(test)]
+mod page_tests;
+#[cfg(test)]
 mod tests;
