@@ -17,10 +17,24 @@ pub(crate) fn check(name: impl Display, path: &Path, metadata: &Metadata) -> Res
     if !metadata.is_file() || mode & GROUP_AND_OTHERS == 0 {
         return Ok(());
     }
-    Err(Failure::Usage(format!(
-        "{name} holds a token, and its mode {mode:04o} gives access to others than its owner; run: chmod 600 {}",
-        shell_word(path)
-    )))
+    let problem = format!("{name} holds a token, and its mode {mode:04o} gives access to others than its owner");
+    Err(Failure::Usage(format!("{problem}; {}", advice(path, is_own(metadata)))))
+}
+
+fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// What to run. A file of another user that only its owner could read could not be read here any more.
+fn advice(path: &Path, is_own: bool) -> String {
+    let file = shell_word(path);
+    if is_own {
+        return format!("run: chmod 600 {file}");
+    }
+    let user = rustix::process::geteuid().as_raw();
+    format!(
+        "it belongs to another user; run as root: chown {user} {file} && chmod 600 {file}, or pass the token in TASKQUEUE_TOKEN"
+    )
 }
 
 /// The path as one word of a shell, quoted where it must be. One that begins with a dash would be an option.
@@ -66,6 +80,17 @@ mod tests {
         }
         let device = fs::File::open("/dev/zero").unwrap();
         assert_eq!(check("it", Path::new("/dev/zero"), &device.metadata().unwrap()), Ok(()));
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_made_unreadable_by_the_advice() {
+        let user = rustix::process::geteuid().as_raw();
+        let advice = advice(Path::new("/etc/taskqueue/token"), false);
+        assert!(
+            advice.contains(&format!("chown {user} /etc/taskqueue/token && chmod 600 /etc/taskqueue/token")),
+            "{advice}"
+        );
+        assert!(advice.contains("TASKQUEUE_TOKEN"), "{advice}");
     }
 
     #[test]

@@ -6,10 +6,16 @@ use std::time::Duration;
 use crate::intervals::Intervals;
 use crate::waits::has_waited;
 
+/// After so many whole holds in a row a shortened one is tried longer again: what cut it off may have been a single restart.
+const GROW_AFTER: u32 = 10;
+
 #[derive(Debug)]
 pub(super) struct Holding {
     /// How long the server is asked to hold.
     hold: Duration,
+    longest: Duration,
+    /// Since the hold was shortened, made longer or cut off.
+    whole_holds: u32,
     /// Between heartbeats that are not held. Nothing is held for less time.
     poll: Duration,
     /// A held heartbeat was cut off after this time. The next one is not held, and shows whether the server is there.
@@ -27,7 +33,7 @@ pub(super) enum AfterError {
 impl Holding {
     pub(super) fn new(intervals: &Intervals) -> Self {
         let hold = intervals.heartbeat.min(intervals.wait);
-        Self { hold, poll: intervals.heartbeat_poll, cut_off_after: None }
+        Self { hold, longest: hold, whole_holds: 0, poll: intervals.heartbeat_poll, cut_off_after: None }
     }
 
     /// How long the server is to hold the next heartbeat.
@@ -42,9 +48,22 @@ impl Holding {
         if let Some(lasted) = self.cut_off_after.take() {
             // The server is there, so something else cuts held heartbeats.
             self.hold = self.hold.min(lasted) / 2;
+            self.whole_holds = 0;
             return if self.next().is_some() { Duration::ZERO } else { self.poll };
         }
-        if has_waited(applied, wanted, took) { Duration::ZERO } else { self.poll }
+        if !has_waited(applied, wanted, took) {
+            return self.poll;
+        }
+        self.count_whole_hold();
+        Duration::ZERO
+    }
+
+    fn count_whole_hold(&mut self) {
+        self.whole_holds += 1;
+        if self.whole_holds >= GROW_AFTER {
+            self.hold = self.longest.min(self.hold * 2);
+            self.whole_holds = 0;
+        }
     }
 
     /// What to do after an error, which came after so long.
@@ -103,6 +122,22 @@ mod tests {
         assert_eq!(holding.after_answer(None, Duration::ZERO), seconds(5));
         assert_eq!(holding.next(), None);
         assert_eq!(holding.after_answer(None, Duration::ZERO), seconds(5));
+    }
+
+    #[test]
+    fn a_hold_that_was_cut_off_once_becomes_long_again() {
+        let mut holding = holding();
+        assert_eq!(holding.after_error(seconds(40)), AfterError::AskAtOnce);
+        assert_eq!(holding.after_answer(None, Duration::ZERO), Duration::ZERO);
+        assert_eq!(holding.next(), Some(seconds(20)));
+        let mut holds = Vec::new();
+        for _ in 0..3 * GROW_AFTER {
+            let hold = holding.next().unwrap();
+            holds.push(hold);
+            assert_eq!(holding.after_answer(Some(u32::try_from(hold.as_secs()).unwrap()), hold), Duration::ZERO);
+        }
+        holds.dedup();
+        assert_eq!((holds, holding.next()), (vec![seconds(20), seconds(40), seconds(50)], Some(seconds(50))));
     }
 
     #[test]
