@@ -1,5 +1,5 @@
 //! Which requests leave a line in the log, and what the line says: method, path template, queue, status, error code,
-//! duration, client address, request id. Never query strings, tokens or bodies. Without `--log-requests` only the requests
+//! duration, the wait that was asked for, client address, request id. Never query strings, tokens or bodies. Without `--log-requests` only the requests
 //! that an operator should see have one: failures of the server, slow requests, and those with a note.
 
 use std::time::Duration;
@@ -93,15 +93,18 @@ impl RequestRecord {
         let duration = self.at.elapsed();
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
+        let template = paths::template_of(&self.path);
         let (status, note) = (response.status().as_u16(), response.extensions().get::<Note>());
         let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
         Line {
             method: Some(shown(&self.method)),
-            path: Some(paths::template_of(&self.path).unwrap_or("unmatched")),
-            queue: queue_component(&self.path),
+            path: Some(template.unwrap_or("unmatched")),
+            // Of other paths that part may be anything, also a secret.
+            queue: template.filter(|path| path.contains("{queue}")).and_then(|_| queue_component(&self.path)),
             status,
             code: response.extensions().get::<ErrorCode>().copied(),
-            duration: Some(duration),
+            duration: Some(busy),
+            wait: waits_since.map(|_| duration.saturating_sub(busy)),
             client: self.log.client,
             note: note.map(|Note(text)| text.as_str()),
         }
@@ -114,7 +117,7 @@ impl RequestLog {
     pub(crate) fn refused(self, status: u16, code: ErrorCode, id: &RequestId) {
         let Some(reason) = Reason::of(status, false, Duration::ZERO, self.log_all) else { return };
         let (client, code) = (self.client, Some(code));
-        Line { method: None, path: None, queue: None, status, code, duration: None, client, note: None }
+        Line { method: None, path: None, queue: None, status, code, duration: None, wait: None, client, note: None }
             .write(reason, id);
     }
 }
@@ -129,21 +132,25 @@ struct Line<'a> {
     queue: Option<QueueName>,
     status: u16,
     code: Option<ErrorCode>,
+    /// Without the wait.
     duration: Option<Duration>,
+    /// Of a request that waited, as its client has asked.
+    wait: Option<Duration>,
     client: ClientAddress,
     note: Option<&'a str>,
 }
 
 impl Line<'_> {
     fn write(self, reason: Reason, id: &RequestId) {
-        let Self { method, path, queue, status, code, duration, client, note } = self;
+        let Self { method, path, queue, status, code, duration, wait, client, note } = self;
         let (queue, code) = (queue.as_ref().map(QueueName::as_str), code.map(ErrorCode::as_str));
-        let micros = duration.map(|duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+        let micros = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let (micros, wait_micros) = (micros(duration), micros(wait));
         // The level of an event is a constant, so there is one for each.
         macro_rules! line {
             ($level:expr) => {
-                tracing::event!($level, method, path, queue, status, code, micros, %client, request_id = %id, note,
-                    "{}", reason.message())
+                tracing::event!($level, method, path, queue, status, code, micros, wait_micros, %client,
+                    request_id = %id, note, "{}", reason.message())
             };
         }
         match reason.level() {

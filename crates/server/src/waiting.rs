@@ -33,8 +33,8 @@ impl AsRef<Claimed> for ClaimedTask {
 }
 
 /// Claims, and waits if the client prefers that. Gives the wait that was applied, in seconds: none when there are too many
-/// waiters, so that the client polls for a while instead of coming back at once, and none when the server stops. Each
-/// attempt reserves memory for its answer before it takes a task; while a claim waits, it has none.
+/// waiters, so that the client polls for a while instead of coming back at once, and none when the server stops or the
+/// client itself ended the wait. Each attempt reserves memory for its answer before it takes a task; while a claim waits, it has none.
 pub(crate) async fn claim(
     state: &AppState,
     claim: Claim,
@@ -56,15 +56,16 @@ pub(crate) async fn claim(
     let (Some(WaitPreference { seconds, disconnect }), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
     };
-    let end = end_of(seconds);
+    let (end, mut disconnected) = (end_of(seconds), false);
     let time_over = async {
         tracing::debug!("a claim found nothing and waits");
-        if wait_over(end, disconnect).await == WaitEnd::Disconnected {
+        disconnected = wait_over(end, disconnect).await == WaitEnd::Disconnected;
+        if disconnected {
             tracing::debug!("the client of a waiting claim has disconnected");
         }
     };
     let claimed = waiting::claim(waiter, try_claim, time_over).await?;
-    let cut_short = claimed.is_none() && store.waiters().is_closed();
+    let cut_short = claimed.is_none() && (disconnected || store.waiters().is_closed());
     Ok((claimed, Some(seconds).filter(|_| !cut_short)))
 }
 
@@ -81,15 +82,17 @@ pub(crate) async fn heartbeat(
     let (Some(WaitPreference { seconds, disconnect }), Some(watcher)) = (preference, watcher) else {
         return Ok((store.write(heartbeat).await?, None));
     };
-    let end = end_of(seconds);
+    let (end, mut disconnected) = (end_of(seconds), false);
     let time_over = async {
         tracing::debug!("a heartbeat is held");
-        if wait_over(end, disconnect).await == WaitEnd::Disconnected {
+        disconnected = wait_over(end, disconnect).await == WaitEnd::Disconnected;
+        if disconnected {
             tracing::debug!("the client of a held heartbeat has disconnected");
         }
     };
     let lease_expires_at = waiting::heartbeat(watcher, || store.write(heartbeat.clone()), time_over).await?;
-    Ok((lease_expires_at, Some(seconds).filter(|_| !store.waiters().is_closed())))
+    let cut_short = disconnected || store.waiters().is_closed();
+    Ok((lease_expires_at, Some(seconds).filter(|_| !cut_short)))
 }
 
 fn end_of(seconds: u32) -> Instant {

@@ -59,6 +59,8 @@ async fn a_request_leaves_one_line_without_query_token_or_body() {
         ("GET", "/api/v2/queues/shown/tasks?filter=hidden", "Bearer s3cret"),
         ("GET", "/api/v2/queues", "Bearer hidden"),
         ("GET", "/hidden/path", "Bearer s3cret"),
+        // The last part stands where that of a queue would.
+        ("GET", "/a/b/c/hidden-token", "Bearer s3cret"),
         ("GET", "/api/v2/queues/hidden%20name/tasks", "Bearer s3cret"),
     ];
     for (method, path, authorization) in requests {
@@ -72,6 +74,7 @@ async fn a_request_leaves_one_line_without_query_token_or_body() {
         "method=\"PUT\" path=\"/api/v2/queues/{queue}\" queue=\"shown\" status=201 micros=",
         "path=\"/api/v2/queues/{queue}/tasks\" queue=\"shown\" status=422 code=\"invalid_filter\" micros=",
         "method=\"GET\" path=\"/api/v2/queues\" status=401 code=\"unauthorized\" micros=",
+        "method=\"GET\" path=\"unmatched\" status=404 code=\"not_found\" micros=",
         "method=\"GET\" path=\"unmatched\" status=404 code=\"not_found\" micros=",
         "method=\"GET\" path=\"/api/v2/queues/{queue}/tasks\" status=422 code=\"invalid_request\" micros=",
     ];

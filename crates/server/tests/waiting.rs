@@ -260,7 +260,7 @@ async fn a_client_that_disconnects_while_waiting_takes_nothing() {
     let mut half = served.send(&claim(2, WAIT)).await;
     served.await_waiting(1).await;
     half.shutdown().await.unwrap();
-    assert_eq!(status_and_wait(&read(&mut half).await.0).0, "204");
+    assert_eq!(status_and_wait(&read(&mut half).await.0), ("204", None));
     served.create(1).await;
     assert_eq!(served.count(Status::Pending).await, 1);
     assert!(served.store.waiters().is_empty());
@@ -312,7 +312,7 @@ async fn a_client_that_sends_more_after_a_waiting_claim_than_is_kept_is_answered
             served.await_waiting(1).await;
             stream.write_all(behind.as_bytes()).await.unwrap();
         }
-        assert_eq!(status_and_wait(&read(&mut stream).await.0).0, "204");
+        assert_eq!(status_and_wait(&read(&mut stream).await.0), ("204", None));
         for _ in 0..many {
             assert!(read(&mut stream).await.1.contains("api_version"));
         }
@@ -471,9 +471,9 @@ async fn a_held_heartbeat_ends_when_its_client_does_and_a_stop_answers_the_other
     let mut half = served.send(&heartbeat(1, WAIT)).await;
     served.await_held(1).await;
     half.shutdown().await.unwrap();
-    assert_eq!(status_and_wait(&read(&mut half).await.0).0, "200");
+    assert_eq!(status_and_wait(&read(&mut half).await.0), ("200", None));
     let mut eager = served.send(&(heartbeat(1, WAIT) + &HEALTH.repeat(200))).await;
-    assert_eq!(status_and_wait(&read(&mut eager).await.0).0, "200");
+    assert_eq!(status_and_wait(&read(&mut eager).await.0), ("200", None));
     for _ in 0..200 {
         assert!(read(&mut eager).await.1.contains("api_version"));
     }

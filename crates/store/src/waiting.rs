@@ -196,6 +196,11 @@ impl Wait for Waiter {
         self.woken().await;
     }
 
+    /// A claim whose time is over takes no task. Its hint passes to the next waiter.
+    fn is_due(&mut self) -> bool {
+        false
+    }
+
     fn is_closed(&self) -> bool {
         self.waiters.is_closed()
     }
@@ -223,6 +228,11 @@ impl Wait for RunWatcher {
 
     async fn woken(&mut self) {
         poll_fn(|context| ready(self.waiters.registered().runs.is_woken(self.id, context.waker()))).await;
+    }
+
+    /// No lease is told for a run whose end was noted before.
+    fn is_due(&mut self) -> bool {
+        self.waiters.registered().runs.is_woken(self.id, Waker::noop())
     }
 
     fn is_closed(&self) -> bool {

@@ -26,6 +26,9 @@ pub(super) trait Wait {
     /// Waits to be woken. Cancel safe.
     fn woken(&mut self) -> impl Future<Output = ()> + Send;
 
+    /// Whether another attempt is due although the time is over.
+    fn is_due(&mut self) -> bool;
+
     /// Whether the server is stopping.
     fn is_closed(&self) -> bool;
 }
@@ -58,7 +61,8 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
 }
 
 /// Renews a lease with `renew`, waits until `time_over` is done, and gives the lease. When the run ends meanwhile, `renew` is
-/// refused, and the refusal is returned at once. `time_over` and failures of the storage are as in [`claim`].
+/// refused, and the refusal is returned at once, also when the time is over in the same moment. `time_over` and failures of
+/// the storage are as in [`claim`].
 pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
     mut watcher: RunWatcher,
     mut renew: impl FnMut() -> L,
@@ -88,7 +92,7 @@ async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, St
                 // If the server began to stop during the attempt, this waiter was not woken.
                 let over = waiter.is_closed() || wait_for(waiter.woken(), time_over.as_mut()).await == Event::TimeOver;
                 if over || waiter.is_closed() {
-                    return Ok(Continue(outcome));
+                    return last_attempts(waiter, attempt, outcome).await;
                 }
             }
             Err(failure @ (StoreError::Busy | StoreError::Unavailable | StoreError::OutcomeUnknown)) if has_waited => {
@@ -102,6 +106,22 @@ async fn attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, St
             other => return other,
         }
     }
+}
+
+/// What is answered when the time is over. An attempt is repeated only when the waiter was woken since the last one, so
+/// this ends.
+async fn last_attempts<W: Wait, B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
+    waiter: &mut W,
+    mut attempt: impl FnMut() -> L,
+    mut outcome: C,
+) -> Result<ControlFlow<B, C>, StoreError> {
+    while !waiter.is_closed() && waiter.is_due() {
+        match attempt().await? {
+            Continue(latest) => outcome = latest,
+            done => return Ok(done),
+        }
+    }
+    Ok(Continue(outcome))
 }
 
 /// Waits for one of both. `time_over` has precedence: a client that has gone takes no task, and a waiter that is woken

@@ -171,3 +171,15 @@ async fn a_held_heartbeat_outlasts_an_outage_and_tells_one_that_lasts() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_end_that_is_noted_before_the_time_is_over_is_told() {
+    let store = store().await;
+    store.write(create("q", 1, Definition::default())).await.unwrap();
+    store.write(claim_command("q", "default", 1)).await.unwrap();
+    let watcher = store.waiters().watch(run_id(1), MOST).unwrap();
+    let over = async { drop(store.write(cancel("q", 1)).await.unwrap()) };
+    let held = heartbeat(watcher, || store.write(heartbeat_command("q", 1, 1)), over).await;
+    assert!(matches!(held, Err(StoreError::Refused(_))), "{held:?}");
+    assert!(store.waiters().is_empty());
+}
