@@ -40,6 +40,9 @@ pub enum Need {
 /// A task that is looked up costs about as much as two that are visited one after the other.
 const LOOKUP_COST: u64 = 2;
 
+/// So many keys a read collects in memory at most. With more tasks than that it visits them one after the other.
+pub const KEYS_MAX: usize = 100_000;
+
 /// Whether it is cheaper to look up the `matching` tasks of some states than to visit up to `visited` tasks.
 ///
 /// A page in the order of an index may be full after a few visits, if the matching tasks are spread evenly or come first, or
@@ -54,6 +57,11 @@ pub fn is_sparse(matching: u64, visited: u64, need: Need) -> bool {
             few && matching * matching <= 4 * (u128::from(limit) + 1) * visited
         }
     }
+}
+
+/// The same where the keys of all `matching` tasks are collected before the first is looked up.
+pub fn is_sparse_by_keys(matching: u64, visited: u64, need: Need) -> bool {
+    matching <= KEYS_MAX as u64 && is_sparse(matching, visited, need)
 }
 
 #[cfg(test)]
@@ -82,6 +90,16 @@ mod tests {
             assert_eq!(is_sparse(matching, visited, page), first, "a page of {matching} of {visited}");
         }
         assert!(is_sparse(100_000, 3_000_000, Need::Page { limit: 1000 }), "a large page may cost more");
+    }
+
+    #[test]
+    fn keys_are_collected_up_to_a_limit_only() {
+        let (most, many) = (KEYS_MAX as u64, 1_000_000_000);
+        for need in [Need::All, Need::Page { limit: 1000 }] {
+            assert!(is_sparse_by_keys(most, many, need));
+            assert!(is_sparse(most + 1, many, need) && !is_sparse_by_keys(most + 1, many, need));
+            assert!(!is_sparse_by_keys(most, most, need));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::sparse::KEYS_MAX;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
@@ -233,4 +234,26 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
         async { reads::count_tally(session, &queue("q"), Statuses::NONE.with(Status::Running)).await }.boxed()
     });
     assert!(empty.await.is_ok());
+}
+
+/// The tables beside `tasks` are not asked for more keys than a read may collect. They are gone here, so that asking fails.
+#[tokio::test]
+async fn more_tasks_than_keys_may_be_collected_are_visited() {
+    let (database, readers, _tasks) = filled(0, 1).await;
+    let failed = TaskSelection { status: Some(Status::Failed), name: Some("x".to_owned()), ..TaskSelection::default() };
+    let count = || {
+        readers.read_long("counting", failed.clone(), |snapshot, selection| {
+            async { reads::count_tasks(snapshot, &queue("q"), selection).await }.boxed()
+        })
+    };
+    assert_eq!(count().await, Ok(0));
+    database.admin("DROP TABLE taskqueue.unsuccessful");
+    for (tasks, expected) in [(KEYS_MAX + 1, Ok(0)), (KEYS_MAX, Err(StoreError::Unavailable))] {
+        database.admin(&format!(
+            "DELETE FROM taskqueue.tally;
+            INSERT INTO taskqueue.tally (queue_key, shard, routes, status, tasks)
+            VALUES ({QUEUE_KEY}, 0, '[]', 'failed', {tasks}), ({QUEUE_KEY}, 0, '[]', 'succeeded', 1000000)"
+        ));
+        assert_eq!(count().await, expected, "{tasks}");
+    }
 }

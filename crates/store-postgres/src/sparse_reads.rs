@@ -3,7 +3,7 @@
 //! running, failed and cancelled tasks. Succeeded tasks are in none; most tasks succeed.
 
 use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::sparse::{Need, StatusCounts, is_sparse};
+use taskqueue_core::sparse::{Need, StatusCounts, is_sparse_by_keys};
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_store::transaction::QueueKey;
 
@@ -15,7 +15,8 @@ use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
 /// The keys of all tasks that have a state which is selected, if it is cheaper to look these up than to visit the queue
-/// (docs/decisions/0038). Nothing if the tables do not have all of them: the counts tell, in the same snapshot.
+/// (docs/decisions/0038). Nothing if they are too many to collect, or if the tables do not have all of them: the counts tell,
+/// in the same snapshot.
 pub(crate) async fn few_keys(
     snapshot: &Snapshot<'_>,
     key: QueueKey,
@@ -34,7 +35,7 @@ pub(crate) async fn few_keys(
     }
     let statuses = counts.present(wanted);
     let matching = counts.of(statuses);
-    if statuses.contains(Status::Succeeded) || !is_sparse(matching, counts.total(), need) {
+    if statuses.contains(Status::Succeeded) || !is_sparse_by_keys(matching, counts.total(), need) {
         return Ok(None);
     }
     let found = snapshot.session.query(&sql::LIST_KEYS_BY_STATUS, &[&key.0, &statuses.words()]).await?;

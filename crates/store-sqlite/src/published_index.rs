@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::lease;
+use taskqueue_core::sparse::KEYS_MAX;
 use taskqueue_core::status::Statuses;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::Claim;
 use taskqueue_store::transaction::TaskKey;
 
 use crate::claim_index::ClaimIndex;
-
-/// Keys that a read may ask for: collecting them holds up the writer for about a millisecond.
-const LIVING_MAX: usize = 100_000;
 
 /// How long a read waits for the end of a batch. A large bulk update takes longer; then the read finds its tasks otherwise.
 const LIVING_TIMEOUT: Duration = Duration::from_millis(200);
@@ -80,7 +78,7 @@ impl PublishedIndex {
         let requests = std::mem::take(&mut *self.living_requests());
         for LivingRequest { queue, statuses, answer } in requests {
             // A read that has given up takes no answer.
-            let _ = answer.try_send(index.living(&queue, statuses, LIVING_MAX));
+            let _ = answer.try_send(index.living(&queue, statuses, KEYS_MAX));
         }
         *published = Some(index);
     }
@@ -89,12 +87,12 @@ impl PublishedIndex {
         self.living_requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The keys of the tasks of a queue that are pending or running, as of a moment during this call. Nothing if there are too
-    /// many, if there is no such queue, or if the writer is busy for too long. Waits; not for async threads.
+    /// The keys of the tasks of a queue that are pending or running, as of a moment during this call. Nothing if there are more
+    /// than [`KEYS_MAX`], which would hold up the writer for longer than about a millisecond, if there is no such queue, or if the writer is busy for too long. Waits; not for async threads.
     pub(crate) fn living(&self, queue: &QueueName, statuses: Statuses) -> Option<Vec<TaskKey>> {
         let lookup = || {
             let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-            index.as_ref().map(|index| index.living(queue, statuses, LIVING_MAX))
+            index.as_ref().map(|index| index.living(queue, statuses, KEYS_MAX))
         };
         if let Some(keys) = lookup() {
             return keys;

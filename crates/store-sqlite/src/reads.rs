@@ -80,8 +80,9 @@ pub(crate) fn list_tasks(
     let after = query.after.take().map(|position| task_position(position, begun.key)).transpose()?;
     let page = TaskPage::new(&query, begun.key, write);
     match begun.access {
-        // The oldest tasks are the first to succeed: few succeeded ones are found sooner from there than from the newest.
-        Access::Visit { is_sparse: false, .. } if is_indexed => {
+        // The walk ends when the page is full. If too few tasks come into question for that, it would not end before the last
+        // task; a visit ends when all of them were seen, and the oldest tasks, which it sees first, are the first to succeed.
+        Access::Visit { matching, is_sparse } if is_indexed && (!is_sparse || matching > u64::from(query.limit)) => {
             list_by_index(file, queue, begun.key, &query, after, page)
         }
         _ => list_by_visiting(file, queue, &begun, &query, after, page),

@@ -158,6 +158,49 @@ fn few_succeeded_tasks_are_found_from_the_oldest_on() {
     }
 }
 
+/// Gives every 64th task one state, and all others another one.
+const SPREAD: i64 = 64;
+
+fn spread(filled: &Filled, state: Status, others: Status) {
+    let changed = format!(
+        "UPDATE tasks SET status = iif(task_key % {SPREAD} = 0, '{}', '{}');
+        DELETE FROM tally;
+        INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;",
+        state.as_str(),
+        others.as_str()
+    );
+    filled.connection.execute_batch(&changed).unwrap();
+}
+
+#[test]
+fn a_page_of_spread_tasks_that_have_no_index_ends_when_it_is_full() {
+    let filled = Filled::new();
+    spread(&filled, Status::Succeeded, Status::Pending);
+    for selection in selections(Status::Succeeded) {
+        for field in [OrderField::CreatedAt, OrderField::Id] {
+            for descending in [false, true] {
+                let mut listed = filled.list(&selection, TaskOrder { field, descending }, 4);
+                listed.sort_unstable();
+                assert_eq!(listed, (1..=312).map(|n| n * SPREAD).collect::<Vec<i64>>());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_of_spread_tasks_ends_when_it_is_full_if_the_writer_does_not_answer() {
+    let filled = Filled::new();
+    spread(&filled, Status::Pending, Status::Succeeded);
+    let _withdrawn = filled.index.withdraw().unwrap();
+    for selection in selections(Status::Pending) {
+        let query = TaskQuery { selection, order: TaskOrder::default(), limit: 4, after: None, max_bytes: PAGE_BYTES };
+        let page = filled.cheap("a page", |file| {
+            reads::list_tasks(file, &filled.index, &queue("q"), query, |out, _| out.push(b'.'))
+        });
+        assert!(page.next.is_some());
+    }
+}
+
 #[test]
 fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
     let filled = Filled::new();
