@@ -88,6 +88,16 @@ impl Terminal {
         }
     }
 
+    /// The screen after this time, with everything that came meanwhile.
+    #[allow(dead_code, reason = "not every test program has questions")]
+    pub(crate) fn watch_for(&mut self, time: Duration) -> String {
+        let end = Instant::now() + time;
+        while let Ok(bytes) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.emulator.process(&bytes);
+        }
+        self.screen()
+    }
+
     /// Waits until this text is on the screen.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) -> String {

@@ -127,6 +127,10 @@ async fn act_on_selection(
     let (change, selection) = (action.change(), args.selection());
     let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
     let applicable = counts.of_those(|status| change.applies_to(status));
+    // Before the progress bar, which would be drawn over the question.
+    if applicable > 0 {
+        change.confirm(context, &counts, confirm)?;
+    }
     let mut progress = ActionProgress::new(context, action, applicable);
     progress.left_out = counts.total() - applicable;
     if counts.total() == 0 {
@@ -134,7 +138,6 @@ async fn act_on_selection(
         return Ok(progress.print_summary()?);
     }
     if applicable > 0 {
-        change.confirm(context, &counts, confirm)?;
         for part in parts(change, &selection, args.status) {
             progress.add_selected(part).await?;
         }
