@@ -28,35 +28,77 @@ fn slots_have_the_numbers_that_are_given() {
     }
 }
 
+/// Tries time limits until the runs get as far as they have to before their time is over, which takes longer on a busy machine. The
+/// trial tells whether they did; then it has judged them.
+#[track_caller]
+fn with_enough_time(trial: impl Fn(u64) -> bool) {
+    assert!([1, 5, 25].into_iter().any(trial), "no run gets as far as it has to");
+}
+
 #[test]
 fn a_run_that_takes_longer_than_its_time_is_stopped_and_fails() {
-    let server = Server::start();
-    server.create(1, json!({"max_attempts": 2}));
     // Ends well when it is asked to end, which is no success.
     let script =
-        "trap 'echo asked >> asked; exit 0' TERM; echo $$ >> begun; echo where it is >&2; while :; do sleep 0.05; done";
-    let mut worker = Setup::new(&server).flags("--timeout 1 --max-tasks 2").sh(script, &[]);
-    let stderr = worker.finish_well();
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
-    let error = &task["last_error"];
-    assert_eq!(error["type"], "ExecutionTimeout", "{error}");
-    assert!(error["message"].as_str().unwrap().contains("longer than --timeout allows (1 s)"), "{error}");
-    assert!(error["traceback"].as_str().unwrap().starts_with("where it is\n"), "{error}");
-    assert_eq!(worker.read("asked"), "asked\nasked\n");
-    assert!(stderr.contains("0 succeeded, 2 failed"), "{stderr}");
+        "trap 'echo asked >> asked; exit 0' TERM; echo where it is >&2; echo $$ >> begun; while :; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create(1, json!({"max_attempts": 2}));
+        let mut worker = Setup::new(&server).flags(&format!("--timeout {limit} --max-tasks 2")).sh(script, &[]);
+        let stderr = worker.finish_well();
+        let task = server.task(1);
+        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
+        let error = &task["last_error"];
+        assert_eq!(error["type"], "ExecutionTimeout", "{error}");
+        let words = format!("longer than --timeout allows ({limit} s)");
+        assert!(error["message"].as_str().unwrap().contains(&words), "{error}");
+        assert!(stderr.contains("0 succeeded, 2 failed"), "{stderr}");
+        if worker.read("begun").lines().count() < 2 {
+            return false;
+        }
+        assert!(error["traceback"].as_str().unwrap().starts_with("where it is\n"), "{error}");
+        assert_eq!(worker.read("asked"), "asked\nasked\n");
+        true
+    });
 }
 
 #[test]
 fn a_run_that_does_not_listen_is_killed_after_its_time_with_everything_it_started() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
     let script = "sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 0.05; done' & \
                   while [ ! -s child ]; do sleep 0.02; done; trap '' TERM; echo $$ > begun; while :; do sleep 0.05; done";
-    let mut worker = Setup::new(&server).flags("--timeout 1 --grace 1 --max-tasks 1").sh(script, &[]);
-    worker.finish_well();
-    assert_eq!(server.task(1)["last_error"]["type"], "ExecutionTimeout");
-    assert!(!is_alive(&worker.read("child")) && !is_alive(&worker.read("begun")));
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create_once(1, json!({}));
+        let flags = format!("--timeout {limit} --grace 1 --max-tasks 1");
+        let mut worker = Setup::new(&server).flags(&flags).sh(script, &[]);
+        worker.finish_well();
+        assert_eq!(server.task(1)["last_error"]["type"], "ExecutionTimeout");
+        let pids = [worker.read("child"), worker.read("begun")];
+        assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
+        pids.iter().all(|pid| !pid.is_empty())
+    });
+}
+
+#[test]
+fn a_run_over_its_time_fails_even_if_the_worker_is_stopped_before_it_ends() {
+    let script = "trap 'echo asked > asked' TERM; while [ ! -e go ]; do sleep 0.05; done";
+    with_enough_time(|limit| {
+        let server = Server::start();
+        server.create_once(1, json!({}));
+        let flags = format!("--timeout {limit} --grace 60 --on-stop release --max-tasks 1");
+        let mut worker = Setup::new(&server).flags(&flags).sh(script, &[]);
+        until("the end of the time", || !worker.read("asked").is_empty() || server.task(1)["status"] == "failed");
+        if worker.read("asked").is_empty() {
+            return false;
+        }
+        worker.signal(Signal::TERM);
+        worker.wait_for_line("stopped and given back");
+        worker.write("go");
+        let stderr = worker.finish_well();
+        let task = server.task(1);
+        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task} {stderr}");
+        assert_eq!(task["last_error"]["type"], "ExecutionTimeout", "{task}");
+        true
+    });
 }
 
 #[test]

@@ -17,8 +17,8 @@ const EX_TEMPFAIL: i32 = 75;
 /// The type of the error of a run that took too long. The server uses the same word.
 const TIMEOUT_KIND: &str = "ExecutionTimeout";
 
-/// The result, and a note about it that was also added to the log. `timeout` is the time limit if only that can have stopped the
-/// command. Blocks.
+/// The result, and a note about it that was also added to the log. `timeout` is the time limit if the run has exceeded
+/// it. Blocks.
 pub(super) fn of_end(
     end: &CommandEnd,
     folder: &RunFolder,

@@ -13,6 +13,7 @@ mod time_limit;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,7 +30,6 @@ use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::process::{Chunk, CommandEnd, CommandRunner, CommandSpec, Output, StartError, WindowSize};
 use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::DISK_TIMEOUT;
-use crate::stop::RunControl;
 use crate::template::Template;
 
 /// The default size limit of a log: enough for days of progress bars.
@@ -107,13 +107,13 @@ impl Handler for CommandHandler {
             Err(result) => return result,
         };
         let program = spec.argv.first().cloned().unwrap_or_default();
-        let end = match self.run_command(spec, &run).await {
+        let is_exceeded = AtomicBool::new(false);
+        let end = match self.run_command(spec, &run, &is_exceeded).await {
             Ok(end) => end,
             Err(error) => return handler_result::of_start_error(&program, &error),
         };
         self.note(&run, [&end.log_note, &end.process_note]);
-        // A command that was stopped for another reason than the worker's wish has exceeded its time.
-        let timeout = self.settings.timeout.filter(|_| *run.control.borrow() == RunControl::Continue);
+        let timeout = self.settings.timeout.filter(|_| is_exceeded.into_inner());
         let ended = unless_stopped(&mut run, move || handler_result::of_end(&end, &folder, timeout)).await;
         let (result, note) = ended.unwrap_or((HandlerResult::Stopped, None));
         self.note(&run, [&note]);
@@ -122,13 +122,20 @@ impl Handler for CommandHandler {
 }
 
 impl CommandHandler {
-    /// Runs the command to its end, or until its time is over.
-    async fn run_command(&self, spec: CommandSpec, run: &TaskRun) -> Result<CommandEnd, StartError> {
+    /// Runs the command to its end, or until its time is over, of which `is_exceeded` tells.
+    async fn run_command(
+        &self,
+        spec: CommandSpec,
+        run: &TaskRun,
+        is_exceeded: &AtomicBool,
+    ) -> Result<CommandEnd, StartError> {
         let (control, receiver) = watch::channel(*run.control.borrow());
         tokio::select! {
             biased;
             end = self.runner.run(spec, receiver, self.settings.grace) => end,
-            () = time_limit::pass_on(self.settings.timeout, run.control.clone(), &control) => std::future::pending().await,
+            () = time_limit::pass_on(self.settings.timeout, run.control.clone(), &control, is_exceeded) => {
+                std::future::pending().await
+            }
         }
     }
 
