@@ -28,7 +28,7 @@ pub(crate) use self::records::{
     WaitSummary,
 };
 pub(crate) use self::table::Layout;
-pub(crate) use self::terminal::{Terminal, colours_allowed};
+pub(crate) use self::terminal::{Terminal, colours_allowed, is_in_foreground};
 pub(crate) use self::worker_console::{ConsoleHandle, WorkerConsole};
 
 use crate::failure::Failure;

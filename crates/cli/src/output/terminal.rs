@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 
-use rustix::termios::tcgetwinsize;
+use rustix::process::getpgrp;
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
 /// Tables are not made narrower than this; narrower terminals wrap lines.
 const WIDTH_MIN: usize = 40;
@@ -29,6 +30,11 @@ impl Terminal {
 /// The width of a terminal; none if it is not a terminal or does not report it.
 pub(super) fn columns(terminal: &impl AsFd) -> Option<usize> {
     tcgetwinsize(terminal).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// Whether this process is in the foreground of a terminal: after Ctrl-Z, the line of the cursor belongs to the shell.
+pub(crate) fn is_in_foreground(terminal: &impl AsFd) -> bool {
+    tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
 }
 
 /// Whether the environment allows colours (no-color.org: any value of NO_COLOR that is not empty forbids them).

@@ -191,7 +191,8 @@ impl Writer {
             self.has_title = false;
             drop(write!(io::stderr(), "\x1b]2;\x07"));
         }
-        if !self.has_status || self.status.is_empty() {
+        // The status may be older than the shell's return to the terminal.
+        if !self.has_status || self.status.is_empty() || !terminal::is_in_foreground(&io::stderr()) {
             return;
         }
         let columns = terminal::columns(&io::stderr()).unwrap_or(80);

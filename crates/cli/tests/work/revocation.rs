@@ -1,7 +1,5 @@
 //! A run that the server has ended is stopped, with everything that it has started, and nothing of it is reported.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::processes::is_alive;
@@ -61,17 +59,21 @@ fn a_command_is_asked_to_end_before_it_is_killed() {
 /// Without waiting for the next heartbeat, and without one every few seconds: the server holds it until there is something to say.
 #[test]
 fn a_cancel_reaches_the_command_at_once() {
-    let server = Server::start();
+    let server = Server::with_log();
     server.create_once(1, json!({}));
     let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.02; done";
     let mut worker = Setup::new(&server).at_its_own_pace().flags("--max-tasks 1").sh(script, &[]);
     worker.wait_for_file("begun");
-    let cancelled = Instant::now();
+    until("a held heartbeat", || server.log().contains("a heartbeat is held"));
     server.cancel(1);
     worker.wait_for_file("asked");
-    // It takes some milliseconds, or half a second right at the start of a run; polling would take 4.5 seconds or more.
-    assert!(cancelled.elapsed() < Duration::from_secs(4), "{:?}", cancelled.elapsed());
     worker.finish_well();
+    // No other heartbeat was sent: the answer to the held one said it.
+    let is_heartbeat = |line: &&str| line.contains("/heartbeat") && line.contains("answered");
+    until("the line of the heartbeat", || server.log().lines().any(|line| is_heartbeat(&line)));
+    let log = server.log();
+    let heartbeats: Vec<&str> = log.lines().filter(is_heartbeat).collect();
+    assert!(heartbeats.len() == 1 && heartbeats[0].contains("run_finalized"), "{heartbeats:?}");
 }
 
 #[test]

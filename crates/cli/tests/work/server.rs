@@ -1,6 +1,7 @@
 //! The server of a test: the real binary on a port that it keeps when it is started again, with the queue `q`. Asked by
 //! plain HTTP, one connection per call.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +16,9 @@ use crate::support::until;
 /// How long an answer may take; the longest waits of these tests are for a server that is stopped.
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// The file with the log of a server that has one.
+const LOG: &str = "log";
+
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) token: Option<&'static str>,
@@ -24,17 +28,27 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::launch(None)
+        Self::launch(None, false)
     }
 
     pub(crate) fn with_token(token: &'static str) -> Self {
-        Self::launch(Some(token))
+        Self::launch(Some(token), false)
     }
 
-    fn launch(token: Option<&'static str>) -> Self {
+    /// A server that logs everything; see [`Self::log`].
+    pub(crate) fn with_log() -> Self {
+        Self::launch(None, true)
+    }
+
+    fn launch(token: Option<&'static str>, has_log: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (child, address) = serve(&folder, "127.0.0.1:0", token);
+        let (child, address) = serve(&folder, "127.0.0.1:0", token, has_log);
         Self { address, token, folder, child }
+    }
+
+    /// What a server with a log has logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(LOG)).unwrap()
     }
 
     /// Sends a signal to the server and does not wait for its effect.
@@ -50,7 +64,7 @@ impl Server {
 
     /// Starts a killed server again, where it was.
     pub(crate) fn start_again(&mut self) {
-        (self.child, self.address) = serve(&self.folder, &self.address, self.token);
+        (self.child, self.address) = serve(&self.folder, &self.address, self.token, false);
     }
 
     pub(crate) fn url(&self) -> String {
@@ -148,10 +162,15 @@ impl Drop for Server {
     }
 }
 
-fn serve(folder: &TempDir, address: &str, token: Option<&str>) -> (Child, String) {
+fn serve(folder: &TempDir, address: &str, token: Option<&str>, has_log: bool) -> (Child, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
     command.env_clear().env("HOME", folder.path()).current_dir(folder.path());
-    command.args(["serve", "--listen", address, "--queue", "q", "--log-level", "error"]);
+    command.args(["serve", "--listen", address, "--queue", "q"]);
+    if has_log {
+        command.args(["--log-level", "debug", "--log-requests"]).stderr(File::create(folder.path().join(LOG)).unwrap());
+    } else {
+        command.args(["--log-level", "error"]);
+    }
     command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut url = String::new();

@@ -1,8 +1,9 @@
 //! A worker in a real terminal: its commands have their own terminal, and the status line does not disturb the output.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -14,16 +15,45 @@ use crate::terminal::Terminal;
 const CTRL_C: &str = "\u{3}";
 const CTRL_Z: &str = "\u{1a}";
 
+/// The folder of a test, which is the `HOME` of everything that it starts. What is still alive at its end is killed: a failed test leaves
+/// a worker that has left the group of the terminal's program.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn text(&self) -> String {
+        self.path().to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Again, because a process may have started another one meanwhile.
+        for _ in 0..10 {
+            for process in processes::started_with("HOME", &self.text()) {
+                let _ = kill_process(Pid::from_raw(process.pid).unwrap(), Signal::KILL);
+            }
+        }
+    }
+}
+
 /// A worker in a terminal of 100 columns and 24 rows, and what it leaves in its folder.
 struct Scene {
     terminal: Terminal,
-    folder: TempDir,
+    folder: Home,
 }
 
 impl Scene {
     fn start(server: &Server, flags: &str, script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().to_str().unwrap().to_owned();
+        let folder = Home::new();
+        let home = folder.text();
         let runs = format!("{home}/runs");
         let mut arguments = vec!["loop", "--run-dir", &runs, "--heartbeat", "0.2"];
         arguments.extend(flags.split_whitespace());
@@ -39,10 +69,10 @@ impl Scene {
 
     /// Waits for exit code 0; returns the screen and the folder.
     #[track_caller]
-    fn finish(self) -> (String, TempDir) {
+    fn finish(self) -> (String, Home) {
         let (status, screen) = self.terminal.wait_for_end();
         assert_eq!(status.code(), Some(0), "{screen}");
-        let left = processes::started_with("HOME", self.folder.path().to_str().unwrap());
+        let left = processes::started_with("HOME", &self.folder.text());
         assert!(left.is_empty(), "{left:?}");
         (screen, self.folder)
     }
@@ -143,7 +173,7 @@ fn the_end_of_the_terminal_is_a_request_to_stop() {
     server.create_once(1, json!({}));
     let scene = Scene::start(&server, "--on-stop release", "echo > $HOME/begun; exec sleep 1000");
     until("the run", || scene.folder.path().join("begun").exists());
-    let home = scene.folder.path().to_str().unwrap().to_owned();
+    let home = scene.folder.text();
     scene.terminal.signal(Signal::HUP);
     until("the end of everything", || processes::started_with("HOME", &home).is_empty());
     assert_eq!(server.task(1)["attempt"], 0);
@@ -168,7 +198,7 @@ fn several_commands_have_no_terminal_and_their_lines_are_told_apart() {
 const SHELL: &str = r#"set -m
 "$BINARY" loop --run-dir "$HOME/runs" --heartbeat 0.2 --max-tasks 1 -- sh -c "$SCRIPT"
 echo the shell is back
-while [ ! -e "$HOME/back" ]; do sleep 0.05; done
+while [ -d "$HOME" ] && [ ! -e "$HOME/back" ]; do sleep 0.05; done
 fg >/dev/null
 echo the worker has ended
 "#;
@@ -177,9 +207,10 @@ echo the worker has ended
 fn ctrl_z_gives_the_terminal_to_the_shell_and_leases_are_still_renewed() {
     let server = Server::start();
     server.create_once(1, json!({}));
-    let folder = tempfile::tempdir().unwrap();
-    let (home, url) = (folder.path().to_str().unwrap().to_owned(), server.url());
-    let script = "trap 'echo told > $HOME/told; exit 0' TERM; echo begun; while :; do sleep 0.05; done";
+    // Dropped after the terminal.
+    let folder = Home::new();
+    let (home, url) = (folder.text(), server.url());
+    let script = "trap 'echo told > $HOME/told; exit 0' TERM; echo begun; while [ -d $HOME ]; do sleep 0.05; done";
     let binary = env!("CARGO_BIN_EXE_taskqueue");
     let environment = [
         ("TASKQUEUE_URL", url.as_str()),

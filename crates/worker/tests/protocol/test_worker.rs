@@ -131,6 +131,12 @@ impl TestWorker {
         Self::with(server, settings, Arc::new(WaitingHandler(started)), runs)
     }
 
+    /// A worker that waits longer for answers than others do, so that a busy machine gives them in time.
+    pub(crate) fn patient(server: &Server, settings: Settings, request_timeout: Duration) -> Self {
+        let (started, runs) = mpsc::unbounded_channel();
+        Self::with_timeout(server, settings, Arc::new(WaitingHandler(started)), runs, request_timeout)
+    }
+
     /// A worker whose every run ends at once with this result.
     pub(crate) fn always(server: &Server, settings: Settings, result: HandlerResult) -> Self {
         let (_, runs) = mpsc::unbounded_channel();
@@ -143,8 +149,18 @@ impl TestWorker {
         handler: Arc<dyn Handler>,
         runs: mpsc::UnboundedReceiver<WaitingRun>,
     ) -> Self {
+        Self::with_timeout(server, settings, handler, runs, millis(300))
+    }
+
+    fn with_timeout(
+        server: &Server,
+        settings: Settings,
+        handler: Arc<dyn Handler>,
+        runs: mpsc::UnboundedReceiver<WaitingRun>,
+        request_timeout: Duration,
+    ) -> Self {
         let config = Config::new(&format!("http://{}", server.address)).unwrap();
-        let client = Client::new(config.retries(Retries::NONE).request_timeout(millis(300))).unwrap();
+        let client = Client::new(config.retries(Retries::NONE).request_timeout(request_timeout)).unwrap();
         let (stops, receiver) = watch::channel(StopMode::Running);
         let events = Arc::new(RecordedEvents::default());
         let worker = Worker::new(client, settings, handler, Arc::<RecordedEvents>::clone(&events)).unwrap();

@@ -7,10 +7,9 @@ use taskqueue_worker::{Counts, EndReason, Event, EventSink, StopMode};
 
 use super::event_text;
 use super::status::Status;
-use super::terminal_stop::is_in_foreground;
 use crate::args::LoopArgs;
 use crate::client_context::ClientContext;
-use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed};
+use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed, is_in_foreground};
 
 /// How long a shell may take to take the terminal back.
 const SHELL_TIME: Duration = Duration::from_secs(2);
@@ -46,21 +45,21 @@ impl ConsoleReporter {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
             ticks.tick().await;
-            let text = if self.has_terminal() { self.status().text() } else { String::new() };
-            self.console.status(text);
+            // Locked until it is sent: a text that was chosen before Ctrl-Z must not come after the removal of the status line.
+            let stopped_at = self.stopped_at();
+            let is_for_shell = stopped_at.is_some_and(|time| time.elapsed() < SHELL_TIME);
+            // In the background the terminal is the shell's.
+            let may_draw = !is_for_shell && is_in_foreground(&std::io::stderr());
+            self.console.status(if may_draw { self.status().text() } else { String::new() });
         }
-    }
-
-    /// Whether the status line may be drawn. In the background the terminal is the shell's.
-    fn has_terminal(&self) -> bool {
-        let stopped_at = *self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner);
-        stopped_at.is_none_or(|time| time.elapsed() >= SHELL_TIME) && is_in_foreground()
     }
 
     /// The terminal asked the worker to stop (Ctrl-Z), which it does not do.
     pub(super) fn terminal_stop(&self) {
-        *self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let mut stopped_at = self.stopped_at();
+        *stopped_at = Some(Instant::now());
         self.console.status(String::new());
+        drop(stopped_at);
         self.console.line(event_text::terminal_stop(self.status().running()), false);
     }
 
@@ -73,6 +72,10 @@ impl ConsoleReporter {
     pub(super) fn ended(&self, end: &EndReason, counts: Counts) {
         self.console.status(String::new());
         self.console.line(event_text::ended(end, counts), true);
+    }
+
+    fn stopped_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status(&self) -> MutexGuard<'_, Status> {

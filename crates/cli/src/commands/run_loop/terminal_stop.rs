@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use rustix::process::{Signal, getpgrp};
-use rustix::termios::tcgetpgrp;
+use rustix::process::Signal;
 use taskqueue_worker::keeper::is_ignored;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,9 +21,4 @@ pub(super) fn watch(reporter: Arc<ConsoleReporter>) {
             reporter.terminal_stop();
         }
     });
-}
-
-/// Whether this worker is in the foreground of its terminal: after Ctrl-Z, the line of the cursor belongs to the shell.
-pub(super) fn is_in_foreground() -> bool {
-    tcgetpgrp(std::io::stderr()).is_ok_and(|foreground| foreground == getpgrp())
 }
