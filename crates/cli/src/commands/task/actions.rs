@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use taskqueue_client::{Client, ErrorCode, OrderField, QueueName, Status, TaskId, TaskQuery, TaskSelection, Update};
+use taskqueue_core::filter::TaskFilter;
 
 use super::bulk_change::{Change, note_no_match};
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
@@ -124,8 +125,8 @@ async fn act_on_selection(
     args: &SelectionArgs,
     confirm: ConfirmArgs,
 ) -> Result<(), CommandError> {
-    let (change, selection) = (action.change(), args.selection());
-    let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
+    let change = action.change();
+    let counts = StatusCounts::of(&context.client, &context.queue, args.selection()).await?;
     let applicable = counts.of_those(|status| change.applies_to(status));
     // Before the progress bar, which would be drawn over the question.
     if applicable > 0 {
@@ -138,9 +139,7 @@ async fn act_on_selection(
         return Ok(progress.print_summary()?);
     }
     if applicable > 0 {
-        for part in parts(change, &selection, args.status) {
-            progress.add_selected(part).await?;
-        }
+        progress.add_selected(walked(change, args)).await?;
         progress.wait_for_all().await?;
     }
     let (done, refused) = (progress.done, progress.refused);
@@ -158,14 +157,20 @@ async fn act_on_selection(
     }
 }
 
-/// The selections to walk through. Together they have every task to which the change applies; what a deletion leaves out
-/// is little, so it takes one walk.
-fn parts(change: Change, selection: &TaskSelection, status: Option<Status>) -> Vec<TaskSelection> {
-    if status.is_some() || change == Change::Delete {
-        return vec![selection.clone()];
+/// The selection to walk through. All states to which the change applies are in one walk: with one walk for each of them, a
+/// task that goes from one state to another meanwhile would be missed by all. What a deletion leaves out is little, so it
+/// asks for everything.
+fn walked(change: Change, args: &SelectionArgs) -> TaskSelection {
+    let selection = args.selection();
+    if args.status.is_some() || change == Change::Delete {
+        return selection;
     }
     let applicable = Status::ALL.into_iter().filter(|status| change.applies_to(*status));
-    applicable.map(|status| selection.clone().status(status)).collect()
+    let words: Vec<String> = applicable.map(|status| format!("\"{}\"", status.as_str())).collect();
+    let states = format!("status in [{}]", words.join(", "));
+    let filter = args.filter.as_ref().map_or_else(|| states.clone(), |filter| format!("({filter}) and {states}"));
+    // A longer filter than a server accepts: the states are told apart here alone.
+    if TaskFilter::parse(&filter).is_ok() { selection.filter(filter) } else { selection }
 }
 
 fn summary(participle: &'static str, done: u64, skipped: u64, refused: u64) -> Summary {
@@ -297,5 +302,27 @@ impl<'s> ActionProgress<'s> {
     fn summary(&self) -> Summary {
         let skipped = self.left_out + self.skipped.values().sum::<u64>();
         summary(self.action.participle(), self.done, skipped, self.refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_to_which_a_change_applies_is_in_one_walk() {
+        let args = |filter: Option<String>| SelectionArgs { filter, ..SelectionArgs::default() };
+        assert_eq!(
+            walked(Change::Cancel, &args(Some("args.a == 1 or args.b == 2".to_owned()))),
+            TaskSelection::all().filter(r#"(args.a == 1 or args.b == 2) and status in ["pending", "running"]"#)
+        );
+        assert_eq!(
+            walked(Change::Requeue, &args(None)),
+            TaskSelection::all().filter(r#"status in ["failed", "cancelled"]"#)
+        );
+        let longest = args(Some(format!("{}args.a == 1", " ".repeat(taskqueue_core::limits::FILTER_BYTES - 11))));
+        for unchanged in [longest, SelectionArgs { status: Some(Status::Running), ..args(None) }] {
+            assert_eq!(walked(Change::Cancel, &unchanged), unchanged.selection());
+        }
     }
 }
