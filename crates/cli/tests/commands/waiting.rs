@@ -189,7 +189,7 @@ fn the_time_is_also_over_when_the_server_is_away_or_silent() {
 fn a_server_that_goes_away_during_the_wait_is_exit_code_3() {
     let mut server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &[]);
-    let mut waiting = Waiting::start(&server, &["--timeout", "10s"]);
+    let mut waiting = Waiting::start(&server, &["--timeout", "30s"]);
     waiting.says("no live worker");
     server.stop();
     waiting.says("does not answer");

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use taskqueue_client::{Error, ErrorCode, Routes, Status, Task, TaskId, TaskQuery, TaskSelection};
+use tokio::time::Instant;
 
+use super::outage::Outage;
 use super::tally::Tally;
 use super::watched::Unsuccessful;
 use crate::client_context::ClientContext;
@@ -46,19 +48,20 @@ impl Followed {
         Self { selection: Some(selection), known: BTreeMap::new(), warnings: Vec::new() }
     }
 
-    pub(super) async fn poll(&mut self, context: &ClientContext) -> Result<Tally, CommandError> {
+    pub(super) async fn poll(&mut self, context: &ClientContext, outage: &mut Outage) -> Result<Tally, CommandError> {
         let mut fresh = BTreeSet::new();
         if let Some(selection) = self.selection.clone() {
             let mut walk = context.client.walk_tasks(&context.queue, TaskQuery::of(selection).limit(PAGE_LIMIT));
             while let Some(task) = walk.next().await? {
+                outage.answered(Instant::now());
                 fresh.insert(task.id);
                 self.known.insert(task.id, Known::of(&task));
             }
         }
-        self.ask(context, &mut fresh, |known| matches!(known, Known::Nothing | Known::Open { .. })).await?;
+        self.ask(context, outage, &mut fresh, |known| matches!(known, Known::Nothing | Known::Open { .. })).await?;
         if self.tally().unfinished() == 0 {
             // Somebody may have requeued a task since it ended.
-            self.ask(context, &mut fresh, |known| matches!(known, Known::Unsuccessful(_))).await?;
+            self.ask(context, outage, &mut fresh, |known| matches!(known, Known::Unsuccessful(_))).await?;
         }
         Ok(self.tally())
     }
@@ -67,6 +70,7 @@ impl Followed {
     async fn ask(
         &mut self,
         context: &ClientContext,
+        outage: &mut Outage,
         fresh: &mut BTreeSet<TaskId>,
         is_due: impl Fn(&Known) -> bool,
     ) -> Result<(), CommandError> {
@@ -79,10 +83,12 @@ impl Followed {
             let call = async move { (id, client.task(&queue, id).await) };
             if let Some((id, answer)) = calls.start(call).await? {
                 self.record(id, answer)?;
+                outage.answered(Instant::now());
             }
         }
         while let Some((id, answer)) = calls.next().await? {
             self.record(id, answer)?;
+            outage.answered(Instant::now());
         }
         Ok(())
     }

@@ -88,22 +88,23 @@ impl Wait<'_> {
             let pause = match polled {
                 Ok(Ok(tally)) if tally.unfinished() == 0 => return Ok(End::AllEnded),
                 Ok(Ok(_)) => (began.elapsed() * PAUSE_FACTOR).clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX),
-                Ok(Err(CommandError::Call(error))) if is_temporary(&error) => self.after_failure(error, began)?,
+                Ok(Err(CommandError::Call(error))) if is_temporary(&error) => self.after_failure(error)?,
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Ok(End::TimedOut { is_away: self.outage.is_away(Some(began), Instant::now()) }),
+                Err(_) => return Ok(End::TimedOut { is_away: self.outage.is_away(Instant::now()) }),
             };
             let next = Instant::now() + pause;
             sleep_until(deadline.map_or(next, |deadline| next.min(deadline))).await;
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(End::TimedOut { is_away: self.outage.is_away(None, Instant::now()) });
+                return Ok(End::TimedOut { is_away: self.outage.is_away(Instant::now()) });
             }
         }
     }
 
     /// Asks once, and shows what is new.
     async fn poll(&mut self) -> Result<Tally, CommandError> {
-        let tally = self.watched.poll(self.context).await?;
-        self.outage.answered();
+        self.outage.ask(Instant::now());
+        let tally = self.watched.poll(self.context, &mut self.outage).await?;
+        self.outage.all_answered(Instant::now());
         self.latest = Some(tally);
         for warning in self.watched.take_warnings() {
             self.progress.suspend(|| output::warning(&warning));
@@ -112,7 +113,7 @@ impl Wait<'_> {
         self.progress.set_position(tally.total() - tally.unfinished());
         self.progress.set_message(|| tally.summary().sentence());
         if tally.counts.pending > 0 {
-            for warning in self.unserved.check(self.context, &self.watched, self.args.filter.as_deref()).await? {
+            for warning in self.unserved.check(self.context, &self.watched, self.args.filter.as_deref()).await {
                 self.progress.suspend(|| output::warning(&warning));
             }
         }
@@ -120,8 +121,8 @@ impl Wait<'_> {
     }
 
     /// Gives the pause before the next try, or the error if the server stays away.
-    fn after_failure(&mut self, error: Error, began: Instant) -> Result<Duration, CommandError> {
-        let Some(pause) = self.outage.failed(&error, began, Instant::now()) else {
+    fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
+        let Some(pause) = self.outage.failed(&error, Instant::now()) else {
             return Err(match error {
                 // A proxy answers in place of the server.
                 Error::Protocol { status, .. } => {
@@ -133,8 +134,8 @@ impl Wait<'_> {
         };
         if self.outage.is_new() {
             let text = error.to_string();
-            let words =
-                format!("the server at {} does not answer ({}); waiting for it", self.context.url, root_cause(&text));
+            let state = if matches!(error, Error::Api { .. }) { "cannot answer now" } else { "does not answer" };
+            let words = format!("the server at {} {state} ({}); waiting for it", self.context.url, root_cause(&text));
             self.progress.suspend(|| output::note(&words));
         }
         Ok(pause)

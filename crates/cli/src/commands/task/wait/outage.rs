@@ -9,15 +9,19 @@ use tokio::time::Instant;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A request that is not answered for so long when the time is over counts as unanswered. Shorter ones are just on their
-/// way.
+/// A request that is not answered for so long when the time is over counts as unanswered, unless others took as long. Shorter
+/// ones are just on their way.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// What is known about the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outage {
     has_answered: bool,
-    /// When the first of the requests began that failed since the last answer.
+    /// Since when an answer is awaited: the start of the requests, or the latest answer to one of them.
+    asked: Option<Instant>,
+    /// The longest time that an answer took.
+    slowest: Duration,
+    /// Since when there was no answer, once a request has failed.
     since: Option<Instant>,
     failures: u32,
     /// Whether the latest failure was an answer: the server is there, but does not work.
@@ -25,13 +29,27 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    pub(super) fn answered(&mut self) {
-        *self = Self { has_answered: true, ..Self::default() };
+    /// One or more requests begin.
+    pub(super) fn ask(&mut self, now: Instant) {
+        self.asked = Some(now);
     }
 
-    /// A request that began then has failed. Gives the pause before the next, or nothing if it is time to give up.
-    pub(super) fn failed(&mut self, error: &Error, began: Instant, now: Instant) -> Option<Duration> {
-        let since = *self.since.get_or_insert(began);
+    /// One of the requests was answered; others may follow.
+    pub(super) fn answered(&mut self, now: Instant) {
+        let time = self.asked.map_or(Duration::ZERO, |asked| now.saturating_duration_since(asked));
+        *self = Self { has_answered: true, asked: Some(now), slowest: self.slowest.max(time), ..Self::default() };
+    }
+
+    /// All of the requests were answered.
+    pub(super) fn all_answered(&mut self, now: Instant) {
+        self.answered(now);
+        self.asked = None;
+    }
+
+    /// A request has failed. Gives the pause before the next, or nothing if it is time to give up.
+    pub(super) fn failed(&mut self, error: &Error, now: Instant) -> Option<Duration> {
+        let since = *self.since.get_or_insert(self.asked.unwrap_or(now));
+        self.asked = None;
         self.was_reached = matches!(error, Error::Api { .. });
         self.failures = self.failures.saturating_add(1);
         let pause = PAUSE_MIN.saturating_mul(1 << self.failures.saturating_sub(1).min(10)).min(PAUSE_MAX);
@@ -43,12 +61,13 @@ impl Outage {
         self.failures == 1
     }
 
-    /// Whether the server was out of reach when the time was over, during a request that began then or between two.
-    pub(super) fn is_away(&self, request_began: Option<Instant>, now: Instant) -> bool {
-        let is_unanswered = |began: Instant| now.saturating_duration_since(began) >= ANSWER_TIME;
+    /// Whether the server was out of reach when the time was over. A server that always takes long to answer is not.
+    pub(super) fn is_away(&self, now: Instant) -> bool {
+        let answer_time = ANSWER_TIME.max(self.slowest * 2);
+        let is_unanswered = |asked: Instant| now.saturating_duration_since(asked) >= answer_time;
         match self.since {
             Some(_) => !self.was_reached,
-            None => request_began.is_some_and(|began| !self.has_answered || is_unanswered(began)),
+            None => self.asked.is_some_and(|asked| !self.has_answered || is_unanswered(asked)),
         }
     }
 }
@@ -57,7 +76,7 @@ impl Outage {
 pub(super) fn is_temporary(error: &Error) -> bool {
     match error {
         Error::Transport { .. } => true,
-        Error::Api { status, .. } | Error::Protocol { status, .. } => matches!(status, 502..=504),
+        Error::Api { status, .. } | Error::Protocol { status, .. } => matches!(status, 408 | 429 | 500..=599),
         _ => false,
     }
 }
@@ -74,18 +93,35 @@ mod tests {
     fn pauses_grow_until_patience_ends_and_an_answer_restores_it() {
         let (start, mut outage) = (Instant::now(), Outage::default());
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(outage.failed(&lost(), start, start), Some(PAUSE_MIN));
+        outage.ask(start);
+        assert_eq!(outage.failed(&lost(), start), Some(PAUSE_MIN));
         assert!(outage.is_new());
-        assert_eq!(outage.failed(&lost(), at(1), at(1)), Some(PAUSE_MIN * 2));
+        outage.ask(at(1));
+        assert_eq!(outage.failed(&lost(), at(1)), Some(PAUSE_MIN * 2));
         assert!(!outage.is_new());
         for _ in 0..20 {
-            assert!(outage.failed(&lost(), at(2), at(29)).is_some_and(|pause| pause <= PAUSE_MAX));
+            outage.ask(at(2));
+            assert!(outage.failed(&lost(), at(29)).is_some_and(|pause| pause <= PAUSE_MAX));
         }
-        assert_eq!(outage.failed(&lost(), at(29), at(30)), None);
-        outage.answered();
-        assert_eq!(outage.failed(&lost(), at(60), at(60)), Some(PAUSE_MIN));
+        assert_eq!(outage.failed(&lost(), at(30)), None);
+        outage.answered(at(60));
+        assert_eq!(outage.failed(&lost(), at(60)), Some(PAUSE_MIN));
         let mut hanging = Outage::default();
-        assert_eq!(hanging.failed(&lost(), start, at(30)), None, "one request took all the time");
+        hanging.ask(start);
+        assert_eq!(hanging.failed(&lost(), at(30)), None, "one request took all the time");
+    }
+
+    #[test]
+    fn many_requests_are_measured_from_the_latest_answer() {
+        let (start, mut outage) = (Instant::now(), Outage::default());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        outage.ask(start);
+        for seconds in 0..40 {
+            outage.answered(at(seconds));
+        }
+        assert!(!outage.is_away(at(40)), "the latest answer came a moment ago");
+        assert_eq!(outage.failed(&lost(), at(40)), Some(PAUSE_MIN), "one of many requests failed");
+        assert!(outage.is_away(at(40)));
     }
 
     #[test]
@@ -93,14 +129,31 @@ mod tests {
         let start = Instant::now();
         let later = start + ANSWER_TIME;
         let mut outage = Outage::default();
-        assert!(outage.is_away(Some(start), start), "never answered");
-        outage.answered();
-        assert!(!outage.is_away(None, later), "between two requests");
-        assert!(!outage.is_away(Some(start), start), "on its way");
-        assert!(outage.is_away(Some(start), later), "unanswered");
-        outage.failed(&lost(), start, start);
-        assert!(outage.is_away(None, start));
-        let busy = Error::Protocol { status: 503, message: String::new() };
-        assert!(is_temporary(&busy) && is_temporary(&lost()));
+        outage.ask(start);
+        assert!(outage.is_away(start), "never answered");
+        outage.all_answered(start);
+        assert!(!outage.is_away(later), "between two requests");
+        outage.ask(start);
+        assert!(!outage.is_away(start), "on its way");
+        assert!(outage.is_away(later), "unanswered");
+        let mut slow = outage;
+        slow.all_answered(start + ANSWER_TIME * 2);
+        slow.ask(later);
+        assert!(!slow.is_away(later + ANSWER_TIME * 3), "it always takes long");
+        assert!(slow.is_away(later + ANSWER_TIME * 4), "it never took so long");
+        outage.failed(&lost(), start);
+        assert!(outage.is_away(start));
+    }
+
+    #[test]
+    fn an_overloaded_or_broken_server_may_recover_and_a_refusal_stays() {
+        let answer = |status| Error::Protocol { status, message: String::new() };
+        assert!(is_temporary(&lost()));
+        for status in [408, 429, 500, 502, 503, 504, 599] {
+            assert!(is_temporary(&answer(status)), "{status}");
+        }
+        for status in [200, 400, 401, 404, 422] {
+            assert!(!is_temporary(&answer(status)), "{status}");
+        }
     }
 }

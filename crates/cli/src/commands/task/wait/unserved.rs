@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use taskqueue_client::{GroupQuery, Routes, Status, TaskDimension, TaskSelection, WorkerDimension, WorkerSelection};
+use taskqueue_client::{
+    Error, GroupQuery, Routes, Status, TaskDimension, TaskSelection, WorkerDimension, WorkerSelection,
+};
 use taskqueue_core::limits::FILTER_BYTES;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::watched::Watched;
 use crate::client_context::ClientContext;
-use crate::failure::CommandError;
 use crate::output;
 
+/// The warnings are optional: the wait goes on without them.
+const CHECK_TIME: Duration = Duration::from_secs(10);
 /// Workers come and go; a worker that ended without a word is forgotten after five minutes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -23,24 +26,33 @@ pub(super) struct Unserved {
 }
 
 impl Unserved {
-    /// The warnings that are due now, each route once. `filter` is that of the command.
+    /// The warnings that are due now, each route once; none if the server does not tell. `filter` is that of the command.
     pub(super) async fn check(
         &mut self,
         context: &ClientContext,
         watched: &Watched,
         filter: Option<&str>,
-    ) -> Result<Vec<String>, CommandError> {
+    ) -> Vec<String> {
         if self.checked.is_some_and(|checked| checked.elapsed() < CHECK_INTERVAL) {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        let served = served_routes(context).await?;
-        let unserved = match watched {
-            Watched::Followed(followed) => without_worker(followed.pending_routes(), &served),
-            Watched::Counted(selection) => counted_without_worker(context, selection, filter, &served).await?,
-        };
+        let unserved = timeout(CHECK_TIME, unserved_routes(context, watched, filter)).await;
         self.checked = Some(Instant::now());
+        let Ok(Ok(unserved)) = unserved else { return Vec::new() };
         let new = unserved.into_iter().filter(|(route, _)| self.warned.insert(route.clone()));
-        Ok(new.map(|(route, count)| warning(&route, count)).collect())
+        new.map(|(route, count)| warning(&route, count)).collect()
+    }
+}
+
+async fn unserved_routes(
+    context: &ClientContext,
+    watched: &Watched,
+    filter: Option<&str>,
+) -> Result<BTreeMap<String, u64>, Error> {
+    let served = served_routes(context).await?;
+    match watched {
+        Watched::Followed(followed) => Ok(without_worker(followed.pending_routes(), &served)),
+        Watched::Counted(selection) => counted_without_worker(context, selection, filter, &served).await,
     }
 }
 
@@ -52,7 +64,7 @@ fn warning(route: &str, count: u64) -> String {
     )
 }
 
-async fn served_routes(context: &ClientContext) -> Result<BTreeSet<String>, CommandError> {
+async fn served_routes(context: &ClientContext) -> Result<BTreeSet<String>, Error> {
     let query = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
     let mut walk = context.client.walk_worker_groups(&context.queue, query);
     let mut served = BTreeSet::new();
@@ -79,7 +91,7 @@ async fn counted_without_worker(
     selection: &TaskSelection,
     filter: Option<&str>,
     served: &BTreeSet<String>,
-) -> Result<BTreeMap<String, u64>, CommandError> {
+) -> Result<BTreeMap<String, u64>, Error> {
     let Some(selection) = beyond(selection, filter, served) else { return Ok(BTreeMap::new()) };
     let query = GroupQuery::by([TaskDimension::Routes], selection.status(Status::Pending));
     let mut walk = context.client.walk_task_groups(&context.queue, query);

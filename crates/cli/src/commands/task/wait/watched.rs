@@ -7,6 +7,7 @@ use taskqueue_client::{Error, Status, TaskId, TaskQuery, TaskSelection};
 use taskqueue_core::filter::{Document, TaskFilter, TaskPredicate};
 
 use super::followed::Followed;
+use super::outage::Outage;
 use super::tally::Tally;
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
@@ -37,14 +38,14 @@ impl Watched {
         }
     }
 
-    /// Asks once.
-    pub(super) async fn poll(&mut self, context: &ClientContext) -> Result<Tally, CommandError> {
+    /// Asks once. Each answer of many is recorded.
+    pub(super) async fn poll(&mut self, context: &ClientContext, outage: &mut Outage) -> Result<Tally, CommandError> {
         match self {
             Self::Counted(selection) => {
                 let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
                 Ok(Tally { counts, missing: 0 })
             }
-            Self::Followed(followed) => followed.poll(context).await,
+            Self::Followed(followed) => followed.poll(context, outage).await,
         }
     }
 
