@@ -1,33 +1,74 @@
-//! Answers that get lost: what was done is not done a second time.
+//! Answers that get lost or come late: what was done is not done a second time, and nothing is missed.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
-use crate::support::Server;
+use rustix::process::{Pid, Signal, kill_process};
 
-/// A proxy before a server that loses the first answer to a creation. Its thread ends with the test process.
-fn lossy_proxy(server: &Server) -> SocketAddr {
-    let target = server.url.strip_prefix("http://").unwrap().to_owned();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let has_lost = AtomicBool::new(false);
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            let Some(request) = message(&stream) else { continue };
-            let mut server = TcpStream::connect(&target).unwrap();
-            server.write_all(&request).unwrap();
-            let answer = message(&server).unwrap();
-            if request.starts_with(b"PUT ") && !has_lost.swap(true, Ordering::Relaxed) {
-                continue;
+use crate::support::{Ran, Server};
+
+/// Longer than the slowest machine needs for a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What becomes of an answer.
+enum Fate {
+    Passed,
+    Lost,
+    /// Held back until the test releases it.
+    Held,
+}
+
+/// A proxy before a server that handles one request after the other. Its thread ends with the test process.
+struct Proxy {
+    url: String,
+    held: Receiver<()>,
+    released: Sender<()>,
+}
+
+impl Proxy {
+    /// `fate` gets the head of each request.
+    fn start(server: &Server, mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> Self {
+        let target = server.url.strip_prefix("http://").unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let ((hold, held), (released, release)) = (mpsc::channel(), mpsc::channel());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                let Some(request) = message(&stream) else { continue };
+                let mut server = TcpStream::connect(&target).unwrap();
+                server.write_all(&request).unwrap();
+                let answer = message(&server).unwrap();
+                match fate(&String::from_utf8_lossy(&request)) {
+                    Fate::Passed => {}
+                    Fate::Lost => continue,
+                    Fate::Held => {
+                        hold.send(()).unwrap();
+                        let Ok(()) = release.recv() else { return };
+                    }
+                }
+                // One request per connection, so that each is seen.
+                let answer = String::from_utf8(answer).unwrap().replacen("\r\n", "\r\nConnection: close\r\n", 1);
+                (&stream).write_all(answer.as_bytes()).unwrap();
             }
-            // One request per connection, so that each is seen.
-            let answer = String::from_utf8(answer).unwrap().replacen("\r\n", "\r\nConnection: close\r\n", 1);
-            (&stream).write_all(answer.as_bytes()).unwrap();
-        }
-    });
-    address
+        });
+        Self { url, held, released }
+    }
+
+    /// Starts a command that goes through the proxy.
+    fn spawn(&self, server: &Server, arguments: &[&str]) -> Child {
+        let mut command = server.command(&[arguments, &["--url", &self.url]].concat());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Waits until an answer is held back.
+    #[track_caller]
+    fn wait_until_held(&self) {
+        self.held.recv_timeout(REQUEST_TIMEOUT).unwrap();
+    }
 }
 
 /// A head and a body of the length that it names.
@@ -50,8 +91,57 @@ fn a_rerun_whose_answer_is_lost_makes_one_copy() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--arg", "x=1"]);
     server.run("task cancel t_aaaaaaaaaaaa").ok();
-    let proxy = format!("http://{}", lossy_proxy(&server));
-    let new_id = server.run_with(&["task", "rerun", "t_aaaaaaaaaaaa", "--url", &proxy, "-o", "quiet"]).ok();
+    let mut has_lost = false;
+    let proxy = Proxy::start(&server, move |request| {
+        let is_lost = request.starts_with("PUT ") && !std::mem::replace(&mut has_lost, request.starts_with("PUT "));
+        if is_lost { Fate::Lost } else { Fate::Passed }
+    });
+    let new_id = server.run_with(&["task", "rerun", "t_aaaaaaaaaaaa", "--url", &proxy.url, "-o", "quiet"]).ok();
     assert_eq!(server.run("task list --status pending -o quiet").ok(), new_id);
     assert_eq!(server.run("task count -o quiet").ok(), "2\n");
+}
+
+#[test]
+fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
+    let server = Server::start();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"] {
+        server.submit(id, &[]);
+    }
+    server.run("task cancel t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
+    let mut creations = 0;
+    let proxy = Proxy::start(&server, move |request| {
+        creations += usize::from(request.starts_with("PUT "));
+        if creations == 2 { Fate::Held } else { Fate::Passed }
+    });
+    let rerun = proxy.spawn(&server, &["task", "rerun", "--status", "cancelled", "--yes", "-o", "quiet"]);
+    proxy.wait_until_held();
+    kill_process(Pid::from_child(&rerun), Signal::INT).unwrap();
+    let ran = Ran::of(rerun);
+    let copies = server.run("task list --status pending -o quiet").ok();
+    let (shown, unsure): (Vec<&str>, Vec<&str>) = copies.lines().partition(|id| ran.stdout.contains(id));
+    assert_eq!((shown.len(), unsure.len()), (1, 1), "{ran:?}");
+    assert_eq!(ran.stdout, format!("{}\n", shown[0]));
+    let message = ran.fails(130);
+    assert!(message.contains(&format!("taskqueue task get {} tells", unsure[0])), "{message}");
+    assert!(message.contains("error: interrupted: 1 task submitted again so far"), "{message}");
+}
+
+#[test]
+fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--route", "a"]);
+    server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
+    server.claim("b", 1);
+    let mut is_first = true;
+    let proxy = Proxy::start(&server, move |request| {
+        let is_list = request.contains("/tasks?") && request.contains("order_by");
+        if is_list && std::mem::take(&mut is_first) { Fate::Held } else { Fate::Passed }
+    });
+    let cancel = proxy.spawn(&server, &["task", "cancel", "--filter", "max_attempts == 3", "--yes"]);
+    proxy.wait_until_held();
+    // It has attempts left.
+    server.fail("t_bbbbbbbbbbbb", 1);
+    proxy.released.send(()).unwrap();
+    assert_eq!(Ran::of(cancel).ok(), "2 cancelled\n");
+    assert_eq!(server.count("status == \"cancelled\""), 2);
 }

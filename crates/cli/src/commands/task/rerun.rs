@@ -1,8 +1,11 @@
 //! `task rerun`: submits ended tasks again under new ids. The originals stay as they are.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use taskqueue_client::{Definition, Error, ErrorCode, OrderField, Task, TaskId, TaskQuery};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use super::bulk_change::{Change, note_no_match};
 use super::concurrent_calls::ConcurrentCalls;
@@ -16,6 +19,8 @@ use crate::task_ids::random_id;
 
 /// The largest page.
 const PAGE_LIMIT: u16 = 1000;
+/// How long Ctrl-C waits for the answers to what was already sent.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(context: &ClientContext, args: &RerunArgs) -> Result<(), CommandError> {
     match args.target.ids.as_slice() {
@@ -26,24 +31,26 @@ pub(super) async fn run(context: &ClientContext, args: &RerunArgs) -> Result<(),
 
 /// Every named task has to be submitted again; one that cannot be makes the command fail.
 async fn rerun_ids(context: &ClientContext, ids: &[TaskId]) -> Result<(), CommandError> {
-    let mut copies = Copies::new(context, ids.len() as u64);
-    let (mut is_complete, mut seen) = (true, BTreeSet::new());
-    for id in ids.iter().filter(|id| seen.insert(**id)) {
-        let refusal = match context.client.task(&context.queue, *id).await {
-            Ok(task) if Change::Rerun.applies_to(task.status) => {
-                copies.add(task).await?;
-                continue;
-            }
-            Ok(task) => format!("{id} is {}: {}", task.status.as_str(), Change::Rerun.reason(task.status)),
-            Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => {
-                format!("{id} does not exist ({})", ErrorCode::TaskNotFound)
-            }
-            Err(error) => return copies.finish(Err(error.into())).await,
-        };
-        is_complete = false;
-        copies.bar.suspend(|| output::warning(&refusal));
-    }
-    copies.finish(if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }).await
+    let feed = async |copies: &mut Copies<'_>| {
+        let (mut is_complete, mut seen) = (true, BTreeSet::new());
+        for id in ids.iter().filter(|id| seen.insert(**id)) {
+            let refusal = match context.client.task(&context.queue, *id).await {
+                Ok(task) if Change::Rerun.applies_to(task.status) => {
+                    copies.add(task).await?;
+                    continue;
+                }
+                Ok(task) => format!("{id} is {}: {}", task.status.as_str(), Change::Rerun.reason(task.status)),
+                Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => {
+                    format!("{id} does not exist ({})", ErrorCode::TaskNotFound)
+                }
+                Err(error) => return Err(error.into()),
+            };
+            is_complete = false;
+            copies.bar.suspend(|| output::warning(&refusal));
+        }
+        if is_complete { Ok(()) } else { Err(Failure::Unfinished.into()) }
+    };
+    submit(context, ids.len() as u64, feed).await
 }
 
 async fn rerun_selection(context: &ClientContext, args: &RerunArgs) -> Result<(), CommandError> {
@@ -52,30 +59,56 @@ async fn rerun_selection(context: &ClientContext, args: &RerunArgs) -> Result<()
     let applicable = counts.of_those(|status| change.applies_to(status));
     if counts.total() == 0 {
         note_no_match(context);
-        return Copies::new(context, 0).finish(Ok(())).await;
+        return Copies::new(context, 0).finish(Ok(()));
     }
     if applicable == 0 {
-        return Copies::new(context, 0).finish(Err(change.nothing_changed(&counts).into())).await;
+        return Copies::new(context, 0).finish(Err(change.nothing_changed(&counts).into()));
     }
     change.confirm(context, &counts, args.confirm)?;
-    let mut copies = Copies::new(context, applicable);
-    // One walk, newest first: the copies, which are newer, are not walked through, also if they end soon.
-    let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
-    let mut walk = context.client.walk_tasks(&context.queue, query);
-    loop {
-        match walk.next().await {
-            Ok(Some(_)) if copies.error.is_some() => break,
-            Ok(Some(task)) if change.applies_to(task.status) => copies.add(task).await?,
-            Ok(Some(_)) => {}
-            Ok(None) => break,
-            Err(error) => return copies.finish(Err(error.into())).await,
+    let feed = async |copies: &mut Copies<'_>| {
+        // One walk, newest first: the copies, which are newer, are not walked through, also if they end soon.
+        let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
+        let mut walk = context.client.walk_tasks(&context.queue, query);
+        while let Some(task) = walk.next().await?.filter(|_| copies.error.is_none()) {
+            if change.applies_to(task.status) {
+                copies.add(task).await?;
+            }
         }
+        let reasons = change.reasons(&counts);
+        if !reasons.is_empty() {
+            copies.bar.suspend(|| output::note(&format!("left out: {reasons}")));
+        }
+        Ok(())
+    };
+    submit(context, applicable, feed).await
+}
+
+/// Submits what `feed` adds and prints every copy, also if the command failed or Ctrl-C ended it: they exist.
+async fn submit<F>(context: &ClientContext, count: u64, feed: F) -> Result<(), CommandError>
+where
+    F: AsyncFnOnce(&mut Copies<'_>) -> Result<(), CommandError>,
+{
+    let mut interrupt = signal(SignalKind::interrupt())
+        .map_err(|error| Failure::Refused(format!("signals cannot be received: {error}")))?;
+    let mut copies = Copies::new(context, count);
+    let outcome = tokio::select! {
+        outcome = async {
+            let outcome = feed(&mut copies).await;
+            copies.wait_for_results().await?;
+            outcome
+        } => Some(outcome),
+        _ = interrupt.recv() => None,
+    };
+    if let Some(outcome) = outcome {
+        return copies.finish(outcome);
     }
-    let reasons = change.reasons(&counts);
-    if !reasons.is_empty() {
-        copies.bar.suspend(|| output::note(&format!("left out: {reasons}")));
+    // The last answers tell which copies exist. A second Ctrl-C ends this, too.
+    tokio::select! {
+        _ = timeout(LAST_ANSWERS, copies.wait_for_results()) => {}
+        _ = interrupt.recv() => {}
     }
-    copies.finish(Ok(())).await
+    let failure = copies.interrupted();
+    copies.finish(Err(failure.into()))
 }
 
 fn definition_of(task: &Task) -> Definition {
@@ -92,11 +125,13 @@ fn definition_of(task: &Task) -> Definition {
 /// Copies that are being created.
 struct Copies<'s> {
     context: &'s ClientContext,
-    calls: ConcurrentCalls<(TaskId, TaskId, Option<Error>)>,
+    calls: ConcurrentCalls<(TaskId, Option<Error>)>,
     bar: Progress,
-    /// The originals, in the order in which they came.
-    order: Vec<TaskId>,
-    created: HashMap<TaskId, TaskId>,
+    /// The originals and the ids of their copies, in the order in which they came.
+    started: Vec<(TaskId, TaskId)>,
+    /// By the original, whether the copy exists for sure.
+    answered: HashMap<TaskId, bool>,
+    created: u64,
     /// Why copies were not created, or not for sure.
     error: Option<Error>,
 }
@@ -104,45 +139,66 @@ struct Copies<'s> {
 impl<'s> Copies<'s> {
     fn new(context: &'s ClientContext, count: u64) -> Self {
         let (calls, bar) = (ConcurrentCalls::new(), Progress::of_tasks("submitting", count));
-        Self { context, calls, bar, order: Vec::new(), created: HashMap::new(), error: None }
+        Self { context, calls, bar, started: Vec::new(), answered: HashMap::new(), created: 0, error: None }
     }
 
     /// The new id is chosen before the call, which the client may repeat: a lost answer does not make a second copy.
     async fn add(&mut self, task: Task) -> Result<(), CommandError> {
         let (client, queue, new_id) = (self.context.client.clone(), self.context.queue.clone(), random_id()?);
-        self.order.push(task.id);
-        let call = async move {
-            let created = client.create_task(&queue, new_id, &definition_of(&task)).await;
-            (task.id, new_id, created.err())
-        };
-        if let Some(result) = self.calls.start(call).await? {
+        let old_id = task.id;
+        let call = async move { (old_id, client.create_task(&queue, new_id, &definition_of(&task)).await.err()) };
+        let ended = self.calls.start(call).await?;
+        // Only now: an interruption ends the wait above, and then there is no call.
+        self.started.push((old_id, new_id));
+        if let Some(result) = ended {
             self.record(result);
         }
         Ok(())
     }
 
-    fn record(&mut self, (old_id, new_id, error): (TaskId, TaskId, Option<Error>)) {
-        match error {
-            Some(error) => {
-                let words = format!("{old_id} may not have been submitted again; taskqueue task get {new_id} tells");
-                self.bar.suspend(|| output::warning(&words));
-                self.error = Some(error);
-            }
-            None => drop(self.created.insert(old_id, new_id)),
+    fn record(&mut self, (old_id, error): (TaskId, Option<Error>)) {
+        self.answered.insert(old_id, error.is_none());
+        if error.is_some() {
+            self.warn_unsure(|id| id == old_id);
+            self.error = error;
+        } else {
+            self.created += 1;
         }
-        self.bar.set_position(self.created.len() as u64);
+        self.bar.set_position(self.created);
     }
 
-    /// Waits for the last results and prints every copy, also if the command failed: they exist.
-    async fn finish(mut self, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
+    async fn wait_for_results(&mut self) -> Result<(), CommandError> {
         while let Some(result) = self.calls.next().await? {
             self.record(result);
         }
+        Ok(())
+    }
+
+    /// Warns that these copies may exist or not.
+    fn warn_unsure(&self, is_meant: impl Fn(TaskId) -> bool) {
+        for (old_id, new_id) in self.started.iter().filter(|(old_id, _)| is_meant(*old_id)) {
+            let words = format!("{old_id} may not have been submitted again; taskqueue task get {new_id} tells");
+            self.bar.suspend(|| output::warning(&words));
+        }
+    }
+
+    /// The error after Ctrl-C. Calls that go on are given up.
+    fn interrupted(&mut self) -> Failure {
+        self.error = None;
+        self.warn_unsure(|id| !self.answered.contains_key(&id));
+        let tasks = output::counted(self.created, "task");
+        Failure::Interrupted(format!(
+            "interrupted: {tasks} submitted again so far; running the command again makes further copies"
+        ))
+    }
+
+    /// Prints every copy. Its own error says more than the outcome.
+    fn finish(self, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
         drop(self.bar);
         let mut listing = self.context.printer.listing::<RerunRecord>();
-        for old_id in &self.order {
-            if let Some(new_id) = self.created.get(old_id) {
-                listing.push(&RerunRecord { old_id: *old_id, new_id: *new_id })?;
+        for (old_id, new_id) in self.started {
+            if self.answered.get(&old_id) == Some(&true) {
+                listing.push(&RerunRecord { old_id, new_id })?;
             }
         }
         listing.finish()?;
