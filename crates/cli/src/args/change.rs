@@ -66,14 +66,15 @@ pub(super) const RERUN_HELP: &str = "\
 Examples:
   taskqueue task rerun t_lZxL89_zReNB
   taskqueue task rerun --filter 'status == \"succeeded\" and args.model == \"vit\"'
-  taskqueue task wait $(taskqueue task rerun --status failed --yes --output quiet)
+  ids=$(taskqueue task rerun --status failed --yes --output quiet)
+  [ -n \"$ids\" ] && taskqueue task wait $ids             # without ids: all tasks of the queue
 
 The new tasks have the name, args, metadata, priority, max_attempts and routes of the old ones,
 and random ids, which the command prints. The old tasks stay as they are. Pending and running
 tasks are left out.
 
 With --output json the result is a list of {\"old_id\", \"new_id\"}, with quiet the new ids. Running
-the command again makes further copies.";
+the command again makes further copies. Ctrl-C ends it and prints those that were made.";
 
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {

@@ -38,7 +38,9 @@ fn calls(line: &str) -> Vec<Vec<String>> {
     let commands = words.split(Option::is_none).map(|command| command.iter().flatten().cloned().collect());
     let calls = commands.filter_map(|command: Vec<String>| {
         let is_before = |word: &String| word.contains('=') || ["$", "exec", "timeout", "8h"].contains(&word.as_str());
-        let call: Vec<String> = command.into_iter().skip_while(is_before).collect();
+        // What a variable stands for.
+        let value = |word: String| if word == "$ids" { "t_aaaaaaaaaaaa".to_owned() } else { word };
+        let call: Vec<String> = command.into_iter().skip_while(is_before).map(value).collect();
         (call.first().map(String::as_str) == Some("taskqueue")).then_some(call)
     });
     calls.collect()
@@ -103,5 +105,7 @@ fn a_line_is_split_as_a_shell_does() {
     let line = "A=1 taskqueue x 'a b' \"c\\\"d\" e\\ f  # rest";
     assert_eq!(calls(line), [["taskqueue", "x", "a b", "c\"d", "e f"].map(str::to_owned).to_vec()]);
     assert_eq!(calls("generate | taskqueue a && taskqueue b > c").len(), 2);
+    let two = calls("ids=$(taskqueue a) && [ -n \"$ids\" ] && taskqueue b $ids");
+    assert_eq!(two, [vec!["taskqueue", "a"], vec!["taskqueue", "b", "t_aaaaaaaaaaaa"]]);
     assert_eq!(calls("echo taskqueue"), [] as [Vec<String>; 0]);
 }

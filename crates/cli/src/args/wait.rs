@@ -12,7 +12,8 @@ pub(super) const HELP: &str = "\
 Examples:
   taskqueue task wait                                   # all tasks of the queue
   taskqueue task wait --filter 'args.model == \"vit\"' --timeout 2h
-  taskqueue task wait $(taskqueue task rerun --status failed --yes --output quiet)
+  ids=$(taskqueue task rerun --status failed --yes --output quiet)
+  [ -n \"$ids\" ] && taskqueue task wait $ids             # without ids: all tasks of the queue
   taskqueue task wait && python report.py               # only if every task succeeded
 
 The command waits until none of the tasks is pending or running. Tasks that match later count, too.
