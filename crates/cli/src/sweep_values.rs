@@ -66,8 +66,11 @@ enum Range {
 }
 
 /// The range that an item is, if it is one. An item with `..` is a range or an error if a number stands beside the dots, or
-/// `log:` before them; else it is text.
+/// `log:` before them; else it is text. What is written as JSON is none, whatever it contains.
 fn range(item: &str) -> Result<Option<Range>, String> {
+    if item.starts_with(['"', '[', '{']) {
+        return Ok(None);
+    }
     let (is_log, body) = item.strip_prefix(LOG).map_or((false, item), |body| (true, body));
     let parts: Vec<&str> = body.split("..").map(str::trim).collect();
     if parts.len() < 2 || !(is_log || parts.iter().any(|part| looks_like_number(part))) {
@@ -181,7 +184,7 @@ mod tests {
 
     #[test]
     fn lists_ranges_and_text_are_told_apart() {
-        let cases: [(&str, &[&str]); 27] = [
+        let cases: [(&str, &[&str]); 29] = [
             ("1,2.5,a", &["1", "2.5", "\"a\""]),
             ("1..3", &["1", "2", "3"]),
             ("-1..1,9", &["-1", "0", "1", "9"]),
@@ -202,6 +205,8 @@ mod tests {
             ("[1,2],{\"a\":[3,4]}", &["[1,2]", "{\"a\":[3,4]}"]),
             ("\"a,b\",\"c\\\",d\"", &["\"a,b\"", "\"c\\\",d\""]),
             ("\"1..5\"", &["\"1..5\""]),
+            ("\"a..5..b\"", &["\"a..5..b\""]),
+            ("[\"a..5..b\"],{\"a\":\"b..5..c\"}", &["[\"a..5..b\"]", "{\"a\":\"b..5..c\"}"]),
             ("../data", &["\"../data\""]),
             ("../data/1,a/../b", &["\"../data/1\"", "\"a/../b\""]),
             ("1.2.3", &["\"1.2.3\""]),
