@@ -20,11 +20,13 @@ pub(crate) struct Column<'h> {
     pub(crate) shrinks_to: Option<usize>,
     /// Whether the column is left out where no row has a value for it.
     pub(crate) needs_value: bool,
+    /// The column is at least so wide, where there is room.
+    pub(crate) min_width: usize,
 }
 
 impl<'h> Column<'h> {
     pub(crate) const fn text(head: &'h str) -> Self {
-        Self { head, right_aligned: false, shrinks_to: None, needs_value: false }
+        Self { head, right_aligned: false, shrinks_to: None, needs_value: false, min_width: 0 }
     }
 
     pub(crate) const fn number(head: &'h str) -> Self {
@@ -38,6 +40,14 @@ impl<'h> Column<'h> {
     /// A column that is there only if a row has a value, and that is of use only with this width.
     pub(crate) const fn with_values(head: &'h str, shrinks_to: usize) -> Self {
         Self { shrinks_to: Some(shrinks_to), needs_value: true, ..Self::text(head) }
+    }
+
+    /// The column where rows that are not known yet may have a value: it is there, and has room for one.
+    pub(super) fn with_later_values(self) -> Self {
+        if !self.needs_value {
+            return self;
+        }
+        Self { needs_value: false, min_width: self.shrinks_to.unwrap_or(0), ..self }
     }
 }
 

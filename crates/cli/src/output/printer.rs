@@ -149,8 +149,14 @@ impl Listing<'_> {
         if let Some(layout) = &self.layout {
             return writeln!(self.out, "{}", layout.row(&cells));
         }
+        if self.measured.len() < ROWS_MEASURED {
+            self.measured.push(cells);
+            return Ok(());
+        }
+        // The list goes on, and a later row may have a value for a column that has none yet.
+        self.columns = self.columns.iter().map(|column| column.with_later_values()).collect();
         self.measured.push(cells);
-        if self.measured.len() < ROWS_MEASURED { Ok(()) } else { self.write_measured() }
+        self.write_measured()
     }
 
     fn write_csv<R: Record>(&mut self, record: &R) -> io::Result<()> {

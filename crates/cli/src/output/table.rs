@@ -121,7 +121,7 @@ fn uncut<'h>(columns: &[Column<'h>], rows: &[Vec<Cell>]) -> Vec<Placed<'h>> {
     let shown = columns.iter().enumerate().filter(|(index, column)| !column.needs_value || has_value(*index));
     shown
         .map(|(index, column)| {
-            let width = cells(index).map(Cell::width).max().unwrap_or(0).max(column.head.width());
+            let width = cells(index).map(Cell::width).max().unwrap_or(0).max(column.head.width()).max(column.min_width);
             Placed { column: *column, index, width }
         })
         .collect()

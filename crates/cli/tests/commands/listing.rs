@@ -347,3 +347,17 @@ fn several_tasks_are_shown_and_a_missing_one_is_a_failure() {
     assert_eq!(ran.stdout, "t_aaaaaaaaaaaa\n");
     assert!(ran.fails(1).contains("t_zzzzzzzzzzzz does not exist"));
 }
+
+#[test]
+fn a_long_table_has_the_columns_for_which_only_a_late_row_has_a_value() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
+    server.claim("default", 1);
+    server.fail("t_aaaaaaaaaaaa", 1);
+    let lines: String = (0..1000).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
+    server.run_reading("task submit --from -", &lines).ok();
+    let table = server.run("task list --all").ok();
+    assert!(table.lines().next().unwrap().contains("ERROR"), "{table}");
+    assert!(table.lines().last().unwrap().contains("ValueError"), "{table}");
+    assert!(!server.run("task list --status pending --all").ok().contains("ERROR"), "exactly the measured rows");
+}
