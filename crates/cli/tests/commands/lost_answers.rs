@@ -13,10 +13,14 @@ use crate::support::{Ran, Server};
 /// Longer than the slowest machine needs for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+const BROKEN: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+
 /// What becomes of an answer.
 enum Fate {
     Passed,
     Lost,
+    /// Replaced by an internal error.
+    Broken,
     /// Held back until the test releases it.
     Held,
 }
@@ -41,10 +45,11 @@ impl Proxy {
                 let Some(request) = message(&stream) else { continue };
                 let mut server = TcpStream::connect(&target).unwrap();
                 server.write_all(&request).unwrap();
-                let answer = message(&server).unwrap();
+                let mut answer = message(&server).unwrap();
                 match fate(&String::from_utf8_lossy(&request)) {
                     Fate::Passed => {}
                     Fate::Lost => continue,
+                    Fate::Broken => answer = BROKEN.into(),
                     Fate::Held => {
                         hold.send(()).unwrap();
                         let Ok(()) = release.recv() else { return };
@@ -144,4 +149,33 @@ fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
     proxy.released.send(()).unwrap();
     assert_eq!(Ran::of(cancel).ok(), "2 cancelled\n");
     assert_eq!(server.count("status == \"cancelled\""), 2);
+}
+
+#[test]
+fn an_update_that_loses_its_server_says_how_many_tasks_were_changed() {
+    let server = Server::start();
+    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"] {
+        server.submit(id, &[]);
+    }
+    let proxy = Proxy::start(&server, |request| {
+        let is_second = request.starts_with("PATCH ") && request.contains("t_bbbbbbbbbbbb");
+        if is_second { Fate::Held } else { Fate::Passed }
+    });
+    let update = proxy.spawn(&server, &["task", "update", "t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "--priority", "1"]);
+    proxy.wait_until_held();
+    // The proxy ends with the connection.
+    drop(proxy);
+    let message = Ran::of(update).fails(3);
+    assert!(message.contains("1 updated so far"), "{message}");
+}
+
+#[test]
+fn a_wait_goes_on_without_the_warning_of_routes() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let proxy = Proxy::start(&server, |request| if request.contains("/workers") { Fate::Broken } else { Fate::Passed });
+    for arguments in [&["task", "wait", "--timeout", "0"][..], &["task", "wait", "t_aaaaaaaaaaaa", "--timeout", "0"]] {
+        let message = Ran::of(proxy.spawn(&server, arguments)).fails(1);
+        assert!(message.contains("error: timed out: 1 task has not ended"), "{message}");
+    }
 }

@@ -233,12 +233,18 @@ impl<'s> ActionProgress<'s> {
         // Ordered by a time that no action changes, newest first: no task comes twice, and new tasks are not included.
         let query = TaskQuery::of(selection).descending_by(OrderField::CreatedAt).limit(PAGE_LIMIT);
         let mut walk = self.context.client.walk_tasks(&self.context.queue, query);
-        while let Some(task) = walk.next().await? {
-            if change.applies_to(task.status) {
-                self.add(task.id).await?;
+        loop {
+            match walk.next().await {
+                Ok(Some(task)) if change.applies_to(task.status) => self.add(task.id).await?,
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    self.wait_for_all().await?;
+                    self.note_so_far();
+                    return Err(error.into());
+                }
             }
         }
-        Ok(())
     }
 
     async fn wait_for_all(&mut self) -> Result<(), CommandError> {
@@ -272,13 +278,18 @@ impl<'s> ActionProgress<'s> {
                 self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
             }
             TaskOutcome::Fatal(error) => {
-                let (done, unsure) = (self.summary().sentence(), self.unsure());
-                self.bar.suspend(|| output::note(&format!("{done} so far{unsure}")));
+                self.note_so_far();
                 return Err(error.into());
             }
         }
         self.bar.set_position(self.done + self.skipped.values().sum::<u64>() + self.refused);
         Ok(())
+    }
+
+    /// What was done before an error ended the command.
+    fn note_so_far(&self) {
+        let (done, unsure) = (self.summary().sentence(), self.unsure());
+        self.bar.suspend(|| output::note(&format!("{done} so far{unsure}")));
     }
 
     /// What an interruption between two steps may leave behind.

@@ -94,6 +94,10 @@ fn nothing_updated(matched: u64, reasons: &str) -> String {
     format!("nothing was changed: {}", all.join("; "))
 }
 
+fn update_summary(updated: u64, refused: u64) -> Summary {
+    Summary { counts: vec![("updated", updated), ("refused", refused)] }
+}
+
 async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) -> Result<(), CommandError> {
     if let [id] = ids {
         let task = context.client.update_task(&context.queue, *id, update).await?;
@@ -104,7 +108,10 @@ async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) ->
         match context.client.update_task(&context.queue, *id, update).await {
             Ok(_) => updated += 1,
             Err(error) => match explain(context, error, None).await {
-                unreachable @ Failure::Unreachable(_) => return Err(unreachable.into()),
+                unreachable @ Failure::Unreachable(_) => {
+                    output::note(&format!("{} so far", update_summary(updated, refused).sentence()));
+                    return Err(unreachable.into());
+                }
                 failure => {
                     refused += 1;
                     output::warning(&format!("{id}: {}", failure.message().unwrap_or_default()));
@@ -112,7 +119,7 @@ async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) ->
             },
         }
     }
-    let summary = Summary { counts: vec![("updated", updated), ("refused", refused)] };
+    let summary = update_summary(updated, refused);
     context.printer.done(&summary, &summary.sentence())?;
     if refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
