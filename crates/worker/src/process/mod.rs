@@ -110,7 +110,7 @@ impl CommandRunner {
         grace: Duration,
     ) -> Result<CommandEnd, StartError> {
         let program = spec.argv.first().cloned().unwrap_or_default();
-        let not_started = |error| StartError::new(&program, error);
+        let not_started = |error| StartError::of(&program, error);
         let StartedCommand { running, sources, resizer } = start::start(&spec, grace).await.map_err(not_started)?;
         let mut forwarder = output::OutputForwarder::new(spec.output, sources, resizer);
         let end = {

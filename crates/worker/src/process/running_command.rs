@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use super::supervisor_pool::{self, Supervisor};
 use crate::stop::RunControl;
 use crate::supervisor::channel::{ReceiveBuffer, send};
-use crate::supervisor::messages::{Message, Reply, Request, RunEnd};
+use crate::supervisor::messages::{Message, NotStarted, Reply, Request, RunEnd};
 
 /// When this is dropped, the run is killed.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl RunningCommand {
     /// # Errors
     ///
     /// When the command could not be started.
-    pub(crate) async fn wait(mut self, mut control: watch::Receiver<RunControl>) -> io::Result<RunEnd> {
+    pub(crate) async fn wait(mut self, mut control: watch::Receiver<RunControl>) -> Result<RunEnd, NotStarted> {
         let mut sent = RunControl::Continue;
         loop {
             tokio::select! {
@@ -61,7 +61,9 @@ impl RunningCommand {
                         end.was_stopped |= end.status.is_none();
                         return Ok(end);
                     }
-                    Ok(Reply::NotStarted(errno)) => return Err(self.not_started(errno)),
+                    Ok(Reply::NotStarted { errno, is_of_command }) => {
+                        return Err(self.not_started(errno, is_of_command));
+                    }
                     Ok(Reply::Terminal) => {}
                     Err(_) => break,
                 },
@@ -101,9 +103,9 @@ impl RunningCommand {
     }
 
     /// The command could not be started; the supervisor can start another.
-    pub(crate) fn not_started(self, errno: i32) -> io::Error {
+    pub(crate) fn not_started(self, errno: i32, is_of_command: bool) -> NotStarted {
         self.release();
-        io::Error::from_raw_os_error(errno)
+        NotStarted { error: io::Error::from_raw_os_error(errno), is_of_command }
     }
 
     /// Kills the processes that a killed supervisor has left to this process.

@@ -12,7 +12,7 @@ use super::output::Source;
 use super::running_command::RunningCommand;
 use super::terminal::{WindowResizer, WindowSize};
 use super::{CommandSpec, RUN_ID_VARIABLE};
-use crate::supervisor::messages::{Reply, Request, StartRequest};
+use crate::supervisor::messages::{NotStarted, Reply, Request, StartRequest};
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,11 @@ pub enum StartError {
 }
 
 impl StartError {
+    pub(crate) fn of(program: &OsString, NotStarted { error, is_of_command }: NotStarted) -> Self {
+        if is_of_command { Self::new(program, error) } else { Self::Other(error) }
+    }
+
+    /// From the error of executing the program. The same error of anything else says nothing about the program.
     pub(crate) fn new(program: &OsString, error: io::Error) -> Self {
         // Errors of execve(2) for a file that is not a program. They are permanent.
         const NOT_A_PROGRAM: [i32; 3] = [
@@ -59,7 +64,7 @@ pub(crate) struct StartedCommand {
     pub(crate) resizer: Option<WindowResizer>,
 }
 
-pub(crate) async fn start(spec: &CommandSpec, grace: Duration) -> io::Result<StartedCommand> {
+pub(crate) async fn start(spec: &CommandSpec, grace: Duration) -> Result<StartedCommand, NotStarted> {
     let mut environment = spec.environment.clone();
     environment.push((RUN_ID_VARIABLE.into(), spec.run_id.as_str().into()));
     let (argv, remove) = (spec.argv.clone(), spec.remove.clone());
@@ -70,7 +75,7 @@ pub(crate) async fn start(spec: &CommandSpec, grace: Duration) -> io::Result<Sta
     }
 }
 
-async fn piped(start: StartRequest) -> io::Result<StartedCommand> {
+async fn piped(start: StartRequest) -> Result<StartedCommand, NotStarted> {
     let ((stdout, child_stdout), (stderr, child_stderr)) = (io::pipe()?, io::pipe()?);
     let files = [child_stdout.as_fd(), child_stderr.as_fd()];
     let running = RunningCommand::start(&Request::Start(start), &files).await?;
@@ -78,18 +83,41 @@ async fn piped(start: StartRequest) -> io::Result<StartedCommand> {
     Ok(StartedCommand { running, sources, resizer: None })
 }
 
-async fn on_terminal(mut start: StartRequest, mut size: watch::Receiver<WindowSize>) -> io::Result<StartedCommand> {
+async fn on_terminal(
+    mut start: StartRequest,
+    mut size: watch::Receiver<WindowSize>,
+) -> Result<StartedCommand, NotStarted> {
     start.window = Some(*size.borrow_and_update());
     let mut running = RunningCommand::start(&Request::Start(start), &[]).await?;
     match running.reply().await {
         Ok(Reply::Terminal) => {}
-        Ok(Reply::NotStarted(errno)) => return Err(running.not_started(errno)),
+        Ok(Reply::NotStarted { errno, is_of_command }) => return Err(running.not_started(errno, is_of_command)),
         _ => {
             running.kill_strays().await;
-            return Err(io::Error::other("the supervisor of the run was killed"));
+            return Err(io::Error::other("the supervisor of the run was killed").into());
         }
     }
     let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the supervisor sent no terminal"))?;
     let resizer = WindowResizer::new(pty.try_clone()?, size);
     Ok(StartedCommand { running, sources: [Some(Source::terminal(pty)?), None], resizer: Some(resizer) })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn only_errors_of_executing_the_command_are_about_the_command() {
+        let program = OsString::from("/no/such/file");
+        let of =
+            |errno: Errno, is_of_command| StartError::of(&program, NotStarted { error: errno.into(), is_of_command });
+        assert!(matches!(of(Errno::NOENT, true), StartError::NotFound(_)));
+        // A machine without /dev/ptmx or /proc, or one that does not allow to use them.
+        for errno in [Errno::NOENT, Errno::ACCESS, Errno::PERM, Errno::TOOBIG, Errno::NOEXEC] {
+            assert!(matches!(of(errno, false), StartError::Other(_)), "{errno}");
+        }
+        assert!(!NotStarted::from(io::Error::from(Errno::NOENT)).is_of_command);
+    }
 }

@@ -1,6 +1,7 @@
 //! The messages between worker and supervisor, and their encoding. The socket is in `channel.rs`.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
@@ -32,11 +33,27 @@ pub(crate) struct StartRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// With the errno.
-    NotStarted(i32),
+    NotStarted {
+        errno: i32,
+        is_of_command: bool,
+    },
     /// The worker's side of the command's terminal is attached as an open file.
     Terminal,
     Ended(RunEnd),
+}
+
+/// Why a command was not started.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    pub(crate) error: io::Error,
+    /// Whether executing the command gave the error. Any other one, such as that of opening a terminal, says nothing about the command.
+    pub(crate) is_of_command: bool,
+}
+
+impl From<io::Error> for NotStarted {
+    fn from(error: io::Error) -> Self {
+        Self { error, is_of_command: false }
+    }
 }
 
 /// How a run ended.
@@ -120,9 +137,10 @@ impl Message for Request {
 impl Message for Reply {
     fn write(&self, fields: &mut Writer) {
         match self {
-            Self::NotStarted(errno) => {
+            Self::NotStarted { errno, is_of_command } => {
                 fields.byte(0);
                 fields.signed(*errno);
+                fields.byte(u8::from(*is_of_command));
             }
             Self::Terminal => fields.byte(1),
             Self::Ended(RunEnd { status, was_stopped, note }) => {
@@ -137,7 +155,7 @@ impl Message for Reply {
 
     fn read(fields: &mut Reader<'_>) -> Option<Self> {
         match fields.byte()? {
-            0 => Some(Self::NotStarted(fields.signed()?)),
+            0 => Some(Self::NotStarted { errno: fields.signed()?, is_of_command: fields.byte()? == 1 }),
             1 => Some(Self::Terminal),
             2 => {
                 let (has_status, status) = (fields.byte()? == 1, fields.signed()?);
@@ -239,7 +257,9 @@ mod tests {
         }
         assert_round_trip(&Request::Stop);
         assert_round_trip(&Request::Kill);
-        assert_round_trip(&Reply::NotStarted(2));
+        for is_of_command in [false, true] {
+            assert_round_trip(&Reply::NotStarted { errno: 2, is_of_command });
+        }
         assert_round_trip(&Reply::Terminal);
         for (status, note) in [(Some(-1), None), (None, Some("7 (state D)".to_owned()))] {
             assert_round_trip(&Reply::Ended(RunEnd { status, was_stopped: status.is_none(), note }));

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, wait};
 
 use super::channel::Channel;
-use super::messages::{Reply, Request, RunEnd, StartRequest};
+use super::messages::{NotStarted, Reply, Request, RunEnd, StartRequest};
 use super::spawn::{Terminal, spawn};
 use crate::process::proc::{self, Entry};
 use crate::stop::RunControl;
@@ -61,9 +61,9 @@ impl ProcessTree {
         let files = channel.take_files();
         let spawned = match spawn(start, files) {
             Ok(spawned) => spawned,
-            Err(error) => {
+            Err(NotStarted { error, is_of_command }) => {
                 let errno = error.raw_os_error().unwrap_or(errno_of(&error).raw_os_error());
-                return channel.reply(&Reply::NotStarted(errno), &[]);
+                return channel.reply(&Reply::NotStarted { errno, is_of_command }, &[]);
             }
         };
         if let Some(Terminal { pty, .. }) = &spawned.terminal {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use pty_process::blocking::{self, Pts, Pty};
 use rustix::termios::{LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use super::messages::StartRequest;
+use super::messages::{NotStarted, StartRequest};
 use crate::process::WindowSize;
 
 pub(super) struct Spawned {
@@ -25,8 +25,10 @@ pub(super) struct Terminal {
     pub(super) _pts: Pts,
 }
 
-pub(super) fn spawn(start: &StartRequest, files: Vec<OwnedFd>) -> io::Result<Spawned> {
-    let Some((program, arguments)) = start.argv.split_first() else { return Err(io::ErrorKind::NotFound.into()) };
+pub(super) fn spawn(start: &StartRequest, files: Vec<OwnedFd>) -> Result<Spawned, NotStarted> {
+    let Some((program, arguments)) = start.argv.split_first() else {
+        return Err(of_command(io::ErrorKind::NotFound.into()));
+    };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     for variable in &start.remove {
@@ -40,28 +42,32 @@ pub(super) fn spawn(start: &StartRequest, files: Vec<OwnedFd>) -> io::Result<Spa
 }
 
 /// Uses no code between fork and exec: std then starts the child without copying the page tables of this process.
-fn spawn_piped(mut command: Command, files: Vec<OwnedFd>) -> io::Result<Spawned> {
+fn spawn_piped(mut command: Command, files: Vec<OwnedFd>) -> Result<Spawned, NotStarted> {
     let [stdout, stderr] =
         <[OwnedFd; 2]>::try_from(files).map_err(|_| io::Error::other("a command has two outputs"))?;
-    let child = command.stdout(stdout).stderr(stderr).process_group(0).spawn()?;
+    let child = command.stdout(stdout).stderr(stderr).process_group(0).spawn().map_err(of_command)?;
     Ok(Spawned { leader: pid(&child)?, terminal: None })
 }
 
 /// Starts a command as the leader of a session with its own terminal. Its standard input is empty. A command that opens /dev/tty can
 /// write to it; reading from it blocks for ever.
-fn spawn_on_terminal(command: Command, window: WindowSize) -> io::Result<Spawned> {
+fn spawn_on_terminal(command: Command, window: WindowSize) -> Result<Spawned, NotStarted> {
     let (pty, pts) = blocking::open().map_err(io_error)?;
-    let mut modes = tcgetattr(&pts)?;
+    let mut modes = tcgetattr(&pts).map_err(io::Error::from)?;
     // The terminal that the output is relayed to adds carriage returns, and the log needs none.
     modes.output_modes.remove(OutputModes::ONLCR);
     modes.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&pts, OptionalActions::Now, &modes)?;
+    tcsetattr(&pts, OptionalActions::Now, &modes).map_err(io::Error::from)?;
     let size = Winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
     // The command can run with any size.
     let _ = tcsetwinsize(&pty, size);
     let mut command = blocking::Command::from(command).stdin(Stdio::null());
-    let child = command.spawn_borrowed(&pts).map_err(io_error)?;
+    let child = command.spawn_borrowed(&pts).map_err(|error| of_command(io_error(error)))?;
     Ok(Spawned { leader: pid(&child)?, terminal: Some(Terminal { pty, _pts: pts }) })
+}
+
+fn of_command(error: io::Error) -> NotStarted {
+    NotStarted { error, is_of_command: true }
 }
 
 fn pid(child: &Child) -> io::Result<i32> {
