@@ -158,6 +158,24 @@ fn old_folders_of_ended_runs_are_removed_and_no_others() {
     assert_eq!(server.task(5)["status"], "succeeded");
 }
 
+/// A worker on another machine may not see the lock, and goes by the time of the folder.
+#[test]
+fn the_folder_of_a_run_that_goes_on_stays_new() {
+    let server = Server::start();
+    server.create_once(1, json!({}));
+    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--keep-runs 2s --max-tasks 1").sh(script, &[]);
+    worker.wait_for_file("begun");
+    let folder = worker.runs(1).remove(0);
+    make_old(&folder, 31);
+    until("a new folder", || {
+        let age = folder.metadata().unwrap().modified().unwrap().elapsed();
+        age.is_ok_and(|age| age < Duration::from_secs(86_400))
+    });
+    worker.write("go");
+    worker.finish_well();
+}
+
 #[test]
 fn removal_is_repeated_while_the_worker_works() {
     let server = Server::start();

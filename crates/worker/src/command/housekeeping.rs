@@ -58,6 +58,12 @@ impl Housekeeping {
     }
 }
 
+/// Between two times at which the folder of a run that goes on is made new. Other workers may keep folders for another time, but not
+/// for less than some hours.
+pub(super) fn refresh_interval(keep_runs: Option<Duration>) -> Duration {
+    keep_runs.map_or(REMOVAL_INTERVAL, |keep| keep / 4).clamp(Duration::from_millis(100), REMOVAL_INTERVAL)
+}
+
 /// A folder that cannot be removed is noted once, not every hour.
 fn report(removal: &Removal, has_problem: &mut bool, events: &dyn EventSink) {
     if removal.removed > 0 {

@@ -52,6 +52,8 @@ pub struct CommandSettings {
     /// How long a command may take to end after SIGTERM.
     pub grace: Duration,
     pub log_cap_bytes: u64,
+    /// How long folders of ended runs are kept; `None` keeps all. Those of runs that go on are made new more often.
+    pub keep_runs: Option<Duration>,
     /// Receives the output.
     pub relay: mpsc::Sender<Chunk>,
     /// Whether output is relayed in whole lines, because several commands run at once.
@@ -108,7 +110,7 @@ impl Handler for CommandHandler {
         };
         let program = spec.argv.first().cloned().unwrap_or_default();
         let is_exceeded = AtomicBool::new(false);
-        let end = match self.run_command(spec, &run, &is_exceeded).await {
+        let end = match self.run_command(spec, &run, &folder, &is_exceeded).await {
             Ok(end) => end,
             Err(error) => return handler_result::of_start_error(&program, &error),
         };
@@ -127,8 +129,10 @@ impl CommandHandler {
         &self,
         spec: CommandSpec,
         run: &TaskRun,
+        folder: &RunFolder,
         is_exceeded: &AtomicBool,
     ) -> Result<CommandEnd, StartError> {
+        let refresh_interval = housekeeping::refresh_interval(self.settings.keep_runs);
         let (control, receiver) = watch::channel(*run.control.borrow());
         tokio::select! {
             biased;
@@ -136,6 +140,7 @@ impl CommandHandler {
             () = time_limit::pass_on(self.settings.timeout, run.control.clone(), &control, is_exceeded) => {
                 std::future::pending().await
             }
+            () = folder.keep_new(refresh_interval) => std::future::pending().await,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Removes the folders of runs that ended long ago. It removes only `RUN_DIR/<task>/<run>/` with the names that a worker gives, never
-//! that of a run that a worker has (it holds a lock on the args), never one whose report is undelivered, and follows no link.
+//! that of a run that a worker has (it holds a lock on the args, and keeps the folder new where other machines do not see locks), never
+//! one whose report is undelivered, and follows no link.
 
 use std::fs;
 use std::io;
@@ -51,15 +52,32 @@ fn folders(path: &Path, is_name: impl Fn(&str) -> bool) -> Vec<String> {
     real.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_name(name)).collect()
 }
 
-/// Whether neither the folder nor anything directly in it was changed for so long. What cannot be told is not old.
+/// Whether neither the folder nor anything in it, at any depth, was changed for so long. What cannot be told is not old. Ends at the
+/// first entry that is new.
 fn is_old(folder: &Path, keep: Duration, now: SystemTime) -> bool {
     let is_before = |changed: io::Result<SystemTime>| {
         changed.ok().and_then(|changed| now.duration_since(changed).ok()).is_some_and(|age| age >= keep)
     };
-    let own = fs::symlink_metadata(folder).and_then(|metadata| metadata.modified());
-    let Ok(mut entries) = fs::read_dir(folder) else { return false };
-    // The metadata of an entry is that of a link, not of its target.
-    is_before(own) && entries.all(|entry| is_before(entry.and_then(|entry| entry.metadata()?.modified())))
+    if !is_before(fs::symlink_metadata(folder).and_then(|metadata| metadata.modified())) {
+        return false;
+    }
+    let mut unread = vec![folder.to_owned()];
+    while let Some(folder) = unread.pop() {
+        let Ok(entries) = fs::read_dir(folder) else { return false };
+        for entry in entries {
+            // The metadata of an entry is that of a link, not of its target.
+            let Ok((path, metadata)) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) else {
+                return false;
+            };
+            if !is_before(metadata.modified()) {
+                return false;
+            }
+            if metadata.is_dir() {
+                unread.push(path);
+            }
+        }
+    }
+    true
 }
 
 /// Removes a folder unless a worker has its run. `false`: it has, or another worker has removed the folder.
@@ -130,6 +148,18 @@ mod tests {
         assert_eq!(scene.remove_after(41), 1);
         assert!(!second.parent().unwrap().exists(), "the folder of the task is empty and goes, too");
         assert_eq!(scene.remove_after(100), 0);
+    }
+
+    #[test]
+    fn a_change_at_any_depth_keeps_the_folder() {
+        let scene = Scene::new();
+        let folder = scene.ended(1, 1);
+        let deep = folder.join("checkpoints/epoch/7");
+        fs::create_dir_all(&deep).unwrap();
+        let later = SystemTime::now() + 10 * DAY;
+        File::create(deep.join("weights")).unwrap().set_modified(later).unwrap();
+        assert_eq!(scene.remove_after(31), 0);
+        assert_eq!(scene.remove_after(41), 1);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use taskqueue_client::{Failure, JsonObject, RunId, TaskId};
 use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use super::non_finite;
 use crate::run_dir::{RunDir, open_options};
@@ -30,7 +32,8 @@ impl RunFolder {
     pub(crate) fn create(run_dir: &RunDir, task_id: TaskId, run_id: RunId, args: &JsonObject) -> io::Result<Self> {
         let path = run_dir.new_folder(task_id.as_str(), run_id.as_str())?;
         let mut file = open_options().write(true).create_new(true).open(path.join(ARGS))?;
-        // Where files cannot be locked, nothing is ever removed.
+        // Where files cannot be locked, nothing is ever removed. Where locks are local to each machine, workers on others see that the
+        // folder is new: see `keep_new`.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         file.write_all(args.as_str().as_bytes())?;
         Ok(Self { path, _args: file })
@@ -61,7 +64,16 @@ impl RunFolder {
     /// The time of the folder becomes that of the end of its run, from which on its age counts.
     pub(super) fn mark_ended(&self) {
         // Without this the age counts from the last change.
-        drop(File::open(&self.path).and_then(|folder| folder.set_modified(SystemTime::now())));
+        make_new(&self.path);
+    }
+
+    /// Makes the folder new again and again while its run goes on: the command may change nothing in it for days. Never returns.
+    pub(super) async fn keep_new(&self, interval: Duration) {
+        loop {
+            sleep(interval).await;
+            let path = self.path.clone();
+            drop(spawn_blocking(move || make_new(&path)).await);
+        }
     }
 
     /// Adds a remark of the worker to the output of the run.
@@ -99,6 +111,11 @@ impl RunFolder {
         }
         read_bounded(&file).map_err(unreadable)?.map(Some).ok_or_else(too_large)
     }
+}
+
+/// Nothing depends on it where locks are seen, so an error is not one.
+fn make_new(folder: &Path) {
+    drop(File::open(folder).and_then(|folder| folder.set_modified(SystemTime::now())));
 }
 
 fn to_result(parsed: Result<Value<'_>, ParseError>) -> Result<JsonObject, Failure> {

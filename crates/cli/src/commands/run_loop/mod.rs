@@ -154,6 +154,7 @@ fn command_settings(
         timeout: args.timeout,
         grace: args.grace,
         log_cap_bytes: LOG_CAP_BYTES,
+        keep_runs: args.keep_runs,
         relay: console.output_sender(),
         by_line: slots > 1,
         terminal: if is_terminal && slots == 1 { terminal_size::watch() } else { None },
