@@ -58,6 +58,13 @@ pub(crate) fn patches(given: &PatchArgs) -> Result<Update, Failure> {
 fn patch(flags: Flags, set: &[String], unset: &[String]) -> Result<Option<JsonObject>, Failure> {
     let mut given = dotted_members(flags.set, set)?;
     given.iter().try_for_each(|member| refuse_null(flags, member))?;
+    if let Some(key) = unset.iter().find(|key| key.contains('=')) {
+        let Flags { unset, replace, .. } = flags;
+        let rule = "give the key alone, without a value";
+        return Err(Failure::Usage(format!(
+            "{unset} {key}: {rule}; a key with = in it can only be removed by {replace} JSON"
+        )));
+    }
     given.extend(unset.iter().map(|key| DottedMember { flag: flags.unset, key, value: Value::Null }));
     if given.is_empty() {
         return Ok(None);
@@ -135,6 +142,11 @@ mod tests {
         for (set, unset) in [(vec!["a=1", "a.b=2"], vec![]), (vec!["a.b=1"], vec!["a"]), (vec!["a=1"], vec!["a"])] {
             assert!(args_patch(&set, &unset).unwrap_err().contains("give one of them"), "{set:?} {unset:?}");
         }
+    }
+
+    #[test]
+    fn a_member_is_removed_by_its_key_alone() {
+        assert!(args_patch(&[], &["a=1"]).unwrap_err().contains("give the key alone"));
     }
 
     #[test]

@@ -20,6 +20,10 @@ an object. An object is merged into the one that is there: --arg 'model={\"layer
 other members of model. Null cannot be set in this way: --unset-arg removes a member, and
 --args, which replaces all args, can contain null.
 
+Whatever stands in the way of a dotted key becomes an object: --arg model.layers=4 and --unset-arg
+model.layers replace a model that is text. To leave such tasks out, select those that have the
+member: --filter 'exists(args.model.layers)'.
+
 Running tasks are left out. Selected tasks are changed together: all of them or none. Before
 that, the command shows their number and asks for confirmation; programs have to give --yes.
 
@@ -106,7 +110,8 @@ pub(crate) struct PatchArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) arg: Vec<String>,
 
-    /// Remove one member of the args (repeatable), such as lr or model.layers
+    /// Remove one member of the args (repeatable), such as lr or model.layers; what has no such member becomes an object
+    /// on the way to it
     #[arg(long, value_name = "KEY")]
     pub(crate) unset_arg: Vec<String>,
 
