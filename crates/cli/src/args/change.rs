@@ -91,7 +91,8 @@ pub(crate) struct UpdateArgs {
     #[arg(long, value_name = "STATUS", value_parser = status)]
     pub(crate) status: Option<Status>,
 
-    /// Change all tasks that match this filter, such as 'args.lr < 0.1 and "gpu" in routes'
+    /// Change all tasks that match this filter, such as 'args.lr < 0.1 and "gpu" in routes'; all of the language:
+    /// docs/reference/filter-language.md
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
 
@@ -110,8 +111,7 @@ pub(crate) struct PatchArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) arg: Vec<String>,
 
-    /// Remove one member of the args (repeatable), such as lr or model.layers; what has no such member becomes an object
-    /// on the way to it
+    /// Remove one member of the args (repeatable), such as lr or model.layers; a model that is no object becomes one
     #[arg(long, value_name = "KEY")]
     pub(crate) unset_arg: Vec<String>,
 

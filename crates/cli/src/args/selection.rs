@@ -53,6 +53,13 @@ pub(crate) struct SelectionArgs {
     #[arg(long, value_name = "STATUS", value_parser = status)]
     pub(crate) status: Option<Status>,
 
+    #[command(flatten)]
+    pub(crate) conditions: ConditionArgs,
+}
+
+/// The conditions besides the status.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConditionArgs {
     /// Only tasks with exactly this name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -69,14 +76,25 @@ pub(crate) struct SelectionArgs {
 
 impl SelectionArgs {
     pub(crate) fn is_empty(&self) -> bool {
-        self.status.is_none() && self.name.is_none() && self.fuzzy.is_none() && self.filter.is_none()
+        self.status.is_none() && self.conditions.is_empty()
+    }
+
+    pub(crate) fn selection(&self) -> TaskSelection {
+        let selection = self.conditions.selection();
+        match self.status {
+            Some(status) => selection.status(status),
+            None => selection,
+        }
+    }
+}
+
+impl ConditionArgs {
+    fn is_empty(&self) -> bool {
+        self.name.is_none() && self.fuzzy.is_none() && self.filter.is_none()
     }
 
     pub(crate) fn selection(&self) -> TaskSelection {
         let mut selection = TaskSelection::all();
-        if let Some(status) = self.status {
-            selection = selection.status(status);
-        }
         if let Some(name) = &self.name {
             selection = selection.name(name);
         }

@@ -71,14 +71,14 @@ impl TaskCommand {
     /// For messages about the filter.
     pub(crate) fn filter(&self) -> Option<&str> {
         let filter = match self {
-            Self::List(args) => &args.selection.filter,
-            Self::Count(args) => &args.selection.filter,
+            Self::List(args) => &args.selection.conditions.filter,
+            Self::Count(args) => &args.selection.conditions.filter,
             Self::Update(args) => &args.filter,
-            Self::Cancel(args) => &args.target.selection.filter,
-            Self::Requeue(args) => &args.target.selection.filter,
-            Self::Rerun(args) => &args.target.selection.filter,
-            Self::Delete(args) => &args.target.selection.filter,
-            Self::Wait(args) => &args.filter,
+            Self::Cancel(args) => &args.target.selection.conditions.filter,
+            Self::Requeue(args) => &args.target.selection.conditions.filter,
+            Self::Rerun(args) => &args.target.selection.conditions.filter,
+            Self::Delete(args) => &args.target.selection.conditions.filter,
+            Self::Wait(args) => &args.conditions.filter,
             Self::Submit(_) | Self::Sweep(_) | Self::Get(_) => &None,
         };
         filter.as_deref()

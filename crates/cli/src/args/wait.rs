@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use taskqueue_client::TaskSelection;
 use taskqueue_core::ids::TaskId;
 
+use super::selection::ConditionArgs;
 use super::values::{duration, task_id};
 
 pub(super) const HELP: &str = "\
@@ -28,17 +28,8 @@ pub(crate) struct WaitArgs {
     #[arg(value_name = "ID", value_parser = task_id, conflicts_with_all = ["name", "fuzzy", "filter"])]
     pub(crate) ids: Vec<TaskId>,
 
-    /// Only tasks with exactly this name
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-
-    /// Only tasks whose name contains the letters of each word in this order, such as 'res50 cifar'
-    #[arg(long, value_name = "WORDS")]
-    pub(crate) fuzzy: Option<String>,
-
-    /// Only tasks that match this filter, such as 'args.lr < 0.1 and "gpu" in routes'
-    #[arg(long, value_name = "EXPR")]
-    pub(crate) filter: Option<String>,
+    #[command(flatten)]
+    pub(crate) conditions: ConditionArgs,
 
     /// Stop waiting after this time, such as 30s, 5m or 2h; 0 asks once
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -47,20 +38,4 @@ pub(crate) struct WaitArgs {
     /// Succeed if no task matches
     #[arg(long)]
     pub(crate) allow_empty: bool,
-}
-
-impl WaitArgs {
-    pub(crate) fn selection(&self) -> TaskSelection {
-        let mut selection = TaskSelection::all();
-        if let Some(name) = &self.name {
-            selection = selection.name(name);
-        }
-        if let Some(words) = &self.fuzzy {
-            selection = selection.name_fuzzy(words);
-        }
-        if let Some(filter) = &self.filter {
-            selection = selection.filter(filter);
-        }
-        selection
-    }
 }

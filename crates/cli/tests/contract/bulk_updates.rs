@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-fn bulk(server: &Server, filter: &str, changes: &Value) -> Response {
+pub(super) fn bulk(server: &Server, filter: &str, changes: &Value) -> Response {
     server.patch(&in_queue("/tasks"), json!({"filter": filter, "changes": changes}))
 }
 
 #[track_caller]
-fn assert_counts(response: Response, matched: usize, updated: usize) {
+pub(super) fn assert_counts(response: Response, matched: usize, updated: usize) {
     assert_eq!(response.expect(200).json(), json!({"matched": matched, "updated": updated}));
 }
 

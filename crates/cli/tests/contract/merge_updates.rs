@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::bulk_updates::{assert_counts, bulk};
 use crate::support::*;
 
 fn update(server: &Server, n: usize, changes: &Value) -> Value {
@@ -10,15 +11,6 @@ fn update(server: &Server, n: usize, changes: &Value) -> Value {
     assert_task(&task);
     assert_eq!(server.task(n), task);
     task
-}
-
-fn bulk(server: &Server, filter: &str, changes: &Value) -> Response {
-    server.patch(&in_queue("/tasks"), json!({"filter": filter, "changes": changes}))
-}
-
-#[track_caller]
-fn assert_counts(response: Response, matched: usize, updated: usize) {
-    assert_eq!(response.expect(200).json(), json!({"matched": matched, "updated": updated}));
 }
 
 #[test]

@@ -168,7 +168,8 @@ fn walked(change: Change, args: &SelectionArgs) -> TaskSelection {
     let applicable = Status::ALL.into_iter().filter(|status| change.applies_to(*status));
     let words: Vec<String> = applicable.map(|status| format!("\"{}\"", status.as_str())).collect();
     let states = format!("status in [{}]", words.join(", "));
-    let filter = args.filter.as_ref().map_or_else(|| states.clone(), |filter| format!("({filter}) and {states}"));
+    let filter =
+        args.conditions.filter.as_ref().map_or_else(|| states.clone(), |filter| format!("({filter}) and {states}"));
     // A longer filter than a server accepts: the states are told apart here alone.
     if TaskFilter::parse(&filter).is_ok() { selection.filter(filter) } else { selection }
 }
@@ -322,7 +323,11 @@ mod tests {
 
     #[test]
     fn every_state_to_which_a_change_applies_is_in_one_walk() {
-        let args = |filter: Option<String>| SelectionArgs { filter, ..SelectionArgs::default() };
+        let args = |filter: Option<String>| {
+            let mut args = SelectionArgs::default();
+            args.conditions.filter = filter;
+            args
+        };
         assert_eq!(
             walked(Change::Cancel, &args(Some("args.a == 1 or args.b == 2".to_owned()))),
             TaskSelection::all().filter(r#"(args.a == 1 or args.b == 2) and status in ["pending", "running"]"#)

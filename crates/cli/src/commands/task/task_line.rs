@@ -2,7 +2,7 @@
 //! that does not say it itself.
 
 use taskqueue_api::body::{self, Body, Invalid, Step};
-use taskqueue_client::{Definition, TaskId};
+use taskqueue_client::{Definition, Task, TaskId};
 use taskqueue_core::json::{self, Value, write_value};
 
 use crate::name_template::NameTemplate;
@@ -11,20 +11,6 @@ use crate::task_ids::DerivedIds;
 /// Messages name at most so many members, and show them only if they are short.
 const MEMBERS_NAMED: usize = 5;
 const EXAMPLE_BYTES: usize = 200;
-
-/// Members of a task that creation does not take. A line with one of them is probably copied from a list of tasks.
-const SET_BY_THE_SERVER: [&str; 10] = [
-    "queue",
-    "status",
-    "attempt",
-    "result",
-    "last_error",
-    "last_route",
-    "created_at",
-    "updated_at",
-    "started_at",
-    "finished_at",
-];
 
 /// Makes tasks of lines.
 #[derive(Debug)]
@@ -101,8 +87,8 @@ fn take_id(value: &mut Value<'_>) -> Result<Option<TaskId>, String> {
 /// What to say about members that no task has: most often they are args.
 fn misplaced_args(line: &Value<'_>) -> Option<String> {
     let Value::Object(members) = line else { return None };
-    let is_known = |key: &str| Definition::FIELDS.contains(&key) || SET_BY_THE_SERVER.contains(&key);
-    let others: Vec<_> = members.iter().filter(|(key, _)| !is_known(key)).collect();
+    // A line with a field that the server sets is probably copied from a list of tasks.
+    let others: Vec<_> = members.iter().filter(|(key, _)| !Task::FIELDS.contains(&&**key)).collect();
     if others.is_empty() {
         return None;
     }
@@ -206,6 +192,11 @@ mod tests {
         for (line, expected) in cases {
             let error = task(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");
+        }
+        // What a list of tasks shows is no argument.
+        for copied in Task::FIELDS.iter().filter(|field| !Definition::FIELDS.contains(field) && **field != "id") {
+            let error = task(&format!(r#"{{"{copied}":null}}"#)).unwrap_err();
+            assert!(error.contains(copied) && !error.contains(r#"{"args""#), "{error}");
         }
         let long = format!(r#"{{"lr":"{}"}}"#, "x".repeat(1000));
         assert!(task(&long).unwrap_err().ends_with(r#"{"args": {...}}"#));

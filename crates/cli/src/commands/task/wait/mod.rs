@@ -113,7 +113,9 @@ impl Wait<'_> {
         self.progress.set_position(tally.total() - tally.unfinished());
         self.progress.set_message(|| tally.summary().sentence());
         if tally.counts.pending > 0 {
-            for warning in self.unserved.check(self.context, &self.watched, self.args.filter.as_deref()).await {
+            for warning in
+                self.unserved.check(self.context, &self.watched, self.args.conditions.filter.as_deref()).await
+            {
                 self.progress.suspend(|| output::warning(&warning));
             }
         }
@@ -219,8 +221,10 @@ fn listing(context: &ClientContext, args: &WaitArgs, watched: &Watched, tally: &
             followed.unsuccessful().take(IDS_IN_COMMAND).map(|task| format!("\"{}\"", task.id)).collect();
         return command.flag("--filter", &format!("id in [{}]", ids.join(", ")));
     }
-    let command = command.optional_flag("--name", args.name.as_deref()).optional_flag("--fuzzy", args.fuzzy.as_deref());
-    let filter = args.filter.as_deref();
+    let command = command
+        .optional_flag("--name", args.conditions.name.as_deref())
+        .optional_flag("--fuzzy", args.conditions.fuzzy.as_deref());
+    let filter = args.conditions.filter.as_deref();
     match (tally.counts.failed, tally.counts.cancelled) {
         (_, 0) => command.flag("--status", Status::Failed.as_str()).optional_flag("--filter", filter),
         (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional_flag("--filter", filter),

@@ -32,9 +32,9 @@ impl Watched {
         if !args.ids.is_empty() {
             return Self::Followed(Followed::ids(&args.ids));
         }
-        match &args.filter {
-            Some(filter) if !outlasts_a_run(filter) => Self::Followed(Followed::matching(args.selection())),
-            _ => Self::Counted(args.selection()),
+        match &args.conditions.filter {
+            Some(filter) if !outlasts_a_run(filter) => Self::Followed(Followed::matching(args.conditions.selection())),
+            _ => Self::Counted(args.conditions.selection()),
         }
     }
 
