@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_store::StoreError;
-use taskqueue_store::command::Claim;
+use taskqueue_store::command::{Claim, ClaimTasks};
 use taskqueue_store::transaction::{QueueKey, RunUse};
 use taskqueue_store::write_request::WriteRequest;
 use tokio_postgres::types::ToSql;
@@ -56,6 +56,12 @@ impl BatchKeys {
                 let task = self.task(&create.command.queue, create.command.id);
                 self.whole.insert(task);
             }
+            WriteRequest::CreateTasks(create) => {
+                self.queues.insert(create.command.queue.clone());
+                for (id, _) in &create.command.tasks {
+                    self.whole.insert((create.command.queue.clone(), *id));
+                }
+            }
             WriteRequest::UpdateTask(update) => self.add_changed(&update.command.queue, update.command.id),
             WriteRequest::ActOnTask(act) => self.add_changed(&act.command.queue, act.command.id),
             WriteRequest::DeleteTask(delete) => self.add_changed(&delete.command.queue, delete.command.id),
@@ -72,6 +78,18 @@ impl BatchKeys {
                 self.queues.insert(queue.clone());
                 self.runs.insert(*run_id);
                 *self.wanted.entry((queue.clone(), route.clone())).or_default() += 1;
+            }
+            WriteRequest::ClaimTasks(claim) => {
+                let ClaimTasks { queue, route, run_ids, .. } = &claim.command;
+                self.queues.insert(queue.clone());
+                self.runs.extend(run_ids);
+                *self.wanted.entry((queue.clone(), route.clone())).or_default() += run_ids.len() as i64;
+            }
+            WriteRequest::ReportRuns(reports) => {
+                self.queues.insert(reports.command.queue.clone());
+                for report in &reports.command.reports {
+                    self.held.insert((reports.command.queue.clone(), report.id));
+                }
             }
             WriteRequest::ReportWorker(report) => self.add_observation(&report.command.queue, report.command.id),
             WriteRequest::WithdrawWorker(withdraw) => {

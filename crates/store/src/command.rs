@@ -8,6 +8,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
+use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
@@ -73,6 +74,14 @@ pub struct CreatedTask {
     /// Whether it was created by this command.
     pub created: bool,
     pub task: Box<Task>,
+}
+
+/// Creates several tasks, each judged like a [`CreateTask`] of its own, one after the other. Answers for each whether it was
+/// created by this command.
+#[derive(Clone, Debug)]
+pub struct CreateTasks {
+    pub queue: QueueName,
+    pub tasks: Vec<(TaskId, Box<NewTask>)>,
 }
 
 /// Updates a task. Answers the task.
@@ -148,6 +157,20 @@ pub struct Claimed {
     pub lease_expires_at: Timestamp,
 }
 
+/// Claims a task for each of these runs, each judged like a [`Claim`] of its own, one after the other.
+#[derive(Clone, Debug)]
+pub struct ClaimTasks {
+    pub queue: QueueName,
+    pub route: Route,
+    pub run_ids: Vec<RunId>,
+    /// What the claimant says of itself, if anything.
+    pub worker: Option<JsonObject>,
+    /// The bytes of a claimed task in the answer.
+    pub measure: fn(&Claimed) -> usize,
+    /// The bytes that all of them may have. What no longer fits is not claimed.
+    pub most_bytes: usize,
+}
+
 /// Renews the lease of a run. Answers its new end.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
@@ -164,6 +187,30 @@ pub struct ReportRun {
     pub run_id: RunId,
     pub report: RunReport,
 }
+
+/// Renews the leases of some runs and ends others, each judged like a [`Heartbeat`] or [`ReportRun`] of its own, one after the
+/// other. Answers for each the new end of its lease, if it has one.
+#[derive(Clone, Debug)]
+pub struct ReportRuns {
+    pub queue: QueueName,
+    pub reports: Vec<RunItem>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunItem {
+    pub id: TaskId,
+    pub run_id: RunId,
+    pub action: RunAction,
+}
+
+#[derive(Clone, Debug)]
+pub enum RunAction {
+    Heartbeat,
+    Report(RunReport),
+}
+
+/// What became of each item, in the order of the command.
+pub type Items<A> = Vec<Result<A, Refusal>>;
 
 /// Records an observation.
 #[derive(Clone, Debug)]
@@ -218,6 +265,13 @@ impl Command for CreateTask {
     }
 }
 
+impl Command for CreateTasks {
+    type Answer = Items<bool>;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::CreateTasks(submission)
+    }
+}
+
 impl Command for UpdateTask {
     type Answer = Box<Task>;
     fn into_request(submission: Submission<Self>) -> WriteRequest {
@@ -265,6 +319,16 @@ impl Command for Claim {
     }
 }
 
+impl Command for ClaimTasks {
+    type Answer = Items<Option<Box<Claimed>>>;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ClaimTasks(submission)
+    }
+    fn answer_bytes(items: &Self::Answer) -> usize {
+        items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum()
+    }
+}
+
 impl Command for Heartbeat {
     type Answer = Timestamp;
     fn into_request(submission: Submission<Self>) -> WriteRequest {
@@ -276,6 +340,13 @@ impl Command for ReportRun {
     type Answer = ();
     fn into_request(submission: Submission<Self>) -> WriteRequest {
         WriteRequest::ReportRun(submission)
+    }
+}
+
+impl Command for ReportRuns {
+    type Answer = Items<Option<Timestamp>>;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ReportRuns(submission)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
-//! `core`.
+//! `core`. Commands that have several items are in `items.rs`.
+
+mod items;
 
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
@@ -40,6 +42,9 @@ pub(crate) fn execute<T: Transaction>(
         WriteRequest::CreateQueue(submission) => submission.execute(|command| create_queue(tx, command)),
         WriteRequest::DeleteQueue(submission) => submission.execute(|command| delete_queue(tx, command, claimable)),
         WriteRequest::CreateTask(submission) => submission.execute(|command| create_task(tx, command, claimable)),
+        WriteRequest::CreateTasks(submission) => {
+            submission.execute(|command| items::create_tasks(tx, command, claimable))
+        }
         WriteRequest::UpdateTask(submission) => submission.execute(|command| update_task(tx, command, claimable)),
         WriteRequest::UpdateTasks(submission) => {
             submission.execute(|command| bulk::in_one_step(tx, command.bulk(), claimable))
@@ -47,8 +52,12 @@ pub(crate) fn execute<T: Transaction>(
         WriteRequest::ActOnTask(submission) => submission.execute(|command| act_on_task(tx, command, claimable)),
         WriteRequest::DeleteTask(submission) => submission.execute(|command| delete_task(tx, command)),
         WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command)),
+        WriteRequest::ClaimTasks(submission) => submission.execute(|command| items::claim_tasks(tx, command)),
         WriteRequest::Heartbeat(submission) => submission.execute(|command| heartbeat(tx, command, claimable)),
         WriteRequest::ReportRun(submission) => submission.execute(|command| report_run(tx, command, claimable)),
+        WriteRequest::ReportRuns(submission) => {
+            submission.execute(|command| items::report_runs(tx, command, claimable))
+        }
         WriteRequest::ReportWorker(submission) => submission.execute(|command| report_worker(tx, command)),
         WriteRequest::WithdrawWorker(submission) => submission.execute(|command| withdraw_worker(tx, command)),
         WriteRequest::Scan(submission) => submission.execute(|_| scan(tx, credited_runs, claimable)),

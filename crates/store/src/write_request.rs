@@ -3,8 +3,8 @@
 use taskqueue_core::ids::QueueName;
 
 use crate::command::{
-    ActOnTask, Claim, CreateQueue, CreateTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun, ReportWorker, Scan,
-    UpdateTask, UpdateTasks, WithdrawWorker,
+    ActOnTask, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask, Heartbeat, ReportRun,
+    ReportRuns, ReportWorker, Scan, UpdateTask, UpdateTasks, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
 
@@ -13,13 +13,16 @@ pub enum WriteRequest {
     CreateQueue(Submission<CreateQueue>),
     DeleteQueue(Submission<DeleteQueue>),
     CreateTask(Submission<CreateTask>),
+    CreateTasks(Submission<CreateTasks>),
     UpdateTask(Submission<UpdateTask>),
     UpdateTasks(Submission<UpdateTasks>),
     ActOnTask(Submission<ActOnTask>),
     DeleteTask(Submission<DeleteTask>),
     Claim(Submission<Claim>),
+    ClaimTasks(Submission<ClaimTasks>),
     Heartbeat(Submission<Heartbeat>),
     ReportRun(Submission<ReportRun>),
+    ReportRuns(Submission<ReportRuns>),
     ReportWorker(Submission<ReportWorker>),
     WithdrawWorker(Submission<WithdrawWorker>),
     Scan(Submission<Scan>),
@@ -31,13 +34,16 @@ impl WriteRequest {
             Self::CreateQueue(submission) => submission,
             Self::DeleteQueue(submission) => submission,
             Self::CreateTask(submission) => submission,
+            Self::CreateTasks(submission) => submission,
             Self::UpdateTask(submission) => submission,
             Self::UpdateTasks(submission) => submission,
             Self::ActOnTask(submission) => submission,
             Self::DeleteTask(submission) => submission,
             Self::Claim(submission) => submission,
+            Self::ClaimTasks(submission) => submission,
             Self::Heartbeat(submission) => submission,
             Self::ReportRun(submission) => submission,
+            Self::ReportRuns(submission) => submission,
             Self::ReportWorker(submission) => submission,
             Self::WithdrawWorker(submission) => submission,
             Self::Scan(submission) => submission,
@@ -59,7 +65,7 @@ impl WriteRequest {
     }
 
     pub fn is_claim(&self) -> bool {
-        matches!(self, Self::Claim(_))
+        matches!(self, Self::Claim(_) | Self::ClaimTasks(_))
     }
 
     pub fn is_scan(&self) -> bool {

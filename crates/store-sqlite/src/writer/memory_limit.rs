@@ -48,6 +48,7 @@ impl Writer {
 fn grown_queue(request: &WriteRequest) -> Option<&QueueName> {
     match request {
         WriteRequest::CreateTask(create) => Some(&create.command.queue),
+        WriteRequest::CreateTasks(create) => Some(&create.command.queue),
         WriteRequest::ActOnTask(act) if act.command.action == TaskAction::Requeue => Some(&act.command.queue),
         WriteRequest::UpdateTask(update) => update.command.update.routes.as_ref().map(|_| &update.command.queue),
         WriteRequest::UpdateTasks(update) => {
