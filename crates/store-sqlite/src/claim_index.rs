@@ -11,7 +11,7 @@ use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::Claim;
+use taskqueue_store::command::Sought;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::each_row::{CONTINUE, each_row};
@@ -118,10 +118,11 @@ impl ClaimIndex {
         self.pending.get(&queue)?.first(route)
     }
 
-    /// Whether a claim would find nothing. `execute` says the same.
-    pub(crate) fn finds_nothing(&self, Claim { queue, route, run_id, .. }: &Claim) -> bool {
+    /// Whether claims would find nothing. `execute` says the same.
+    pub(crate) fn finds_nothing(&self, Sought { queue, route, run_ids }: Sought<'_>) -> bool {
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
-        self.queues.get(queue).is_some_and(nothing) && matches!(self.run_use(*run_id), RunUse::New)
+        let is_new = |run_id: &RunId| matches!(self.run_use(*run_id), RunUse::New);
+        self.queues.get(queue).is_some_and(nothing) && run_ids.iter().all(is_new)
     }
 
     /// The keys of the tasks of a queue that are in one of these states, pending or running, each once. Nothing if there are

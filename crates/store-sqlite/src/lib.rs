@@ -51,7 +51,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{BulkUpdate, Claim, Updated};
+use taskqueue_store::command::{BulkUpdate, Sought, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -204,8 +204,8 @@ impl Store for SqliteStore {
         self.bulk.run(&Steps { readers, queue, trackers: &self.trackers }, &bulk).await
     }
 
-    fn finds_nothing(&self, claim: &Claim) -> bool {
-        self.published_index.finds_nothing(claim) && self.threads.queue.is_open()
+    fn finds_nothing(&self, sought: Sought<'_>) -> bool {
+        self.published_index.finds_nothing(sought) && self.threads.queue.is_open()
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

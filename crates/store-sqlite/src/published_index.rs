@@ -11,7 +11,7 @@ use taskqueue_core::lease;
 use taskqueue_core::sparse::KEYS_MAX;
 use taskqueue_core::status::Statuses;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::Claim;
+use taskqueue_store::command::Sought;
 use taskqueue_store::transaction::TaskKey;
 
 use crate::claim_index::ClaimIndex;
@@ -103,11 +103,11 @@ impl PublishedIndex {
         lookup().unwrap_or_else(|| answered.recv_timeout(LIVING_TIMEOUT).ok().flatten())
     }
 
-    /// Whether a claim certainly finds nothing.
-    pub(crate) fn finds_nothing(&self, claim: &Claim) -> bool {
+    /// Whether claims certainly find nothing.
+    pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<Sought<'a>>) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
-        index.as_ref().is_some_and(|index| index.finds_nothing(claim) && !self.had_outage(index))
+        index.as_ref().is_some_and(|index| index.finds_nothing(sought.into()) && !self.had_outage(index))
     }
 
     /// Whether leases are to be extended before anything else: then a claim that finds nothing goes to the writer too.

@@ -8,7 +8,7 @@ use std::task::Poll;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{Claimed, Scan};
+use taskqueue_store::command::{Claim, Claimed, Scan};
 use taskqueue_store::conformance::any_command::{AnyCommand, Write};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{StoreExt, commands};
@@ -70,6 +70,7 @@ async fn a_claim_that_finds_nothing_needs_no_writer() {
     for _ in 0..3 {
         assert_eq!(store.answer(empty_claim()).await, NO_TASK);
     }
+    assert_eq!(store.answer(claim_all([1, 2])).await, Some(Ok(vec![Ok(None), Ok(None)])));
 }
 
 #[tokio::test]
@@ -86,6 +87,8 @@ async fn whatever_is_not_sure_to_find_nothing_goes_to_the_writer() {
         ("an active run", AnyCommand::from(claim("q", "default", 2))),
         ("an active run, for another route", AnyCommand::from(claim("q", "other", 2))),
         ("a run that has ended", AnyCommand::from(claim("q", "default", 1))),
+        ("an active run among new ones", AnyCommand::from(claim_all([4, 2]))),
+        ("a run that has ended among new ones", AnyCommand::from(claim_all([4, 1]))),
         ("no claim", AnyCommand::from(heartbeat("q", 2, 2))),
         ("no claim", AnyCommand::from(create("q", 4, Definition::default()))),
         ("no claim", AnyCommand::from(Scan)),

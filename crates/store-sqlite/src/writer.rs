@@ -212,7 +212,11 @@ impl Writer {
     }
 
     fn finds_nothing(&self, request: &WriteRequest) -> bool {
-        matches!(request, WriteRequest::Claim(claim) if self.claim_index.finds_nothing(&claim.command))
+        match request {
+            WriteRequest::Claim(claim) => self.claim_index.finds_nothing((&claim.command).into()),
+            WriteRequest::ClaimTasks(claim) => self.claim_index.finds_nothing((&claim.command).into()),
+            _ => false,
+        }
     }
 
     /// One transaction for all, or several if the answers are large; if one fails, one for each command.
@@ -330,10 +334,12 @@ impl Writer {
     }
 }
 
-/// Answers a claim without a transaction.
+/// Answers claims without a transaction.
 fn answer_nothing(mut write: Write) {
-    if let WriteRequest::Claim(claim) = &mut write.request {
-        let _ = claim.execute(|_| Ok(None));
+    match &mut write.request {
+        WriteRequest::Claim(claim) => drop(claim.execute(|_| Ok(None))),
+        WriteRequest::ClaimTasks(claim) => drop(claim.execute(|command| Ok(command.nothing()))),
+        _ => {}
     }
     write.release();
 }

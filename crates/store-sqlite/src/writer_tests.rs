@@ -100,6 +100,7 @@ fn empty_claims_that_reach_the_writer_need_no_transaction() {
     stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
     let claims = (1..=3).map(|run| claim("q", "default", run)).collect();
     assert_eq!(serve(&mut writer, claims), [Ok(None), Ok(None), Ok(None)]);
+    assert_eq!(serve_one(&mut writer, claim_all([1, 2])), Ok(vec![Ok(None), Ok(None)]));
 }
 
 #[test]

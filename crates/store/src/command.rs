@@ -1,5 +1,6 @@
 //! What can be written: one type for each writing verb of the contract, with the type of its answer.
 
+use std::slice;
 use std::sync::Arc;
 
 use taskqueue_core::definition::{Definition, Identity};
@@ -167,8 +168,35 @@ pub struct ClaimTasks {
     pub worker: Option<JsonObject>,
     /// The bytes of a claimed task in the answer.
     pub measure: fn(&Claimed) -> usize,
-    /// The bytes that all of them may have. What no longer fits is not claimed.
+    /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed.
     pub most_bytes: usize,
+}
+
+impl ClaimTasks {
+    /// The answer if there is no task, and all runs are new.
+    pub fn nothing(&self) -> Items<Option<Box<Claimed>>> {
+        self.run_ids.iter().map(|_| Ok(None)).collect()
+    }
+}
+
+/// What a claim looks for, or several.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought<'a> {
+    pub queue: &'a QueueName,
+    pub route: &'a Route,
+    pub run_ids: &'a [RunId],
+}
+
+impl<'a> From<&'a Claim> for Sought<'a> {
+    fn from(Claim { queue, route, run_id, .. }: &'a Claim) -> Self {
+        Self { queue, route, run_ids: slice::from_ref(run_id) }
+    }
+}
+
+impl<'a> From<&'a ClaimTasks> for Sought<'a> {
+    fn from(ClaimTasks { queue, route, run_ids, .. }: &'a ClaimTasks) -> Self {
+        Self { queue, route, run_ids }
+    }
 }
 
 /// Renews the lease of a run. Answers its new end.
@@ -312,7 +340,7 @@ impl Command for Claim {
         WriteRequest::Claim(submission)
     }
     fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
-        store.finds_nothing(self).then_some(None)
+        store.finds_nothing(self.into()).then_some(None)
     }
     fn answer_bytes(claimed: &Self::Answer) -> usize {
         claimed.as_ref().map_or(0, |claimed| claimed.task.bytes())
@@ -323,6 +351,9 @@ impl Command for ClaimTasks {
     type Answer = Items<Option<Box<Claimed>>>;
     fn into_request(submission: Submission<Self>) -> WriteRequest {
         WriteRequest::ClaimTasks(submission)
+    }
+    fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
+        store.finds_nothing(self.into()).then(|| self.nothing())
     }
     fn answer_bytes(items: &Self::Answer) -> usize {
         items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum()

@@ -6,8 +6,9 @@ mod items;
 
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, Change, Claimant, LeaseChange, RunRefusal};
+use taskqueue_core::lifecycle::{self, Change, Claimant, LeaseChange, RunRefusal, RunReport};
 use taskqueue_core::observation::observe;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
@@ -17,10 +18,10 @@ use crate::StoreError;
 use crate::bulk;
 use crate::claimable::Claimable;
 use crate::command::{
-    ActOnTask, Claim, Claimed, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun,
-    ReportWorker, Scanned, UpdateTask, WithdrawWorker,
+    ActOnTask, Claim, Claimed, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, NewTask,
+    ReportRun, ReportWorker, Scanned, UpdateTask, WithdrawWorker,
 };
-use crate::transaction::{Queue, QueueKey, RunUse, TaskKey, Transaction};
+use crate::transaction::{Queue, RunUse, TaskKey, Transaction};
 use crate::write_request::WriteRequest;
 
 /// Run ids of deleted tasks that one scan forgets at most: some ten milliseconds. At a scan every 5 seconds that is more
@@ -87,21 +88,40 @@ fn delete_queue<T: Transaction>(tx: &mut T, command: &DeleteQueue, claimable: &m
 }
 
 fn create_task<T: Transaction>(tx: &mut T, command: &CreateTask, claimable: &mut Claimable) -> Executed<CreatedTask> {
-    let CreateTask { queue: name, id, new } = command;
-    let queue = existing_queue(tx, name)?;
-    if let Some(key) = tx.find_task(queue.key, *id)? {
-        if tx.load_identity(key)? != new.identity {
-            return Err(Refusal::TaskIdConflict { queue: name.clone(), task_id: *id }.into());
+    let queue = existing_queue(tx, &command.queue)?;
+    Ok(match create(tx, queue, command.id, &command.new, claimable)? {
+        Creation::New(task) => CreatedTask { created: true, task },
+        Creation::Repeated(key) => CreatedTask { created: false, task: Box::new(tx.load_task(queue, key)?) },
+    })
+}
+
+/// What became of a creation.
+enum Creation {
+    New(Box<Task>),
+    /// The task exists, and was created like this.
+    Repeated(TaskKey),
+}
+
+fn create<T: Transaction>(
+    tx: &mut T,
+    queue: Queue<'_>,
+    id: TaskId,
+    NewTask { definition, identity }: &NewTask,
+    claimable: &mut Claimable,
+) -> Executed<Creation> {
+    if let Some(key) = tx.find_task(queue.key, id)? {
+        if tx.load_identity(key)? != *identity {
+            return Err(Refusal::TaskIdConflict { queue: queue.name.clone(), task_id: id }.into());
         }
-        return Ok(CreatedTask { created: false, task: Box::new(tx.load_task(queue, key)?) });
+        return Ok(Creation::Repeated(key));
     }
     let outcome = Outcome::empty();
-    check_stored_size(new.definition.stored_bytes(), &outcome.result)?;
+    check_stored_size(definition.stored_bytes(), &outcome.result)?;
     let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
-    let task = Task { queue: name.clone(), id: *id, definition: new.definition.clone(), lifecycle, outcome };
-    tx.insert_task(queue.key, &task, &new.identity)?;
-    claimable.created(name, *id, &task.definition.routes);
-    Ok(CreatedTask { created: true, task: Box::new(task) })
+    let task = Task { queue: queue.name.clone(), id, definition: definition.clone(), lifecycle, outcome };
+    tx.insert_task(queue.key, &task, identity)?;
+    claimable.created(queue.name, id, &task.definition.routes);
+    Ok(Creation::New(Box::new(task)))
 }
 
 fn update_task<T: Transaction>(tx: &mut T, command: &UpdateTask, claimable: &mut Claimable) -> Executed<Box<Task>> {
@@ -133,37 +153,56 @@ fn delete_task<T: Transaction>(tx: &mut T, DeleteTask { queue, id }: &DeleteTask
     tx.delete_task(queue.key, key, &before, lease::run_ids_kept_until(tx.now()))
 }
 
+/// What the claims of a command have in common.
+#[derive(Clone, Copy)]
+struct Claims<'a> {
+    queue: Queue<'a>,
+    route: &'a Route,
+    worker: Option<&'a JsonObject>,
+}
+
 fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Claimed>>> {
-    let Claim { queue, route, run_id, worker } = command;
-    let (queue, run_id) = (existing_queue(tx, queue)?, *run_id);
-    match tx.find_run(run_id)? {
-        RunUse::New => {}
-        RunUse::Past => return Err(Refusal::StaleRun { run_id }.into()),
-        RunUse::Active(owner, key) => return repeat_claim(tx, queue, owner, key, route, run_id).map(Some),
+    let queue = existing_queue(tx, &command.queue)?;
+    let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
+    match tx.find_run(command.run_id)? {
+        RunUse::New => claim_first(tx, claims, command.run_id, |_| true),
+        used => repeat_claim(tx, claims, command.run_id, used).map(Some),
     }
+}
+
+/// Claims the first pending task for a new run, unless it does not fit into the answer.
+fn claim_first<T: Transaction>(
+    tx: &mut T,
+    Claims { queue, route, worker }: Claims<'_>,
+    run_id: RunId,
+    fits: impl FnOnce(&Claimed) -> bool,
+) -> Executed<Option<Box<Claimed>>> {
     let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
     let mut task = tx.load_task(queue, key)?;
-    let (before, claimant) = (task.head(), Claimant { route, run_id, worker: worker.as_ref() });
+    let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
     let claimed = lifecycle::claim(&before, task.outcome.last_run.as_ref(), claimant, tx.now());
     let Ok(LeaseChange { change, lease_expires_at }) = claimed else {
         return Err(StoreError::Broken("a task that is not pending was offered to a claim"));
     };
-    tx.save_change(queue.key, key, &before, &change)?;
     change.last_run.apply(&mut task.outcome.last_run);
-    task.lifecycle = change.lifecycle;
-    Ok(Some(Box::new(Claimed { task, run_id, lease_expires_at })))
+    task.lifecycle = change.lifecycle.clone();
+    let claimed = Box::new(Claimed { task, run_id, lease_expires_at });
+    if !fits(&claimed) {
+        return Ok(None);
+    }
+    tx.save_change(queue.key, key, &before, &change)?;
+    Ok(Some(claimed))
 }
 
-/// A claim that comes again: the same task for the same queue and route, as long as its lease holds. What it says of its
-/// worker does not matter any more.
+/// A claim with a run id that was used before: the same task for the same queue and route, as long as its lease holds. What it
+/// says of its worker does not matter any more.
 fn repeat_claim<T: Transaction>(
     tx: &mut T,
-    queue: Queue<'_>,
-    owner: QueueKey,
-    key: TaskKey,
-    route: &Route,
+    Claims { queue, route, .. }: Claims<'_>,
     run_id: RunId,
+    used: RunUse,
 ) -> Executed<Box<Claimed>> {
+    let RunUse::Active(owner, key) = used else { return Err(Refusal::StaleRun { run_id }.into()) };
     let Lifecycle { run, last_route, .. } = tx.load_head(key)?.lifecycle;
     // Another server may have ended the run after the run id was found.
     let active = run.filter(|run| run.run_id == run_id && !lease::is_over(run.lease_expires_at, tx.now()));
@@ -176,9 +215,19 @@ fn repeat_claim<T: Transaction>(
 
 fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Claimable) -> Executed<Timestamp> {
     let queue = existing_queue(tx, &command.queue)?;
-    let key = existing_task(tx, queue, command.id)?;
+    renew(tx, queue, command.id, command.run_id, claimable)
+}
+
+fn renew<T: Transaction>(
+    tx: &mut T,
+    queue: Queue<'_>,
+    id: TaskId,
+    run_id: RunId,
+    claimable: &mut Claimable,
+) -> Executed<Timestamp> {
+    let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
-    match lifecycle::heartbeat(&before, command.run_id, tx.now(), tx.next_pending_seq()) {
+    match lifecycle::heartbeat(&before, run_id, tx.now(), tx.next_pending_seq()) {
         Ok(LeaseChange { change, lease_expires_at }) => {
             tx.save_change(queue.key, key, &before, &change)?;
             Ok(lease_expires_at)
@@ -189,9 +238,20 @@ fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Cl
 
 fn report_run<T: Transaction>(tx: &mut T, command: &ReportRun, claimable: &mut Claimable) -> Executed<()> {
     let queue = existing_queue(tx, &command.queue)?;
-    let key = existing_task(tx, queue, command.id)?;
+    end_run(tx, queue, command.id, command.run_id, &command.report, claimable)
+}
+
+fn end_run<T: Transaction>(
+    tx: &mut T,
+    queue: Queue<'_>,
+    id: TaskId,
+    run_id: RunId,
+    report: &RunReport,
+    claimable: &mut Claimable,
+) -> Executed<()> {
+    let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
-    match lifecycle::report_run(&before, command.run_id, &command.report, tx.now(), tx.next_pending_seq()) {
+    match lifecycle::report_run(&before, run_id, report, tx.now(), tx.next_pending_seq()) {
         Ok(None) => Ok(()),
         Ok(Some(change)) => save_change(tx, queue, key, &before, &change, claimable),
         Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),

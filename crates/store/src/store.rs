@@ -11,7 +11,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
-use crate::command::{BulkUpdate, Claim, Command, Updated};
+use crate::command::{BulkUpdate, Command, Sought, Updated};
 use crate::page::{WriteTask, WrittenTasks};
 use crate::submission::Submission;
 use crate::waiting::Waiters;
@@ -29,8 +29,8 @@ pub trait Store: Send + Sync + 'static {
     /// Updates every task that matches and is not running, or none.
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError>;
 
-    /// Whether a claim certainly finds nothing at this moment, as far as that is known without the writer.
-    fn finds_nothing(&self, _: &Claim) -> bool {
+    /// Whether claims certainly find nothing at this moment, as far as that is known without the writer.
+    fn finds_nothing(&self, _: Sought<'_>) -> bool {
         false
     }
 

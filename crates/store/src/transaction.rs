@@ -64,6 +64,11 @@ pub trait Transaction {
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
+    /// Called with all tasks that a command of several items names, before it changes anything. [`StoreError::Busy`] if another
+    /// transaction holds one of them; afterwards [`Transaction::find_task`] is not busy for any of them.
+    fn hold_tasks(&mut self, _queue: QueueKey, _ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
+        Ok(())
+    }
     /// A task that exists.
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;
     /// Those of these tasks that exist in the queue, each once. For a bulk update, which decides some tasks again.
@@ -118,6 +123,16 @@ pub trait Transaction {
     fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()>;
     /// The first pending task of a route: highest priority, then pending order.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>>;
+    /// Called for a command that claims `most` tasks of a route, before it changes anything; gives how many of them there are at
+    /// most. [`StoreError::Busy`] if other transactions hold some that would be needed; afterwards
+    /// [`Transaction::first_pending`] is not busy for as many.
+    fn hold_pending(&mut self, _queue: QueueKey, _route: &Route, most: usize) -> Loaded<usize> {
+        Ok(most)
+    }
+    /// Loads the heads of the tasks of these runs at once, where that is cheaper than one by one.
+    fn load_heads_of_runs(&mut self, _runs: &[RunUse]) -> Loaded<()> {
+        Ok(())
+    }
     /// All running tasks whose lease ends at or before `until`.
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>>;
     /// When the leases were last scanned.

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::claimable::Claimable;
 use attempts::Wait;
-pub use attempts::{claim, heartbeat};
+pub use attempts::{claim, claim_tasks, heartbeat};
 pub use registry::{Hint, Registry, WaiterId};
 use watched_runs::{WatchedRuns, WatcherId};
 
@@ -45,7 +45,7 @@ impl Waiters {
     /// A new waiter, unless `limit` requests wait already or the server is stopping. It must claim before it waits.
     pub fn register(self: &Arc<Self>, queue: &QueueName, route: &Route, limit: usize) -> Option<Waiter> {
         let id = self.add(limit, |registered| registered.claims.register(queue, route))?;
-        Some(Waiter { waiters: Arc::clone(self), id, claimed: None })
+        Some(Waiter { waiters: Arc::clone(self), id, claimed: Vec::new() })
     }
 
     /// A new watcher of a run, under the same limit. It must send its heartbeat before it waits.
@@ -167,7 +167,7 @@ impl Waiters {
 pub struct Waiter {
     waiters: Arc<Waiters>,
     id: WaiterId,
-    claimed: Option<TaskId>,
+    claimed: Vec<TaskId>,
 }
 
 impl Waiter {
@@ -181,9 +181,9 @@ impl Waiter {
         poll_fn(|context| ready(self.waiters.registered().claims.is_woken(self.id, context.waker()))).await;
     }
 
-    /// Unregisters after a claim that got a task.
-    pub fn finish_with(mut self, task: TaskId) {
-        self.claimed = Some(task);
+    /// Unregisters after a claim that got these tasks.
+    pub fn finish_with(mut self, tasks: impl IntoIterator<Item = TaskId>) {
+        self.claimed.extend(tasks);
     }
 }
 
@@ -209,7 +209,7 @@ impl Wait for Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut registered = self.waiters.registered();
-        let next = registered.claims.unregister(self.id, self.claimed);
+        let next = registered.claims.unregister(self.id, &self.claimed);
         self.waiters.count(&registered);
         drop(registered);
         next.into_iter().for_each(Waker::wake);

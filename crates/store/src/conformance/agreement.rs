@@ -20,7 +20,9 @@ use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
 use super::page_reader;
 use super::random::Random;
-use crate::command::{CreatedTask, Scan};
+use crate::command::{
+    Claim, ClaimTasks, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportRun, ReportRuns, RunAction, RunItem, Scan,
+};
 use crate::model::ModelStore;
 use crate::{Store, StoreError};
 
@@ -34,6 +36,12 @@ pub fn comparable(answer: Result<AnyAnswer, StoreError>) -> Result<AnyAnswer, St
         AnyAnswer::Claimed(Some(mut claimed)) => {
             claimed.task = without_seq(claimed.task);
             AnyAnswer::Claimed(Some(claimed))
+        }
+        AnyAnswer::ClaimedItems(mut items) => {
+            for claimed in items.iter_mut().flatten().flatten() {
+                claimed.task.lifecycle.pending_seq = 0;
+            }
+            AnyAnswer::ClaimedItems(items)
         }
         other => other,
     })
@@ -80,6 +88,14 @@ impl<'a, S: Storage> Pair<'a, S> {
         answer
     }
 
+    /// Writes a command of several items to the backend and each item alone to the model, and compares the answers.
+    pub async fn write_one_by_one(&self, command: AnyCommand) -> Result<AnyAnswer, StoreError> {
+        let expected = one_by_one(&self.model, command.clone()).await;
+        let answer = self.fixture.write(command.clone()).await;
+        assert_eq!(comparable(answer.clone()), comparable(expected), "{command:?}");
+        answer
+    }
+
     /// Closes and opens the backend. A scan on either side makes both count outages from the same moment.
     pub async fn reopen(self) -> Self {
         self.write(Scan).await.unwrap();
@@ -102,6 +118,53 @@ impl<'a, S: Storage> Pair<'a, S> {
                 compare_workers(model, store, &name, random).await;
             }
         }
+    }
+}
+
+/// The answer of a command of several items, from that of each.
+async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, StoreError> {
+    match command {
+        AnyCommand::CreateTasks(CreateTasks { queue, tasks }) => {
+            let mut items = Vec::new();
+            for (id, new) in tasks {
+                let created = store.write(CreateTask { queue: queue.clone(), id, new }).await;
+                items.push(item(created.map(|created| created.created))?);
+            }
+            Ok(AnyAnswer::CreatedItems(items))
+        }
+        AnyCommand::ClaimTasks(ClaimTasks { queue, route, run_ids, worker, .. }) => {
+            let mut items = Vec::new();
+            for run_id in run_ids {
+                let (queue, route, worker) = (queue.clone(), route.clone(), worker.clone());
+                items.push(item(store.write(Claim { queue, route, run_id, worker }).await)?);
+            }
+            Ok(AnyAnswer::ClaimedItems(items))
+        }
+        AnyCommand::ReportRuns(ReportRuns { queue, reports }) => {
+            let mut items = Vec::new();
+            for RunItem { id, run_id, action } in reports {
+                let queue = queue.clone();
+                let done = match action {
+                    RunAction::Heartbeat => store.write(Heartbeat { queue, id, run_id }).await.map(Some),
+                    RunAction::Report(report) => {
+                        store.write(ReportRun { queue, id, run_id, report }).await.map(|()| None)
+                    }
+                };
+                items.push(item(done)?);
+            }
+            Ok(AnyAnswer::ReportedItems(items))
+        }
+        other => panic!("a command of one item: {other:?}"),
+    }
+}
+
+/// What an item answers. A missing queue refuses the whole command.
+fn item<A>(answer: Result<A, StoreError>) -> Result<Result<A, Refusal>, StoreError> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(StoreError::Refused(missing @ Refusal::QueueNotFound { .. })) => Err(missing.into()),
+        Err(StoreError::Refused(refusal)) => Ok(Err(refusal)),
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -7,8 +7,9 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnTask, BulkUpdate, Claim, Claimed, Command, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask,
-    Heartbeat, ReportRun, ReportWorker, Scan, Scanned, UpdateTask, Updated, WithdrawWorker,
+    ActOnTask, BulkUpdate, Claim, ClaimTasks, Claimed, Command, CreateQueue, CreateTask, CreateTasks, CreatedTask,
+    DeleteQueue, DeleteTask, Heartbeat, Items, ReportRun, ReportRuns, ReportWorker, Scan, Scanned, UpdateTask, Updated,
+    WithdrawWorker,
 };
 use crate::{Store, StoreError, StoreExt};
 
@@ -41,13 +42,16 @@ pub enum AnyCommand {
     CreateQueue(CreateQueue),
     DeleteQueue(DeleteQueue),
     CreateTask(CreateTask),
+    CreateTasks(CreateTasks),
     UpdateTask(UpdateTask),
     UpdateTasks(Arc<BulkUpdate>),
     ActOnTask(ActOnTask),
     DeleteTask(DeleteTask),
     Claim(Claim),
+    ClaimTasks(ClaimTasks),
     Heartbeat(Heartbeat),
     ReportRun(ReportRun),
+    ReportRuns(ReportRuns),
     ReportWorker(ReportWorker),
     WithdrawWorker(WithdrawWorker),
     Scan(Scan),
@@ -63,6 +67,9 @@ pub enum AnyAnswer {
     Updated(Updated),
     Claimed(Option<Box<Claimed>>),
     Lease(Timestamp),
+    CreatedItems(Items<bool>),
+    ClaimedItems(Items<Option<Box<Claimed>>>),
+    ReportedItems(Items<Option<Timestamp>>),
     Scanned(Scanned),
 }
 
@@ -75,13 +82,16 @@ impl Write for AnyCommand {
             Self::CreateQueue(command) => store.write(command).await.map(AnyAnswer::QueueCreated),
             Self::DeleteQueue(command) => store.write(command).await.map(done),
             Self::CreateTask(command) => store.write(command).await.map(AnyAnswer::Created),
+            Self::CreateTasks(command) => store.write(command).await.map(AnyAnswer::CreatedItems),
             Self::UpdateTask(command) => store.write(command).await.map(AnyAnswer::Task),
             Self::UpdateTasks(bulk) => store.update_tasks(bulk).await.map(AnyAnswer::Updated),
             Self::ActOnTask(command) => store.write(command).await.map(AnyAnswer::Task),
             Self::DeleteTask(command) => store.write(command).await.map(done),
             Self::Claim(command) => store.write(command).await.map(AnyAnswer::Claimed),
+            Self::ClaimTasks(command) => store.write(command).await.map(AnyAnswer::ClaimedItems),
             Self::Heartbeat(command) => store.write(command).await.map(AnyAnswer::Lease),
             Self::ReportRun(command) => store.write(command).await.map(done),
+            Self::ReportRuns(command) => store.write(command).await.map(AnyAnswer::ReportedItems),
             Self::ReportWorker(command) => store.write(command).await.map(done),
             Self::WithdrawWorker(command) => store.write(command).await.map(done),
             Self::Scan(command) => store.write(command).await.map(AnyAnswer::Scanned),
@@ -106,7 +116,7 @@ macro_rules! any_command_from {
 }
 
 any_command_from!(CreateQueue, DeleteQueue, CreateTask, UpdateTask, ActOnTask, DeleteTask, Claim, Heartbeat);
-any_command_from!(ReportRun, ReportWorker, WithdrawWorker, Scan);
+any_command_from!(ReportRun, ReportWorker, WithdrawWorker, Scan, CreateTasks, ClaimTasks, ReportRuns);
 
 /// A list of commands of any kind.
 #[macro_export]

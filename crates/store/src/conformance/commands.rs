@@ -13,8 +13,8 @@ use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::update::Update;
 
 use crate::command::{
-    ActOnTask, BulkUpdate, Claim, CreateQueue, CreateTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun, ReportWorker,
-    UpdateTask, WithdrawWorker,
+    ActOnTask, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
+    Heartbeat, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
 };
 
 /// The queue of this name.
@@ -104,6 +104,41 @@ pub fn claim(in_queue: &str, for_route: &str, run: impl std::fmt::Display) -> Cl
 /// Claims in `q` for the default route and says who claims.
 pub fn claim_by(worker: &str, run: impl std::fmt::Display) -> Claim {
     Claim { worker: Some(object(worker)), ..claim("q", "default", run) }
+}
+
+/// Creates tasks with the default definition in `q`.
+pub fn create_all(ids: impl IntoIterator<Item = impl std::fmt::Display>) -> CreateTasks {
+    let new = |id| (task_id(id), Box::new(Definition::default().into()));
+    CreateTasks { queue: queue("q"), tasks: ids.into_iter().map(new).collect() }
+}
+
+/// What a task counts in the answer of a claim of several: its args.
+pub fn bytes_of_args(claimed: &Claimed) -> usize {
+    claimed.task.definition.args.as_str().len()
+}
+
+/// Claims in `q` for the default route, with as many bytes as are needed.
+pub fn claim_all(runs: impl IntoIterator<Item = impl std::fmt::Display>) -> ClaimTasks {
+    let run_ids = runs.into_iter().map(run_id).collect();
+    let (queue, route) = (queue("q"), route("default"));
+    ClaimTasks { queue, route, run_ids, worker: None, measure: bytes_of_args, most_bytes: usize::MAX }
+}
+
+/// Reports several runs of `q` at once.
+pub fn report_all(reports: impl IntoIterator<Item = RunItem>) -> ReportRuns {
+    ReportRuns { queue: queue("q"), reports: reports.into_iter().collect() }
+}
+
+impl From<Heartbeat> for RunItem {
+    fn from(Heartbeat { id, run_id, .. }: Heartbeat) -> Self {
+        Self { id, run_id, action: RunAction::Heartbeat }
+    }
+}
+
+impl From<ReportRun> for RunItem {
+    fn from(ReportRun { id, run_id, report, .. }: ReportRun) -> Self {
+        Self { id, run_id, action: RunAction::Report(report) }
+    }
 }
 
 fn report(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display, report: RunReport) -> ReportRun {

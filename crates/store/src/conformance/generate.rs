@@ -2,7 +2,7 @@
 //! claims happen all the time; and random time, with and without scans.
 
 use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::{Report, WorkerStatus};
@@ -10,13 +10,15 @@ use taskqueue_core::task::Failure;
 use taskqueue_core::update::Update;
 
 use super::any_command::{AnyAnswer, AnyCommand};
-use super::commands::{object, queue, route, routes, run_id, task_filter, task_id, worker_id};
+use super::commands::{
+    args_beyond_the_limit, bytes_of_args, object, queue, route, routes, run_id, task_filter, task_id, worker_id,
+};
 use super::filters::{filter_text, json, name};
 use super::random::Random;
 use crate::StoreError;
 use crate::command::{
-    ActOnTask, BulkUpdate, Claim, CreateQueue, CreateTask, DeleteQueue, DeleteTask, Heartbeat, ReportRun, ReportWorker,
-    Scan, UpdateTask, WithdrawWorker,
+    ActOnTask, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
+    Heartbeat, NewTask, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, Scan, UpdateTask, WithdrawWorker,
 };
 
 /// The queues that commands are about; the last one is seldom there.
@@ -80,9 +82,10 @@ impl Generator {
         match self.random.below(100) {
             0..=2 => CreateQueue { queue }.into(),
             3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
-            4..=22 => {
-                let (id, definition) = (self.task(), self.definition());
-                CreateTask { queue, id, new: Box::new(definition.into()) }.into()
+            4..=8 => CreateTasks { queue, tasks: self.several(Self::new_task) }.into(),
+            9..=22 => {
+                let (id, new) = self.new_task();
+                CreateTask { queue, id, new }.into()
             }
             23..=32 => UpdateTask { queue, id: self.task(), update: Box::new(self.update()) }.into(),
             33..=37 => {
@@ -98,13 +101,26 @@ impl Generator {
                     _ => DeleteTask { queue, id }.into(),
                 }
             }
-            50..=69 => {
+            50..=54 => self.claims(queue).into(),
+            55..=69 => {
                 let run = self.run_to_claim();
-                let route = route(self.random.pick(&["default", "a", "b", "B"]));
-                let worker = self.random.percent(40).then(|| json(&mut self.random));
+                let (route, worker) = (self.route(), self.worker());
                 Claim { queue, route, run_id: run_id(run), worker }.into()
             }
-            70..=91 => self.report(queue),
+            70..=74 => {
+                let reports = self.several(|generator| generator.report().1);
+                let queue =
+                    if self.random.percent(90) { self.recent_run().map_or(queue, |(own, ..)| own) } else { queue };
+                ReportRuns { queue, reports }.into()
+            }
+            75..=91 => {
+                let (own_queue, RunItem { id, run_id, action }) = self.report();
+                let queue = own_queue.unwrap_or(queue);
+                match action {
+                    RunAction::Heartbeat => Heartbeat { queue, id, run_id }.into(),
+                    RunAction::Report(report) => ReportRun { queue, id, run_id, report }.into(),
+                }
+            }
             92..=95 => {
                 let report = Report {
                     route: route(self.random.pick(&["a", "B"])),
@@ -182,19 +198,53 @@ impl Generator {
         self.runs.iter().rev().nth(back).cloned()
     }
 
-    fn report(&mut self, other_queue: QueueName) -> AnyCommand {
-        let (mut queue, mut id, run) = self.recent_run().unwrap_or_else(|| (other_queue.clone(), task_id(0), 0));
+    /// A report of a recent run, and the queue of its task; sometimes about another task.
+    fn report(&mut self) -> (Option<QueueName>, RunItem) {
+        let (mut queue, mut id, run) = match self.recent_run() {
+            Some((queue, id, run)) => (Some(queue), id, run),
+            None => (None, task_id(0), 0),
+        };
         if self.random.percent(5) {
-            (queue, id) = (other_queue, self.task());
+            (queue, id) = (None, self.task());
         }
-        let run_id = run_id(run);
         let report = match self.random.below(9) {
-            0 | 1 => return Heartbeat { queue, id, run_id }.into(),
+            0 | 1 => return (queue, RunItem { id, run_id: run_id(run), action: RunAction::Heartbeat }),
+            2 | 3 if self.random.percent(3) => RunReport::Complete { result: args_beyond_the_limit(1) },
             2 | 3 => RunReport::Complete { result: json(&mut self.random) },
             4..=6 => RunReport::Fail { failure: self.failure(), retry: self.random.percent(80) },
             _ => RunReport::Unclaim,
         };
-        ReportRun { queue, id, run_id, report }.into()
+        (queue, RunItem { id, run_id: run_id(run), action: RunAction::Report(report) })
+    }
+
+    /// A few items: often more than one for the same task.
+    fn several<A>(&mut self, item: impl Fn(&mut Self) -> A) -> Vec<A> {
+        let items = 1 + self.random.below(12).min(self.random.below(12));
+        (0..items).map(|_| item(self)).collect()
+    }
+
+    fn new_task(&mut self) -> (TaskId, Box<NewTask>) {
+        let mut definition = self.definition();
+        if self.random.percent(2) {
+            definition.args = args_beyond_the_limit(usize::from(self.random.percent(70)));
+        }
+        (self.task(), Box::new(definition.into()))
+    }
+
+    fn route(&mut self) -> Route {
+        route(self.random.pick(&["default", "a", "b", "B"]))
+    }
+
+    fn worker(&mut self) -> Option<JsonObject> {
+        self.random.percent(40).then(|| json(&mut self.random))
+    }
+
+    /// New, active and past runs; in most commands all tasks fit.
+    fn claims(&mut self, queue: QueueName) -> ClaimTasks {
+        let run_ids = self.several(|generator| run_id(generator.run_to_claim()));
+        let most_bytes = self.random.pick(&[0, 40, 120, 1_000_000, usize::MAX]);
+        let (route, worker) = (self.route(), self.worker());
+        ClaimTasks { queue, route, run_ids, worker, measure: bytes_of_args, most_bytes }
     }
 
     fn failure(&mut self) -> Failure {
@@ -206,13 +256,18 @@ impl Generator {
         }
     }
 
+    fn learn_run(&mut self, claimed: &Claimed) {
+        let run = claimed.run_id.as_str()[2..].parse().unwrap();
+        self.runs.retain(|(.., known)| *known != run);
+        self.runs.push((claimed.task.queue.clone(), claimed.task.id, run));
+    }
+
     /// Learns from an answer. Runs of deleted tasks are not used again: a store may forget them now, later or never.
     pub fn learn(&mut self, command: &AnyCommand, answer: &Result<AnyAnswer, StoreError>) {
         match (command, answer) {
-            (_, Ok(AnyAnswer::Claimed(Some(claimed)))) => {
-                let run = claimed.run_id.as_str()[2..].parse().unwrap();
-                self.runs.retain(|(.., known)| *known != run);
-                self.runs.push((claimed.task.queue.clone(), claimed.task.id, run));
+            (_, Ok(AnyAnswer::Claimed(Some(claimed)))) => self.learn_run(claimed),
+            (_, Ok(AnyAnswer::ClaimedItems(items))) => {
+                items.iter().flatten().flatten().for_each(|claimed| self.learn_run(claimed))
             }
             (AnyCommand::DeleteTask(DeleteTask { queue, id }), Ok(_)) => {
                 self.runs.retain(|(owner, task, _)| (owner, task) != (queue, id));

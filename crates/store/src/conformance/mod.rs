@@ -25,6 +25,7 @@ pub mod filters;
 pub mod fixture;
 pub mod generate;
 pub mod held_heartbeats;
+pub mod items;
 pub mod last_run;
 pub mod leases;
 pub mod lists;
@@ -206,6 +207,16 @@ macro_rules! conformance_suite {
                 claims_and_bulk_updates_never_mix
                 a_busy_queue_loses_nothing
                 a_storm_of_random_commands_keeps_every_invariant
+            }
+            items {
+                commands_of_several_items_equal_their_items_one_by_one
+                a_refused_item_leaves_the_others_alone
+                a_missing_queue_refuses_the_whole
+                a_thousand_items_are_one_command
+                what_does_not_fit_into_the_answer_is_not_claimed
+                tasks_that_were_created_together_wake_one_waiting_claim_each
+                a_claim_of_several_waits_until_one_of_them_gets_a_task
+                runs_that_were_ended_together_end_their_held_heartbeats
             }
             waiting {
                 a_task_that_is_there_needs_no_wait

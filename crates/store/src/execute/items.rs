@@ -1,39 +1,30 @@
 //! Commands of several items: each item is decided as if it had come alone, one after the other, and a refused item leaves the
-//! others alone. Any other error is one of the whole command, which then has to be undone as a whole.
+//! others alone. Any other error is one of the whole command. [`StoreError::Busy`] comes before the first change: what
+//! another transaction may hold is looked at first.
 
-use taskqueue_core::ids::{RunId, TaskId};
+use taskqueue_core::ids::RunId;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
 
-use super::{Executed, claim, create_task, existing_queue, heartbeat, report_run};
+use super::{Claims, Creation, Executed, claim_first, create, end_run, existing_queue, renew, repeat_claim};
 use crate::StoreError;
 use crate::claimable::Claimable;
-use crate::command::{
-    Claim, ClaimTasks, Claimed, CreateTask, CreateTasks, Heartbeat, Items, NewTask, ReportRun, ReportRuns, RunAction,
-};
-use crate::transaction::Transaction;
+use crate::command::{ClaimTasks, Claimed, CreateTasks, Items, ReportRuns, RunAction};
+use crate::transaction::{RunUse, Transaction};
 
 pub(super) fn create_tasks<T: Transaction>(
     tx: &mut T,
     CreateTasks { queue, tasks }: &CreateTasks,
     claimable: &mut Claimable,
 ) -> Executed<Items<bool>> {
-    existing_queue(tx, queue)?;
-    let create = |(id, new): &(TaskId, Box<NewTask>)| {
-        let command = CreateTask { queue: queue.clone(), id: *id, new: new.clone() };
-        item(create_task(tx, &command, claimable).map(|created| created.created))
-    };
-    tasks.iter().map(create).collect()
-}
-
-pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> Executed<Items<Option<Box<Claimed>>>> {
-    let ClaimTasks { queue, route, run_ids, worker, .. } = command;
-    existing_queue(tx, queue)?;
-    let claim = |run_id: &RunId| {
-        let command = Claim { queue: queue.clone(), route: route.clone(), run_id: *run_id, worker: worker.clone() };
-        item(claim(tx, &command))
-    };
-    run_ids.iter().map(claim).collect()
+    let queue = existing_queue(tx, queue)?;
+    tx.hold_tasks(queue.key, &mut tasks.iter().map(|(id, _)| *id))?;
+    let mut items = Vec::with_capacity(tasks.len());
+    for (id, new) in tasks {
+        let created = create(tx, queue, *id, new, claimable);
+        items.push(item(created.map(|creation| matches!(creation, Creation::New(_))))?);
+    }
+    Ok(items)
 }
 
 pub(super) fn report_runs<T: Transaction>(
@@ -41,19 +32,87 @@ pub(super) fn report_runs<T: Transaction>(
     ReportRuns { queue, reports }: &ReportRuns,
     claimable: &mut Claimable,
 ) -> Executed<Items<Option<Timestamp>>> {
-    existing_queue(tx, queue)?;
+    let queue = existing_queue(tx, queue)?;
+    tx.hold_tasks(queue.key, &mut reports.iter().map(|report| report.id))?;
     let mut items = Vec::with_capacity(reports.len());
     for report in reports {
-        let (queue, id, run_id) = (queue.clone(), report.id, report.run_id);
+        let (id, run_id) = (report.id, report.run_id);
         let done = match &report.action {
-            RunAction::Heartbeat => heartbeat(tx, &Heartbeat { queue, id, run_id }, claimable).map(Some),
-            RunAction::Report(report) => {
-                report_run(tx, &ReportRun { queue, id, run_id, report: report.clone() }, claimable).map(|()| None)
-            }
+            RunAction::Heartbeat => renew(tx, queue, id, run_id, claimable).map(Some),
+            RunAction::Report(report) => end_run(tx, queue, id, run_id, report, claimable).map(|()| None),
         };
         items.push(item(done)?);
     }
     Ok(items)
+}
+
+/// Used run ids come first: a repeated command gets all tasks again that it got before, and what is left of the bytes is for
+/// new ones. Neither changes what is answered to the other. A repeated claim that does not fit is answered with nothing: its
+/// run stays active, and its claim can be repeated with fewer others.
+pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> Executed<Items<Option<Box<Claimed>>>> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
+    let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
+    let uses = command.run_ids.iter().map(|run_id| tx.find_run(*run_id)).collect::<Executed<Vec<RunUse>>>()?;
+    let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
+    let mut most = if new > 0 { tx.hold_pending(queue.key, claims.route, new)? } else { 0 };
+    tx.load_heads_of_runs(&uses)?;
+    let mut items = Vec::with_capacity(uses.len());
+    for (run_id, usage) in command.run_ids.iter().zip(&uses) {
+        items.push(match usage {
+            RunUse::New => Ok(None),
+            used => repeated(tx, claims, *run_id, *used, &mut bytes)?,
+        });
+    }
+    for ((run_id, usage), answer) in command.run_ids.iter().zip(&uses).zip(&mut items) {
+        if *usage != RunUse::New {
+            continue;
+        }
+        *answer = match tx.find_run(*run_id)? {
+            RunUse::New if most > 0 => {
+                let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed))?;
+                // The next one in the order is this one again.
+                most = if claimed.is_some() { most - 1 } else { 0 };
+                Ok(claimed)
+            }
+            RunUse::New => Ok(None),
+            used => repeated(tx, claims, *run_id, used, &mut bytes)?,
+        };
+    }
+    Ok(items)
+}
+
+fn repeated<T: Transaction>(
+    tx: &mut T,
+    claims: Claims<'_>,
+    run_id: RunId,
+    used: RunUse,
+    bytes: &mut AnswerBytes<'_>,
+) -> Executed<Result<Option<Box<Claimed>>, Refusal>> {
+    if bytes.left.is_none() && matches!(used, RunUse::Active(..)) {
+        return Ok(Ok(None));
+    }
+    let claimed = item(repeat_claim(tx, claims, run_id, used))?;
+    Ok(claimed.map(|claimed| Some(claimed).filter(|claimed| bytes.take(claimed))))
+}
+
+/// What claimed tasks may still take of the answer.
+struct AnswerBytes<'a> {
+    command: &'a ClaimTasks,
+    /// Nothing once a task did not fit: smaller ones behind it are not claimed before it.
+    left: Option<usize>,
+    is_empty: bool,
+}
+
+impl AnswerBytes<'_> {
+    /// Whether a task fits. The first one always does.
+    fn take(&mut self, claimed: &Claimed) -> bool {
+        let bytes = (self.command.measure)(claimed);
+        let fits = self.left.and_then(|left| left.checked_sub(bytes));
+        self.left = if self.is_empty { Some(fits.unwrap_or(0)) } else { fits };
+        self.is_empty = false;
+        self.left.is_some()
+    }
 }
 
 /// The outcome of an item, if the command can go on.

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{RunWatcher, Waiter};
 use crate::StoreError;
-use crate::command::Claimed;
+use crate::command::{Claimed, Items};
 
 /// Pause before a woken waiter tries again after a failure of the storage. A claim keeps its hint, so that only one waiter
 /// per task repeats its claim.
@@ -55,9 +55,29 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
     };
     let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
     if let Some(claimed) = &claimed {
-        waiter.finish_with(claimed.as_ref().task.id);
+        waiter.finish_with([claimed.as_ref().task.id]);
     }
     Ok(claimed)
+}
+
+/// The same for claims of several tasks: waits until one of them got a task or is refused. One waiter stands for all of them,
+/// and the tasks that it is not woken for stay for others.
+pub async fn claim_tasks<L: Future<Output = Result<Items<Option<Box<Claimed>>>, StoreError>>>(
+    mut waiter: Waiter,
+    mut try_claim: impl FnMut() -> L,
+    time_over: impl Future<Output = ()>,
+) -> Result<Items<Option<Box<Claimed>>>, StoreError> {
+    let attempt = || {
+        let claims = try_claim();
+        async {
+            let items = claims.await?;
+            let found_nothing = items.iter().all(|item| matches!(item, Ok(None)));
+            Ok(if found_nothing { Continue(items) } else { Break(items) })
+        }
+    };
+    let (Break(items) | Continue(items)) = attempts(&mut waiter, attempt, time_over).await?;
+    waiter.finish_with(items.iter().flatten().flatten().map(|claimed| claimed.task.id));
+    Ok(items)
 }
 
 /// Renews a lease with `renew`, waits until `time_over` is done, and gives the lease. When the run ends meanwhile, `renew` is

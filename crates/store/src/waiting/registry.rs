@@ -145,8 +145,8 @@ impl Registry {
         chosen.into_iter().filter_map(|id| self.wake(id, None)).collect()
     }
 
-    /// Removes a waiter. A hint whose task it did not claim passes to the next waiter.
-    pub fn unregister(&mut self, id: WaiterId, claimed: Option<TaskId>) -> Option<Waker> {
+    /// Removes a waiter. A hint whose task is not among those it claimed passes to the next waiter.
+    pub fn unregister(&mut self, id: WaiterId, claimed: &[TaskId]) -> Option<Waker> {
         let Entry { queue, route, state } = self.waiters.remove(&id)?;
         let routes = self.queues.get_mut(&queue)?;
         if let Some(waiters) = routes.get_mut(&route) {
@@ -188,10 +188,10 @@ impl Registry {
     }
 }
 
-/// Whether the claimed task is that of the hint. A hint without a task is never used up: the claim may have repeated an
+/// Whether the task of the hint was claimed. A hint without a task is never used up: the claim may have repeated an
 /// active run, and then the other task is still claimable.
-fn is_used(hint: &Hint, claimed: Option<TaskId>) -> bool {
-    claimed.is_some() && hint.task == claimed
+fn is_used(hint: &Hint, claimed: &[TaskId]) -> bool {
+    hint.task.is_some_and(|task| claimed.contains(&task))
 }
 
 #[cfg(test)]

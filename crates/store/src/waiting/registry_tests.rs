@@ -114,8 +114,8 @@ impl World {
                 }
                 self.set(id, Step::Claimed(found));
             }
-            Step::Claimed(Some(task)) => self.unregister(id, Some(task)),
-            Step::Claimed(None) if !self.alive => self.unregister(id, None),
+            Step::Claimed(Some(task)) => self.unregister(id, &[task]),
+            Step::Claimed(None) if !self.alive => self.unregister(id, &[]),
             Step::Claimed(None) => {
                 let rests = self.registry.park(id);
                 self.set(id, if rests { Step::Parked } else { Step::Claiming });
@@ -132,7 +132,7 @@ impl World {
         self.waiters.get_mut(&id).unwrap().1 = step;
     }
 
-    fn unregister(&mut self, id: WaiterId, took: Option<TaskId>) {
+    fn unregister(&mut self, id: WaiterId, took: &[TaskId]) {
         self.waiters.remove(&id);
         self.registry.unregister(id, took);
         self.left += 1;
@@ -183,13 +183,13 @@ fn whatever_the_order_nobody_rests_beside_a_task_for_it() {
                 // Who leaves while its claim is executed leaves its task behind, taken but without an answer.
                 42..47 => {
                     if let Some(id) = world.any_waiter() {
-                        world.unregister(id, None);
+                        world.unregister(id, &[]);
                     }
                 }
                 // Its run is active already, so its claim gives it a task that nobody waits for.
                 47..49 => {
                     if let Some(id) = world.any_waiter() {
-                        world.unregister(id, Some(task(0)));
+                        world.unregister(id, &[task(0)]);
                     }
                 }
                 49..53 => world.poll_all_routes(),
@@ -272,16 +272,16 @@ fn first_come_first_served_and_who_found_nothing_keeps_its_place() {
 
 #[test]
 fn who_leaves_without_the_task_passes_the_hint_on() {
-    for took in [None, Some(task(9))] {
+    for took in [vec![], vec![task(9)], vec![task(8), task(9)]] {
         let (mut registry, ids) = parked(2);
         registry.hint(hint(1, &["default"]));
-        registry.unregister(ids[0], took);
+        registry.unregister(ids[0], &took);
         assert_eq!(registry.len(), 1);
         assert!(registry.is_woken(ids[1], Waker::noop()), "{took:?}");
     }
     let (mut registry, ids) = parked(2);
     registry.hint(hint(1, &["default"]));
-    registry.unregister(ids[0], Some(task(1)));
+    registry.unregister(ids[0], &[task(2), task(1)]);
     assert!(!registry.is_woken(ids[1], Waker::noop()));
 }
 
@@ -313,7 +313,7 @@ fn who_leaves_with_a_task_that_it_had_before_passes_on_what_the_backend_saw() {
     let (mut registry, ids) = parked(2);
     registry.wake_for_route(&queue("q"), &route("default"), 1);
     // Its run was active already: nothing of what was seen is gone.
-    registry.unregister(ids[0], Some(task(9)));
+    registry.unregister(ids[0], &[task(9)]);
     assert!(registry.is_woken(ids[1], Waker::noop()));
 }
 

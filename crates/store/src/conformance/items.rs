@@ -1,0 +1,266 @@
+//! Commands of several items: each item is judged as if it had come alone, one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::lifecycle::RunReport;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{RunEnd, Status};
+use tokio::time::timeout;
+
+use super::Storage;
+use super::agreement::Pair;
+use super::any_command::AnyCommand;
+use super::commands::*;
+use super::counts::assert_kept_counts_are_right;
+use super::fixture::Fixture;
+use super::generate::{Generator, QUEUES, Step};
+use crate::StoreError;
+use crate::StoreExt;
+use crate::command::{ClaimTasks, Claimed, CreateTasks, Items, RunAction, RunItem, Scan};
+use crate::waiting;
+
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Random histories in which one store gets commands of several items and the model gets each item alone.
+pub async fn commands_of_several_items_equal_their_items_one_by_one(storage: &impl Storage) {
+    let pair = Pair::open(storage).await;
+    for name in QUEUES {
+        pair.write(create_queue(name)).await.unwrap();
+    }
+    let (mut generator, mut several) = (Generator::new(16), 0);
+    while several < 300 {
+        match generator.step() {
+            Step::Write(mut command) => {
+                if let AnyCommand::ClaimTasks(claim) = &mut command {
+                    claim.most_bytes = usize::MAX;
+                }
+                let is_several = matches!(
+                    command,
+                    AnyCommand::CreateTasks(_) | AnyCommand::ClaimTasks(_) | AnyCommand::ReportRuns(_)
+                );
+                several += usize::from(is_several);
+                let answer = if is_several {
+                    pair.write_one_by_one(command.clone()).await
+                } else {
+                    pair.write(command.clone()).await
+                };
+                generator.learn(&command, &answer);
+            }
+            Step::Pass(micros) => pair.fixture.clock.advance_micros(micros),
+            Step::Live(seconds) => {
+                pair.fixture.clock.advance_seconds(seconds.min(14));
+                pair.write(Scan).await.unwrap();
+            }
+            Step::Reopen => {}
+        }
+    }
+    pair.compare_reads(generator.random(), 5).await;
+}
+
+fn new(id: usize, definition: Definition) -> (taskqueue_core::ids::TaskId, Box<crate::command::NewTask>) {
+    (task_id(id), Box::new(definition.into()))
+}
+
+pub async fn a_refused_item_leaves_the_others_alone(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    let oversized = Definition { args: args_beyond_the_limit(1), ..Definition::default() };
+    let tasks = vec![
+        new(1, Definition::default()),
+        new(1, with_priority(1)),
+        new(2, oversized),
+        new(3, Definition::default()),
+        new(3, Definition::default()),
+        new(3, with_priority(1)),
+    ];
+    let conflict = |id| Err(Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(id) });
+    let created = fixture.ok(CreateTasks { queue: queue("q"), tasks }).await;
+    let expected: Items<bool> =
+        vec![Ok(false), conflict(1), Err(Refusal::TaskDataTooLarge), Ok(true), Ok(false), conflict(3)];
+    assert_eq!(created, expected);
+    assert_eq!(fixture.count_by_status().await, [2, 0, 0, 0, 0]);
+
+    fixture.claim(1).await;
+    let claimed = fixture.ok(claim_all([1, 2, 3])).await;
+    let ids: Vec<_> = claimed.iter().map(|item| item.as_ref().unwrap().as_ref().map(|c| c.task.id)).collect();
+    assert_eq!(ids, [Some(task_id(1)), Some(task_id(3)), None], "a repeated claim, a new one, nothing left");
+
+    let reports = [
+        heartbeat("q", 1, 1).into(),
+        complete("q", 1, 1, object(r#"{"a":1}"#)).into(),
+        complete("q", 1, 1, object(r#"{"a":2}"#)).into(),
+        fail("q", 1, 1).into(),
+        heartbeat("q", 9, 1).into(),
+        unclaim("q", 3, 1).into(),
+        RunItem { id: task_id(3), run_id: run_id(2), action: RunAction::Report(RunReport::Unclaim) },
+    ];
+    let finalized = || Err(Refusal::RunFinalized { end: RunEnd::Complete });
+    let lease = claimed[0].as_ref().unwrap().as_ref().unwrap().lease_expires_at;
+    let expected = vec![
+        Ok(Some(lease)),
+        Ok(None),
+        Ok(None),
+        finalized(),
+        Err(Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(9) }),
+        Err(Refusal::StaleRun { run_id: run_id(1) }),
+        Ok(None),
+    ];
+    assert_eq!(fixture.ok(report_all(reports)).await, expected);
+    assert_eq!(fixture.get(1).await.outcome.result, object(r#"{"a":1}"#));
+    assert_eq!(fixture.count_by_status().await, [1, 0, 1, 0, 0]);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+}
+
+pub async fn a_missing_queue_refuses_the_whole(storage: &impl Storage) {
+    let fixture = Fixture::open(storage).await;
+    let missing = Refusal::QueueNotFound { queue: queue("q") };
+    assert_eq!(fixture.refused(create_all([1, 2])).await, missing);
+    assert_eq!(fixture.refused(claim_all([1, 2])).await, missing);
+    assert_eq!(fixture.refused(report_all([heartbeat("q", 1, 1).into()])).await, missing);
+}
+
+pub async fn a_thousand_items_are_one_command(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    assert!(fixture.ok(create_all(0..1_000)).await.iter().all(|created| *created == Ok(true)));
+    assert!(fixture.ok(create_all(0..1_000)).await.iter().all(|created| *created == Ok(false)));
+    let claimed = fixture.ok(claim_all(0..1_000)).await;
+    for (n, item) in claimed.iter().enumerate() {
+        let Ok(Some(claimed)) = item else { panic!("{n}: {item:?}") };
+        assert_eq!((claimed.task.id, claimed.run_id), (task_id(n), run_id(n)), "in the pending order");
+    }
+    assert_eq!(fixture.ok(claim_all(0..1_000)).await, claimed, "repeated");
+    let reports = (0..1_000).map(|n| match n % 4 {
+        0 => heartbeat("q", n, n).into(),
+        1 => complete("q", n, n, object("{}")).into(),
+        2 => fail("q", n, n).into(),
+        _ => unclaim("q", n, n).into(),
+    });
+    assert!(fixture.ok(report_all(reports)).await.iter().all(Result::is_ok));
+    assert_eq!(fixture.count_by_status().await, [500, 250, 250, 0, 0]);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+}
+
+/// Which tasks were claimed, by their number.
+fn claimed_ids(items: &Items<Option<Box<Claimed>>>) -> Vec<Option<String>> {
+    let id = |claimed: &Claimed| claimed.task.id.as_str()[2..].trim_start_matches('0').to_owned();
+    items.iter().map(|item| item.as_ref().unwrap().as_deref().map(id)).collect()
+}
+
+fn ids(ids: &[&str]) -> Vec<Option<String>> {
+    ids.iter().map(|id| Some((*id).to_owned()).filter(|id| !id.is_empty())).collect()
+}
+
+pub async fn what_does_not_fit_into_the_answer_is_not_claimed(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for (id, bytes) in [(1, 100), (2, 60), (3, 50), (4, 10), (5, 200)] {
+        fixture.create(id, Definition { args: object_of_bytes(bytes), ..Definition::default() }).await;
+    }
+    let within = |most_bytes, runs: &[usize]| ClaimTasks { most_bytes, ..claim_all(runs.iter().copied()) };
+    let first = fixture.ok(within(50, &[1, 2])).await;
+    assert_eq!(claimed_ids(&first), ids(&["1", ""]), "the first one always fits");
+    let second = fixture.ok(within(100, &[3, 4, 5])).await;
+    assert_eq!(claimed_ids(&second), ids(&["2", "", ""]), "a smaller one does not overtake the one that does not fit");
+    assert_eq!(fixture.count_by_status().await, [3, 2, 0, 0, 0]);
+    // A run that got nothing is new.
+    let third = fixture.ok(within(60, &[5, 2])).await;
+    assert_eq!(claimed_ids(&third), ids(&["3", "4"]));
+    let repeated = fixture.ok(within(230, &[9, 1, 3, 5, 2])).await;
+    assert_eq!(claimed_ids(&repeated), ids(&["", "1", "2", "3", "4"]), "repeated claims come first");
+    let repeated = fixture.ok(within(150, &[1, 3, 5, 2])).await;
+    assert_eq!(claimed_ids(&repeated), ids(&["1", "", "", ""]), "runs stay active and can be asked for again");
+    assert_eq!(fixture.status(3).await, Status::Running);
+    assert_eq!(claimed_ids(&fixture.ok(within(150, &[3, 5, 2])).await), ids(&["2", "3", "4"]));
+}
+
+pub async fn tasks_that_were_created_together_wake_one_waiting_claim_each(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let waiters: Vec<_> = (0..20)
+        .map(|run| {
+            let store = Arc::clone(&fixture.store);
+            tokio::spawn(async move {
+                let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
+                let claim = || store.write(claim("q", "default", run));
+                waiting::claim(waiter, claim, std::future::pending()).await.unwrap().unwrap().task.id
+            })
+        })
+        .collect();
+    resting(&fixture, 20).await;
+    fixture.ok(create_all(0..20)).await;
+    let mut got = Vec::new();
+    for waiter in waiters {
+        got.push(timeout(PATIENCE, waiter).await.expect("a wake-up was lost").unwrap());
+    }
+    got.sort_unstable();
+    assert_eq!(got, (0..20).map(task_id).collect::<Vec<_>>());
+    assert!(fixture.store.waiters().is_empty());
+}
+
+pub async fn a_claim_of_several_waits_until_one_of_them_gets_a_task(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let waiting = |runs: Vec<usize>| {
+        let store = Arc::clone(&fixture.store);
+        tokio::spawn(async move {
+            let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
+            let claims = || store.write(claim_all(runs.clone()));
+            waiting::claim_tasks(waiter, claims, std::future::pending()).await
+        })
+    };
+    let first = waiting(vec![1, 2, 3]);
+    resting(&fixture, 1).await;
+    fixture.ok(create_all([1, 2])).await;
+    let got = timeout(PATIENCE, first).await.expect("a wake-up was lost").unwrap().unwrap();
+    assert_eq!(claimed_ids(&got), ids(&["1", "2", ""]));
+    // Two tasks wake two: whoever comes first may take both, and the other one waits on.
+    let both = [waiting(vec![4, 5]), waiting(vec![4, 5])];
+    resting(&fixture, 2).await;
+    fixture.ok(create_all([3, 4])).await;
+    for one in both {
+        let got = timeout(PATIENCE, one).await.expect("a wake-up was lost").unwrap().unwrap();
+        assert_eq!(claimed_ids(&got), ids(&["3", "4"]), "the same runs get the same tasks");
+    }
+    // A used run id is not waited for.
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    let got = timeout(PATIENCE, waiting(vec![6, 1])).await.expect("it does not wait").unwrap().unwrap();
+    assert_eq!(got, [Ok(None), Err(Refusal::StaleRun { run_id: run_id(1) })]);
+    let last = waiting(vec![6, 7]);
+    resting(&fixture, 1).await;
+    fixture.store.waiters().close();
+    let nothing = timeout(PATIENCE, last).await.expect("a stop ends the wait").unwrap();
+    assert_eq!(nothing, Ok(vec![Ok(None), Ok(None)]));
+    assert!(fixture.store.waiters().is_empty());
+}
+
+pub async fn runs_that_were_ended_together_end_their_held_heartbeats(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_all(0..4)).await;
+    fixture.ok(claim_all(0..4)).await;
+    let held: Vec<_> = (0..4)
+        .map(|n| {
+            let store = Arc::clone(&fixture.store);
+            let watcher = store.waiters().watch(run_id(n), usize::MAX).unwrap();
+            tokio::spawn(async move {
+                let renew = || store.write(heartbeat("q", n, n));
+                waiting::heartbeat(watcher, renew, std::future::pending()).await
+            })
+        })
+        .collect();
+    let reports = [complete("q", 0, 0, object("{}")), fail("q", 1, 1), unclaim("q", 2, 2), unclaim("q", 3, 3)];
+    fixture.ok(report_all(reports.map(RunItem::from))).await;
+    for (held, end) in held.into_iter().zip([RunEnd::Complete, RunEnd::Fail, RunEnd::Unclaim, RunEnd::Unclaim]) {
+        let ended = timeout(PATIENCE, held).await.expect("the end of a run was missed").unwrap();
+        assert_eq!(ended, Err(StoreError::Refused(Refusal::RunFinalized { end })));
+    }
+}
+
+/// Until so many claims rest.
+async fn resting(fixture: &Fixture, count: usize) {
+    let rest = async {
+        while fixture.store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", fixture.store.waiters().waiting_routes()));
+}
