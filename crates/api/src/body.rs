@@ -2,7 +2,7 @@
 //! refused, and all errors are collected before the code that weighs most is chosen. What each body holds is declared
 //! in the files of the resources.
 
-mod errors;
+pub(crate) mod errors;
 pub(crate) mod field;
 mod members;
 
@@ -13,7 +13,7 @@ use taskqueue_core::json::{self, ObjectWriter, ParseError, Value};
 use crate::ErrorCode;
 
 pub use errors::{At, BodyErrors, Invalid, RequestError, Step};
-pub(crate) use members::Members;
+pub(crate) use members::{Members, REQUIRED};
 
 /// A request body, or an object inside one.
 pub trait Body: Sized {
@@ -53,12 +53,25 @@ pub fn encode<B: Body>(body: &B) -> Vec<u8> {
 
 /// The error of a body of another media type than JSON.
 pub fn not_json<B: Body>() -> Invalid {
-    Invalid::body(B::CODE, "send Content-Type: application/json")
+    other_media_type(B::CODE)
+}
+
+pub(crate) fn other_media_type(code: ErrorCode) -> Invalid {
+    Invalid::body(code, "send Content-Type: application/json")
 }
 
 fn missing<B: Body>() -> Invalid {
-    let message = format!("send a JSON object with the fields {}", B::FIELDS.join(", "));
-    Invalid::body(B::CODE, message)
+    Invalid::body(B::CODE, fields_wanted(B::FIELDS))
+}
+
+/// What to do when there is no object at all.
+pub(crate) fn fields_wanted(known: &[&str]) -> String {
+    format!("send a JSON object with the fields {}", known.join(", "))
+}
+
+/// What to do about a field that is not known.
+pub(crate) fn field_unknown(known: &[&str]) -> String {
+    format!("remove this field; known are {}", known.join(", "))
 }
 
 /// The error of a body that is no JSON.

@@ -1,5 +1,6 @@
 //! The error envelope: the one form of every answer that is not a success.
 
+use std::borrow::BorrowMut;
 use std::fmt;
 
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
@@ -31,15 +32,23 @@ pub struct Error {
 impl Error {
     /// Appends the error in its envelope.
     pub fn write(out: &mut Vec<u8>, code: ErrorCode, message: &str, details: ObjectWriter) {
-        ObjectWriter::append_to(out)
-            .object("error", |error| {
-                let error = error.text("code", code.as_str()).text("message", message);
-                error.field("details", |out| out.extend_from_slice(&details.end()))
-            })
-            .end();
+        Self::write_field(ObjectWriter::append_to(out), code, message, details).end();
     }
 
-    /// Reads the error in its envelope.
+    /// Adds the error to an object, as its envelope has it.
+    pub(crate) fn write_field<B: BorrowMut<Vec<u8>>>(
+        object: ObjectWriter<B>,
+        code: ErrorCode,
+        message: &str,
+        details: ObjectWriter,
+    ) -> ObjectWriter<B> {
+        object.object("error", |error| {
+            let error = error.text("code", code.as_str()).text("message", message);
+            error.field("details", |out| out.extend_from_slice(&details.end()))
+        })
+    }
+
+    /// Reads the error in its envelope, or in an item of a batch.
     pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
         let error = ObjectReader::of(value, "answer")?.object("error")?;
         Ok(Self {

@@ -2,6 +2,7 @@
 //! schema, writer and reader. Bodies are read strictly ([`body`]), answers tolerantly ([`object_reader`]). Error codes,
 //! paths and header names are here, too.
 
+pub mod batch;
 pub mod body;
 pub mod capabilities;
 pub mod counts;

@@ -31,6 +31,12 @@ pub const COMPLETE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/complete";
 pub const FAIL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/fail";
 /// Gives a task back.
 pub const UNCLAIM: &str = "/api/v2/queues/{queue}/tasks/{task_id}/unclaim";
+/// Creates many tasks.
+pub const BATCH_CREATE: &str = "/api/v2/queues/{queue}/tasks/batch/create";
+/// Takes the next tasks.
+pub const BATCH_CLAIM: &str = "/api/v2/queues/{queue}/tasks/batch/claim";
+/// Renews the leases of runs and ends others.
+pub const BATCH_REPORT: &str = "/api/v2/queues/{queue}/tasks/batch/report";
 /// The observations of a queue.
 pub const WORKERS: &str = "/api/v2/queues/{queue}/workers";
 /// How many observations, perhaps by group.

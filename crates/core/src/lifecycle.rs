@@ -27,7 +27,7 @@ pub struct Claimant<'a> {
 }
 
 /// How the owner of a task ends its run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunReport {
     Complete {
         result: JsonObject,

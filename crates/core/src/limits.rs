@@ -3,6 +3,11 @@
 
 /// Largest request body in bytes.
 pub const REQUEST_BODY_BYTES: usize = 1_048_576;
+/// Largest body of a batch in bytes, and largest canonical size of the args, metadata and results of its items together; beyond
+/// the contract, see docs/decisions/0040.
+pub const BATCH_BODY_BYTES: usize = 16 * 1_048_576;
+/// Most items of a batch; beyond the contract.
+pub const BATCH_ITEMS: usize = 1000;
 /// Largest canonical size of the stored data of one task in bytes.
 pub const TASK_DATA_BYTES: usize = 1_048_576;
 /// Deepest nesting of containers inside args, metadata and result; the object itself is level 1.

@@ -10,7 +10,7 @@ use crate::ErrorCode;
 /// How many errors an answer names; a body may hold thousands.
 const ERRORS_SHOWN: usize = 20;
 /// How many characters of a key a location shows; a key may be as long as the body.
-const KEY_CHARS_SHOWN: usize = 128;
+pub(crate) const KEY_CHARS_SHOWN: usize = 128;
 
 /// A step of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub struct BodyErrors {
 }
 
 impl BodyErrors {
-    pub(super) fn new(code: ErrorCode) -> Self {
+    pub(crate) fn new(code: ErrorCode) -> Self {
         Self { errors: Vec::new(), code, any: false }
     }
 
@@ -142,7 +142,17 @@ impl BodyErrors {
         self.add(at, message);
     }
 
-    pub(super) fn into_result<T>(self, read: Option<T>) -> Result<T, Invalid> {
+    /// Adds the errors of a part of the body that was read by itself.
+    pub(crate) fn append(&mut self, part: Self) {
+        if strength(part.code) > strength(self.code) {
+            self.code = part.code;
+        }
+        self.any |= part.any;
+        let room = ERRORS_SHOWN - self.errors.len();
+        self.errors.extend(part.errors.into_iter().take(room));
+    }
+
+    pub(crate) fn into_result<T>(self, read: Option<T>) -> Result<T, Invalid> {
         match read {
             Some(read) if !self.any => Ok(read),
             _ => Err(Invalid { code: self.code, errors: self.errors }),

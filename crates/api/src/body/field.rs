@@ -76,10 +76,14 @@ pub(crate) fn claim_worker(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErro
 fn small_object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors, most: usize) -> Option<JsonObject> {
     let object = object(value, at, errors)?;
     if object.as_str().len() > most {
-        errors.add(at, format!("use at most {most} bytes"));
+        errors.add(at, too_long(most));
         return None;
     }
     Some(object)
+}
+
+pub(crate) fn too_long(most: usize) -> String {
+    format!("use at most {most} bytes")
 }
 
 /// Notes an error at the end of a path inside an object.
@@ -91,7 +95,7 @@ fn add_inside(at: &At<'_>, path: &[PathStep], errors: &mut BodyErrors, message: 
     }
 }
 
-fn unusable(what: Unusable) -> &'static str {
+pub(crate) fn unusable(what: Unusable) -> &'static str {
     match what {
         Unusable::IntegerRange => "use an integer of 64 bits signed, or write a float",
         Unusable::FloatRange => "use a finite number",

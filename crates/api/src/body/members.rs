@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 
-use taskqueue_core::json::Value;
+use taskqueue_core::json::{Unusable, Value};
 
 use super::errors::{At, BodyErrors};
+use super::field;
+
+/// What to do when a field is missing.
+pub(crate) const REQUIRED: &str = "this field is required";
 
 /// The members of an object that has no unknown ones.
 pub(crate) struct Members<'m, 'v> {
@@ -23,17 +27,17 @@ impl<'m, 'v> Members<'m, 'v> {
             Value::Object(members) => members,
             // Such a key is an unknown field that has no name to report it by.
             Value::LoneSurrogateKeys(object) => {
-                errors.add(&at, "use keys without half a surrogate pair");
+                errors.add(&at, field::unusable(Unusable::LoneSurrogateKey));
                 &object.members
             }
             _ => {
-                errors.add(&at, format!("send a JSON object with the fields {}", known.join(", ")));
+                errors.add(&at, super::fields_wanted(known));
                 return None;
             }
         };
         for (key, _) in members {
             if !known.contains(&key.as_ref()) {
-                errors.add(&At::Key(&at, key), format!("remove this field; known are {}", known.join(", ")));
+                errors.add(&At::Key(&at, key), super::field_unknown(known));
             }
         }
         Some(Self { members, at, errors })
@@ -48,7 +52,7 @@ impl<'m, 'v> Members<'m, 'v> {
     /// A field that must be there.
     pub(crate) fn required<T>(&mut self, name: &str, read: Read<T>) -> Option<T> {
         if !self.has(name) {
-            self.errors.add(&At::Key(&self.at, name), "this field is required");
+            self.errors.add(&At::Key(&self.at, name), REQUIRED);
             return None;
         }
         self.optional(name, read)

@@ -8,6 +8,7 @@ mod merge;
 mod object;
 mod parse;
 mod paths;
+mod skip;
 mod strings;
 mod value;
 
@@ -17,7 +18,7 @@ pub(crate) use lookup::scanned_bytes;
 pub use lookup::{Found, elements, has_key, lookup};
 pub use merge::merge_patch;
 pub use object::{ObjectWriter, write_array, write_time};
-pub use parse::{ParseError, parse};
+pub use parse::{ParseError, Reader, parse};
 pub use paths::{Pass, Paths};
 pub use strings::{JsonStr, string_len, write_string};
 pub use value::{LoneSurrogateKeys, Unusable, Value};

@@ -26,35 +26,58 @@ pub enum ParseError {
 
 /// Reads a body that is one JSON value, with white space around it at most.
 pub fn parse(bytes: &[u8]) -> Result<Value<'_>, ParseError> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| ParseError::Malformed { message: "send UTF-8", byte: error.valid_up_to() })?;
-    let mut parser = Parser { text, bytes, at: 0 };
-    if text.starts_with('\u{feff}') {
-        return parser.malformed("send no byte order mark");
-    }
-    let value = parser.value(0)?;
-    match parser.skip_space() {
-        None => Ok(value),
-        Some(_) => parser.malformed("expected nothing after the value"),
-    }
+    let mut reader = Reader::new(bytes)?;
+    let value = reader.value()?;
+    reader.end()?;
+    Ok(value)
 }
 
-struct Parser<'a> {
-    text: &'a str,
+/// A place in a body. [`parse`] reads a body at once; a large one can be read piece by piece, so that only one piece is held as
+/// a tree at a time. Every function reads what begins at this place, and ends behind it.
+pub struct Reader<'a> {
+    pub(super) text: &'a str,
     /// The bytes of `text`.
     bytes: &'a [u8],
     /// The next byte to read; never beyond the end.
-    at: usize,
+    pub(super) at: usize,
 }
 
-impl<'a> Parser<'a> {
-    /// Reads a value inside `depth` containers.
-    fn value(&mut self, depth: usize) -> Result<Value<'a>, ParseError> {
+impl<'a> Reader<'a> {
+    /// The beginning of a body.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| ParseError::Malformed { message: "send UTF-8", byte: error.valid_up_to() })?;
+        let reader = Reader { text, bytes, at: 0 };
+        if text.starts_with('\u{feff}') { reader.malformed("send no byte order mark") } else { Ok(reader) }
+    }
+
+    /// Makes sure that nothing but white space is left.
+    pub fn end(&mut self) -> Result<(), ParseError> {
         match self.skip_space() {
-            Some(b'"') => Ok(self.string()?.map_or(Value::Unusable(Unusable::LoneSurrogate), Value::Str)),
+            None => Ok(()),
+            Some(_) => self.malformed("expected nothing after the value"),
+        }
+    }
+
+    /// Reads a value.
+    pub fn value(&mut self) -> Result<Value<'a>, ParseError> {
+        self.value_inside(0)
+    }
+
+    /// Reads a value inside `depth` containers.
+    fn value_inside(&mut self, depth: usize) -> Result<Value<'a>, ParseError> {
+        match self.skip_space() {
             Some(b'{' | b'[') if depth == BODY_DEPTH => Err(ParseError::TooDeep),
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
+            _ => self.scalar(),
+        }
+    }
+
+    /// Reads a value that is no container and begins here.
+    pub(super) fn scalar(&mut self) -> Result<Value<'a>, ParseError> {
+        match self.peek() {
+            Some(b'"') => Ok(self.string()?.map_or(Value::Unusable(Unusable::LoneSurrogate), Value::Str)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal("true", Value::Bool(true)),
             Some(b'f') => self.literal("false", Value::Bool(false)),
@@ -64,56 +87,96 @@ impl<'a> Parser<'a> {
     }
 
     fn array(&mut self, depth: usize) -> Result<Value<'a>, ParseError> {
-        self.at += 1;
         let mut items = Vec::new();
-        if self.skip_space() == Some(b']') {
-            self.at += 1;
-            return Ok(Value::Array(items));
-        }
-        loop {
-            items.push(self.value(depth)?);
-            match self.skip_space() {
-                Some(b',') => self.at += 1,
-                Some(b']') => break self.at += 1,
-                _ => return self.malformed("expected ',' or ']'"),
-            }
-        }
+        self.items(|reader| {
+            items.push(reader.value_inside(depth)?);
+            Ok(())
+        })?;
         Ok(Value::Array(items))
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value<'a>, ParseError> {
+    /// Reads the array that begins here, exactly; `item` reads each of its items.
+    #[inline]
+    pub fn items<E: From<ParseError>>(&mut self, mut item: impl FnMut(&mut Self) -> Result<(), E>) -> Result<(), E> {
         self.at += 1;
-        let (mut members, mut keyless) = (Vec::new(), Vec::new());
-        if self.skip_space() == Some(b'}') {
+        if self.skip_space() == Some(b']') {
             self.at += 1;
-            return Ok(Value::Object(members));
+            return Ok(());
         }
         loop {
-            if self.skip_space() != Some(b'"') {
-                return self.malformed("expected a key in double quotes");
+            item(self)?;
+            if !self.has_more(b']')? {
+                return Ok(());
             }
-            let key = self.string()?;
-            if self.skip_space() != Some(b':') {
-                return self.malformed("expected ':'");
-            }
-            self.at += 1;
-            let value = self.value(depth)?;
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value<'a>, ParseError> {
+        let (mut members, mut keyless) = (Vec::new(), Vec::new());
+        self.members(|reader, key| {
+            let value = reader.value_inside(depth)?;
             match key {
                 Some(key) => members.push((key, value)),
                 None => keyless.push(value),
             }
-            match self.skip_space() {
-                Some(b',') => self.at += 1,
-                Some(b'}') => break self.at += 1,
-                _ => return self.malformed("expected ',' or '}'"),
-            }
-        }
+            Ok(())
+        })?;
         sort_members(&mut members);
         Ok(if keyless.is_empty() {
             Value::Object(members)
         } else {
             Value::LoneSurrogateKeys(Box::new(LoneSurrogateKeys { members, keyless }))
         })
+    }
+
+    /// Reads the object that begins here, exactly; `member` reads the value of each key, which may come several times. A key
+    /// with a lone surrogate is nothing.
+    #[inline]
+    pub fn members<E: From<ParseError>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Option<Cow<'a, str>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.at += 1;
+        if self.skip_space() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let key = self.key()?;
+            member(self, key)?;
+            if !self.has_more(b'}')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads a key and its colon.
+    pub(super) fn key(&mut self) -> Result<Option<Cow<'a, str>>, ParseError> {
+        if self.skip_space() != Some(b'"') {
+            return self.malformed("expected a key in double quotes");
+        }
+        let key = self.string()?;
+        if self.skip_space() != Some(b':') {
+            return self.malformed("expected ':'");
+        }
+        self.at += 1;
+        Ok(key)
+    }
+
+    /// Reads what stands behind a value of a container: whether another one comes, or `end`.
+    pub(super) fn has_more(&mut self, end: u8) -> Result<bool, ParseError> {
+        match self.skip_space() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == end => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ if end == b']' => self.malformed("expected ',' or ']'"),
+            _ => self.malformed("expected ',' or '}'"),
+        }
     }
 
     /// Reads the string whose opening quote is next; nothing when it has a lone surrogate.
@@ -241,7 +304,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips white space and returns the next byte.
-    fn skip_space(&mut self) -> Option<u8> {
+    pub fn skip_space(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;
         }

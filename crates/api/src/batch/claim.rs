@@ -1,0 +1,187 @@
+//! `batch/claim`: runs that each want a task of one route, and what each got.
+
+use std::collections::HashSet;
+
+use taskqueue_core::ids::{Route, RunId};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value, write_array, write_string};
+use taskqueue_core::limits::CLAIM_WORKER_BYTES;
+use taskqueue_core::task;
+use taskqueue_core::time::Timestamp;
+use utoipa::ToSchema;
+
+use super::answer::{self, ItemsWriter};
+use super::items::{BatchBody, BatchError, Field, ROOT, read_fields, read_list, read_value, shown};
+use crate::body::{At, BodyErrors, Invalid, field};
+use crate::error::Error;
+use crate::object_reader::Unreadable;
+use crate::run::Claim;
+use crate::schema;
+use crate::task::Task;
+
+/// Claims of several runs for one route, each as a single request would claim.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimTasksRequest {
+    /// What the worker claims for.
+    #[schema(value_type = schema::Route)]
+    pub route: Route,
+    /// The tokens that the claimant chose, all different: each gets a task, as long as there are any.
+    #[schema(value_type = Vec<schema::RunId>, min_items = 1, max_items = 1000)]
+    pub run_ids: Vec<Result<RunId, RefusedRun>>,
+    /// What the worker says of itself, at most 4 KiB; shown with the tasks as `last_run`.
+    #[schema(value_type = Option<Object>)]
+    pub worker: Option<JsonObject>,
+}
+
+/// What is no run id, shown up to a limit, and why.
+pub type RefusedRun = Box<(String, Invalid)>;
+
+impl BatchBody for ClaimTasksRequest {
+    const FIELDS: &'static [&'static str] = &["route", "run_ids", "worker"];
+
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
+        let (mut route, mut run_ids, mut worker) = (Field::MISSING, Field::MISSING, Field::MISSING);
+        let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
+            let at = At::Key(&ROOT, name);
+            match name {
+                "run_ids" => run_ids.set(|errors| read_run_ids(reader, &at, errors)),
+                "route" => route.set(|errors| {
+                    let value = read_value(reader)?.unwrap_or(Value::Null);
+                    Ok(field::route(&value, &at, errors))
+                }),
+                _ => worker.set(|errors| {
+                    let Some(value) = read_value(reader)? else {
+                        errors.add(&at, field::too_long(CLAIM_WORKER_BYTES));
+                        return Ok(None);
+                    };
+                    Ok(field::claim_worker(&value, &at, errors))
+                }),
+            }
+        })?;
+        if !is_object {
+            return Ok(None);
+        }
+        let (route, run_ids) = (route.required("route", errors), run_ids.required("run_ids", errors));
+        let worker = worker.optional(errors).flatten();
+        Ok(route.zip(run_ids).map(|(route, run_ids)| Self { route, run_ids, worker }))
+    }
+}
+
+fn read_run_ids<'a>(
+    reader: &mut Reader<'a>,
+    at: &At<'_>,
+    errors: &mut BodyErrors,
+) -> Result<Option<Vec<Result<RunId, RefusedRun>>>, BatchError> {
+    let mut seen = HashSet::new();
+    read_list(reader, at, errors, |reader, at, errors| {
+        if reader.skip_space() != Some(b'"') {
+            reader.skip()?;
+            errors.add(at, "use a string");
+            return Ok(None);
+        }
+        let text = match reader.value()? {
+            Value::Str(text) => text,
+            // Half a surrogate pair, which is no run id; whether it is the same as another one is not known.
+            value => return Ok(Some(Err(refused(&value, "\u{fffd}")))),
+        };
+        let read = RunId::parse(&text).ok_or_else(|| refused(&Value::Str(text.clone()), &text));
+        if !seen.insert(text) {
+            errors.add(at, "name each run id only once");
+        }
+        Ok(Some(read))
+    })
+}
+
+/// The error that the single request would get.
+fn refused(value: &Value<'_>, text: &str) -> RefusedRun {
+    let mut errors = BodyErrors::new(crate::ErrorCode::InvalidRequest);
+    let read = field::run_id(value, &At::Key(&ROOT, "run_id"), &mut errors);
+    let invalid = errors.into_result(read).err();
+    Box::new((shown(text), invalid.unwrap_or(Invalid { code: crate::ErrorCode::InvalidRequest, errors: Vec::new() })))
+}
+
+impl ClaimTasksRequest {
+    /// The bytes of a claim for these runs, of which there are at most [`BATCH_ITEMS`](taskqueue_core::limits::BATCH_ITEMS).
+    pub fn encode(route: &Route, run_ids: &[RunId], worker: Option<&JsonObject>) -> Vec<u8> {
+        let object = ObjectWriter::new().text("route", route.as_str());
+        let object =
+            object.field("run_ids", |out| write_array(out, run_ids, |out, run_id| write_string(out, run_id.as_str())));
+        match worker {
+            Some(worker) => object.json("worker", worker.as_str()).end(),
+            None => object.end(),
+        }
+    }
+}
+
+/// What each run got, in the order of the request.
+#[derive(ToSchema)]
+pub struct ClaimedTasks {
+    /// One for each run.
+    pub items: Vec<ClaimedItem>,
+}
+
+/// What a run got.
+#[derive(ToSchema)]
+pub struct ClaimedItem {
+    /// The token, as it was sent.
+    pub run_id: String,
+    /// Whether it got a task, found none, or was refused.
+    pub outcome: ClaimedOutcome,
+    /// The task, now running.
+    #[schema(nullable = false)]
+    pub task: Option<Task>,
+    /// When the lease is over unless a heartbeat renews it.
+    #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
+    pub lease_expires_at: Option<Timestamp>,
+    /// Why it was refused.
+    #[schema(nullable = false)]
+    pub error: Option<Error>,
+}
+
+/// What a claim came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimedOutcome {
+    /// See `task`.
+    Claimed,
+    /// No pending task has this route, or it does not fit into the answer.
+    None,
+    /// See `error`.
+    Refused,
+}
+
+impl ClaimedTasks {
+    /// The most bytes of an item besides those that its task takes.
+    pub const ITEM_FRAME_BYTES: usize = 128;
+
+    /// Appends a claimed task.
+    pub fn write(out: &mut ItemsWriter, task: &task::Task, run_id: RunId, lease_expires_at: Timestamp) {
+        out.item(|item| {
+            item.text("run_id", run_id.as_str())
+                .text("outcome", "claimed")
+                .field("task", |out| Task::write(out, &task.view()))
+                .time("lease_expires_at", lease_expires_at)
+        });
+    }
+
+    /// Appends a run that found no task.
+    pub fn write_none(out: &mut ItemsWriter, run_id: RunId) {
+        out.item(|item| item.text("run_id", run_id.as_str()).text("outcome", "none"));
+    }
+
+    /// Reads what each of these runs got, or why it was refused.
+    pub fn read(value: &Value<'_>, run_ids: &[RunId]) -> Result<Vec<Result<Option<Claim>, Error>>, Unreadable> {
+        answer::read_items(value, run_ids, |item, outcome, run_id| {
+            answer::expect(item, "run_id", run_id.as_str())?;
+            Ok(match outcome {
+                "claimed" => {
+                    let task = Task::read(item.value("task")?)?;
+                    let lease_expires_at = item.time("lease_expires_at")?;
+                    Some(Some(Claim { task, run_id: *run_id, lease_expires_at }))
+                }
+                "none" => Some(None),
+                _ => None,
+            })
+        })
+    }
+}

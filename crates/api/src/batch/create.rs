@@ -1,0 +1,164 @@
+//! `batch/create`: tasks to be created, and what became of each.
+
+use std::borrow::Cow;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::json::{Reader, Value};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
+
+use super::answer::{self, ItemsWriter};
+use super::items::{BatchBody, BatchError, Field, Ids, Item, ItemError, ROOT, Weight, read_fields, read_list, shown};
+use super::writer::{BatchWriter, with_ids};
+use crate::body::{At, Body, BodyErrors};
+use crate::error::Error;
+use crate::object_reader::Unreadable;
+use crate::schema;
+use crate::task::CreateTaskRequest;
+
+const IDS: Ids = Ids { outside: &["id"], inside: &[] };
+
+/// Tasks to be created, each as a single request would create it.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTasksRequest {
+    /// The tasks.
+    #[schema(value_type = Vec<TaskItem>, min_items = 1, max_items = 1000)]
+    pub tasks: Vec<ReadTask>,
+}
+
+/// A task with its id, or why it is refused.
+pub type ReadTask = Result<(TaskId, Definition), RefusedTask>;
+
+/// The id of a task that is refused, shown up to a limit, and why.
+pub type RefusedTask = Box<(String, ItemError)>;
+
+impl BatchBody for CreateTasksRequest {
+    const FIELDS: &'static [&'static str] = &["tasks"];
+
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
+        let mut tasks = Field::MISSING;
+        let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
+            let mut weight = Weight::default();
+            tasks.set(|errors| {
+                read_list(reader, &At::Key(&ROOT, name), errors, |reader, at, errors| {
+                    read_task(reader, at, errors, &mut weight)
+                })
+            })
+        })?;
+        if !is_object {
+            return Ok(None);
+        }
+        Ok(tasks.required("tasks", errors).map(|tasks| Self { tasks }))
+    }
+}
+
+fn read_task(
+    reader: &mut Reader<'_>,
+    at: &At<'_>,
+    errors: &mut BodyErrors,
+    weight: &mut Weight,
+) -> Result<Option<ReadTask>, BatchError> {
+    let Some(mut item) = Item::read(reader, &IDS, at, errors)? else { return Ok(None) };
+    let Some(text) = item.take_text("id", at, errors) else { return Ok(None) };
+    let refused = |error| Ok(Some(Err(Box::new((shown(&text), error)))));
+    let definition: Definition = match item.body() {
+        Ok(definition) => definition,
+        Err(error) => return refused(error),
+    };
+    let Some(id) = TaskId::parse(&text) else { return refused(ItemError::TaskId(shown(&text))) };
+    weight.add(definition.args.as_str().len() + definition.metadata.as_str().len())?;
+    Ok(Some(Ok((id, definition))))
+}
+
+impl CreateTasksRequest {
+    /// A body without tasks, to be filled by [`BatchWriter::push_task`].
+    pub fn writer() -> BatchWriter<Self> {
+        BatchWriter::begin("tasks")
+    }
+}
+
+impl BatchWriter<CreateTasksRequest> {
+    /// Adds a task. False if it does not fit: then nothing was added, and the task belongs into another batch.
+    #[must_use]
+    pub fn push_task(&mut self, id: TaskId, definition: &Definition) -> bool {
+        self.push(|item| definition.write_fields(item.text("id", id.as_str())))
+    }
+}
+
+/// A task to be created: what a single request has as its body, and the id.
+pub(super) struct TaskItem;
+
+impl ToSchema for TaskItem {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("TaskItem")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((schema::TaskId::name().into_owned(), schema::TaskId::schema()));
+        CreateTaskRequest::schemas(schemas);
+    }
+}
+
+impl PartialSchema for TaskItem {
+    fn schema() -> RefOr<Schema> {
+        with_ids(
+            CreateTaskRequest::schema(),
+            "A task to be created: the body of the single request, with the id.",
+            [("id", schema::TaskId::name())],
+        )
+    }
+}
+
+/// What became of each task, in the order of the request.
+#[derive(ToSchema)]
+pub struct CreatedTasks {
+    /// One for each task.
+    pub items: Vec<CreatedItem>,
+}
+
+/// What became of a task to be created.
+#[derive(ToSchema)]
+pub struct CreatedItem {
+    /// The id, as it was sent.
+    pub id: String,
+    /// Whether it was created, existed with the same definition, or was refused.
+    pub outcome: CreatedOutcome,
+    /// Why it was refused.
+    #[schema(nullable = false)]
+    pub error: Option<Error>,
+}
+
+/// What a creation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CreatedOutcome {
+    /// By this request.
+    Created,
+    /// It was there, with the same definition.
+    Existing,
+    /// See `error`.
+    Refused,
+}
+
+impl CreatedTasks {
+    /// Appends a task that is there.
+    pub fn write(out: &mut ItemsWriter, id: TaskId, created: bool) {
+        let outcome = if created { "created" } else { "existing" };
+        out.item(|item| item.text("id", id.as_str()).text("outcome", outcome));
+    }
+
+    /// Reads for each of these tasks whether it was created, or why it was refused.
+    pub fn read(value: &Value<'_>, ids: &[TaskId]) -> Result<Vec<Result<bool, Error>>, Unreadable> {
+        answer::read_items(value, ids, |item, outcome, id| {
+            answer::expect(item, "id", id.as_str())?;
+            Ok(match outcome {
+                "created" => Some(true),
+                "existing" => Some(false),
+                _ => None,
+            })
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! Reads the body of a batch: an object with a list of items, of which only one is held as a tree at a time. Errors of the
+//! shape refuse the whole; what else is wrong with an item is kept with it.
+
+use std::borrow::Cow;
+
+use taskqueue_core::json::{ParseError, Reader, Unusable, Value};
+use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS, REQUEST_BODY_BYTES};
+
+use crate::ErrorCode;
+use crate::body::errors::KEY_CHARS_SHOWN;
+use crate::body::{self, At, BodyErrors, Invalid, REQUIRED, field};
+
+pub(super) const ROOT: At<'static> = At::Root("body");
+
+/// The body of a batch.
+pub trait BatchBody: Sized {
+    /// The names of its fields.
+    const FIELDS: &'static [&'static str];
+
+    #[doc(hidden)]
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError>;
+
+    /// Reads the body from its bytes.
+    fn decode(bytes: &[u8]) -> Result<Self, BatchError> {
+        if bytes.is_empty() {
+            return Err(Invalid::body(ErrorCode::InvalidRequest, body::fields_wanted(Self::FIELDS)).into());
+        }
+        let (mut reader, mut errors) = (Reader::new(bytes)?, BodyErrors::new(ErrorCode::InvalidRequest));
+        let read = Self::read(&mut reader, &mut errors)?;
+        reader.end()?;
+        Ok(errors.into_result(read)?)
+    }
+
+    /// The error of a body of another media type than JSON.
+    fn not_json() -> Invalid {
+        body::other_media_type(ErrorCode::InvalidRequest)
+    }
+}
+
+/// Why a batch as a whole cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchError {
+    Invalid(Invalid),
+    /// The args, metadata and results of the items take more than [`BATCH_BODY_BYTES`] in canonical form.
+    TooLarge,
+}
+
+impl From<Invalid> for BatchError {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<ParseError> for BatchError {
+    fn from(error: ParseError) -> Self {
+        Self::Invalid(body::unreadable(error))
+    }
+}
+
+/// What is wrong with an item, as the single request would be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemError {
+    Invalid(Invalid),
+    /// This is no task id. It is shown up to a limit.
+    TaskId(String),
+    /// The item has more than [`REQUEST_BODY_BYTES`], its ids not counted.
+    TooLarge,
+}
+
+/// Reads the members of an object; `read` reads a field of the given name, which may come several times. Gives whether it is
+/// an object.
+pub(super) fn read_fields(
+    reader: &mut Reader<'_>,
+    known: &'static [&'static str],
+    errors: &mut BodyErrors,
+    mut read: impl FnMut(&mut Reader<'_>, &'static str) -> Result<(), BatchError>,
+) -> Result<bool, BatchError> {
+    if reader.skip_space() != Some(b'{') {
+        reader.skip()?;
+        errors.add(&ROOT, body::fields_wanted(known));
+        return Ok(false);
+    }
+    reader.members(|reader, key| {
+        let name = known.iter().find(|name| key.as_deref() == Some(**name));
+        match (name, key) {
+            (Some(name), _) => return read(reader, name),
+            (None, Some(key)) => errors.add(&At::Key(&ROOT, &key), body::field_unknown(known)),
+            (None, None) => errors.add(&ROOT, field::unusable(Unusable::LoneSurrogateKey)),
+        }
+        Ok::<_, BatchError>(reader.skip().map(drop)?)
+    })?;
+    Ok(true)
+}
+
+/// What was read of a field, with the errors in it.
+pub(super) struct Field<T>(Option<(Option<T>, BodyErrors)>);
+
+impl<T> Field<T> {
+    pub(super) const MISSING: Self = Self(None);
+
+    /// Reads the field anew: what came before under the same name does not count.
+    pub(super) fn set(
+        &mut self,
+        read: impl FnOnce(&mut BodyErrors) -> Result<Option<T>, BatchError>,
+    ) -> Result<(), BatchError> {
+        self.0 = None;
+        let mut errors = BodyErrors::new(ErrorCode::InvalidRequest);
+        self.0 = Some((read(&mut errors)?, errors));
+        Ok(())
+    }
+
+    pub(super) fn optional(self, errors: &mut BodyErrors) -> Option<T> {
+        let (read, own) = self.0?;
+        errors.append(own);
+        read
+    }
+
+    pub(super) fn required(self, name: &str, errors: &mut BodyErrors) -> Option<T> {
+        if self.0.is_none() {
+            errors.add(&At::Key(&ROOT, name), REQUIRED);
+        }
+        self.optional(errors)
+    }
+}
+
+/// Reads a list of 1 to [`BATCH_ITEMS`] items.
+pub(super) fn read_list<'a, T>(
+    reader: &mut Reader<'a>,
+    at: &At<'_>,
+    errors: &mut BodyErrors,
+    mut item: impl FnMut(&mut Reader<'a>, &At<'_>, &mut BodyErrors) -> Result<Option<T>, BatchError>,
+) -> Result<Option<Vec<T>>, BatchError> {
+    if reader.skip_space() != Some(b'[') {
+        reader.skip()?;
+        errors.add(at, "use a list");
+        return Ok(None);
+    }
+    let (mut items, mut count) = (Vec::new(), 0);
+    reader.items(|reader| {
+        count += 1;
+        if count > BATCH_ITEMS {
+            return Ok(reader.skip().map(drop)?);
+        }
+        items.extend(item(reader, &At::Index(at, count - 1), errors)?);
+        Ok::<_, BatchError>(())
+    })?;
+    if !(1..=BATCH_ITEMS).contains(&count) {
+        errors.add(at, format!("send 1 to {BATCH_ITEMS} items"));
+    }
+    Ok(Some(items))
+}
+
+/// The value of a field that is no list of items; nothing when its text is larger than any single request.
+pub(super) fn read_value<'a>(reader: &mut Reader<'a>) -> Result<Option<Value<'a>>, ParseError> {
+    reader.skip_space();
+    if reader.bytes_left() > REQUEST_BODY_BYTES {
+        let start = reader.position();
+        if reader.skip()?.len() > REQUEST_BODY_BYTES {
+            return Ok(None);
+        }
+        reader.go_to(start);
+    }
+    reader.value().map(Some)
+}
+
+/// The strings that an item is known by.
+pub(super) struct Ids {
+    /// Those that are not part of the body of the single request.
+    pub(super) outside: &'static [&'static str],
+    /// Those that are.
+    pub(super) inside: &'static [&'static str],
+}
+
+/// An item that is an object.
+pub(super) struct Item<'a> {
+    /// The whole item, or its ids alone if it has an error.
+    value: Value<'a>,
+    /// Why it was not read as a whole.
+    unread: Option<ItemError>,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn read(
+        reader: &mut Reader<'a>,
+        ids: &Ids,
+        at: &At<'_>,
+        errors: &mut BodyErrors,
+    ) -> Result<Option<Self>, BatchError> {
+        if reader.skip_space() != Some(b'{') {
+            reader.skip()?;
+            errors.add(at, "use an object");
+            return Ok(None);
+        }
+        let start = reader.position();
+        if reader.bytes_left() > REQUEST_BODY_BYTES {
+            let (value, counted_bytes) = outline(reader, ids)?;
+            if counted_bytes > REQUEST_BODY_BYTES {
+                return Ok(Some(Self { value, unread: Some(ItemError::TooLarge) }));
+            }
+            reader.go_to(start);
+        }
+        match reader.value() {
+            Ok(value) => Ok(Some(Self { value, unread: None })),
+            Err(error @ ParseError::TooDeep) => {
+                reader.go_to(start);
+                let (value, _) = outline(reader, ids)?;
+                Ok(Some(Self { value, unread: Some(ItemError::Invalid(body::unreadable(error))) }))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The string `name` of the single request's body, without which the item makes no sense.
+    pub(super) fn text(&self, name: &str, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
+        let members = members_of(&self.value);
+        match position_of(members, name) {
+            Some(index) => string(&members[index].1, &At::Key(at, name), errors),
+            None => missing(&At::Key(at, name), errors),
+        }
+    }
+
+    /// The same for a string that is not part of that body: it is taken out.
+    pub(super) fn take_text(&mut self, name: &str, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
+        let members = match &mut self.value {
+            Value::Object(members) => members,
+            Value::LoneSurrogateKeys(object) => &mut object.members,
+            _ => return None,
+        };
+        match position_of(members, name) {
+            Some(index) => string(&members.remove(index).1, &At::Key(at, name), errors),
+            None => missing(&At::Key(at, name), errors),
+        }
+    }
+
+    /// The body of the single request: what is left.
+    pub(super) fn body<B: body::Body>(&mut self) -> Result<B, ItemError> {
+        match self.unread.take() {
+            Some(error) => Err(error),
+            None => body::read(&self.value).map_err(ItemError::Invalid),
+        }
+    }
+}
+
+type Members<'a> = [(Cow<'a, str>, Value<'a>)];
+
+fn members_of<'v, 'a>(value: &'v Value<'a>) -> &'v Members<'a> {
+    match value {
+        Value::Object(members) => members,
+        Value::LoneSurrogateKeys(object) => &object.members,
+        _ => &[],
+    }
+}
+
+/// Members are sorted by key.
+fn position_of(members: &Members<'_>, name: &str) -> Option<usize> {
+    members.binary_search_by(|(key, _)| key.as_ref().cmp(name)).ok()
+}
+
+fn missing<T>(at: &At<'_>, errors: &mut BodyErrors) -> Option<T> {
+    errors.add(at, REQUIRED);
+    None
+}
+
+/// A string. One with half a surrogate pair becomes one that no rule accepts.
+fn string<'a>(value: &Value<'a>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
+    match value {
+        Value::Str(text) => Some(text.clone()),
+        Value::Unusable(Unusable::LoneSurrogate) => Some(Cow::Borrowed("\u{fffd}")),
+        _ => {
+            errors.add(at, "use a string");
+            None
+        }
+    }
+}
+
+/// Passes over an object. Gives its ids, and how many bytes it has besides those that are not part of the single request.
+fn outline<'a>(reader: &mut Reader<'a>, ids: &Ids) -> Result<(Value<'a>, usize), ParseError> {
+    let start = reader.position();
+    let mut found: Vec<(Cow<'a, str>, Value<'a>)> = Vec::new();
+    let (mut before, mut outside_bytes) = (start + 1, 0);
+    reader.members(|reader, key| {
+        let key = key.unwrap_or_default();
+        let is_outside = ids.outside.contains(&key.as_ref());
+        if is_outside || ids.inside.contains(&key.as_ref()) {
+            let is_string = reader.skip_space() == Some(b'"');
+            let value = if is_string { reader.value()? } else { reader.skip().map(|_| Value::Null)? };
+            found.retain(|(other, _)| *other != key);
+            found.push((key, value));
+        } else {
+            reader.skip()?;
+        }
+        // With its comma.
+        let behind = reader.position() + 1;
+        outside_bytes += if is_outside { behind - before } else { 0 };
+        before = behind;
+        Ok::<_, ParseError>(())
+    })?;
+    found.sort_by(|left, right| left.0.cmp(&right.0));
+    Ok((Value::Object(found), (reader.position() - start).saturating_sub(outside_bytes)))
+}
+
+/// As much of an invalid id as answers show.
+pub(super) fn shown(id: &str) -> String {
+    id.chars().take(KEY_CHARS_SHOWN).collect()
+}
+
+/// Counts the bytes that the items take in canonical form.
+#[derive(Default)]
+pub(super) struct Weight(usize);
+
+impl Weight {
+    pub(super) fn add(&mut self, bytes: usize) -> Result<(), BatchError> {
+        self.0 += bytes;
+        if self.0 > BATCH_BODY_BYTES { Err(BatchError::TooLarge) } else { Ok(()) }
+    }
+}

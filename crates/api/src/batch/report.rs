@@ -1,0 +1,263 @@
+//! `batch/report`: heartbeats and ends of runs, and what became of each.
+
+use std::borrow::Cow;
+
+use taskqueue_core::ids::{RunId, TaskId};
+use taskqueue_core::json::{ObjectWriter, Reader, Value};
+use taskqueue_core::lifecycle::RunReport;
+use taskqueue_core::time::Timestamp;
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{OneOfBuilder, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::answer::{self, ItemsWriter};
+use super::items::{BatchBody, BatchError, Field, Ids, Item, ItemError, ROOT, Weight, read_fields, read_list, shown};
+use super::writer::{BatchWriter, with_action};
+use crate::body::{At, Body, BodyErrors};
+use crate::error::Error;
+use crate::object_reader::Unreadable;
+use crate::run::{CompleteRequest, FailRequest, RunRequest};
+use crate::schema;
+
+const IDS: Ids = Ids { outside: &["task_id", "action"], inside: &["run_id"] };
+const ACTIONS: [&str; 4] = ["heartbeat", "complete", "fail", "unclaim"];
+
+/// What runs report, each as a single request would.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportRunsRequest {
+    /// The reports.
+    #[schema(value_type = Vec<RunItemSchema>, min_items = 1, max_items = 1000)]
+    pub reports: Vec<Result<RunItem, RefusedReport>>,
+}
+
+/// What one run reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunItem {
+    pub task_id: TaskId,
+    pub run_id: RunId,
+    pub action: RunAction,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunAction {
+    Heartbeat,
+    End(RunReport),
+}
+
+/// The ids of an item that is refused, shown up to a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunItemIds {
+    pub task_id: String,
+    pub run_id: String,
+}
+
+/// An item that is refused, and why.
+pub type RefusedReport = Box<(RunItemIds, ItemError)>;
+
+impl BatchBody for ReportRunsRequest {
+    const FIELDS: &'static [&'static str] = &["reports"];
+
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
+        let mut reports = Field::MISSING;
+        let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
+            let mut weight = Weight::default();
+            reports.set(|errors| {
+                read_list(reader, &At::Key(&ROOT, name), errors, |reader, at, errors| {
+                    read_report(reader, at, errors, &mut weight)
+                })
+            })
+        })?;
+        if !is_object {
+            return Ok(None);
+        }
+        Ok(reports.required("reports", errors).map(|reports| Self { reports }))
+    }
+}
+
+fn read_report(
+    reader: &mut Reader<'_>,
+    at: &At<'_>,
+    errors: &mut BodyErrors,
+    weight: &mut Weight,
+) -> Result<Option<Result<RunItem, RefusedReport>>, BatchError> {
+    let Some(mut item) = Item::read(reader, &IDS, at, errors)? else { return Ok(None) };
+    let (task_id, run_id) = (item.take_text("task_id", at, errors), item.text("run_id", at, errors));
+    let action = item.take_text("action", at, errors);
+    let (Some(task_id), Some(run_id), Some(action)) = (task_id, run_id, action) else { return Ok(None) };
+    let Some(action) = ACTIONS.into_iter().find(|known| action == *known) else {
+        errors.add(&At::Key(at, "action"), format!("use one of {}", ACTIONS.join(", ")));
+        return Ok(None);
+    };
+    let read = read_body(&mut item, action).and_then(|(run_id, action)| match TaskId::parse(&task_id) {
+        Some(task_id) => Ok(RunItem { task_id, run_id, action }),
+        None => Err(ItemError::TaskId(shown(&task_id))),
+    });
+    Ok(Some(match read {
+        Ok(report) => {
+            weight.add(report.action.bytes())?;
+            Ok(report)
+        }
+        Err(error) => Err(Box::new((RunItemIds { task_id: shown(&task_id), run_id: shown(&run_id) }, error))),
+    }))
+}
+
+/// Reads what the single request of an action has as its body.
+fn read_body(item: &mut Item<'_>, action: &str) -> Result<(RunId, RunAction), ItemError> {
+    Ok(match action {
+        "complete" => {
+            let CompleteRequest { run_id, result } = item.body()?;
+            (run_id, RunAction::End(RunReport::Complete { result }))
+        }
+        "fail" => {
+            let FailRequest { run_id, error: failure, retry } = item.body()?;
+            (run_id, RunAction::End(RunReport::Fail { failure, retry }))
+        }
+        _ => {
+            let RunRequest { run_id } = item.body()?;
+            (run_id, if action == "unclaim" { RunAction::End(RunReport::Unclaim) } else { RunAction::Heartbeat })
+        }
+    })
+}
+
+impl RunAction {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Heartbeat => "heartbeat",
+            Self::End(RunReport::Complete { .. }) => "complete",
+            Self::End(RunReport::Fail { .. }) => "fail",
+            Self::End(RunReport::Unclaim) => "unclaim",
+        }
+    }
+
+    /// The bytes of its texts.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::End(RunReport::Complete { result }) => result.as_str().len(),
+            Self::End(RunReport::Fail { failure, .. }) => {
+                failure.kind.len() + failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
+            }
+            Self::Heartbeat | Self::End(RunReport::Unclaim) => 0,
+        }
+    }
+}
+
+impl ReportRunsRequest {
+    /// A body without reports, to be filled by [`BatchWriter::push_report`].
+    pub fn writer() -> BatchWriter<Self> {
+        BatchWriter::begin("reports")
+    }
+}
+
+impl BatchWriter<ReportRunsRequest> {
+    /// Adds a report. False if it does not fit: then nothing was added, and the report belongs into another batch.
+    #[must_use]
+    pub fn push_report(&mut self, RunItem { task_id, run_id, action }: &RunItem) -> bool {
+        let run_id = *run_id;
+        self.push(|item| {
+            let item = item.text("task_id", task_id.as_str()).text("action", action.name());
+            match action {
+                RunAction::End(RunReport::Complete { result }) => {
+                    CompleteRequest { run_id, result: result.clone() }.write_fields(item)
+                }
+                RunAction::End(RunReport::Fail { failure, retry }) => {
+                    FailRequest { run_id, error: failure.clone(), retry: *retry }.write_fields(item)
+                }
+                RunAction::Heartbeat | RunAction::End(RunReport::Unclaim) => RunRequest { run_id }.write_fields(item),
+            }
+        })
+    }
+}
+
+/// What one run reports: what the single request of its action has as its body, the task and the action.
+pub(super) struct RunItemSchema;
+
+impl ToSchema for RunItemSchema {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("RunItem")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((schema::TaskId::name().into_owned(), schema::TaskId::schema()));
+        RunRequest::schemas(schemas);
+        CompleteRequest::schemas(schemas);
+        FailRequest::schemas(schemas);
+    }
+}
+
+impl PartialSchema for RunItemSchema {
+    fn schema() -> RefOr<Schema> {
+        OneOfBuilder::new()
+            .item(with_action(
+                RunRequest::schema(),
+                "Renews a lease, or gives the task back.",
+                &["heartbeat", "unclaim"],
+            ))
+            .item(with_action(CompleteRequest::schema(), "Ends a run with a result.", &["complete"]))
+            .item(with_action(FailRequest::schema(), "Ends a run with an error.", &["fail"]))
+            .description(Some("What a run reports: the body of the single request, with the task and the action."))
+            .into()
+    }
+}
+
+/// What became of each report, in the order of the request.
+#[derive(ToSchema)]
+pub struct ReportedRuns {
+    /// One for each report.
+    pub items: Vec<ReportedItem>,
+}
+
+/// What became of a report.
+#[derive(ToSchema)]
+pub struct ReportedItem {
+    /// The task, as it was sent.
+    pub task_id: String,
+    /// The token, as it was sent.
+    pub run_id: String,
+    /// Whether it was done or refused.
+    pub outcome: ReportedOutcome,
+    /// Of a heartbeat: when the lease is over unless another one renews it.
+    #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
+    pub lease_expires_at: Option<Timestamp>,
+    /// Why it was refused.
+    #[schema(nullable = false)]
+    pub error: Option<Error>,
+}
+
+/// What a report came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedOutcome {
+    /// It was done, now or when it was sent before.
+    Done,
+    /// See `error`.
+    Refused,
+}
+
+impl ReportedRuns {
+    /// Appends a report that was done; of a heartbeat with the end of the lease.
+    pub fn write(out: &mut ItemsWriter, task_id: TaskId, run_id: RunId, lease_expires_at: Option<Timestamp>) {
+        out.item(|item: ObjectWriter<_>| {
+            let item = item.text("task_id", task_id.as_str()).text("run_id", run_id.as_str()).text("outcome", "done");
+            match lease_expires_at {
+                Some(at) => item.time("lease_expires_at", at),
+                None => item,
+            }
+        });
+    }
+
+    /// Reads for each of these reports the end of its lease, if it has one, or why it was refused.
+    pub fn read(
+        value: &Value<'_>,
+        reports: &[(TaskId, RunId)],
+    ) -> Result<Vec<Result<Option<Timestamp>, Error>>, Unreadable> {
+        answer::read_items(value, reports, |item, outcome, (task_id, run_id)| {
+            answer::expect(item, "task_id", task_id.as_str())?;
+            answer::expect(item, "run_id", run_id.as_str())?;
+            Ok(match outcome {
+                "done" => Some(item.optional("lease_expires_at", |item, name| item.time(name))?),
+                _ => None,
+            })
+        })
+    }
+}

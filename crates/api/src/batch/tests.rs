@@ -1,0 +1,341 @@
+//! The rules of batches that need no server: which errors refuse the whole and which one item, that items are refused as the
+//! single request would be, and that everything written reads back.
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value};
+use taskqueue_core::lifecycle::RunReport;
+use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS, JSON_DEPTH, REQUEST_BODY_BYTES};
+use taskqueue_core::task::Failure;
+use taskqueue_core::time::Timestamp;
+
+use super::*;
+use crate::ErrorCode;
+use crate::body::{self, Body};
+use crate::error::Code;
+use crate::run::{CompleteRequest, FailRequest, RunRequest};
+
+const ID: &str = r#""id":"t_abcdefghijkl""#;
+const RUN: &str = r#""task_id":"t_abcdefghijkl","run_id":"r_abcdefghijkl""#;
+
+fn task_id() -> TaskId {
+    TaskId::parse("t_abcdefghijkl").unwrap()
+}
+
+fn run_id() -> RunId {
+    RunId::parse("r_abcdefghijkl").unwrap()
+}
+
+/// The code of a batch that is refused as a whole, with the locations of what is wrong; or nothing.
+fn whole<B: BatchBody>(body: &str) -> Option<String> {
+    match B::decode(body.as_bytes()) {
+        Ok(_) => None,
+        Err(BatchError::TooLarge) => Some("too large".to_owned()),
+        Err(BatchError::Invalid(invalid)) => {
+            let details: serde_json::Value = serde_json::from_slice(&invalid.details().end()).unwrap();
+            let errors = details["errors"].as_array().cloned().unwrap_or_default();
+            let locations: Vec<String> = errors.iter().map(|error| error["location"].to_string()).collect();
+            Some(format!("{} {}", invalid.code, locations.join(" ")))
+        }
+    }
+}
+
+fn refused_as<B: BatchBody>(cases: &[(&str, &str)]) {
+    for (body, expected) in cases {
+        assert_eq!(whole::<B>(body).as_deref(), Some(*expected), "{}", &body[..body.len().min(200)]);
+    }
+}
+
+fn repeated(item: &str, count: usize) -> String {
+    vec![item; count].join(",")
+}
+
+#[test]
+fn a_batch_of_another_shape_is_refused_as_a_whole() {
+    refused_as::<CreateTasksRequest>(&[
+        ("", r#"invalid_request ["body"]"#),
+        ("null", r#"invalid_request ["body"]"#),
+        ("[]", r#"invalid_request ["body"]"#),
+        ("{}", r#"invalid_request ["body","tasks"]"#),
+        (r#"{"tasks":null}"#, r#"invalid_request ["body","tasks"]"#),
+        (r#"{"tasks":{}}"#, r#"invalid_request ["body","tasks"]"#),
+        (r#"{"tasks":[]}"#, r#"invalid_request ["body","tasks"]"#),
+        (r#"{"tasks":[[]]}"#, r#"invalid_request ["body","tasks",0]"#),
+        (r#"{"tasks":[{}]}"#, r#"invalid_request ["body","tasks",0,"id"]"#),
+        (r#"{"tasks":[{"id":null}]}"#, r#"invalid_request ["body","tasks",0,"id"]"#),
+        (
+            &format!(r#"{{"tasks":[{{{ID}}},7,{{"id":7}}]}}"#),
+            r#"invalid_request ["body","tasks",1] ["body","tasks",2,"id"]"#,
+        ),
+        (&format!(r#"{{"tasks":[{{{ID}}}],"x":1}}"#), r#"invalid_request ["body","x"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}}],"\ud800":1}}"#), r#"invalid_request ["body"]"#),
+        (
+            &format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS + 1)),
+            r#"invalid_request ["body","tasks"]"#,
+        ),
+        (&format!(r#"{{"tasks":[{{{ID}}}]}}x"#), r#"invalid_request ["body"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}},{{]}}"#), r#"invalid_request ["body"]"#),
+        ("\u{feff}{}", r#"invalid_request ["body"]"#),
+    ]);
+    assert_eq!(whole::<CreateTasksRequest>(&format!(r#" {{ "tasks" : [ {{{ID}}} ] }} "#)), None);
+    assert_eq!(
+        whole::<CreateTasksRequest>(&format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS))),
+        None
+    );
+    refused_as::<ClaimTasksRequest>(&[
+        ("{}", r#"invalid_request ["body","route"] ["body","run_ids"]"#),
+        (r#"{"route":"a","run_ids":[]}"#, r#"invalid_request ["body","run_ids"]"#),
+        (r#"{"route":"-","run_ids":["r_abcdefghijkl"]}"#, r#"invalid_request ["body","route"]"#),
+        (r#"{"route":"a","run_ids":["r_abcdefghijkl",1]}"#, r#"invalid_request ["body","run_ids",1]"#),
+        (r#"{"route":"a","run_ids":["x","y","x"]}"#, r#"invalid_request ["body","run_ids",2]"#),
+        (r#"{"route":"a","run_ids":["x"],"worker":[]}"#, r#"invalid_request ["body","worker"]"#),
+        (r#"{"route":"a","run_ids":["x"],"run_id":"x"}"#, r#"invalid_request ["body","run_id"]"#),
+        (
+            &format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}}}}"#, "x".repeat(2 * REQUEST_BODY_BYTES)),
+            r#"invalid_request ["body","worker"]"#,
+        ),
+        (
+            &format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":{}1{}}}}}"#, "[".repeat(64), "]".repeat(64)),
+            "json_too_deep ",
+        ),
+    ]);
+    assert_eq!(whole::<ClaimTasksRequest>(r#"{"route":"a","run_ids":["x"],"worker":null}"#), None);
+    refused_as::<ReportRunsRequest>(&[
+        (&format!(r#"{{"reports":[{{{RUN}}}]}}"#), r#"invalid_request ["body","reports",0,"action"]"#),
+        (
+            &format!(r#"{{"reports":[{{{RUN},"action":"progress"}}]}}"#),
+            r#"invalid_request ["body","reports",0,"action"]"#,
+        ),
+        (&format!(r#"{{"reports":[{{{RUN},"action":null}}]}}"#), r#"invalid_request ["body","reports",0,"action"]"#),
+        (
+            r#"{"reports":[{"action":"complete"}]}"#,
+            r#"invalid_request ["body","reports",0,"task_id"] ["body","reports",0,"run_id"]"#,
+        ),
+    ]);
+}
+
+#[test]
+fn the_last_of_equal_keys_counts_and_the_others_are_not_validated() {
+    let body = format!(r#"{{"tasks":[1],"tasks":7,"tasks":[{{"id":1,"id":"x",{ID},"args":7,"args":{{"b":1}}}}]}}"#);
+    let read = CreateTasksRequest::decode(body.as_bytes()).unwrap();
+    let args = JsonObject::from_canonical(r#"{"b":1}"#);
+    assert_eq!(read.tasks, [Ok((task_id(), Definition { args, ..Definition::default() }))]);
+    assert_eq!(
+        whole::<CreateTasksRequest>(&format!(r#"{{"tasks":[{{{ID}}}],"tasks":7}}"#)).unwrap(),
+        r#"invalid_request ["body","tasks"]"#
+    );
+}
+
+/// What a single request with this body would be told.
+fn single<B: Body + std::fmt::Debug>(body: &str) -> ItemError {
+    ItemError::Invalid(body::decode::<B>(body.as_bytes()).unwrap_err())
+}
+
+#[test]
+fn a_bad_item_is_refused_as_the_single_request_would_be_and_its_neighbours_are_not() {
+    let deep = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    let bodies = [
+        r#""x":1,"status":"pending""#.to_owned(),
+        r#""name":"\n""#.to_owned(),
+        r#""name":"\n","args":[]"#.to_owned(),
+        r#""args":{"a":9223372036854775808}"#.to_owned(),
+        r#""\ud800":1"#.to_owned(),
+        r#""routes":[]"#.to_owned(),
+        format!(r#""args":{}"#, deep(JSON_DEPTH + 1)),
+        format!(r#""metadata":{},"priority":null"#, deep(1000)),
+        format!(r#""x":{}"#, deep(150_000)),
+    ];
+    for members in bodies {
+        let batch = format!(r#"{{"tasks":[{{{ID}}},{{{members},"id":"t_0123456789ab"}},{{{ID}}}]}}"#);
+        let read = CreateTasksRequest::decode(batch.as_bytes()).unwrap().tasks;
+        let expected = single::<Definition>(&format!("{{{members}}}"));
+        assert_eq!(
+            read[1],
+            Err(Box::new(("t_0123456789ab".to_owned(), expected))),
+            "{}",
+            &members[..members.len().min(80)]
+        );
+        let good = Ok((task_id(), Definition::default()));
+        assert!(read.len() == 3 && read[0] == good && read[2] == good);
+    }
+}
+
+#[test]
+fn the_body_of_an_item_is_checked_before_its_id() {
+    let read = |item: &str| {
+        let mut tasks = CreateTasksRequest::decode(format!(r#"{{"tasks":[{item}]}}"#).as_bytes()).unwrap().tasks;
+        *tasks.pop().unwrap().unwrap_err()
+    };
+    assert_eq!(read(r#"{"id":"x"}"#), ("x".to_owned(), ItemError::TaskId("x".to_owned())));
+    assert_eq!(read(r#"{"id":"x","x":1}"#), ("x".to_owned(), single::<Definition>(r#"{"x":1}"#)));
+    assert_eq!(read(r#"{"id":"\ud800"}"#).0, "\u{fffd}");
+    let (shown, error) = read(&format!(r#"{{"id":"{}"}}"#, "é".repeat(100_000)));
+    assert_eq!((shown.chars().count(), error), (128, ItemError::TaskId("é".repeat(128))));
+}
+
+#[test]
+fn an_item_may_be_as_large_as_the_single_request() {
+    let item = |id: &str, bytes: usize| {
+        format!(r#"{{"id":"{id}","args":{{"a":"{}"}}}}"#, "x".repeat(bytes - r#"{"args":{"a":""}}"#.len()))
+    };
+    let body = format!(
+        r#"{{"tasks":[{},{},{{{ID}}}]}}"#,
+        item("t_abcdefghijkl", REQUEST_BODY_BYTES),
+        item("t_0123456789ab", REQUEST_BODY_BYTES + 1)
+    );
+    let read = CreateTasksRequest::decode(body.as_bytes()).unwrap().tasks;
+    assert!(read[0].is_ok() && read[2].is_ok());
+    assert_eq!(read[1], Err(Box::new(("t_0123456789ab".to_owned(), ItemError::TooLarge))));
+    let large = format!(r#"{{"reports":[{{{RUN},"action":"fail","error":"{}"}}]}}"#, "x".repeat(REQUEST_BODY_BYTES));
+    let read = ReportRunsRequest::decode(large.as_bytes()).unwrap().reports;
+    assert!(
+        matches!(&read[..], [Err(refused)] if refused.1 == ItemError::TooLarge && refused.0.run_id == "r_abcdefghijkl")
+    );
+}
+
+#[test]
+fn what_grows_beyond_the_limit_when_it_is_understood_is_too_large() {
+    // Each `1e15` becomes `1000000000000000.0`.
+    let numbers = format!(r#"{{"id":"t_abcdefghijkl","args":{{"a":[{}]}}}}"#, repeated("1e15", 150_000));
+    let body = |count| format!(r#"{{"tasks":[{}]}}"#, repeated(&numbers, count));
+    assert_eq!(whole::<CreateTasksRequest>(&body(5)), None);
+    assert!(body(8).len() < BATCH_BODY_BYTES / 2);
+    assert_eq!(whole::<CreateTasksRequest>(&body(8)).as_deref(), Some("too large"));
+}
+
+#[test]
+fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
+    let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    let cases = [
+        (r#""action":"heartbeat""#, Ok(RunAction::Heartbeat)),
+        (r#""action":"unclaim""#, Ok(RunAction::End(RunReport::Unclaim))),
+        (r#""action":"complete","result":{}"#, Ok(RunAction::End(RunReport::Complete { result: JsonObject::empty() }))),
+        (
+            r#""action":"fail","retry":false,"error":{"type":"E","message":"m"}"#,
+            Ok(RunAction::End(RunReport::Fail { failure: failure(), retry: false })),
+        ),
+        (
+            r#""action":"heartbeat","result":{}"#,
+            Err(single::<RunRequest>(r#"{"run_id":"r_abcdefghijkl","result":{}}"#)),
+        ),
+        (r#""action":"complete""#, Err(single::<CompleteRequest>(r#"{"run_id":"r_abcdefghijkl"}"#))),
+        (r#""action":"fail","error":1"#, Err(single::<FailRequest>(r#"{"run_id":"r_abcdefghijkl","error":1}"#))),
+    ];
+    for (members, expected) in cases {
+        let body = format!(r#"{{"reports":[{{{RUN},{members}}}]}}"#);
+        let read = ReportRunsRequest::decode(body.as_bytes()).unwrap().reports.pop().unwrap();
+        let read = read.map(|item| item.action).map_err(|refused| refused.1);
+        assert_eq!(read, expected, "{members}");
+    }
+    let refused = |ids: &str| {
+        let body = format!(r#"{{"reports":[{{{ids},"action":"unclaim"}}]}}"#);
+        *ReportRunsRequest::decode(body.as_bytes()).unwrap().reports.pop().unwrap().unwrap_err()
+    };
+    let (ids, error) = refused(r#""task_id":"x","run_id":"y""#);
+    assert_eq!((ids.task_id.as_str(), ids.run_id.as_str()), ("x", "y"));
+    assert_eq!(error, single::<RunRequest>(r#"{"run_id":"y"}"#), "the body before the path");
+    assert_eq!(refused(r#""task_id":"x","run_id":"r_abcdefghijkl""#).1, ItemError::TaskId("x".to_owned()));
+}
+
+#[test]
+fn a_malformed_run_id_is_refused_as_in_a_single_claim() {
+    let body = r#"{"route":"a","run_ids":["r_abcdefghijkl","x","\ud800","\ud800"]}"#;
+    let read = ClaimTasksRequest::decode(body.as_bytes()).unwrap();
+    assert_eq!(read.run_ids[0], Ok(run_id()));
+    let single = body::decode::<crate::run::ClaimRequest>(br#"{"route":"a","run_id":"x"}"#).unwrap_err();
+    assert_eq!(read.run_ids[1], Err(Box::new(("x".to_owned(), single))));
+    assert_eq!(read.run_ids[2].as_ref().unwrap_err().0, "\u{fffd}");
+}
+
+#[test]
+fn a_body_that_is_written_reads_back() {
+    let definition = Definition { name: Some("é\"".into()), priority: -1, ..Definition::default() };
+    let mut tasks = CreateTasksRequest::writer();
+    assert!(tasks.push_task(task_id(), &definition) && tasks.push_task(task_id(), &Definition::default()));
+    let bytes = tasks.bytes();
+    let body = tasks.end();
+    assert_eq!(body.len(), bytes);
+    let read = CreateTasksRequest::decode(&body).unwrap().tasks;
+    assert_eq!(read, [Ok((task_id(), definition)), Ok((task_id(), Definition::default()))]);
+
+    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    let actions = [
+        RunAction::Heartbeat,
+        RunAction::End(RunReport::Unclaim),
+        RunAction::End(RunReport::Complete { result: JsonObject::from_canonical(r#"{"a":1}"#) }),
+        RunAction::End(RunReport::Fail { failure, retry: false }),
+    ];
+    let items = actions.map(|action| RunItem { task_id: task_id(), run_id: run_id(), action });
+    let mut reports = ReportRunsRequest::writer();
+    assert!(items.iter().all(|item| reports.push_report(item)));
+    assert_eq!(ReportRunsRequest::decode(&reports.end()).unwrap().reports, items.map(Ok));
+
+    let (route, worker) = (Route::parse("gpu").unwrap(), JsonObject::from_canonical(r#"{"id":"w"}"#));
+    for worker in [None, Some(worker)] {
+        let body = ClaimTasksRequest::encode(&route, &[run_id()], worker.as_ref());
+        let meant = ClaimTasksRequest { route: route.clone(), run_ids: vec![Ok(run_id())], worker };
+        assert_eq!(ClaimTasksRequest::decode(&body), Ok(meant));
+    }
+}
+
+#[test]
+fn a_body_is_never_written_beyond_the_limits() {
+    let mut many = CreateTasksRequest::writer();
+    assert!((0..BATCH_ITEMS).all(|_| many.push_task(task_id(), &Definition::default())));
+    assert!(!many.push_task(task_id(), &Definition::default()) && many.items() == BATCH_ITEMS);
+    let args = JsonObject::from_canonical(&format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000)));
+    let definition = Definition { args, ..Definition::default() };
+    let mut large = CreateTasksRequest::writer();
+    while large.push_task(task_id(), &definition) {}
+    let (items, body) = (large.items(), large.end());
+    assert!(body.len() <= BATCH_BODY_BYTES && body.len() + 1_000_200 > BATCH_BODY_BYTES);
+    assert_eq!(CreateTasksRequest::decode(&body).unwrap().tasks.len(), items);
+}
+
+fn answer<T>(text: &[u8], read: impl FnOnce(&Value<'_>) -> T) -> T {
+    read(&json::parse(text).unwrap())
+}
+
+#[test]
+fn an_answer_reads_back_and_must_be_about_what_was_sent() {
+    let at = Timestamp::from_micros(1);
+    let refuse = |out: &mut ItemsWriter, ids: &[(&str, &str)]| {
+        out.refused(ids, ErrorCode::StaleRun, "no", ObjectWriter::new().text("run_id", "x"));
+    };
+    let is_stale =
+        |error: &crate::error::Error| error.code == Code::Known(ErrorCode::StaleRun) && error.message == "no";
+
+    let mut out = ItemsWriter::with_capacity(0);
+    CreatedTasks::write(&mut out, task_id(), true);
+    CreatedTasks::write(&mut out, task_id(), false);
+    refuse(&mut out, &[("id", "t_abcdefghijkl")]);
+    let text = out.end();
+    assert_eq!(
+        String::from_utf8_lossy(&text),
+        concat!(
+            r#"{"items":[{"id":"t_abcdefghijkl","outcome":"created"},{"id":"t_abcdefghijkl","outcome":"existing"},"#,
+            r#"{"id":"t_abcdefghijkl","outcome":"refused","error":{"code":"stale_run","message":"no","details":{"run_id":"x"}}}]}"#
+        )
+    );
+    let created = answer(&text, |value| CreatedTasks::read(value, &[task_id(); 3])).unwrap();
+    assert!(matches!(&created[..], [Ok(true), Ok(false), Err(error)] if is_stale(error)));
+    assert!(answer(&text, |value| CreatedTasks::read(value, &[task_id(); 2])).is_err());
+    assert!(answer(&text, |value| CreatedTasks::read(value, &[TaskId::parse("t_0123456789ab").unwrap(); 3])).is_err());
+
+    let mut out = ItemsWriter::with_capacity(0);
+    ReportedRuns::write(&mut out, task_id(), run_id(), Some(at));
+    ReportedRuns::write(&mut out, task_id(), run_id(), None);
+    refuse(&mut out, &[("task_id", "t_abcdefghijkl"), ("run_id", "r_abcdefghijkl")]);
+    let reported = answer(&out.end(), |value| ReportedRuns::read(value, &[(task_id(), run_id()); 3])).unwrap();
+    assert!(matches!(&reported[..], [Ok(Some(lease)), Ok(None), Err(error)] if *lease == at && is_stale(error)));
+
+    let mut out = ItemsWriter::with_capacity(0);
+    ClaimedTasks::write_none(&mut out, run_id());
+    refuse(&mut out, &[("run_id", "r_abcdefghijkl")]);
+    let claimed = answer(&out.end(), |value| ClaimedTasks::read(value, &[run_id(); 2])).unwrap();
+    assert!(matches!(&claimed[..], [Ok(None), Err(error)] if is_stale(error)));
+
+    let text = br#"{"items":[{"id":"t_abcdefghijkl","outcome":"dreamt"}]}"#;
+    assert!(answer(text, |value| CreatedTasks::read(value, &[task_id()])).is_err());
+    assert!(answer(b"{\"items\":[]}", |value| CreatedTasks::read(value, &[])).unwrap().is_empty());
+}
