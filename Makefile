@@ -4,7 +4,7 @@
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
-.PHONY: help serve test check audit bench bench-full bench-peers bench-postgres bench-programs
+.PHONY: help serve test check audit bench bench-compare bench-full bench-peers bench-postgres bench-programs
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +26,9 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 audit: ## Licences, duplicates, sources and known vulnerabilities of all dependencies; installs cargo-deny where it is missing
 	scripts/audit
 
-bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 3 minutes (more flags: make bench ARGS="--phases get")
-	$(BENCH) run $(ON_DISK) $(ARGS)
+bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 7 minutes (only a part of it: make bench ARGS="--phases get")
+	@failed=0; $(BENCH) run $(ON_DISK) $(ARGS) || failed=1; \
+	if [ -z "$(ARGS)" ]; then $(BENCH) bulk $(ON_DISK) || failed=1; $(BENCH) submit $(ON_DISK) || failed=1; fi; exit $$failed
 
 bench-full: bench-programs ## Measure everything and draw the plots of docs/performance.md, the long one; goes on after a missed goal
 	-$(BENCH) run $(ON_DISK)
@@ -36,7 +37,13 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) cost $(ON_DISK) --plots docs/plots
 	-$(BENCH) wait $(ON_DISK)
 	-$(BENCH) work $(ON_DISK)
+	-$(BENCH) bulk $(ON_DISK) --rounds 3
+	-$(BENCH) submit $(ON_DISK) --rounds 3
+	-$(BENCH) history $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
+
+bench-compare: bench-programs ## Compare single requests with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
+	$(BENCH) compare $(ON_DISK) --baseline $(BASELINE) $(ARGS)
 
 bench-peers: bench-programs ## Do the same work on what users would pick instead, some minutes; installs it where it is missing
 	scripts/install-bench-peers

@@ -32,7 +32,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
 /// The number of the task that a claim handed out.
 pub(crate) fn claimed_task(body: &[u8]) -> Option<u64> {
     let at = find(body, b"\"id\":\"t_")? + 8;
-    numbered_ids::read(body.get(at..at + numbered_ids::DIGITS)?)
+    numbered_ids::read_task(body.get(at..at + numbered_ids::CHARACTERS)?)
 }
 
 /// The code in the envelope of an error.
@@ -73,6 +73,7 @@ fn malformed() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::tests::ids;
 
     #[test]
     fn a_head_is_read_once_it_is_complete() {
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn what_bodies_say_is_found() {
-        assert_eq!(claimed_task(br#"{"task":{"id":"t_000000000042","queue":"q"}}"#), Some(42));
+        let (task, _) = ids(42, 0);
+        assert_eq!(claimed_task(format!(r#"{{"task":{{"id":"{task}","queue":"q"}}}}"#).as_bytes()), Some(42));
         assert_eq!(claimed_task(br#"{"task":{"id":"t_00000000004"#), None);
         assert_eq!(
             header(b"HTTP/1.1 204 No Content\r\nPreference-Applied: wait=1\r\n\r\n", b"preference-applied:"),

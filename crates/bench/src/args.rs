@@ -39,6 +39,14 @@ pub(crate) enum Command {
     Cost(CostArgs),
     /// Do the same work on what users would pick instead, as far as scripts/install-bench-peers has installed it
     Peers(PeersArgs),
+    /// Cancel many pending tasks by one bulk action, and see how long another client waits meanwhile
+    Bulk(BulkArgs),
+    /// Let `task submit --from` create the tasks of a file, and compare it with batches
+    Submit(SubmitArgs),
+    /// Finish many tasks, start again, and compare with a server that has no history
+    History(HistoryArgs),
+    /// Compare single requests with another build of the server
+    Compare(CompareArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -203,6 +211,70 @@ pub(crate) struct PeersArgs {
 
     /// How long creations are measured, and then pairs
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BulkArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many tasks are cancelled
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) tasks: u64,
+
+    /// How often; the rate is a median, the waits are those of all rounds
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many lines the file has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) lines: u64,
+
+    /// How many times batches and the command take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long batches are measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many tasks are finished; 10,000,000 take some 6 GiB
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) finished: u64,
+
+    /// How many are created at a time before they are claimed and completed
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// The binary of the other build
+    #[arg(long, value_name = "PATH")]
+    pub(crate) baseline: PathBuf,
+
+    /// How many times both take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = positive)]
     pub(crate) seconds: f64,
 }
 

@@ -83,7 +83,11 @@ pub(crate) struct QueueClient {
 
 impl QueueClient {
     pub(crate) async fn connect(address: SocketAddr, queue: &str) -> io::Result<Self> {
-        Ok(Self { client: Client::connect(address).await?, requests: Requests::new(address, queue) })
+        Ok(Self::new(Client::connect(address).await?, address, queue))
+    }
+
+    pub(crate) fn new(client: Client, address: SocketAddr, queue: &str) -> Self {
+        Self { client, requests: Requests::new(address, queue) }
     }
 
     pub(crate) async fn send(&mut self, operation: Operation, task: u64, run: u64) -> io::Result<Answer<'_>> {

@@ -1,10 +1,12 @@
-//! What the measurements must reach and aim at: those that need neither PostgreSQL nor other queues.
+//! What the measurements must reach and aim at: those of `run`. The others judge theirs where they measure.
 
 use crate::measurement::{Measurement, Storage};
 use crate::operation::Phase;
 
 /// How far a measurement may miss a must before it counts: shared machines are noisy.
 const NOISE_MARGIN: f64 = 0.2;
+/// The same where two builds do the same in turns, and the must itself is a matter of percents.
+const SMALL_MARGIN: f64 = 0.03;
 
 /// What of a measurement is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +74,12 @@ const GOALS: &[Goal] = &[
     of_claims(6, Quantity::RequestsPerSync, 64, 12.0, 20.0),
     of_claims(9, Quantity::ClaimTail, 16, 8.0, 4.0),
     IDLE_WORKERS,
+    goal(20, Storage::Disk, Phase::BatchCreate, 16, 0.40, 0.65),
+    goal(21, Storage::Disk, Phase::BatchClaimComplete, 16, 0.42, 0.65),
+    goal(28, Storage::Disk, Phase::List, 16, 0.25, 0.38),
+    goal(29, Storage::Disk, Phase::CreateAmongMany, 64, 0.25, 0.40),
+    goal(29, Storage::Disk, Phase::CreateAmongMany, 16, 0.22, 0.30),
+    goal(30, Storage::Disk, Phase::Get, 16, 0.50, 0.70),
 ];
 
 /// How a measurement stands to its goal.
@@ -133,12 +141,38 @@ fn faults(measurements: &[Measurement]) -> impl Iterator<Item = Judged> {
 impl Judged {
     /// Judges a value that is to be small, outside of all phases.
     pub(crate) fn at_most(row: u8, what: &str, measured: f64, must: f64, aim: f64) -> Self {
-        Self { row, what: what.to_owned(), must, aim, measured, verdict: verdict(measured, must, aim, false) }
+        Self {
+            row,
+            what: what.to_owned(),
+            must,
+            aim,
+            measured,
+            verdict: verdict(measured, must, aim, false, NOISE_MARGIN),
+        }
     }
 
     /// Judges a value that is to be large, outside of all phases.
     pub(crate) fn at_least(row: u8, what: &str, measured: f64, must: f64, aim: f64) -> Self {
-        Self { row, what: what.to_owned(), must, aim, measured, verdict: verdict(measured, must, aim, true) }
+        Self {
+            row,
+            what: what.to_owned(),
+            must,
+            aim,
+            measured,
+            verdict: verdict(measured, must, aim, true, NOISE_MARGIN),
+        }
+    }
+
+    /// Judges two builds in turns, one over the other.
+    pub(crate) fn over_baseline(row: u8, what: &str, measured: f64, must: f64, aim: f64) -> Self {
+        Self {
+            row,
+            what: what.to_owned(),
+            must,
+            aim,
+            measured,
+            verdict: verdict(measured, must, aim, true, SMALL_MARGIN),
+        }
     }
 }
 
@@ -151,10 +185,18 @@ impl Goal {
                 == (measurement.storage, measurement.phase, measurement.connections)
     }
 
+    fn counted(&self) -> &'static str {
+        match self.phase {
+            Phase::BatchCreate => "tasks/s over requests/s of the reference",
+            Phase::BatchClaimComplete => "pairs/s over requests/s of the reference",
+            _ => "requests/s over reference",
+        }
+    }
+
     /// None when the quantity was not measured.
     fn judge(&self, measurement: &Measurement) -> Option<Judged> {
         let (measured, quantity) = match self.quantity {
-            Quantity::Ratio => (measurement.ratio(), "requests/s over reference"),
+            Quantity::Ratio => (measurement.ratio(), self.counted()),
             Quantity::CpuRatio => (measurement.cpu_ratio(), "CPU/request over reference"),
             Quantity::ClaimTail => (measurement.claim_tail(), "claim p99 over p50"),
             Quantity::CoreShare => (measurement.core_share(), "share of one core"),
@@ -163,7 +205,7 @@ impl Goal {
             }
         };
         let more_is_better = matches!(self.quantity, Quantity::Ratio | Quantity::RequestsPerSync);
-        let verdict = verdict(measured, self.must, self.aim, more_is_better);
+        let verdict = verdict(measured, self.must, self.aim, more_is_better, NOISE_MARGIN);
         let what =
             format!("{}, {} connections, {}: {quantity}", self.phase.name(), self.connections, self.storage.name());
         Some(Judged { row: self.row, what, must: self.must, aim: self.aim, measured, verdict })
@@ -171,14 +213,14 @@ impl Goal {
 }
 
 /// NaN (nothing was measured) misses everything.
-fn verdict(measured: f64, must: f64, aim: f64, more_is_better: bool) -> Verdict {
+fn verdict(measured: f64, must: f64, aim: f64, more_is_better: bool, noise: f64) -> Verdict {
     let reaches = |bound: f64, margin: f64| {
         if more_is_better { measured >= bound * (1.0 - margin) } else { measured <= bound * (1.0 + margin) }
     };
     match () {
         () if reaches(aim, 0.0) => Verdict::Aim,
         () if reaches(must, 0.0) => Verdict::Must,
-        () if reaches(must, NOISE_MARGIN) => Verdict::Noise,
+        () if reaches(must, noise) => Verdict::Noise,
         () => Verdict::Missed,
     }
 }
@@ -192,14 +234,16 @@ mod tests {
     fn a_verdict_has_a_margin_for_noise() {
         let cases = [(0.5, Verdict::Aim), (0.3, Verdict::Must), (0.25, Verdict::Noise), (0.2, Verdict::Missed)];
         for (measured, expected) in cases {
-            assert_eq!(verdict(measured, 0.3, 0.45, true), expected, "{measured}");
+            assert_eq!(verdict(measured, 0.3, 0.45, true, NOISE_MARGIN), expected, "{measured}");
         }
         let cases = [(2.0, Verdict::Aim), (3.0, Verdict::Must), (4.5, Verdict::Noise), (5.0, Verdict::Missed)];
         for (measured, expected) in cases {
-            assert_eq!(verdict(measured, 4.0, 2.5, false), expected, "{measured}");
+            assert_eq!(verdict(measured, 4.0, 2.5, false, NOISE_MARGIN), expected, "{measured}");
         }
-        assert_eq!(verdict(f64::NAN, 0.3, 0.45, true), Verdict::Missed);
-        assert_eq!(verdict(f64::NAN, 4.0, 2.5, false), Verdict::Missed);
+        assert_eq!(Judged::over_baseline(27, "x", 0.96, 0.98, 1.0).verdict, Verdict::Noise);
+        assert_eq!(Judged::over_baseline(27, "x", 0.94, 0.98, 1.0).verdict, Verdict::Missed);
+        assert_eq!(verdict(f64::NAN, 0.3, 0.45, true, NOISE_MARGIN), Verdict::Missed);
+        assert_eq!(verdict(f64::NAN, 4.0, 2.5, false, NOISE_MARGIN), Verdict::Missed);
     }
 
     #[test]
@@ -207,6 +251,22 @@ mod tests {
         let judged = judge(&[measurement(Phase::ClaimComplete, 64, &[(1000, 400)])]);
         let rows: Vec<(u8, Verdict)> = judged.iter().map(|judged| (judged.row, judged.verdict)).collect();
         assert_eq!(rows, [(1, Verdict::Must), (5, Verdict::Aim), (17, Verdict::Aim), (17, Verdict::Aim)]);
+    }
+
+    #[test]
+    fn batches_are_judged_by_items_over_single_requests() {
+        let mut batches = measurement(Phase::BatchClaimComplete, 16, &[(1000, 10)]);
+        batches.rounds[0].server.batch_items = Some(500);
+        let judged = judge(&[batches]);
+        assert_eq!((judged[0].row, judged[0].verdict), (21, Verdict::Must));
+        assert!(judged[0].what.contains("pairs/s over requests/s"), "{judged:?}");
+    }
+
+    #[test]
+    fn a_later_goal_stands_beside_the_earlier_one() {
+        let judged = judge(&[measurement(Phase::List, 16, &[(1000, 300)])]);
+        let rows: Vec<(u8, Verdict)> = judged.iter().map(|judged| (judged.row, judged.verdict)).collect();
+        assert_eq!(rows[..2], [(4, Verdict::Missed), (28, Verdict::Must)]);
     }
 
     #[test]

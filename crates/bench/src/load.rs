@@ -1,6 +1,8 @@
 //! Load on one server: many connections, each going through the cycle of a phase, and the measured figures.
 //! Everything here runs on one thread, so that the generator takes as little as possible of what it measures.
 
+mod batches;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,8 +14,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use self::batches::drive_batches;
 use crate::answer_parser;
-use crate::client::{Answer, QueueClient};
+use crate::client::{Answer, Client, QueueClient};
 use crate::double_claim_check::DoubleClaimCheck;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
@@ -54,7 +57,9 @@ pub(crate) struct Measured {
     pub(crate) cpu_seconds: f64,
     pub(crate) rss_bytes: u64,
     pub(crate) body_bytes: u64,
-    /// Requests that were answered as they should be, warm-up included.
+    /// Tasks created, or claimed and completed, by batches while it was measured; none where requests are single.
+    pub(crate) batch_items: Option<u64>,
+    /// Requests, or items of batches, that were answered as they should be, warm-up included.
     pub(crate) answered: u64,
 }
 
@@ -70,6 +75,7 @@ struct LoadState {
     latencies: RefCell<Vec<Latencies>>,
     errors: RefCell<BTreeMap<String, u64>>,
     body_bytes: Cell<u64>,
+    batch_items: Cell<u64>,
     answered: Cell<u64>,
 }
 
@@ -81,7 +87,7 @@ pub(crate) async fn run(
 ) -> Result<Measured> {
     let mut clients = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
-        clients.push(QueueClient::connect(load.address, load.phase.queue()).await?);
+        clients.push(Client::connect(load.address).await?);
     }
     let state = Rc::new(LoadState {
         numbers,
@@ -93,12 +99,16 @@ pub(crate) async fn run(
         latencies: RefCell::new(vec![Latencies::default(); OPERATIONS]),
         errors: RefCell::default(),
         body_bytes: Cell::new(0),
+        batch_items: Cell::new(0),
         answered: Cell::new(0),
         load,
     });
     let mut connections = JoinSet::new();
     for (index, client) in clients.into_iter().enumerate() {
-        connections.spawn_local(drive(client, index, state.clone()));
+        match state.load.phase.items_of_a_batch() {
+            Some(items) => connections.spawn_local(drive_batches(client, items, state.clone())),
+            None => connections.spawn_local(drive(client, index, state.clone())),
+        };
     }
     let (seconds, before, after) = measure(&state).await?;
     if timeout(LONGEST_ANSWER, async { while connections.join_next().await.is_some() {} }).await.is_err() {
@@ -111,6 +121,7 @@ pub(crate) async fn run(
         cpu_seconds: after.cpu_seconds - before.cpu_seconds,
         rss_bytes: after.rss_bytes,
         body_bytes: state.body_bytes.get(),
+        batch_items: state.load.phase.items_of_a_batch().map(|_| state.batch_items.get()),
         answered: state.answered.get(),
     })
 }
@@ -131,7 +142,8 @@ async fn measure(state: &LoadState) -> Result<(f64, Usage, Usage)> {
     Ok((seconds, before, Usage::of(load.pid)?))
 }
 
-async fn drive(mut client: QueueClient, index: usize, state: Rc<LoadState>) {
+async fn drive(client: Client, index: usize, state: Rc<LoadState>) {
+    let mut client = QueueClient::new(client, state.load.address, state.load.phase.queue());
     let cycle = state.load.phase.cycle();
     let mut held = None;
     // Each connection begins elsewhere, so that they do not all list at the same time.
@@ -197,22 +209,34 @@ impl LoadState {
         let claims = operation == Operation::Claim;
         if claims && answer.status == 204 {
             if self.load.phase == Phase::ClaimComplete {
-                self.stopped.set(true);
-                self.dry.notify_one();
+                self.run_dry();
             }
             return None;
         }
         self.answered.set(self.answered.get() + 1);
-        if self.measuring.get() && !self.stopped.get() {
-            self.latencies.borrow_mut()[operation as usize].record(begin.elapsed());
-            self.body_bytes.set(self.body_bytes.get() + answer.body.len() as u64);
-        }
+        self.record(operation, begin, answer.body.len());
         let task = claims.then(|| answer_parser::claimed_task(answer.body))?;
         match task {
             Some(task) => self.claim_check.borrow_mut().handed_out(task),
             None => self.error("claim_without_task"),
         }
         task
+    }
+
+    /// Counts an answer, if it came while the window is open; whether it did.
+    fn record(&self, operation: Operation, begin: Instant, body_bytes: usize) -> bool {
+        let counts = self.measuring.get() && !self.stopped.get();
+        if counts {
+            self.latencies.borrow_mut()[operation as usize].record(begin.elapsed());
+            self.body_bytes.set(self.body_bytes.get() + body_bytes as u64);
+        }
+        counts
+    }
+
+    /// There is nothing left to claim: the window ends.
+    fn run_dry(&self) {
+        self.stopped.set(true);
+        self.dry.notify_one();
     }
 
     fn error(&self, code: &str) {
@@ -247,13 +271,24 @@ impl Measured {
         self.latencies.iter().map(Latencies::count).sum()
     }
 
-    pub(crate) fn rate(&self) -> f64 {
-        self.requests() as f64 / self.seconds
+    /// What is counted: requests, or tasks that batches created, or claimed and completed.
+    pub(crate) fn items(&self) -> u64 {
+        self.batch_items.unwrap_or_else(|| self.requests())
     }
 
-    /// CPU time of the server for one request, in microseconds.
+    /// Items per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.items() as f64 / self.seconds
+    }
+
+    /// Tasks per second that were claimed and completed.
+    pub(crate) fn pairs_rate(&self) -> f64 {
+        if self.batch_items.is_some() { self.rate() } else { self.rate() / 2.0 }
+    }
+
+    /// CPU time of the server for one item, in microseconds.
     pub(crate) fn cpu_micros(&self) -> f64 {
-        self.cpu_seconds * 1e6 / self.requests() as f64
+        self.cpu_seconds * 1e6 / self.items() as f64
     }
 
     pub(crate) fn latency(&self) -> Latencies {

@@ -5,13 +5,18 @@ mod answer_parser;
 mod args;
 mod backlog;
 mod bare_http_server;
+mod batch_answer;
+mod batch_request;
+mod bulk_cancel;
 mod client;
+mod compare;
 mod cost;
 mod disk;
 mod double_claim_check;
 mod failure;
 mod fill;
 mod goals;
+mod history;
 mod latencies;
 mod load;
 mod measure;
@@ -29,6 +34,7 @@ mod process;
 mod report;
 mod request;
 mod results;
+mod submit;
 mod table;
 mod usage;
 mod wait;
@@ -56,6 +62,10 @@ fn main() -> ExitCode {
         Command::Wait(args) => show(wait::run(&args), output),
         Command::Work(args) => show(worker_command::run(&args), output),
         Command::Cost(args) => show(cost::run(&args, plots), output),
+        Command::Bulk(args) => show(bulk_cancel::run(&args), output),
+        Command::Submit(args) => show(submit::run(&args), output),
+        Command::History(args) => show(history::run(&args), output),
+        Command::Compare(args) => show(compare::run(&args), output),
         Command::Peers(args) => show(peers::run(&args), output),
     };
     match result {

@@ -24,6 +24,7 @@ use crate::{disk, fill, goals, output, plots, report};
 
 /// Pairs per second for which tasks are prepared before the first round shows how many there are.
 const EXPECTED_PAIRS: f64 = 12_000.0;
+const EXPECTED_PAIRS_OF_BATCHES: f64 = 60_000.0;
 /// How many times the tasks that the last round took are prepared for the next.
 const HEADROOM: f64 = 1.6;
 
@@ -88,6 +89,10 @@ async fn measurements(args: &RunArgs) -> Result<Vec<Measurement>> {
     for (storage, folder) in [(Storage::Disk, &args.server.database_dir), (Storage::Tmpfs, &args.tmpfs_dir)] {
         for phase in phases(args, storage) {
             let mut subject = MeasuredServer::start(args, storage, folder, &reference)?;
+            if phase.items_of_a_batch().is_some() && !fill::has_batches(subject.server.address).await? {
+                output::progress(&format!("{} is not measured: the server has no batches", phase.name()));
+                continue;
+            }
             for cell in cells(args, phase) {
                 let count = cell.connections;
                 output::progress(&format!("measuring {} on {}, {count} connections", phase.name(), storage.name()));
@@ -110,7 +115,7 @@ fn phases(args: &RunArgs, storage: Storage) -> impl Iterator<Item = Phase> {
 fn cells(args: &RunArgs, phase: Phase) -> Vec<Cell> {
     let usual: &[u16] = match phase {
         Phase::ClaimComplete => &[64, 16, 1],
-        Phase::Create => &[64, 16],
+        Phase::Create | Phase::CreateAmongMany => &[64, 16],
         // 1,000 connected workers, besides what the goals ask for.
         Phase::Mixed => &[16, 1000],
         Phase::Poll => &[1000],
@@ -135,13 +140,16 @@ impl<'a> MeasuredServer<'a> {
     async fn measurement(&mut self, cell: Cell) -> Result<Measurement> {
         let syncs_per_second = disk::syncs_per_second(self.scratch.path())?;
         let double_claims_before = self.claim_check.borrow().double_claims();
-        let (mut rounds, mut expected_pairs) = (Vec::new(), EXPECTED_PAIRS);
+        let batches = cell.phase.items_of_a_batch().is_some();
+        let (mut rounds, mut expected_pairs) =
+            (Vec::new(), if batches { EXPECTED_PAIRS_OF_BATCHES } else { EXPECTED_PAIRS });
         for _ in 0..self.args.rounds {
             let known = self.prepare(cell.phase, expected_pairs).await?;
             // The reference hands out the same task over and over: its check is not used.
-            let reference = self.load(cell, self.reference, known.clone(), Rc::default()).await?;
+            let single = Cell { phase: cell.phase.without_batches(), ..cell };
+            let reference = self.load(single, self.reference, known.clone(), Rc::default()).await?;
             let server = self.load(cell, &self.server, known, self.claim_check.clone()).await?;
-            expected_pairs = server.rate() / 2.0 * HEADROOM;
+            expected_pairs = server.pairs_rate() * HEADROOM;
             rounds.push(Round { reference, server });
         }
         let requests_per_sync = self.requests_per_sync(cell, expected_pairs).await?;
@@ -185,7 +193,7 @@ impl<'a> MeasuredServer<'a> {
     /// Makes sure that the queue of a phase holds what the phase needs; the tasks that are there to be read.
     async fn prepare(&mut self, phase: Phase, expected_pairs: f64) -> Result<Range<u64>> {
         let (address, queue) = (self.server.address, phase.queue());
-        if phase == Phase::ClaimComplete {
+        if phase.takes_prepared_tasks() {
             let wanted = expected_pairs * (WARM_UP.as_secs_f64() + self.args.seconds);
             return fill::top_up(address, queue, wanted as u64, self.numbers.clone()).await;
         }

@@ -60,7 +60,7 @@ impl Measurement {
         self.median(|round| round.server.rate() / round.reference.rate())
     }
 
-    /// CPU time of the server for one request, in microseconds.
+    /// CPU time of the server for one request or item, in microseconds.
     pub(crate) fn cpu_micros(&self) -> f64 {
         self.median(|round| round.server.cpu_micros())
     }
@@ -79,9 +79,10 @@ impl Measurement {
         self.median(|round| round.server.claim_tail())
     }
 
-    /// Body bytes per request: the reference's over the server's. Far from 1, the comparison is not fair.
+    /// Body bytes per request or item: the reference's over the server's. Far from 1, the comparison is not fair; batches have
+    /// no counterpart, and are compared with single requests all the same.
     pub(crate) fn body_ratio(&self) -> f64 {
-        let bytes = |measured: &Measured| measured.body_bytes as f64 / measured.requests() as f64;
+        let bytes = |measured: &Measured| measured.body_bytes as f64 / measured.items() as f64;
         self.median(|round| bytes(&round.reference) / bytes(&round.server))
     }
 
@@ -143,6 +144,7 @@ pub(crate) mod tests {
             cpu_seconds,
             rss_bytes: 1,
             body_bytes: requests,
+            batch_items: None,
             answered: requests,
         }
     }
@@ -181,6 +183,15 @@ pub(crate) mod tests {
         assert!((measurement.reference_rate() - 1000.0).abs() < 1e-9);
         assert!((measurement.cpu_ratio() - 2.0).abs() < 1e-9, "{}", measurement.cpu_ratio());
         assert!((measurement.body_ratio() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_batch_counts_by_its_items() {
+        let mut measurement = measurement(Phase::BatchCreate, 16, &[(1000, 10)]);
+        measurement.rounds[0].server.batch_items = Some(800);
+        assert!((measurement.ratio() - 0.8).abs() < 1e-9, "{}", measurement.ratio());
+        assert!((measurement.cpu_ratio() - 1.25).abs() < 1e-9, "{}", measurement.cpu_ratio());
+        assert_eq!(measurement.latency().count(), 10);
     }
 
     #[test]

@@ -83,7 +83,16 @@ pub(crate) enum Phase {
     Mixed,
     /// Claims from an empty queue
     Poll,
+    /// Creations one by one in a database that holds 200,000 tasks already
+    CreateAmongMany,
+    /// Creations by batches of 100
+    BatchCreate,
+    /// Claim, complete by batches of 100, over prepared tasks
+    BatchClaimComplete,
 }
+
+/// Items of a batch where batches are measured.
+const ITEMS_OF_A_BATCH: usize = 100;
 
 /// What workers and people do, in about the proportions in which they do it. One run in five ends in a failure, one
 /// is given back.
@@ -114,6 +123,9 @@ impl Phase {
             Self::BulkUpdate => ("bulk", &[BulkUpdate], 1_000),
             Self::Mixed => ("mixed", MIXED, 1_000),
             Self::Poll => ("empty", &[Poll], 0),
+            Self::CreateAmongMany => ("creates", &[Create], 200_000),
+            Self::BatchCreate => ("creates", &[Create], 0),
+            Self::BatchClaimComplete => ("claims", &[Claim, Complete], 0),
         };
         PhaseSettings { queue, cycle, prepared_tasks }
     }
@@ -132,7 +144,26 @@ impl Phase {
 
     /// Whether it changes anything, and so waits for the disk.
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::Create | Self::ClaimComplete | Self::Lifecycle | Self::BulkUpdate | Self::Mixed)
+        !matches!(self, Self::Get | Self::List | Self::Count | Self::Filter | Self::Poll)
+    }
+
+    /// Whether it claims and completes tasks that must be there.
+    pub(crate) fn takes_prepared_tasks(self) -> bool {
+        matches!(self, Self::ClaimComplete | Self::BatchClaimComplete)
+    }
+
+    /// How many items each request has; none where requests are single.
+    pub(crate) fn items_of_a_batch(self) -> Option<usize> {
+        matches!(self, Self::BatchCreate | Self::BatchClaimComplete).then_some(ITEMS_OF_A_BATCH)
+    }
+
+    /// The same with single requests: what the reference, which knows no batches, is asked.
+    pub(crate) fn without_batches(self) -> Self {
+        match self {
+            Self::BatchCreate => Self::Create,
+            Self::BatchClaimComplete => Self::ClaimComplete,
+            other => other,
+        }
     }
 
     /// Its name on the command line and in tables.

@@ -22,6 +22,8 @@ use crate::results::Results;
 use crate::{fill, output, pickup, table};
 
 const CONNECTIONS: usize = 64;
+/// Where batches are measured.
+const BATCH_CONNECTIONS: usize = 16;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// Windows of the long run, of which the first is compared with the last.
 const WINDOWS: u32 = 6;
@@ -72,6 +74,16 @@ struct Rates {
     transactions: Vec<f64>,
     created: Vec<f64>,
     pairs: Vec<f64>,
+    /// By batches, at one number of connections and only if the server has them.
+    batch_created: Vec<f64>,
+    batch_pairs: Vec<f64>,
+}
+
+impl Rates {
+    /// In the order of the rows; NaN of what was not measured.
+    fn medians(self) -> [f64; 5] {
+        [self.transactions, self.created, self.pairs, self.batch_created, self.batch_pairs].map(median)
+    }
 }
 
 /// Creations and pairs of claim and complete against `pgbench -N`, in turns, with many clients and with one.
@@ -79,7 +91,8 @@ async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Results> {
     let yardstick = cluster.database();
     pgbench(&yardstick, &["-i", "-q", "-s", "10"])?;
     let subject = MeasuredServer::start(args, cluster)?;
-    let mut rates = [(CONNECTIONS, Rates::default()), (1, Rates::default())];
+    let batches = fill::has_batches(subject.server.address).await?;
+    let mut rates = [(CONNECTIONS, Rates::default()), (BATCH_CONNECTIONS, Rates::default()), (1, Rates::default())];
     for round in 1..=args.rounds {
         output::progress(&format!("round {round} of {}: pgbench -N, creations, claim+complete", args.rounds));
         for (connections, rates) in &mut rates {
@@ -89,40 +102,55 @@ async fn throughput(args: &PostgresArgs, cluster: &Cluster) -> Result<Results> {
             rates.transactions.push(tps(&stdout).ok_or_else(|| Failure::new(format!("pgbench printed: {stdout}")))?);
             rates.created.push(subject.load(Phase::Create, *connections, args.seconds).await?.rate());
             subject.prepare(rates.pairs.iter().copied().fold(10_000.0, f64::max) * (args.seconds + 1.0)).await?;
-            rates.pairs.push(subject.load(Phase::ClaimComplete, *connections, args.seconds).await?.rate() / 2.0);
+            rates.pairs.push(subject.load(Phase::ClaimComplete, *connections, args.seconds).await?.pairs_rate());
+            if batches && *connections == BATCH_CONNECTIONS {
+                rates.batch_created.push(subject.load(Phase::BatchCreate, *connections, args.seconds).await?.rate());
+                subject
+                    .prepare(rates.batch_pairs.iter().copied().fold(30_000.0, f64::max) * (args.seconds + 1.0))
+                    .await?;
+                let pairs = subject.load(Phase::BatchClaimComplete, *connections, args.seconds).await?.pairs_rate();
+                rates.batch_pairs.push(pairs);
+            }
         }
     }
-    let [many, one] = rates.map(|(connections, rates)| {
-        (connections, [median(rates.transactions), median(rates.created), median(rates.pairs)])
-    });
-    let judged = vec![
+    let [many, some, one] = rates.map(|(connections, rates)| (connections, rates.medians()));
+    let mut judged = vec![
         over(many.1, 2, "pairs at 64 connections over pgbench -N with 64 clients", 0.5, 1.2),
         over(many.1, 1, "creations at 64 connections over pgbench -N with 64 clients", 0.8, 2.0),
         over(one.1, 2, "pairs at 1 connection over pgbench -N with 1 client", 0.3, 0.5),
     ];
-    let rows: Vec<Vec<String>> = [many, one].into_iter().flat_map(rows).collect();
-    let figures = json!({ "throughput": ([many, one].map(throughput_json)) });
+    if batches {
+        let what = "PostgreSQL: pairs by batches of 100 at 16 connections over pgbench -N with 16 clients";
+        judged.push(Judged::at_least(22, what, some.1[4] / some.1[0], 1.6, 2.5));
+    }
+    let rows: Vec<Vec<String>> = [many, some, one].into_iter().flat_map(rows).collect();
+    let figures = json!({ "throughput": ([many, some, one].map(throughput_json)) });
     let heading = ["what", "connections", "per second", "over pgbench -N"];
     Ok(Results { text: table::render(&heading, &rows, 1), figures, judged })
 }
 
-fn over(rates: [f64; 3], of: usize, what: &str, must: f64, aim: f64) -> Judged {
+fn over(rates: [f64; 5], of: usize, what: &str, must: f64, aim: f64) -> Judged {
     Judged::at_least(12, &format!("PostgreSQL: {what}"), rates[of] / rates[0], must, aim)
 }
 
-fn rows((connections, rates): (usize, [f64; 3])) -> Vec<Vec<String>> {
+fn rows((connections, rates): (usize, [f64; 5])) -> Vec<Vec<String>> {
     let row = |(what, rate): (&str, f64)| {
         vec![what.to_owned(), connections.to_string(), format!("{rate:.0}"), format!("{:.2}", rate / rates[0])]
     };
-    ["pgbench -N", "creations", "claim+complete pairs"].into_iter().zip(rates).map(row).collect()
+    let what = ["pgbench -N", "creations", "claim+complete pairs", "creations by batches", "pairs by batches"];
+    // Batches are not measured everywhere.
+    what.into_iter().zip(rates).filter(|(_, rate)| !rate.is_nan()).map(row).collect()
 }
 
-fn throughput_json((connections, [transactions, created, pairs]): (usize, [f64; 3])) -> Value {
+fn throughput_json((connections, rates): (usize, [f64; 5])) -> Value {
+    let [transactions, created, pairs, batch_created, batch_pairs] = rates;
     json!({
         "connections": connections,
         "pgbench_transactions_per_second": transactions,
         "creations_per_second": created,
         "pairs_per_second": pairs,
+        "batch_creations_per_second": batch_created,
+        "batch_pairs_per_second": batch_pairs,
     })
 }
 

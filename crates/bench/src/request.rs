@@ -1,46 +1,54 @@
-//! Requests rendered once, with places into which the numbers of tasks and runs are written before each use.
-//! Which request comes when is decided in `operation.rs` and `load.rs`.
+//! Requests rendered once, with places into which the identifiers of tasks and runs are written before each use.
+//! Which request comes when is decided in `operation.rs` and `load.rs`; batches are rendered in `batch_request.rs`.
 
 use std::net::SocketAddr;
 
 use crate::numbered_ids;
 use crate::operation::{OPERATIONS, Operation};
 
-const TASK: &str = "t_TTTTTTTTTTTT";
-const RUN: &str = "r_RRRRRRRRRRRR";
+pub(crate) const TASK: &str = "t_TTTTTTTTTTTT";
+pub(crate) const RUN: &str = "r_RRRRRRRRRRRR";
 /// One digit by which filters on args select a tenth of all tasks.
 const GROUP: &str = "#";
 const ARGS_BYTES: usize = 200;
+/// How runs end.
+pub(crate) const RESULT: &str = r#"{"loss":0.125}"#;
+pub(crate) const ERROR: &str = r#"{"type":"ValueError","message":"not today","traceback":"line 1"}"#;
 
 /// One request, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
-    task_at: Option<usize>,
-    run_at: Option<usize>,
-    group_at: Option<usize>,
+    task_at: Vec<usize>,
+    run_at: Vec<usize>,
+    group_at: Vec<usize>,
 }
 
 impl Request {
-    fn new(text: &str) -> Self {
-        let after_letter = |at: usize| at + 2;
-        Self {
-            task_at: text.find(TASK).map(after_letter),
-            run_at: text.find(RUN).map(after_letter),
-            group_at: text.find(GROUP),
-            bytes: text.replace(GROUP, "0").into_bytes(),
-        }
+    pub(crate) fn new(text: &str) -> Self {
+        let places = |mark: &str, skipped: usize| text.match_indices(mark).map(|(at, _)| at + skipped).collect();
+        // The places of identifiers are behind their letter.
+        let (task_at, run_at, group_at) = (places(TASK, 2), places(RUN, 2), places(GROUP, 0));
+        Self { task_at, run_at, group_at, bytes: text.replace(GROUP, "0").into_bytes() }
     }
 
     /// Names the task, the run and the group, where the request has a place for them.
     pub(crate) fn fill(&mut self, task: u64, run: u64) -> &[u8] {
-        for (at, number) in [(self.task_at, task), (self.run_at, run)] {
-            if let Some(at) = at {
-                numbered_ids::write(&mut self.bytes[at..at + numbered_ids::DIGITS], number);
+        self.fill_all(std::iter::once((task, run)))
+    }
+
+    /// Names the task, the run and the group of each item.
+    pub(crate) fn fill_all(&mut self, items: impl Iterator<Item = (u64, u64)>) -> &[u8] {
+        for (item, (task, run)) in items.enumerate() {
+            if let Some(at) = self.task_at.get(item) {
+                numbered_ids::write_task(&mut self.bytes[*at..at + numbered_ids::CHARACTERS], task);
             }
-        }
-        if let Some(at) = self.group_at {
-            numbered_ids::write(&mut self.bytes[at..=at], task % 10);
+            if let Some(at) = self.run_at.get(item) {
+                numbered_ids::write_run(&mut self.bytes[*at..at + numbered_ids::CHARACTERS], run);
+            }
+            if let Some(at) = self.group_at.get(item) {
+                self.bytes[*at] = b'0' + u8::try_from(task % 10).unwrap_or(0);
+            }
         }
         &self.bytes
     }
@@ -91,12 +99,9 @@ fn render(operation: Operation, address: SocketAddr, queue: &str) -> String {
         Operation::Claim | Operation::Poll => ("POST", "/claim".to_owned(), claim),
         Operation::Heartbeat => ("POST", format!("/{TASK}/heartbeat"), run),
         Operation::Complete => {
-            ("POST", format!("/{TASK}/complete"), format!(r#"{{"run_id":"{RUN}","result":{{"loss":0.125}}}}"#))
+            ("POST", format!("/{TASK}/complete"), format!(r#"{{"run_id":"{RUN}","result":{RESULT}}}"#))
         }
-        Operation::Fail => {
-            let error = r#"{"type":"ValueError","message":"not today","traceback":"line 1"}"#;
-            ("POST", format!("/{TASK}/fail"), format!(r#"{{"run_id":"{RUN}","error":{error}}}"#))
-        }
+        Operation::Fail => ("POST", format!("/{TASK}/fail"), format!(r#"{{"run_id":"{RUN}","error":{ERROR}}}"#)),
         Operation::Unclaim => ("POST", format!("/{TASK}/unclaim"), run),
         Operation::Get => ("GET", format!("/{TASK}"), String::new()),
         Operation::List => ("GET", "?limit=100".to_owned(), String::new()),
@@ -108,11 +113,16 @@ fn render(operation: Operation, address: SocketAddr, queue: &str) -> String {
             ("PATCH", String::new(), format!(r#"{{"filter":"args.group == {GROUP}","changes":{changes}}}"#))
         }
     };
+    with_body(method, address, &format!("/api/v2/queues/{queue}/tasks{path}"), &body)
+}
+
+/// A whole request; without a body there is no header about one.
+pub(crate) fn with_body(method: &str, address: SocketAddr, path: &str, body: &str) -> String {
     let content = match body.len() {
         0 => String::new(),
         length => format!("content-type: application/json\r\ncontent-length: {length}\r\n"),
     };
-    format!("{method} /api/v2/queues/{queue}/tasks{path} HTTP/1.1\r\nhost: {address}\r\n{content}\r\n{body}")
+    format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{content}\r\n{body}")
 }
 
 /// A request that creates a queue.
@@ -126,8 +136,19 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The identifiers of a task and a run.
+    pub(crate) fn ids(task: u64, run: u64) -> (String, String) {
+        let (mut task_places, mut run_places) = ([0; numbered_ids::CHARACTERS], [0; numbered_ids::CHARACTERS]);
+        numbered_ids::write_task(&mut task_places, task);
+        numbered_ids::write_run(&mut run_places, run);
+        let text = |letter: char, places: [u8; numbered_ids::CHARACTERS]| {
+            format!("{letter}_{}", String::from_utf8(places.to_vec()).unwrap())
+        };
+        (text('t', task_places), text('r', run_places))
+    }
 
     #[test]
     fn args_have_200_bytes() {
@@ -138,9 +159,13 @@ mod tests {
     fn numbers_stand_in_their_places() {
         let mut requests = Requests::new(SocketAddr::from(([127, 0, 0, 1], 80)), "q");
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let (task, run) = ids(17, 4);
         let complete = text(requests.of(Operation::Complete).fill(17, 4));
-        assert!(complete.starts_with("POST /api/v2/queues/q/tasks/t_000000000017/complete HTTP/1.1\r\n"), "{complete}");
-        assert!(complete.contains(r#""run_id":"r_000000000004""#), "{complete}");
+        assert!(
+            complete.starts_with(&format!("POST /api/v2/queues/q/tasks/{task}/complete HTTP/1.1\r\n")),
+            "{complete}"
+        );
+        assert!(complete.contains(&format!(r#""run_id":"{run}""#)), "{complete}");
         assert!(text(requests.of(Operation::Create).fill(17, 4)).contains(r#""group":7"#));
         assert!(text(requests.of(Operation::Filter).fill(23, 4)).contains("%203 HTTP"));
     }
@@ -150,7 +175,7 @@ mod tests {
         let mut requests = Requests::new(SocketAddr::from(([127, 0, 0, 1], 80)), "q");
         for operation in Operation::ALL {
             let text = String::from_utf8(requests.of(operation).fill(1, 2).to_vec()).unwrap();
-            assert!(!text.contains("TTT") && !text.contains("RRR") && !text.contains(GROUP), "{text}");
+            assert!(!text.contains("TTTT") && !text.contains("RRRR") && !text.contains(GROUP), "{text}");
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
             assert_eq!(length.map_or(0, |length| length.parse().unwrap()), body.len());
