@@ -6,6 +6,8 @@ use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable};
 
+/// Many creations, claims or reports in one request.
+pub const BATCH: &str = "batch";
 /// Updates accept `args_patch` and `metadata_patch`.
 pub const MERGE_UPDATES: &str = "merge-updates";
 /// Claims accept `worker`, and tasks show `last_run`.

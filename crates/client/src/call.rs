@@ -3,6 +3,7 @@
 
 use reqwest::Method;
 use taskqueue_api::body::{Body, encode};
+use taskqueue_core::limits::PAGE_BYTES;
 
 use crate::error::Error;
 
@@ -21,13 +22,19 @@ pub(crate) struct Call {
     pub(crate) advice: Option<&'static str>,
     /// How long the server is asked to wait for a task, or to hold a heartbeat.
     pub(crate) wait_seconds: Option<u32>,
+    /// The largest answer that is read.
+    pub(crate) answer_bytes: usize,
 }
+
+/// Twice the largest page of a server (docs/reference/http-api.md §7.4).
+const ANSWER_BYTES: usize = 2 * PAGE_BYTES;
 
 impl Call {
     /// A call that only reads.
     pub(crate) fn read(name: &'static str, path: String) -> Self {
         let (query, body) = (Vec::new(), None);
-        Self { name, method: Method::GET, path, query, body, is_repeatable: true, advice: None, wait_seconds: None }
+        let (method, answer_bytes) = (Method::GET, ANSWER_BYTES);
+        Self { name, method, path, query, body, is_repeatable: true, advice: None, wait_seconds: None, answer_bytes }
     }
 
     /// A call that creates something under an identity that the caller chose: a repetition returns what exists.

@@ -3,6 +3,10 @@
 //!
 //! * **Reads and creations** (`create_queue`, `create_task`) are repeated after transport errors and 503 answers, within the
 //!   bounds of [`Retries`]. [`ClaimRequest::retrying`] offers the same for claims, which their run id makes repeatable.
+//! * **Batches** (`create_tasks`, `claim_tasks`, `report_runs`) send many items with one request, split where the limits of a
+//!   request need that, and give each its own outcome in the order of the call. They follow the same rules as the single calls: creations are
+//!   repeated, so a task that a lost first try has created is then [`CreateOutcome::Existing`]; claims are repeated if asked to; reports
+//!   are not. Ask [`Client::capabilities`] first: a server without [`capabilities::BATCH`] needs single calls.
 //! * **Every other call** is sent once. When its answer is lost the error is [`Error::OutcomeUnknown`], which says how to find
 //!   out what happened.
 //! * **The token** goes to the configured server only, and over plain HTTP only to this machine, unless
@@ -37,6 +41,7 @@
 //! ```
 
 mod answer;
+mod batch_answer;
 mod call;
 mod client;
 mod config;
@@ -52,9 +57,10 @@ mod version;
 mod walk;
 
 pub use answer::Created;
+pub use batch_answer::BatchAnswer;
 pub use client::Client;
 pub use config::{Config, ConfigError};
-pub use endpoints::{ClaimAnswer, ClaimRequest, HeartbeatAnswer};
+pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer};
 pub use error::Error;
 pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
 pub use retries::Retries;
@@ -62,6 +68,7 @@ pub use version::{OldServer, Version};
 pub use walk::{PageQuery, Walk};
 
 pub use taskqueue_api::ErrorCode;
+pub use taskqueue_api::batch::{RunAction, RunItem};
 pub use taskqueue_api::capabilities::{self, Capabilities};
 pub use taskqueue_api::counts::{GroupPage, Updated};
 pub use taskqueue_api::error::Code;
@@ -75,6 +82,7 @@ pub use taskqueue_core::definition::{Definition, Routes};
 pub use taskqueue_core::grouping::{Group, TaskDimension, WorkerDimension};
 pub use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 pub use taskqueue_core::json::JsonObject;
+pub use taskqueue_core::lifecycle::RunReport;
 pub use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 pub use taskqueue_core::selection::{OrderField, TaskOrder};
 pub use taskqueue_core::task::{Failure, LastError, Status};

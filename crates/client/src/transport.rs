@@ -15,8 +15,6 @@ use crate::server_address::{ServerAddress, needs_token};
 use crate::tls;
 use crate::token::Token;
 
-/// The largest answer that is read: twice the largest page of a server (docs/reference/http-api.md §7.4).
-const ANSWER_BYTES: usize = 32 * 1_048_576;
 /// Idle connections are closed before common servers and proxies close them (60 seconds and more): a request on a connection
 /// that is being closed may be lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -71,11 +69,11 @@ impl Transport {
             request = request.header(CONTENT_TYPE, headers::JSON).body(body.clone());
         }
         let response = request.send().await.map_err(transport)?;
-        read(response).await
+        read(response, call.answer_bytes).await
     }
 }
 
-async fn read(mut response: reqwest::Response) -> Result<Answer, Error> {
+async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answer, Error> {
     let status = response.status().as_u16();
     let mut answer = Answer {
         status,
@@ -85,8 +83,8 @@ async fn read(mut response: reqwest::Response) -> Result<Answer, Error> {
         body: Vec::new(),
     };
     while let Some(chunk) = response.chunk().await.map_err(transport)? {
-        if answer.body.len() + chunk.len() > ANSWER_BYTES {
-            let message = format!("it exceeds {ANSWER_BYTES} bytes");
+        if answer.body.len() + chunk.len() > most_bytes {
+            let message = format!("it exceeds {most_bytes} bytes");
             return Err(Error::Protocol { status, message });
         }
         answer.body.extend_from_slice(&chunk);

@@ -1,12 +1,14 @@
 //! The endpoints, one method of the client each, in the contract's order. The constants
 //! `AFTER_...` say what to do when the outcome of a call is unknown.
 
+mod batches;
 mod discovery;
 mod queues;
 mod runs;
 mod tasks;
 mod workers;
 
+pub use batches::{BatchClaimRequest, CreateOutcome};
 pub use runs::{ClaimAnswer, ClaimRequest, HeartbeatAnswer};
 
 use taskqueue_core::ids::{QueueName, TaskId};

@@ -15,9 +15,9 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
 
-const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
+pub(super) const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
 const AFTER_HEARTBEAT: &str = "send another heartbeat with the same run id";
-const AFTER_REPORT: &str = "repeat the report with the same run id: a repetition has no second effect, and run_finalized means \
+pub(super) const AFTER_REPORT: &str = "repeat the report with the same run id: a repetition has no second effect, and run_finalized means \
      that the run ended in another way";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

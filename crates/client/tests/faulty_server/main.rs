@@ -2,6 +2,7 @@
 //! is tested in `crates/cli/tests/client`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod batches;
 mod invalid_answers;
 mod outcomes;
 mod retries;

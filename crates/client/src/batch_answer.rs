@@ -1,0 +1,50 @@
+//! What became of the items of a batch, and how a request that failed as a whole becomes the outcome of each of its items.
+
+use taskqueue_api::error::{Code, Error as ErrorAnswer};
+
+use crate::error::Error;
+
+/// What became of the items of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchAnswer<T> {
+    /// One outcome for each item, in the order of the call. An error is that of the item, as the single call would have had
+    /// it, or that of the request that was to carry it.
+    pub items: Vec<Result<T, Error>>,
+    /// The error of the first request that failed as a whole; each item of that request has it as its outcome. A server without
+    /// [`BATCH`](taskqueue_api::capabilities::BATCH) answers 404.
+    pub request_error: Option<Error>,
+    /// The wait in seconds that the server agreed to; nothing if the answer does not name one.
+    pub wait_applied: Option<u32>,
+}
+
+impl<T> BatchAnswer<T> {
+    pub(crate) fn with_room_for(items: usize) -> Self {
+        Self { items: Vec::with_capacity(items), request_error: None, wait_applied: None }
+    }
+
+    /// Adds the outcomes of one more request of so many items.
+    pub(crate) fn add(&mut self, items: usize, answer: Result<Vec<Result<T, ErrorAnswer>>, Error>) {
+        match answer {
+            Ok(outcomes) => self.items.extend(outcomes.into_iter().map(|outcome| outcome.map_err(refused))),
+            Err(error) => {
+                self.items.extend((0..items).map(|_| Err(error.clone())));
+                self.request_error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Adds an item that is not sent.
+    pub(crate) fn add_unsent(&mut self, error: ErrorAnswer) {
+        self.items.push(Err(refused(error)));
+    }
+}
+
+/// The error of an item, as the single call would have had it.
+fn refused(ErrorAnswer { code, message, details }: ErrorAnswer) -> Error {
+    let status = match &code {
+        Code::Known(code) => code.status(),
+        // A newer server has refused the item for a reason that is not known here. This status claims least.
+        Code::Other(_) => 409,
+    };
+    Error::Api { status, code, message, details, retry_after: None }
+}

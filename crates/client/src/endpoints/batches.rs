@@ -1,0 +1,174 @@
+//! Batches: many creations, claims or reports in one request, or in as many as their number and size need, one after the other.
+//! Only for a server that has [`BATCH`](taskqueue_api::capabilities::BATCH).
+
+use std::collections::HashSet;
+
+use reqwest::Method;
+use taskqueue_api::ErrorCode;
+use taskqueue_api::batch::{
+    BatchWriter, ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns,
+    RunItem,
+};
+use taskqueue_api::error::{Code, Error as ErrorAnswer};
+use taskqueue_api::object_reader::Unreadable;
+use taskqueue_api::paths;
+use taskqueue_api::run::Claim;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::json::{JsonObject, Value};
+use taskqueue_core::limits::BATCH_ITEMS;
+use taskqueue_core::time::Timestamp;
+
+use super::of_queue;
+use super::runs::{AFTER_CLAIM, AFTER_REPORT};
+use crate::batch_answer::BatchAnswer;
+use crate::call::Call;
+use crate::client::Client;
+
+/// The largest answer that is read, if it holds no tasks: room for a long error in one item, and for a usual one in all.
+const ANSWER_FRAME_BYTES: usize = 1_048_576;
+const ANSWER_ITEM_BYTES: usize = 8 * 1024;
+
+/// What became of a task that was to be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateOutcome {
+    /// The answered request created it.
+    Created,
+    /// It existed with the same definition. An earlier try of the same call, whose answer was lost, may have created it.
+    Existing,
+}
+
+/// Claims for several runs at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchClaimRequest {
+    route: Route,
+    run_ids: Vec<RunId>,
+    worker: Option<JsonObject>,
+    wait_seconds: Option<u32>,
+    retrying: bool,
+}
+
+impl BatchClaimRequest {
+    /// The next tasks for `route`, one for each of these runs, whose ids are all different and were never used before.
+    pub fn new(route: Route, run_ids: Vec<RunId>) -> Self {
+        Self { route, run_ids, worker: None, wait_seconds: None, retrying: false }
+    }
+
+    /// Says who claims, as [`ClaimRequest::by_worker`](crate::ClaimRequest::by_worker) does: the same for all of them.
+    #[must_use]
+    pub fn by_worker(self, worker: JsonObject) -> Self {
+        Self { worker: Some(worker), ..self }
+    }
+
+    /// Asks the server to wait so long until there is a task for one of them. Not for more than 1,000 runs, which need several
+    /// requests.
+    #[must_use]
+    pub fn waiting(self, seconds: u32) -> Self {
+        Self { wait_seconds: Some(seconds), ..self }
+    }
+
+    /// Lets the client repeat the request, as [`ClaimRequest::retrying`](crate::ClaimRequest::retrying) does.
+    #[must_use]
+    pub fn retrying(self) -> Self {
+        Self { retrying: true, ..self }
+    }
+}
+
+impl Client {
+    /// Makes sure that these tasks exist, as [`Client::create_task`] does for one. Each request is repeated like a single
+    /// creation.
+    pub async fn create_tasks(&self, queue: &QueueName, tasks: &[(TaskId, Definition)]) -> BatchAnswer<CreateOutcome> {
+        let mut answer = BatchAnswer::with_room_for(tasks.len());
+        let push = |body: &mut BatchWriter<_>, (id, definition): &(TaskId, Definition)| body.push_task(*id, definition);
+        while let Some((body, asked)) = next_part(tasks, &mut answer, CreateTasksRequest::writer, push) {
+            let ids: Vec<TaskId> = asked.iter().map(|(id, _)| *id).collect();
+            let call = Call::creation("create the tasks", of_queue(paths::BATCH_CREATE, queue));
+            let call = batch_call(Call { method: Method::POST, ..call }, body, ids.len());
+            let created =
+                self.perform(call, |answer| answer.read(&[200], |value| CreatedTasks::read(value, &ids))).await;
+            let outcome = |created| if created { CreateOutcome::Created } else { CreateOutcome::Existing };
+            let outcomes = created.map(|items| items.into_iter().map(|item| item.map(outcome)).collect());
+            answer.add(ids.len(), outcomes);
+        }
+        answer
+    }
+
+    /// Claims a task for each of the runs, as [`Client::claim`] does for one: the task with its lease; or nothing, when no task
+    /// is left for the route, or when the answer would have become too large.
+    pub async fn claim_tasks(&self, queue: &QueueName, request: &BatchClaimRequest) -> BatchAnswer<Option<Claim>> {
+        let BatchClaimRequest { route, run_ids, worker, wait_seconds, retrying } = request;
+        let mut answer = BatchAnswer::with_room_for(run_ids.len());
+        let wait_seconds = wait_seconds.filter(|_| run_ids.len() <= BATCH_ITEMS);
+        for run_ids in run_ids.chunks(BATCH_ITEMS) {
+            let path = of_queue(paths::BATCH_CLAIM, queue);
+            let call = Call::change("claim tasks", Method::POST, path, AFTER_CLAIM);
+            let body = Some(ClaimTasksRequest::encode(route, run_ids, worker.as_ref()));
+            let call = Call { body, is_repeatable: *retrying, wait_seconds, ..call };
+            let claims = self.perform(call, |answer| {
+                Ok((answer.read(&[200], |value| read_claims(value, run_ids))?, answer.wait_applied))
+            });
+            let claims = claims.await.map(|(claims, wait_applied)| {
+                answer.wait_applied = wait_applied;
+                claims
+            });
+            answer.add(run_ids.len(), claims);
+        }
+        answer
+    }
+
+    /// Reports about several runs, each as the single call does; a heartbeat gives the new end of its lease. No request is
+    /// repeated here: that is the worker's decision, and repeating a report that was done has no second effect.
+    pub async fn report_runs(&self, queue: &QueueName, reports: &[RunItem]) -> BatchAnswer<Option<Timestamp>> {
+        let mut answer = BatchAnswer::with_room_for(reports.len());
+        let push = BatchWriter::<ReportRunsRequest>::push_report;
+        while let Some((body, asked)) = next_part(reports, &mut answer, ReportRunsRequest::writer, push) {
+            let ids: Vec<(TaskId, RunId)> = asked.iter().map(|report| (report.task_id, report.run_id)).collect();
+            let call = Call::change("report runs", Method::POST, of_queue(paths::BATCH_REPORT, queue), AFTER_REPORT);
+            let call = batch_call(call, body, ids.len());
+            let reported = self.perform(call, |answer| answer.read(&[200], |value| ReportedRuns::read(value, &ids)));
+            answer.add(ids.len(), reported.await);
+        }
+        answer
+    }
+}
+
+/// The body of the next request, and its items: as many as fit of those that have no outcome yet. One that fits into no request gets
+/// its outcome at once. Bodies are made one at a time, so that only one is in memory.
+fn next_part<'a, I, B, T>(
+    items: &'a [I],
+    answer: &mut BatchAnswer<T>,
+    writer: fn() -> BatchWriter<B>,
+    mut push: impl FnMut(&mut BatchWriter<B>, &I) -> bool,
+) -> Option<(Vec<u8>, &'a [I])> {
+    loop {
+        let left = &items[answer.items.len()..];
+        let mut body = writer();
+        let fitting = left.iter().take_while(|item| push(&mut body, item)).count();
+        if fitting > 0 {
+            return Some((body.end(), &left[..fitting]));
+        }
+        if left.is_empty() {
+            return None;
+        }
+        answer.add_unsent(too_large());
+    }
+}
+
+/// A call whose answer holds no tasks.
+fn batch_call(call: Call, body: Vec<u8>, items: usize) -> Call {
+    Call { body: Some(body), answer_bytes: ANSWER_FRAME_BYTES + items * ANSWER_ITEM_BYTES, ..call }
+}
+
+/// What the server says of an item that is too large for a single request, too.
+fn too_large() -> ErrorAnswer {
+    let message = "send less: the item is larger than a request may be".to_owned();
+    ErrorAnswer { code: Code::Known(ErrorCode::RequestTooLarge), message, details: JsonObject::empty() }
+}
+
+/// A server that gives one task to two runs is not believed: both would do the work.
+fn read_claims(value: &Value<'_>, run_ids: &[RunId]) -> Result<Vec<Result<Option<Claim>, ErrorAnswer>>, Unreadable> {
+    let claims = ClaimedTasks::read(value, run_ids)?;
+    let mut tasks = HashSet::new();
+    let is_distinct = claims.iter().flatten().flatten().all(|claim| tasks.insert(claim.task.id));
+    if is_distinct { Ok(claims) } else { Err(Unreadable("it gives one task to two runs".to_owned())) }
+}
