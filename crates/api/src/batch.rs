@@ -8,7 +8,7 @@ mod items;
 mod report;
 mod writer;
 
-pub use answer::ItemsWriter;
+pub use answer::{ItemsWriter, refused_item};
 pub use claim::{ClaimTasksRequest, ClaimedTasks, RefusedRun};
 pub use create::{CreateTasksRequest, CreatedTasks, ReadTask, RefusedTask};
 pub use items::{BatchBody, BatchError, ItemError};

@@ -17,7 +17,7 @@ pub const WAIT: &str = "wait";
 
 /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
 /// every backend.
-pub const FEATURES: [&str; 3] = [MERGE_UPDATES, RUN_INFO, WAIT];
+pub const FEATURES: [&str; 4] = [BATCH, MERGE_UPDATES, RUN_INFO, WAIT];
 
 /// The extensions of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]

@@ -45,7 +45,7 @@ pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
 pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 
 /// All of them.
-pub const ALL: [&str; 18] = [
+pub const ALL: [&str; 21] = [
     HEALTH,
     OPENAPI,
     CAPABILITIES,
@@ -61,6 +61,9 @@ pub const ALL: [&str; 18] = [
     COMPLETE,
     FAIL,
     UNCLAIM,
+    BATCH_CREATE,
+    BATCH_CLAIM,
+    BATCH_REPORT,
     WORKERS,
     WORKER_COUNT,
     WORKER,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::json::{JsonObject, ObjectWriter, Value, write_string};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Value, string_len, write_string};
 use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_ROUTES};
 use taskqueue_core::task::{self, Failure, LastError, Status};
 use taskqueue_core::task_view::TaskView;
@@ -26,6 +26,9 @@ use crate::wire_value::WireValue;
 
 /// Bytes of a task resource without its JSON texts, roughly: enough to seldom grow the buffer.
 const TASK_FRAME_BYTES: usize = 640;
+
+/// The same at most: names of fields, numbers, instants, ids, and two names of 128 characters.
+const MOST_FRAME_BYTES: usize = 1024;
 
 /// Declares the task resource: the struct with its schema, the view of it, the writer and the reader. Fields under
 /// `optional` are left out of tasks that do not have them.
@@ -135,6 +138,15 @@ impl Task {
     /// About how many bytes a task will take.
     pub fn expected_bytes(task: &task::Task) -> usize {
         TASK_FRAME_BYTES + task.bytes()
+    }
+
+    /// How many bytes it will take at most.
+    pub fn most_bytes(task: &task::Task) -> usize {
+        let escapes = |text: &str| string_len(text) - text.len();
+        let of_error = |LastError { failure, .. }: &LastError| {
+            escapes(&failure.kind) + escapes(&failure.message) + failure.traceback.as_deref().map_or(0, escapes)
+        };
+        MOST_FRAME_BYTES + task.bytes() + task.outcome.last_error.as_ref().map_or(0, of_error)
     }
 }
 

@@ -7,6 +7,7 @@ use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::grouping::{self, Group};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_array, write_string};
+use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::task::{self, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status};
 use taskqueue_core::time::Timestamp;
@@ -14,6 +15,10 @@ use taskqueue_core::update::Update;
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::ErrorCode;
+use crate::batch::{
+    ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ItemsWriter, ReportRunsRequest, ReportedRuns,
+    RunAction, RunItem,
+};
 use crate::body::{Body, decode, encode};
 use crate::capabilities::{self, Capabilities};
 use crate::counts::{Count, CountAnswer, GroupPage, GroupedCount, Updated};
@@ -414,6 +419,65 @@ fn every_request_schema_has_the_fields_of_its_decoder() {
     agree::<FailRequest>(FailRequest::FIELDS, &["run_id", "error"]);
     agree::<FailureSchema>(Failure::FIELDS, &["type", "message"]);
     agree::<WorkerReport>(Report::FIELDS, &["route", "status", "task_id"]);
+}
+
+#[test]
+fn a_task_takes_no_more_bytes_than_it_says_at_most() {
+    let mut longest = extreme_task();
+    longest.queue = QueueName::parse(&"q".repeat(128)).unwrap();
+    longest.lifecycle.last_route = Route::parse(&"r".repeat(128));
+    longest.definition.name = Some("\u{1}".repeat(256).into());
+    longest.lifecycle.attempt = i64::MIN;
+    longest.outcome.last_run = Some(LastRun { attempt: i64::MIN, worker: object(r#"{"a":1}"#) });
+    if let Some(error) = &mut longest.outcome.last_error {
+        error.failure =
+            Failure { kind: "\u{1}".into(), message: "\n".into(), traceback: Some("\u{2}".repeat(9).into()) };
+    }
+    for task in [new_task(), used_task(), extreme_task(), longest] {
+        let (bytes, most) = (text(|out| Task::write(out, &task.view())).len(), Task::most_bytes(&task));
+        assert!(bytes <= most && most < bytes + 1000, "{bytes} {most}");
+        let mut out = ItemsWriter::with_capacity(0);
+        ClaimedTasks::write(&mut out, &task, run_id(), Timestamp::from_micros(0));
+        let frame = r#"{"items":[]}"#.len();
+        assert!(out.end().len() - frame <= ClaimedTasks::most_bytes(&task));
+    }
+}
+
+#[test]
+fn the_schemas_of_batches_describe_their_bodies_and_answers() {
+    let task = new_task();
+    let mut tasks = CreateTasksRequest::writer();
+    assert!(tasks.push_task(task.id, &used_task().definition));
+    check::<CreateTasksRequest>(std::str::from_utf8(&tasks.end()).unwrap());
+    let route = Route::parse("gpu").unwrap();
+    check::<ClaimTasksRequest>(std::str::from_utf8(&ClaimTasksRequest::encode(&route, &[run_id()], None)).unwrap());
+    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    let actions = [
+        RunAction::Heartbeat,
+        RunAction::End(RunReport::Unclaim),
+        RunAction::End(RunReport::Complete { result: JsonObject::empty() }),
+        RunAction::End(RunReport::Fail { failure, retry: false }),
+    ];
+    for action in actions {
+        let mut reports = ReportRunsRequest::writer();
+        assert!(reports.push_report(&RunItem { task_id: task.id, run_id: run_id(), action }));
+        check::<ReportRunsRequest>(std::str::from_utf8(&reports.end()).unwrap());
+    }
+    let written = |ids: &[(&str, &str)], write: fn(&mut ItemsWriter)| {
+        let mut out = ItemsWriter::with_capacity(0);
+        write(&mut out);
+        out.refused(ids, ErrorCode::StaleRun, "no", ObjectWriter::new());
+        String::from_utf8(out.end()).unwrap()
+    };
+    check::<CreatedTasks>(&written(&[("id", "x")], |out| CreatedTasks::write(out, new_task().id, true)));
+    check::<ClaimedTasks>(&written(&[("run_id", "x")], |out| {
+        ClaimedTasks::write(out, &used_task(), run_id(), Timestamp::from_micros(0));
+        ClaimedTasks::write_none(out, run_id());
+    }));
+    check::<ReportedRuns>(&written(&[("task_id", "x"), ("run_id", "x")], |out| {
+        ReportedRuns::write(out, new_task().id, run_id(), Some(Timestamp::from_micros(0)));
+        ReportedRuns::write(out, new_task().id, run_id(), None);
+    }));
 }
 
 #[test]

@@ -7,13 +7,14 @@ use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use taskqueue_api::ErrorCode;
+use taskqueue_api::batch::{BatchError, ItemError, ItemsWriter, refused_item};
 use taskqueue_api::body::Invalid;
 use taskqueue_api::error::Error;
 use taskqueue_api::headers::BEARER;
 use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::filter::FilterError;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::limits::{FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{BATCH_BODY_BYTES, FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::refusal::{Refusal, Transition};
 use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
@@ -107,9 +108,10 @@ impl ApiError {
         Self { header: Some(Box::new((ALLOW, allow))), ..Self::new(ErrorCode::MethodNotAllowed, message, details) }
     }
 
-    pub(crate) fn request_too_large() -> Self {
-        let details = ObjectWriter::new().integer("max_bytes", REQUEST_BODY_BYTES);
-        Self::new(ErrorCode::RequestTooLarge, "send a body of at most 1 MiB", details)
+    /// A body above its limit in bytes, which is a number of MiB.
+    pub(crate) fn request_too_large(limit: usize) -> Self {
+        let details = ObjectWriter::new().integer("max_bytes", limit);
+        Self::new(ErrorCode::RequestTooLarge, format!("send a body of at most {} MiB", limit >> 20), details)
     }
 
     /// The body did not arrive, or not in time. The connection cannot be used again.
@@ -132,6 +134,16 @@ impl ApiError {
     pub(crate) fn busy() -> Self {
         Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
     }
+
+    /// Appends it to the answer of a batch, as the error of one item; `ids` are what the item is known by.
+    pub(crate) fn write_item(self, out: &mut ItemsWriter, ids: &[(&str, &str)]) {
+        out.refused(ids, self.code, &self.message, self.details);
+    }
+
+    /// The same item for an answer that is written later.
+    pub(crate) fn into_item(self, ids: &[(&str, &str)]) -> Vec<u8> {
+        refused_item(ids, self.code, &self.message, self.details)
+    }
 }
 
 impl IntoResponse for ApiError {
@@ -151,6 +163,29 @@ impl IntoResponse for ApiError {
 impl From<Invalid> for ApiError {
     fn from(invalid: Invalid) -> Self {
         Self::new(invalid.code, invalid.message(), invalid.details())
+    }
+}
+
+impl From<BatchError> for ApiError {
+    fn from(error: BatchError) -> Self {
+        match error {
+            BatchError::Invalid(invalid) => invalid.into(),
+            BatchError::TooLarge => {
+                let message = "send fewer items at once: their JSON takes more than 16 MiB as it is stored";
+                let details = ObjectWriter::new().integer("max_bytes", BATCH_BODY_BYTES);
+                Self::new(ErrorCode::RequestTooLarge, message, details)
+            }
+        }
+    }
+}
+
+impl From<ItemError> for ApiError {
+    fn from(error: ItemError) -> Self {
+        match error {
+            ItemError::Invalid(invalid) => invalid.into(),
+            ItemError::TaskId(text) => Self::invalid_task_id(&text),
+            ItemError::TooLarge => Self::request_too_large(REQUEST_BODY_BYTES),
+        }
     }
 }
 

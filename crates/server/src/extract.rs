@@ -2,6 +2,7 @@
 //! was read within its limits before the handler begins; the handler checks body and query, then the identifiers of the
 //! path.
 
+mod batch;
 mod body;
 mod path;
 
@@ -12,6 +13,7 @@ use hyper::{HeaderMap, Uri};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{self as api_body, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
+use taskqueue_core::limits::REQUEST_BODY_BYTES;
 
 use crate::connection::Disconnect;
 use crate::error::ApiError;
@@ -21,6 +23,7 @@ use crate::query::Query;
 use crate::state::AppState;
 use crate::waiting::WaitPreference;
 
+pub(crate) use batch::{BatchCall, away_from_async};
 pub(crate) use body::discard;
 pub(crate) use path::{is_unroutable, normalised, percent_decoded};
 
@@ -31,21 +34,27 @@ pub(crate) struct Call {
     body: Bytes,
     disconnect: Option<Disconnect>,
     /// The memory that is reserved for a large body, until the request is answered.
-    _reservation: Option<Reservation>,
+    reservation: Option<Reservation>,
 }
 
 impl FromRequest<AppState> for Call {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        let (mut head, body) = request.into_parts();
-        let (body, reservation) = body::read(body, head.headers.contains_key(EXPECT), &state.budgets().bodies).await?;
-        let disconnect = head.extensions.remove();
-        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, _reservation: reservation })
+        Self::read(request, REQUEST_BODY_BYTES, state).await
     }
 }
 
 impl Call {
+    /// Reads a request whose body may have `limit` bytes.
+    async fn read(request: Request, limit: usize, state: &AppState) -> Result<Self, ApiError> {
+        let (mut head, body) = request.into_parts();
+        let expects_continue = head.headers.contains_key(EXPECT);
+        let (body, reservation) = body::read(body, limit, expects_continue, &state.budgets().bodies).await?;
+        let disconnect = head.extensions.remove();
+        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, reservation })
+    }
+
     /// The body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
     pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {

@@ -3,6 +3,7 @@
 
 mod accept;
 pub mod auth;
+mod batch_places;
 pub mod browser_check;
 pub mod config;
 mod connection;

@@ -55,8 +55,8 @@ impl Budgets {
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),
-            bodies: Budget::new(plan.requests_bytes / 4 * 3),
-            heads: Budget::new(plan.requests_bytes / 4),
+            bodies: Budget::new(plan.requests_bytes / 8 * 7),
+            heads: Budget::new(plan.requests_bytes / 8),
             parsing: Budget::new(plan.parsing_bytes),
             queue_list_bytes: AtomicUsize::new(0),
         }
@@ -70,8 +70,13 @@ impl Budgets {
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
     /// smaller as room becomes scarce, and no request waits for a large reservation.
     pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<Reservation, ApiError> {
-        let mut reservation = self.reserve_task().await?;
-        let more = wanted_bytes.saturating_sub(TASK_BYTES).min(self.answers.free_bytes() / 2);
+        self.reserve_between(TASK_BYTES, wanted_bytes).await
+    }
+
+    /// The same with another number of bytes that it has at least.
+    pub(crate) async fn reserve_between(&self, least: usize, wanted_bytes: usize) -> Result<Reservation, ApiError> {
+        let mut reservation = self.answers.reserve(least).await?;
+        let more = wanted_bytes.saturating_sub(least).min(self.answers.free_bytes() / 2);
         reservation.merge(self.answers.try_reserve(more));
         Ok(reservation)
     }
@@ -87,12 +92,20 @@ impl Budgets {
         self.answers.grow(reservation, bytes).await
     }
 
-    /// For parsing a body of so many bytes; small ones need none.
+    /// For parsing a body of so many bytes; small ones need none. Of a batch, one item at a time is parsed.
     pub(crate) async fn reserve_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, ApiError> {
         match body_bytes {
             0..=SMALL_BODY_BYTES => Ok(None),
-            _ => self.parsing.reserve(body_bytes * PARSED_FACTOR).await.map(Some),
+            _ => self.parsing.reserve(body_bytes.min(REQUEST_BODY_BYTES) * PARSED_FACTOR).await.map(Some),
         }
+    }
+
+    /// For so many bytes that a request keeps while it waits, if at least half of what bodies may take is free.
+    pub(crate) fn try_reserve_waiting(&self, bytes: usize) -> Option<Reservation> {
+        if 2 * self.bodies.free_bytes() < self.bodies.total_bytes() {
+            return None;
+        }
+        self.bodies.try_reserve(bytes)
     }
 }
 
@@ -143,11 +156,15 @@ impl Budget {
 
     /// Enlarges a reservation to so many bytes, if it is smaller.
     pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
-        let missing = bytes.min(self.total_permits as usize * PERMIT_BYTES).saturating_sub(reservation.bytes());
+        let missing = bytes.min(self.total_bytes()).saturating_sub(reservation.bytes());
         if missing > 0 {
             reservation.merge(Some(self.reserve_within(missing, GROW_TIMEOUT).await?));
         }
         Ok(())
+    }
+
+    fn total_bytes(&self) -> usize {
+        self.total_permits as usize * PERMIT_BYTES
     }
 
     pub(crate) fn free_bytes(&self) -> usize {
@@ -186,6 +203,11 @@ pub(crate) struct Reservation {
 impl Reservation {
     pub(crate) fn bytes(&self) -> usize {
         self.permit.num_permits() * PERMIT_BYTES
+    }
+
+    /// Frees half of it.
+    pub(crate) fn halve(&mut self) {
+        drop(self.permit.split(self.permit.num_permits() / 2));
     }
 
     fn merge(&mut self, more: Option<Self>) {

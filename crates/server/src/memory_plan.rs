@@ -14,7 +14,7 @@ pub(crate) const CONNECTION_BYTES: u64 = 28 * KIB;
 /// Room for 250 requests at once that may each turn out to be about the largest task: as many as the writer takes in a
 /// batch. More is never used.
 const ANSWERS_MAX_BYTES: u64 = 512 * MIB;
-/// Room for 128 of the largest bodies, each as it was sent and as it was parsed.
+/// Room for 112 of the largest ordinary bodies or 7 of the largest batches, each as it was sent and as it was understood.
 const REQUESTS_MAX_BYTES: u64 = 256 * MIB;
 /// Room for 10 of the largest bodies while they are parsed.
 const PARSING_MAX_BYTES: u64 = 512 * MIB;
@@ -49,16 +49,18 @@ impl MemoryPlan {
         Self::within(limit_bytes())
     }
 
-    /// Divides a limit: a fifth each for answers, connections and parsing, a tenth for requests, a twentieth each for the
-    /// pending order and for long reads. The rest is for the program and the caches of the store. Less than 256 MiB is
-    /// divided as if it were 256 MiB.
+    /// Divides a limit: a sixth for answers, a seventh for requests, three sixteenths for parsing, a fifth for connections, a
+    /// twentieth each for the pending order and for long reads. The rest is for the program and the caches of the store. Less
+    /// than 256 MiB is divided as if it were 256 MiB: then the largest batch just fits, and the largest item while it is
+    /// parsed.
     pub fn within(limit_bytes: u64) -> Self {
-        let fifth = limit_bytes.max(256 * MIB) / 5;
+        let limit_bytes = limit_bytes.max(256 * MIB);
+        let fifth = limit_bytes / 5;
         let bytes = |part: u64, most: u64| usize::try_from(part.min(most)).unwrap_or(usize::MAX);
         Self {
-            answers_bytes: bytes(fifth, ANSWERS_MAX_BYTES),
-            requests_bytes: bytes(fifth / 2, REQUESTS_MAX_BYTES),
-            parsing_bytes: bytes(fifth, PARSING_MAX_BYTES),
+            answers_bytes: bytes(limit_bytes / 6, ANSWERS_MAX_BYTES),
+            requests_bytes: bytes(limit_bytes / 7, REQUESTS_MAX_BYTES),
+            parsing_bytes: bytes(limit_bytes / 16 * 3, PARSING_MAX_BYTES),
             connections: bytes(fifth / CONNECTION_BYTES, u64::MAX),
             pending_bytes: bytes((fifth / 4).max(limit_bytes.saturating_sub(SATURATED_BYTES) / 2), u64::MAX),
             long_reads: bytes(fifth / 4 / LONG_READ_BYTES, LONG_READS_MAX),
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn more_memory_is_used_up_to_a_limit() {
         let plan = |limit| MemoryPlan::within(limit);
-        assert_eq!(plan(1024 * MIB).answers_bytes as u64, 1024 * MIB / 5);
+        assert_eq!(plan(1024 * MIB).answers_bytes as u64, 1024 * MIB / 6);
         assert_eq!(plan(u64::MAX).answers_bytes as u64, ANSWERS_MAX_BYTES);
         assert_eq!(plan(u64::MAX).requests_bytes as u64, REQUESTS_MAX_BYTES);
         assert_eq!(plan(u64::MAX).parsing_bytes as u64, PARSING_MAX_BYTES);

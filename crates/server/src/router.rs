@@ -8,7 +8,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::routes::{counts, discovery, fallback, lists, queues, runs, tasks, workers};
+use crate::routes::{batches, counts, discovery, fallback, lists, queues, runs, tasks, workers};
 use crate::state::AppState;
 
 /// Every route, and the document that describes them.
@@ -37,6 +37,10 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(runs::complete_task))
         .routes(routes!(runs::fail_task))
         .routes(routes!(runs::unclaim_task))
+        // Batches
+        .routes(routes!(batches::create_tasks))
+        .routes(routes!(batches::claim_tasks))
+        .routes(routes!(batches::report_runs))
         .split_for_parts()
 }
 

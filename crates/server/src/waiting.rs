@@ -1,16 +1,19 @@
 //! Claims that wait for a task, and heartbeats that are held while their run goes on: how long, how many at once, and what the
 //! response says about it. How a waiter is woken is decided in the store.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use taskqueue_core::ids::RunId;
+use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::{Claim, Claimed, Heartbeat};
+use taskqueue_store::command::{Claim, ClaimTasks, Claimed, Heartbeat, Items};
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection::Disconnect;
-use crate::memory_budget::Reservation;
+use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
 use crate::state::AppState;
 
 /// The `Prefer: wait` of a claim or heartbeat.
@@ -67,6 +70,73 @@ pub(crate) async fn claim(
     let claimed = waiting::claim(waiter, try_claim, time_over).await?;
     let cut_short = claimed.is_none() && (disconnected || store.waiters().is_closed());
     Ok((claimed, Some(seconds).filter(|_| !cut_short)))
+}
+
+/// The answers of a batch of claims, with the memory that is reserved for them.
+pub(crate) struct ClaimedBatch {
+    pub(crate) items: Items<Option<Box<Claimed>>>,
+    pub(crate) reservation: Reservation,
+}
+
+/// Claims several tasks, and waits if the client prefers that until one of the claims got a task or is refused. The rest is as
+/// in [`claim`]; `answer_bytes` are what the answer takes besides the tasks. Who waits keeps its run ids: where these are many,
+/// they are a part of the memory for bodies, and without room for them there is no wait.
+pub(crate) async fn claim_tasks(
+    state: &AppState,
+    claims: ClaimTasks,
+    answer_bytes: usize,
+    preference: Option<WaitPreference>,
+) -> Result<(ClaimedBatch, Option<u32>), StoreError> {
+    let (store, budgets) = (state.store(), state.budgets());
+    let kept_bytes = claims.run_ids.len() * size_of::<RunId>();
+    let kept = match preference {
+        Some(_) if kept_bytes > SMALL_BODY_BYTES => budgets.try_reserve_waiting(kept_bytes).map(Some),
+        _ => Some(None),
+    };
+    let preference = preference.filter(|_| kept.is_some());
+    let waiter =
+        preference.as_ref().and_then(|_| store.waiters().register(&claims.queue, &claims.route, state.waiting_cap()));
+    let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
+    let reservation = Mutex::new(None);
+    let hold = |held| *reservation.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    let try_claim = || async {
+        let wanted = claims.run_ids.len().saturating_mul(TASK_BYTES).min(PAGE_BYTES - answer_bytes);
+        let least = answer_bytes + TASK_BYTES.min(claims.run_ids.len() * TASK_BYTES);
+        let reserved = budgets.reserve_between(least, answer_bytes + wanted).await.map_err(|_| StoreError::Busy)?;
+        if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
+            return Ok(claims.nothing());
+        }
+        let most_bytes = reserved.bytes().min(PAGE_BYTES) - answer_bytes;
+        let items = store.write(ClaimTasks { most_bytes, ..claims.clone() }).await?;
+        hold(Some(reserved).filter(|_| !has_found_nothing(&items)));
+        Ok(items)
+    };
+    let (items, applied) = match (preference, waiter) {
+        (Some(WaitPreference { seconds, disconnect }), Some(waiter)) => {
+            let (end, mut disconnected) = (end_of(seconds), false);
+            let time_over = async {
+                tracing::debug!("a batch of claims found nothing and waits");
+                disconnected = wait_over(end, disconnect).await == WaitEnd::Disconnected;
+                if disconnected {
+                    tracing::debug!("the client of a waiting batch of claims has disconnected");
+                }
+            };
+            let items = waiting::claim_tasks(waiter, try_claim, time_over).await?;
+            let cut_short = has_found_nothing(&items) && (disconnected || store.waiters().is_closed());
+            (items, Some(seconds).filter(|_| !cut_short))
+        }
+        _ => (try_claim().await?, None),
+    };
+    let reservation = match reservation.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(reservation) => reservation,
+        // Nothing was claimed, so it may still be refused.
+        None => budgets.answers.reserve(answer_bytes).await.map_err(|_| StoreError::Busy)?,
+    };
+    Ok((ClaimedBatch { items, reservation }, applied))
+}
+
+fn has_found_nothing(items: &Items<Option<Box<Claimed>>>) -> bool {
+    items.iter().all(|item| matches!(item, Ok(None)))
 }
 
 /// Renews a lease, and holds the answer if the client prefers that. Gives the lease and the wait that was applied, as

@@ -1,5 +1,7 @@
 //! The answer to a batch: a list with what became of each item, in the order of the request.
 
+use std::borrow::BorrowMut;
+
 use taskqueue_core::json::{ObjectWriter, Value};
 
 use crate::ErrorCode;
@@ -31,10 +33,15 @@ impl ItemsWriter {
 
     /// Appends an item that was refused; `ids` are what it is known by.
     pub fn refused(&mut self, ids: &[(&str, &str)], code: ErrorCode, message: &str, details: ObjectWriter) {
-        self.item(|item| {
-            let item = ids.iter().fold(item, |item, (name, id)| item.text(name, id));
-            Error::write_field(item.text("outcome", "refused"), code, message, details)
-        });
+        self.item(|item| refused_fields(item, ids, code, message, details));
+    }
+
+    /// Appends an item that [`refused_item`] wrote.
+    pub fn written(&mut self, item: &[u8]) {
+        if self.0.len() > Self::BEGINNING.len() {
+            self.0.push(b',');
+        }
+        self.0.extend_from_slice(item);
     }
 
     /// The finished answer.
@@ -42,6 +49,22 @@ impl ItemsWriter {
         self.0.extend_from_slice(b"]}");
         self.0
     }
+}
+
+/// An item that was refused, for [`ItemsWriter::written`].
+pub fn refused_item(ids: &[(&str, &str)], code: ErrorCode, message: &str, details: ObjectWriter) -> Vec<u8> {
+    refused_fields(ObjectWriter::new(), ids, code, message, details).end()
+}
+
+fn refused_fields<B: BorrowMut<Vec<u8>>>(
+    item: ObjectWriter<B>,
+    ids: &[(&str, &str)],
+    code: ErrorCode,
+    message: &str,
+    details: ObjectWriter,
+) -> ObjectWriter<B> {
+    let item = ids.iter().fold(item, |item, (name, id)| item.text(name, id));
+    Error::write_field(item.text("outcome", "refused"), code, message, details)
 }
 
 /// Reads an answer about these items. `read` checks that an item is about the right one, and reads what its outcome means;

@@ -151,8 +151,11 @@ pub enum ClaimedOutcome {
 }
 
 impl ClaimedTasks {
-    /// The most bytes of an item besides those that its task takes.
-    pub const ITEM_FRAME_BYTES: usize = 128;
+    /// The most bytes of an item with this task.
+    pub fn most_bytes(task: &task::Task) -> usize {
+        const FRAME: &str = r#",{"run_id":"r_","outcome":"claimed","task":,"lease_expires_at":""}"#;
+        FRAME.len() + 12 + "2026-01-31T12:00:00.000000Z".len() + Task::most_bytes(task)
+    }
 
     /// Appends a claimed task.
     pub fn write(out: &mut ItemsWriter, task: &task::Task, run_id: RunId, lease_expires_at: Timestamp) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use taskqueue_core::limits::REQUEST_BODY_BYTES;
+use taskqueue_core::limits::BATCH_BODY_BYTES;
 use tokio::time::{Instant, timeout};
 
 use crate::error::ApiError;
@@ -15,31 +15,35 @@ use crate::memory_budget::{Budget, Reservation, SMALL_BODY_BYTES};
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// How much of a body is still read after the answer: a client that reads only after it has sent everything then gets the
 /// answer instead of a reset connection.
-const DISCARD_BYTES: usize = 8 * REQUEST_BODY_BYTES;
+const DISCARD_BYTES: usize = 2 * BATCH_BODY_BYTES;
 /// How long that may take.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// The smallest reservation of a body, so that not every piece of it reserves more.
 const RESERVATION_BYTES: usize = 64 * 1024;
+/// The pace in bytes per second that a large body needs when memory is as scarce as it can be: that of the clients who take
+/// answers then (`send_pace.rs`).
+const SCARCE_PACE: usize = 1_700_000;
 /// How often to check whether memory has become scarce while a body is slow.
 const RECHECK: Duration = Duration::from_millis(100);
 
-/// Reads the whole body. A body that announces too many bytes is refused without reading it, and a client that waits for
+/// Reads the whole body, of at most `limit` bytes. A body that announces more is refused without reading it, and a client that waits for
 /// `100 Continue` does not get it. A body that is not small comes with the memory that is reserved for it.
 pub(super) async fn read(
     mut body: Body,
+    limit: usize,
     expects_continue: bool,
     budget: &Budget,
 ) -> Result<(Bytes, Option<Reservation>), ApiError> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
-    if body.size_hint().lower() > REQUEST_BODY_BYTES as u64 {
+    if body.size_hint().lower() > limit as u64 {
         if !expects_continue {
             discard(body);
         }
-        return Err(ApiError::request_too_large());
+        return Err(ApiError::request_too_large(limit));
     }
-    match timeout(BODY_TIME, collect(&mut body, budget)).await {
+    match timeout(BODY_TIME, collect(&mut body, limit, budget)).await {
         Ok(Ok(collected)) => Ok(collected),
         Ok(Err(Incomplete::Refused(error))) => {
             discard(body);
@@ -64,16 +68,17 @@ enum Incomplete {
 ///
 /// The reservation grows with the bytes that have arrived, not with the announced ones: otherwise clients that announce much
 /// and send nothing would exclude the others. It is twice the size, for the body as sent and as parsed.
-async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Reservation>), Incomplete> {
+async fn collect(body: &mut Body, limit: usize, budget: &Budget) -> Result<(Bytes, Option<Reservation>), Incomplete> {
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
     let (begun, mut reservation) = (Instant::now(), None);
-    while let Some(data) = next_data(body, begun, reservation.as_ref().map(|_| budget)).await? {
-        let total = first.len() + more.len() + data.len();
-        if total > REQUEST_BODY_BYTES {
-            return Err(Incomplete::Refused(ApiError::request_too_large()));
+    let mut total = 0;
+    while let Some(data) = next_data(body, begun, total, reservation.as_ref().map(|_| budget)).await? {
+        total += data.len();
+        if total > limit {
+            return Err(Incomplete::Refused(ApiError::request_too_large(limit)));
         }
         if total > SMALL_BODY_BYTES {
-            let needed = 2 * total.next_power_of_two().clamp(RESERVATION_BYTES, REQUEST_BODY_BYTES);
+            let needed = 2 * total.next_power_of_two().clamp(RESERVATION_BYTES, limit);
             match &mut reservation {
                 None => reservation = Some(budget.reserve(needed).await.map_err(Incomplete::Refused)?),
                 Some(reservation) => budget.grow(reservation, needed).await.map_err(Incomplete::Refused)?,
@@ -89,10 +94,16 @@ async fn collect(body: &mut Body, budget: &Budget) -> Result<(Bytes, Option<Rese
     Ok((if more.is_empty() { first } else { more.freeze() }, reservation))
 }
 
-/// The next piece of a body. A body with a reservation of `budget` has the less time the scarcer that budget is.
-async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> Result<Option<Bytes>, Incomplete> {
+/// The next piece of a body of which `arrived` bytes are there. A body with a reservation of `budget` has the less time the
+/// scarcer that budget is.
+async fn next_data(
+    body: &mut Body,
+    begun: Instant,
+    arrived: usize,
+    budget: Option<&Budget>,
+) -> Result<Option<Bytes>, Incomplete> {
     loop {
-        if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity())) {
+        if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity(), arrived)) {
             return Err(Incomplete::Refused(ApiError::busy()));
         }
         let recheck_after = budget.map_or(BODY_TIME, |_| RECHECK);
@@ -108,9 +119,11 @@ async fn next_data(body: &mut Body, begun: Instant, budget: Option<&Budget>) -> 
     }
 }
 
-/// How long a large body may take to arrive when memory is scarce.
-fn body_time(scarcity: u32) -> Duration {
-    BODY_TIME / 2_u32.saturating_pow(scarcity)
+/// How long a large body may take to arrive when memory is scarce. What keeps the pace has time: a body of a batch may be what
+/// makes memory scarce.
+fn body_time(scarcity: u32, arrived: usize) -> Duration {
+    let at_pace = Duration::from_micros(arrived as u64 * 1_000_000 / SCARCE_PACE as u64);
+    BODY_TIME / 2_u32.saturating_pow(scarcity) + at_pace
 }
 
 /// Reads and drops the rest of a body, in the background and within limits.
@@ -140,6 +153,7 @@ mod tests {
     use axum::response::IntoResponse;
     use hyper::StatusCode;
     use hyper::body::Frame;
+    use taskqueue_core::limits::REQUEST_BODY_BYTES;
     use tokio::time::{Instant, Interval, interval_at};
 
     use super::*;
@@ -164,7 +178,7 @@ mod tests {
     }
 
     async fn outcome(body: Body) -> Result<usize, StatusCode> {
-        let read = read(body, false, &Budget::new(REQUEST_BODY_BYTES)).await;
+        let read = read(body, REQUEST_BODY_BYTES, false, &Budget::new(REQUEST_BODY_BYTES)).await;
         read.map(|(bytes, _)| bytes.len()).map_err(|error| error.into_response().status())
     }
 
@@ -174,16 +188,16 @@ mod tests {
         let large = || Body::from(vec![0; REQUEST_BODY_BYTES]);
         let mut held = Vec::new();
         for _ in 0..2 {
-            held.push(read(large(), false, &budget).await.unwrap());
+            held.push(read(large(), REQUEST_BODY_BYTES, false, &budget).await.unwrap());
         }
         let unannounced = Body::new(Pieces { sizes: vec![1; SMALL_BODY_BYTES + 1], ends: true });
         for refused in [large(), unannounced] {
-            let error = read(refused, false, &budget).await.unwrap_err();
+            let error = read(refused, REQUEST_BODY_BYTES, false, &budget).await.unwrap_err();
             assert_eq!(error.into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
         }
-        assert!(read(Body::from(vec![0; SMALL_BODY_BYTES]), false, &budget).await.is_ok());
+        assert!(read(Body::from(vec![0; SMALL_BODY_BYTES]), REQUEST_BODY_BYTES, false, &budget).await.is_ok());
         held.pop();
-        assert!(read(large(), false, &budget).await.is_ok());
+        assert!(read(large(), REQUEST_BODY_BYTES, false, &budget).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
@@ -198,7 +212,7 @@ mod tests {
             let body = Body::new(Pieces { sizes, ends: false });
             let mut reading = tokio::spawn({
                 let budget = budget.clone();
-                async move { read(body, false, &budget).await.map(drop) }
+                async move { read(body, REQUEST_BODY_BYTES, false, &budget).await.map(drop) }
             });
             assert!(timeout(RECHECK, &mut reading).await.is_err());
             assert_eq!(4 * REQUEST_BODY_BYTES - budget.free_bytes(), held_bytes);
@@ -213,7 +227,13 @@ mod tests {
             let budget = Budget::new(4 * REQUEST_BODY_BYTES + 2 * RESERVATION_BYTES);
             let _others = budget.reserve(others_hold).await.unwrap();
             let begun = Instant::now();
-            let slow = read(Body::new(Pieces { sizes: vec![2 * SMALL_BODY_BYTES], ends: false }), false, &budget).await;
+            let slow = read(
+                Body::new(Pieces { sizes: vec![2 * SMALL_BODY_BYTES], ends: false }),
+                REQUEST_BODY_BYTES,
+                false,
+                &budget,
+            )
+            .await;
             assert!(slow.is_err());
             assert_eq!(begun.elapsed().as_secs(), seconds, "{others_hold} bytes are held by others");
         }
@@ -285,7 +305,7 @@ mod tests {
         let _others = budget.reserve(4 * REQUEST_BODY_BYTES).await.unwrap();
         let begun = Instant::now();
         let trickle = Trickle::body(Duration::from_millis(1), Arc::default());
-        assert!(read(trickle, false, &budget).await.is_err());
+        assert!(read(trickle, REQUEST_BODY_BYTES, false, &budget).await.is_err());
         // It becomes large after some four seconds.
         assert!(begun.elapsed().as_secs() < 6, "{:?}", begun.elapsed());
     }

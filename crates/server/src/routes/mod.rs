@@ -1,6 +1,7 @@
 //! The handlers, one file per part of the contract. Each does the same: understand the request in the order of
 //! docs/reference/http-api.md §4, ask the store, write the answer. No rule about tasks lives here.
 
+pub(crate) mod batches;
 pub(crate) mod counts;
 pub(crate) mod discovery;
 pub(crate) mod fallback;

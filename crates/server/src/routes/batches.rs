@@ -1,0 +1,175 @@
+//! Many in one request: batches of creations, claims and reports. Good items go to the store as one command; those that are
+//! refused here keep their places in the answer.
+
+use axum::extract::State;
+use taskqueue_api::batch::{
+    ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns, RunAction,
+    RunItem,
+};
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::{ClaimPreference, QueuePath};
+use taskqueue_api::paths;
+use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::json::JsonObject;
+use taskqueue_store::StoreExt;
+use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns};
+
+use super::HandlerResult;
+use crate::batch_places::Places;
+use crate::error::ApiError;
+use crate::extract::{BatchCall, away_from_async};
+use crate::state::AppState;
+use crate::waiting::ClaimedBatch;
+use crate::{prefer, respond, waiting};
+
+/// Creates up to 1,000 tasks. Each is created, recognised or refused as by a request of its own, in their order.
+#[utoipa::path(
+    post, path = paths::BATCH_CREATE, tag = "batches",
+    params(QueuePath), request_body = CreateTasksRequest,
+    responses(
+        (status = 200, description = "What became of each task.", body = CreatedTasks),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 413, description = "`request_too_large`: the body exceeds 16 MiB", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
+    let (places, tasks) = call.body(&state, sort_creations).await?;
+    let queue = call.queue()?;
+    let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
+    let answers = state.store().write(CreateTasks { queue, tasks }).await?;
+    let body = places.answer(answers, |out, id, created| match created {
+        Ok(created) => CreatedTasks::write(out, id, created),
+        Err(refusal) => ApiError::from(refusal).write_item(out, &[("id", id.as_str())]),
+    })?;
+    Ok(respond::large(reservation, body))
+}
+
+type NewTasks = Vec<(TaskId, Box<NewTask>)>;
+
+fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<TaskId>, NewTasks) {
+    let mut places = Places::of(tasks.len());
+    let mut new = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        match task {
+            Ok((id, definition)) => {
+                places.send(id);
+                new.push((id, Box::new(definition.into())));
+            }
+            Err(refused) => places.refuse(refused.1.into(), &[("id", &refused.0)]),
+        }
+    }
+    (places, new)
+}
+
+/// Claims up to 1,000 tasks of a route, one for each run. With `Prefer: wait=N` the server waits up to N seconds (at most 60)
+/// until there is one.
+#[utoipa::path(
+    post, path = paths::BATCH_CLAIM, tag = "batches",
+    params(QueuePath, ClaimPreference), request_body = ClaimTasksRequest,
+    responses(
+        (
+            status = 200, description = "What each run got.", body = ClaimedTasks,
+            headers(("preference-applied" = String, description = "`wait=N`: the wait that was given, in seconds.")),
+        ),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 413, description = "`request_too_large`: the body exceeds 16 MiB", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
+    let SortedClaims { places, route, run_ids, worker } = call.body(&state, sort_claims).await?;
+    let queue = call.queue()?;
+    // Who has a refused item does not wait: it is an item that is not `none`.
+    let preference = call.into_wait_preference().filter(|_| !places.has_refused());
+    let claims = ClaimTasks { queue, route, run_ids, worker, measure, most_bytes: 0 };
+    let (batch, applied) = waiting::claim_tasks(&state, claims, places.most_bytes(), preference).await?;
+    let ClaimedBatch { items, reservation } = batch;
+    let task_bytes: usize = items.iter().flatten().flatten().map(|claimed| measure(claimed)).sum();
+    let write = move || {
+        places.answer_with(task_bytes, items, |out, run_id, claimed| match claimed {
+            Ok(Some(claimed)) => ClaimedTasks::write(out, &claimed.task, run_id, claimed.lease_expires_at),
+            Ok(None) => ClaimedTasks::write_none(out, run_id),
+            Err(refusal) => ApiError::from(refusal).write_item(out, &[("run_id", run_id.as_str())]),
+        })
+    };
+    let body = away_from_async(task_bytes, write).await?;
+    let mut response = respond::large(reservation, body);
+    response.headers_mut().extend(applied.map(prefer::applied));
+    Ok(response)
+}
+
+/// The bytes of a claimed task in the answer.
+fn measure(claimed: &Claimed) -> usize {
+    ClaimedTasks::most_bytes(&claimed.task)
+}
+
+struct SortedClaims {
+    places: Places<RunId>,
+    route: Route,
+    run_ids: Vec<RunId>,
+    worker: Option<JsonObject>,
+}
+
+fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker }: ClaimTasksRequest) -> SortedClaims {
+    let mut places = Places::of(given.len());
+    let mut run_ids = Vec::with_capacity(given.len());
+    for run_id in given {
+        match run_id {
+            Ok(run_id) => {
+                places.send(run_id);
+                run_ids.push(run_id);
+            }
+            Err(refused) => places.refuse(refused.1.into(), &[("run_id", &refused.0)]),
+        }
+    }
+    SortedClaims { places, route, run_ids, worker }
+}
+
+/// Takes up to 1,000 reports of runs: heartbeats, completions, failures and unclaims. Each is done or refused as by a request
+/// of its own, in their order.
+#[utoipa::path(
+    post, path = paths::BATCH_REPORT, tag = "batches",
+    params(QueuePath), request_body = ReportRunsRequest,
+    responses(
+        (status = 200, description = "What became of each report.", body = ReportedRuns),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 413, description = "`request_too_large`: the body exceeds 16 MiB", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
+    let (places, reports) = call.body(&state, sort_reports).await?;
+    let queue = call.queue()?;
+    let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
+    let answers = state.store().write(ReportRuns { queue, reports }).await?;
+    let body = places.answer(answers, |out, (task_id, run_id), done| match done {
+        Ok(lease_expires_at) => ReportedRuns::write(out, task_id, run_id, lease_expires_at),
+        Err(refusal) => {
+            ApiError::from(refusal).write_item(out, &[("task_id", task_id.as_str()), ("run_id", run_id.as_str())]);
+        }
+    })?;
+    Ok(respond::large(reservation, body))
+}
+
+fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> (Places<(TaskId, RunId)>, Vec<command::RunItem>) {
+    let mut places = Places::of(reports.len());
+    let mut good = Vec::with_capacity(reports.len());
+    for report in reports {
+        match report {
+            Ok(RunItem { task_id, run_id, action }) => {
+                places.send((task_id, run_id));
+                let action = match action {
+                    RunAction::Heartbeat => command::RunAction::Heartbeat,
+                    RunAction::End(report) => command::RunAction::Report(report),
+                };
+                good.push(command::RunItem { id: task_id, run_id, action });
+            }
+            Err(refused) => {
+                let (ids, error) = *refused;
+                places.refuse(error.into(), &[("task_id", &ids.task_id), ("run_id", &ids.run_id)]);
+            }
+        }
+    }
+    (places, good)
+}
