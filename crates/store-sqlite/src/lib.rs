@@ -149,7 +149,9 @@ impl SqliteStore {
         let ownership = Arc::new(ownership);
         let readers = Readers::start(&ownership, options.long_reads).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
-        let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?).map_err(unusable)?;
+        let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?, Arc::clone(&ownership));
+        let checkpointer = checkpointer.map_err(unusable)?;
+        checkpointer.watch(&mut connection).map_err(failed)?;
         let failed = Arc::new(AtomicBool::new(false));
         let writer = Writer::new(
             connection,

@@ -134,6 +134,12 @@ impl Ownership {
         self.lost().is_none()
     }
 
+    /// Makes durable what has been written to the database file. An error is reported to SQLite too, which syncs by itself before
+    /// it relies on anything.
+    pub(crate) fn sync_database(&self) -> bool {
+        self.file.sync_data().inspect_err(|error| tracing::warn!(%error, "the database could not be synced")).is_ok()
+    }
+
     /// A path to the opened database, which works as long as this process runs.
     pub(crate) fn descriptor(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())

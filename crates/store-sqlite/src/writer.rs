@@ -132,6 +132,7 @@ impl Writer {
         while let Some(batch) = self.next_batch(&mut queue) {
             self.with_claim_index(|writer| writer.execute(batch));
         }
+        let _paused = self.checkpointer.pause();
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = moved {
             tracing::warn!(%error, "the log could not be moved into the database; the next start does it");

@@ -27,7 +27,9 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     migrate::migrate(&mut connection, ownership.path()).unwrap();
     ownership.watch_log().unwrap();
     let ownership = Arc::new(ownership);
-    let checkpointer = Checkpointer::start(open::checkpointer(ownership.path()).unwrap()).unwrap();
+    let checkpointer =
+        Checkpointer::start(open::checkpointer(ownership.path()).unwrap(), Arc::clone(&ownership)).unwrap();
+    checkpointer.watch(&mut connection).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
     let mut writer =
         Writer::new(connection, ClaimIndex::default(), ownership, clock, options, checkpointer, Arc::default());
@@ -345,4 +347,23 @@ fn after_some_broken_commands_the_rest_of_their_batch_is_refused() {
     assert_eq!(broken as u32, MAX_BROKEN + 2, "two failures are needed to blame the storage");
     assert!(answers[broken..].iter().all(|answer| *answer == Err(StoreError::Unavailable)));
     assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
+}
+
+/// Without it the log would grow as long as there are writes: the thread alone never finds all of it copied.
+#[test]
+fn the_log_is_begun_anew_while_writes_go_on() {
+    let (mut writer, _folder) = writer();
+    let begun = Instant::now();
+    let (mut largest, mut number) = (0, 0);
+    loop {
+        let definition = Definition { args: object_of_bytes(1_000_000), ..Definition::default() };
+        serve_one(&mut writer, create("q", number, definition)).unwrap();
+        let pages = writer.checkpointer.log_pages();
+        if pages < largest {
+            break;
+        }
+        (largest, number) = (pages, number + 1);
+        assert!(begun.elapsed().as_secs() < 60, "the log has {pages} pages");
+    }
+    assert!(largest >= 8_192, "the log was copied when it had only {largest} pages");
 }

@@ -88,7 +88,8 @@ impl Writer {
             return;
         }
         self.claim_index = ClaimIndex::default();
-        let opened = open::writer(self.ownership.path()).and_then(|connection| {
+        let opened = open::writer(self.ownership.path()).and_then(|mut connection| {
+            self.checkpointer.watch(&mut connection)?;
             open::prove_writable(&connection)?;
             ClaimIndex::load(&connection)
                 .map(|claim_index| (connection, claim_index.with_no_scan_after(self.clock.now())))
