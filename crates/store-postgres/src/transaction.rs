@@ -345,7 +345,10 @@ impl Transaction for PostgresTransaction<'_> {
         }
     }
 
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
+        if self.find_task(queue, task.id)?.is_some() {
+            return Ok(false);
+        }
         // Its first number in the pending order is unique among all keys.
         let key = TaskKey(task.lifecycle.pending_seq);
         let mut entry = Entry::new(queue, task.head());
@@ -353,7 +356,7 @@ impl Transaction for PostgresTransaction<'_> {
         entry.identity = Some(*identity);
         self.rows.ids.insert((queue, task.id), Found::Here(key));
         self.rows.tasks.insert(key, entry);
-        Ok(())
+        Ok(true)
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {

@@ -15,6 +15,7 @@ mod mounts;
 mod open;
 mod ownership;
 mod pending_order;
+mod prepared;
 mod published_index;
 mod readers;
 mod reads;

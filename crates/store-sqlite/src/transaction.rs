@@ -25,6 +25,7 @@ use crate::bulk::{self, ChangedTasks};
 use crate::claim_index::ClaimIndex;
 use crate::each_row::{CONTINUE, NextRow, each_row};
 use crate::failure::Doing;
+use crate::prepared::Prepared;
 use crate::rows;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
@@ -34,6 +35,7 @@ const NO_TASK: StoreError = StoreError::Broken("a task that was found cannot be 
 /// A write transaction under way on the writer's connection. Beginning and committing is the writer's business.
 pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
+    prepared: Prepared<'a>,
     claim_index: &'a mut ClaimIndex,
     /// Differences of the counts, written once at the end: a batch changes few counts many times.
     tally: HashMap<(QueueKey, Routes, Status), i64>,
@@ -46,8 +48,8 @@ pub(crate) struct SqliteTransaction<'a> {
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`, which the caller has begun.
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
-        let (tally, changed_tasks) = (HashMap::new(), ChangedTasks::default());
-        Self { connection, claim_index, tally, now, pending_bytes: usize::MAX, changed_tasks }
+        let (prepared, tally, changed_tasks) = (Prepared::new(connection), HashMap::new(), ChangedTasks::default());
+        Self { connection, prepared, claim_index, tally, now, pending_bytes: usize::MAX, changed_tasks }
     }
 
     /// Writes what was deferred. Must come before `COMMIT`.
@@ -55,18 +57,18 @@ impl<'a> SqliteTransaction<'a> {
         self.flush_tally()
     }
 
-    fn run(&self, statement: &str, params: impl Params, doing: &'static str) -> Loaded<usize> {
-        self.connection.prepare_cached(statement).and_then(|mut s| s.execute(params)).doing(doing)
+    fn run(&self, statement: &'static str, params: impl Params, doing: &'static str) -> Loaded<usize> {
+        self.prepared.with(statement, |s| s.execute(params)).doing(doing)
     }
 
     fn one<T>(
         &self,
-        statement: &str,
+        statement: &'static str,
         params: impl Params,
         doing: &'static str,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Loaded<Option<T>> {
-        self.connection.prepare_cached(statement).and_then(|mut s| s.query_row(params, read).optional()).doing(doing)
+        self.prepared.with(statement, |s| s.query_row(params, read).optional()).doing(doing)
     }
 
     fn each(
@@ -279,8 +281,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
-        let task = self.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?;
-        task.ok_or(NO_TASK)
+        self.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?.ok_or(NO_TASK)
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
@@ -299,8 +300,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
-        let identity = self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?;
-        identity.ok_or(NO_TASK)
+        self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?.ok_or(NO_TASK)
     }
 
     fn visit_matching(
@@ -325,7 +325,7 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(found.doing("loading a task")?.into_iter().flatten().collect())
     }
 
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
         let Definition { name, args, metadata, priority, max_attempts, routes } = &task.definition;
         let lifecycle = &task.lifecycle;
         let values = params![
@@ -342,13 +342,15 @@ impl Transaction for SqliteTransaction<'_> {
             i64::try_from(task.definition.stored_bytes()).unwrap_or(i64::MAX),
             name,
         ];
-        self.run(sql::INSERT_TASK, values, "creating a task")?;
+        if self.run(sql::INSERT_TASK, values, "creating a task")? == 0 {
+            return Ok(false);
+        }
         let key = TaskKey(self.connection.last_insert_rowid());
         let values = params![key.0, identity, args.as_str(), metadata.as_str()];
         self.run(sql::INSERT_DEFINITION, values, "creating a task")?;
         let head = task.head();
         self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));
-        Ok(())
+        Ok(true)
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
@@ -491,8 +493,8 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn delete_expired_observations(&mut self) -> Loaded<u64> {
-        let now = self.now.as_micros();
-        let deleted = self.run(sql::DELETE_EXPIRED_OBSERVATIONS, [now], "deleting expired observations")?;
+        let until = [self.now.as_micros()];
+        let deleted = self.run(sql::DELETE_EXPIRED_OBSERVATIONS, until, "deleting expired observations")?;
         Ok(deleted as u64)
     }
 }

@@ -82,7 +82,9 @@ impl SqliteTransfer {
     fn add_task(&self, tx: &mut SqliteTransaction<'_>, copied: &TransferredTask) -> Result<(), StoreError> {
         let task = &copied.task;
         let queue = self.key(&task.queue)?;
-        tx.insert_task(queue, task, &copied.identity)?;
+        if !tx.insert_task(queue, task, &copied.identity)? {
+            return Err(StoreError::Broken("a task was copied twice"));
+        }
         let key = TaskKey(self.connection.last_insert_rowid());
         tx.save_change(queue, key, &task.head(), &history(task))?;
         for run_id in &copied.past_runs {

@@ -315,6 +315,7 @@ impl Writer {
             tx.finish()?;
             Ok((value, std::mem::take(&mut tx.changed_tasks)))
         }));
+        drop(tx);
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
             Ok(value)

@@ -109,19 +109,22 @@ fn create<T: Transaction>(
     NewTask { definition, identity }: &NewTask,
     claimable: &mut Claimable,
 ) -> Executed<Creation> {
-    if let Some(key) = tx.find_task(queue.key, id)? {
-        if tx.load_identity(key)? != *identity {
-            return Err(Refusal::TaskIdConflict { queue: queue.name.clone(), task_id: id }.into());
-        }
-        return Ok(Creation::Repeated(key));
-    }
     let outcome = Outcome::empty();
-    check_stored_size(definition.stored_bytes(), &outcome.result)?;
-    let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
-    let task = Task { queue: queue.name.clone(), id, definition: definition.clone(), lifecycle, outcome };
-    tx.insert_task(queue.key, &task, identity)?;
-    claimable.created(queue.name, id, &task.definition.routes);
-    Ok(Creation::New(Box::new(task)))
+    let size = check_stored_size(definition.stored_bytes(), &outcome.result);
+    if size.is_ok() {
+        let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
+        let task = Task { queue: queue.name.clone(), id, definition: definition.clone(), lifecycle, outcome };
+        // Adding it shows whether there is one already: most are new, and are not looked for before.
+        if tx.insert_task(queue.key, &task, identity)? {
+            claimable.created(queue.name, id, &task.definition.routes);
+            return Ok(Creation::New(Box::new(task)));
+        }
+    }
+    match tx.find_task(queue.key, id)? {
+        Some(key) if tx.load_identity(key)? == *identity => Ok(Creation::Repeated(key)),
+        Some(_) => Err(Refusal::TaskIdConflict { queue: queue.name.clone(), task_id: id }.into()),
+        None => Err(size.err().map_or(StoreError::Broken("a task that was found is gone"), StoreError::from)),
+    }
 }
 
 fn update_task<T: Transaction>(tx: &mut T, command: &UpdateTask, claimable: &mut Claimable) -> Executed<Box<Task>> {

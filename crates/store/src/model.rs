@@ -259,11 +259,14 @@ impl Transaction for ModelTransaction<'_> {
         Ok(own.map(|(key, row)| (key, row.task.clone())).collect())
     }
 
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()> {
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
+        if self.find_task(queue, task.id)?.is_some() {
+            return Ok(false);
+        }
         let key = TaskKey(self.state.next_key());
         let change = self.state.next_change();
         self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity, change });
-        Ok(())
+        Ok(true)
     }
 
     fn save_change(&mut self, _: QueueKey, key: TaskKey, _: &TaskHead, change: &Change) -> Loaded<()> {

@@ -92,8 +92,8 @@ pub trait Transaction {
         limit: &Limit,
         each: &mut (dyn FnMut(TaskKey, &Task) -> std::ops::ControlFlow<()> + Send),
     ) -> Loaded<()>;
-    /// Adds a task that does not exist.
-    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<()>;
+    /// Adds a task, unless the queue has one of this id. Returns whether it was added.
+    fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool>;
     /// Saves what an action changes.
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()>;
     /// Saves what an update changes.
