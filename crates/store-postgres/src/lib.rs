@@ -9,6 +9,7 @@ mod commit_outcome;
 mod dialect;
 mod durability;
 mod failure;
+mod holding;
 mod long_reader;
 mod migrate;
 mod notify;

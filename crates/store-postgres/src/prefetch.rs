@@ -36,6 +36,8 @@ pub(crate) struct BatchKeys {
     held: BTreeSet<(QueueName, TaskId)>,
     /// To be loaded with their heavy part.
     whole: BTreeSet<(QueueName, TaskId)>,
+    /// To be loaded with their identities.
+    identified: BTreeSet<(QueueName, TaskId)>,
     runs: BTreeSet<RunId>,
     /// How many tasks the claims of a route want.
     wanted: BTreeMap<(QueueName, Route), i64>,
@@ -59,7 +61,7 @@ impl BatchKeys {
             WriteRequest::CreateTasks(create) => {
                 self.queues.insert(create.command.queue.clone());
                 for (id, _) in &create.command.tasks {
-                    self.whole.insert((create.command.queue.clone(), *id));
+                    self.identified.insert((create.command.queue.clone(), *id));
                 }
             }
             WriteRequest::UpdateTask(update) => self.add_changed(&update.command.queue, update.command.id),
@@ -143,6 +145,7 @@ pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<
     let queues: Vec<&str> = keys.queues.iter().map(QueueName::as_str).collect();
     let held = pairs(&keys.held, TaskId::as_str);
     let whole = pairs(&keys.whole, TaskId::as_str);
+    let identified = pairs(&keys.identified, TaskId::as_str);
     let observations = pairs(&keys.observations, WorkerId::as_str);
     let runs: Vec<&str> = keys.runs.iter().map(RunId::as_str).collect();
     let routes: Vec<&str> = keys.wanted.keys().map(|(_, route)| route.as_str()).collect();
@@ -158,14 +161,15 @@ pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<
         query_if(session, !counts.is_empty(), &sql::PICK_TASKS, vec![&route_queues, &routes, &counts]),
         // After everything that locks tasks: what is read of a locked task is then current.
         query_if(session, !whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]),
+        query_if(session, !identified.0.is_empty(), &sql::LOAD_IDENTITIES, vec![&identified.0, &identified.1]),
         query_if(session, !runs.is_empty(), &sql::FIND_RUNS, vec![&runs]),
         query_if(session, !observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]),
     ];
     let mut answers = join_all(queries).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
     let mut next = || answers.next().unwrap_or_default();
-    let (clock, queues, held, picks, whole, runs, observations) =
-        (next(), next(), next(), next(), next(), next(), next());
-    Ok(PrefetchedRows { queues, held, whole, runs, picks, observations }.into_begun(&clock, keys))
+    let (clock, queues, held, picks, whole, identified, runs, observations) =
+        (next(), next(), next(), next(), next(), next(), next(), next());
+    Ok(PrefetchedRows { queues, held, whole, identified, runs, picks, observations }.into_begun(&clock, keys))
 }
 
 /// The rows of a statement, or none if it is not needed.
@@ -232,6 +236,7 @@ struct PrefetchedRows {
     queues: Vec<Row>,
     held: Vec<Row>,
     whole: Vec<Row>,
+    identified: Vec<Row>,
     runs: Vec<Row>,
     picks: Vec<Row>,
     observations: Vec<Row>,
@@ -264,16 +269,17 @@ impl PrefetchedRows {
             pairs.iter().filter_map(key).collect()
         };
         let to_hold: BTreeSet<(QueueKey, TaskId)> = ids(&keys.held, &loaded).into_iter().collect();
-        for row in &self.whole {
+        let is_whole = self.whole.iter().map(|row| (row, true));
+        for (row, is_whole) in is_whole.chain(self.identified.iter().map(|row| (row, false))) {
             let id = (rows::queue_key(row)?, rows::id(row)?);
-            if to_hold.contains(&id) && !loaded.tasks.contains_key(&rows::key(row)?) {
+            if to_hold.contains(&id) && !loaded.tasks.get(&rows::key(row)?).is_some_and(|entry| entry.held) {
                 loaded.ids.insert(id, Found::HeldElsewhere);
             } else {
-                let key = loaded.add_whole(row)?;
+                let key = if is_whole { loaded.add_whole(row)? } else { loaded.add_identified(row)? };
                 loaded.ids.insert(id, Found::Here(key));
             }
         }
-        for id in ids(&keys.whole, &loaded) {
+        for id in ids(&keys.whole, &loaded).into_iter().chain(ids(&keys.identified, &loaded)) {
             loaded.ids.entry(id).or_insert(Found::Missing);
         }
         for row in &self.observations {

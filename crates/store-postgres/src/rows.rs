@@ -73,6 +73,9 @@ columns! {
     IDENTITY = "definitions.identity",
 }
 
+/// The column after the head of a task in `load_identities.sql`.
+const LONE_IDENTITY: usize = HEAD.len();
+
 /// The column after a whole task in `pick_tasks.sql`.
 const ROUTE_NUMBER: usize = IDENTITY + 1;
 
@@ -267,6 +270,11 @@ pub(crate) fn identity(row: &Row) -> Read<Identity> {
     Identity::try_from(get::<&[u8]>(row, IDENTITY)?).map_err(|_| Damaged::at(IDENTITY))
 }
 
+/// The identity that a task was created with, of a row without its JSON.
+pub(crate) fn lone_identity(row: &Row) -> Read<Identity> {
+    Identity::try_from(get::<&[u8]>(row, LONE_IDENTITY)?).map_err(|_| Damaged::at(LONE_IDENTITY))
+}
+
 /// All run ids of a transferred task.
 pub(crate) fn runs(row: &Row) -> Read<Vec<RunId>> {
     let texts: Vec<&str> = get(row, "runs")?;
@@ -352,6 +360,11 @@ pub(crate) fn count(row: &Row, column: &str) -> Read<u64> {
 /// The number of the route that a task was picked for, from 1 on.
 pub(crate) fn route_number(row: &Row) -> Read<usize> {
     usize::try_from(get::<i64>(row, ROUTE_NUMBER)?).map_err(|_| Damaged::at(ROUTE_NUMBER))
+}
+
+/// The id of a task that was found.
+pub(crate) fn found_id(row: &Row) -> Read<TaskId> {
+    parsed(row, "id", TaskId::parse)
 }
 
 /// Whether a picked task came with its heavy part.

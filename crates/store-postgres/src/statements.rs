@@ -42,7 +42,7 @@ statements! {
     DELETE_UNSUCCESSFUL = "delete_unsuccessful" (INT8_ARRAY);
     FIND_READY = "find_ready" (INT8, TEXT, INT8_ARRAY);
     FIND_RUNS = "find_runs" (TEXT_ARRAY);
-    FIND_TASK = "find_task" (INT8, TEXT);
+    FIND_TASKS = "find_tasks" (INT8, TEXT_ARRAY);
     FORGET_DELETED_RUNS = "forget_deleted_runs" (INT8, INT8);
     FREE_QUEUE = "free_queue" (TEXT);
     HOLD_QUEUE = "hold_queue" (TEXT, INT8);
@@ -61,6 +61,7 @@ statements! {
     LOAD_CLOCK = "load_clock" ();
     LOAD_DOCUMENTS = "load_documents" (INT8_ARRAY);
     LOAD_HEADS = "load_heads" (INT8_ARRAY);
+    LOAD_IDENTITIES = "load_identities" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_OBSERVATIONS = "load_observations" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS_BY_KEY = "load_tasks_by_key" (INT8_ARRAY);

@@ -20,7 +20,6 @@ use taskqueue_store::bulk::Limit;
 use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use tokio::runtime::Runtime;
-use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use crate::bulk;
@@ -165,7 +164,7 @@ impl PostgresTransaction<'_> {
         self.entry(key)
     }
 
-    fn load_bodies(&mut self, keys: &[TaskKey]) -> Loaded<()> {
+    pub(crate) fn load_bodies(&mut self, keys: &[TaskKey]) -> Loaded<()> {
         let session = self.session;
         let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
@@ -255,27 +254,19 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>> {
-        let found = match self.rows.ids.get(&(queue, id)) {
-            Some(found) => *found,
-            None => {
-                let session = self.session;
-                let asked = async { session.first(&sql::FIND_TASK, &[&queue.0, &id.as_str()]).await };
-                let found = self.wait("finding a task", asked)?.map_or(Found::Missing, |_| Found::HeldElsewhere);
-                self.rows.ids.insert((queue, id), found);
-                found
-            }
-        };
-        found.key()
+        self.find_tasks(queue, &mut std::iter::once(id))?;
+        self.rows.ids.get(&(queue, id)).copied().unwrap_or(Found::Missing).key()
+    }
+
+    fn hold_tasks(&mut self, queue: QueueKey, ids: &mut dyn Iterator<Item = TaskId>) -> Loaded<()> {
+        let ids: Vec<TaskId> = ids.collect();
+        self.find_tasks(queue, &mut ids.iter().copied())?;
+        ids.into_iter().try_for_each(|id| self.find_task(queue, id).map(drop))
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
         if self.rows.tasks.get(&key).is_none_or(|entry| entry.body.is_none()) {
-            // All picked tasks at once: the next claims of the batch load theirs too.
-            let mut keys = self.rows.picks_without_body();
-            if !keys.contains(&key) {
-                keys = vec![key];
-            }
-            self.load_bodies(&keys)?;
+            self.load_ahead(key)?;
         }
         self.entry(key)?.task(queue.name).ok_or(NO_TASK)
     }
@@ -317,7 +308,7 @@ impl Transaction for PostgresTransaction<'_> {
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
         if !self.rows.tasks.contains_key(&key) {
-            self.load_bodies(&[key])?;
+            self.load_ahead(key)?;
         }
         self.entry(key).map(|entry| entry.head.clone())
     }
@@ -415,24 +406,20 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(())
     }
 
-    /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none. Busy also if a
-    /// run id of the batch has been used since: the same claim, sent to another server, may have taken the last task.
+    /// Busy if other transactions hold all pending tasks: a claim may answer "nothing" only if there is none.
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {
         if let Some(key) = self.rows.next_pick(queue, route) {
             return Ok(Some(key));
         }
-        let (taken, runs) = (self.rows.no_longer_ready(route), self.rows.unused_runs());
-        let (session, route) = (self.session, route.as_str());
-        let asked = async {
-            // In this order: a task that has just left the first is found through its run by the second.
-            let params: [&(dyn ToSql + Sync); 3] = [&queue.0, &route, &taken];
-            let ready = session.first(&sql::FIND_READY, &params);
-            let (ready, used) = join(ready, session.first(&sql::FIND_RUNS, &[&runs])).await;
-            Ok((ready?, used?))
-        };
-        let (ready, used) = self.wait("finding pending tasks", asked)?;
-        let held_by_others = ready.is_some_and(|row| row.get(0)) || used.is_some();
-        if held_by_others { Err(StoreError::Busy) } else { Ok(None) }
+        if self.others_hold_pending(queue, route)? { Err(StoreError::Busy) } else { Ok(None) }
+    }
+
+    fn hold_pending(&mut self, queue: QueueKey, route: &Route, most: usize) -> Loaded<usize> {
+        self.hold_picks(queue, route, most)
+    }
+
+    fn expect_runs(&mut self, runs: &[RunUse]) {
+        self.rows.expect_runs(runs);
     }
 
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>> {

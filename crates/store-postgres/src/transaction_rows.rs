@@ -182,6 +182,8 @@ pub(crate) struct TransactionRows {
     pub(crate) tasks: BTreeMap<TaskKey, Entry>,
     /// Held tasks for the claims of a route, first one first.
     pub(crate) picks: HashMap<(QueueKey, Route), VecDeque<TaskKey>>,
+    /// The tasks of claims that are repeated.
+    pub(crate) repeated: Vec<TaskKey>,
     pub(crate) runs: HashMap<RunId, RunUse>,
     pub(crate) observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
     pub(crate) new_queues: BTreeMap<QueueName, QueueKey>,
@@ -219,11 +221,18 @@ impl TransactionRows {
         None
     }
 
-    /// The tasks that are claimable for a route in the database, and no longer after this transaction. Tasks that it has only
-    /// loaded stay claimable.
-    pub(crate) fn no_longer_ready(&self, route: &Route) -> Vec<i64> {
+    /// How many held tasks are still pending for a route.
+    pub(crate) fn claimable_picks(&self, queue: QueueKey, route: &Route) -> usize {
+        let is_claimable = |key: &&TaskKey| self.tasks.get(key).is_some_and(|entry| entry.is_claimable(route));
+        self.picks.get(&(queue, route.clone())).map_or(0, |picks| picks.iter().filter(is_claimable).count())
+    }
+
+    /// The tasks that are claimable for a route in the database, and either no longer after this transaction or held by it for
+    /// claims. Tasks that it has only loaded stay claimable.
+    pub(crate) fn unready_or_picked(&self, queue: QueueKey, route: &Route) -> Vec<i64> {
         let gone = self.tasks.iter().filter(|(_, entry)| entry.stored.is_some() && !entry.is_claimable(route));
-        gone.map(|(key, _)| key.0).collect()
+        let picked = self.picks.get(&(queue, route.clone())).into_iter().flatten();
+        gone.map(|(key, _)| key.0).chain(picked.map(|key| key.0)).collect()
     }
 
     /// Applies what a change of a task means for the run ids.
@@ -271,6 +280,14 @@ impl TransactionRows {
         Ok(key)
     }
 
+    /// Adds a task that is only read, with its identity.
+    pub(crate) fn add_identified(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
+        let (key, identity) = (rows::key(row)?, rows::lone_identity(row)?);
+        let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
+        self.tasks.entry(key).or_insert(Entry { held: false, ..read }).identity = Some(identity);
+        Ok(key)
+    }
+
     /// Adds what the database knows of a run id, unless this transaction has used it.
     pub(crate) fn add_run(&mut self, row: &Row) -> Result<(), StoreError> {
         let (run_id, usage) = rows::run(row)?;
@@ -287,10 +304,35 @@ impl TransactionRows {
         unused.map(|(run_id, _)| run_id.to_string()).collect()
     }
 
-    /// The picked tasks whose heavy part is not loaded yet.
-    pub(crate) fn picks_without_body(&self) -> Vec<TaskKey> {
-        let bare = |key: &&TaskKey| self.tasks.get(key).is_some_and(|entry| entry.body.is_none());
-        self.picks.values().flatten().filter(bare).copied().collect()
+    /// The first picked tasks whose heavy part is not loaded yet, of each route up to so many bytes, the last one aside.
+    pub(crate) fn picks_without_body(&self, most_bytes: usize) -> Vec<TaskKey> {
+        let bare = |key: &TaskKey| self.tasks.get(key).filter(|entry| entry.body.is_none());
+        let mut keys = Vec::new();
+        for picks in self.picks.values() {
+            let mut bytes = 0;
+            for (key, entry) in picks.iter().filter_map(|key| Some((key, bare(key)?))) {
+                if bytes > most_bytes {
+                    break;
+                }
+                bytes += entry.head.definition_bytes;
+                keys.push(*key);
+            }
+        }
+        keys
+    }
+
+    pub(crate) fn expect_runs(&mut self, runs: &[RunUse]) {
+        let active = runs.iter().filter_map(|usage| match usage {
+            RunUse::Active(_, key) => Some(*key),
+            RunUse::New | RunUse::Past => None,
+        });
+        self.repeated.extend(active);
+    }
+
+    /// The first tasks of repeated claims that are not loaded yet.
+    pub(crate) fn repeated_without_body(&self, most: usize) -> Vec<TaskKey> {
+        let bare = |key: &&TaskKey| self.tasks.get(key).is_none_or(|entry| entry.body.is_none());
+        self.repeated.iter().filter(bare).take(most).copied().collect()
     }
 
     /// After everything was sent: the database holds what is here.

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     /// More hints than one transaction collects.
-    const MANY: usize = 1_025;
+    const MANY: usize = 2_049;
 
     fn claimable(tasks: usize) -> Claimable {
         let mut claimable = Claimable::new(true);

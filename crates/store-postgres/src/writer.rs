@@ -5,22 +5,23 @@
 mod recovery;
 
 use std::cell::Cell;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
 use taskqueue_store::StoreError;
-use taskqueue_store::batch::{ClaimOrder, MAX_COMMANDS, execute_batch, fail_all, one_by_one, sort};
+use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::execute::credit_after_outage;
 use taskqueue_store::submission::BEGIN_LIMIT;
 use taskqueue_store::transaction::Transaction;
+use taskqueue_store::write_backlog::{MAX_ITEMS, WriteBacklog};
 use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::writer_health::WriterHealth;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
-use tokio::sync::mpsc::Receiver;
 
 use crate::bulk::SnapshotId;
 use crate::clock::{Clock, ClockRow, LastScan};
@@ -46,7 +47,7 @@ const MERGE_PAUSE: Duration = Duration::from_secs(600);
 pub(crate) type Write = QueuedWrite<SnapshotId>;
 
 /// The queue that writers share.
-pub(crate) type SharedQueue = Arc<Mutex<Receiver<Write>>>;
+pub(crate) type SharedQueue = Arc<Mutex<WriteBacklog<SnapshotId>>>;
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -138,19 +139,30 @@ impl Writer {
         loop {
             let due = self.postponed.iter().map(|(due, _)| *due).min();
             let due = if self.purging { Some(Instant::now()) } else { due };
-            let mut batch = Vec::new();
-            let received = self.runtime.block_on(receive(queue, &mut batch, due));
-            let now = Instant::now();
-            batch.extend(self.postponed.extract_if(.., |(due, _)| *due <= now).map(|(_, write)| write));
-            match received {
-                _ if !batch.is_empty() => return Some(batch),
-                Some(0) if self.postponed.is_empty() => return None,
-                None if self.purging => self.purge(),
+            let received = self.runtime.block_on(receive(queue, due));
+            let (is_closed, is_idle) = (received.as_ref().is_some_and(Vec::is_empty), received.is_none());
+            let mut batch = received.unwrap_or_default();
+            self.add_postponed(&mut batch);
+            match batch.is_empty() {
+                false => return Some(batch),
+                true if is_closed && self.postponed.is_empty() => return None,
+                true if is_idle && self.purging => self.purge(),
                 // Only postponed commands are left: wait for the first of them.
-                Some(_) => self.runtime.block_on(tokio::time::sleep(RETRY_PAUSE)),
-                None => {}
+                true if is_closed => self.runtime.block_on(tokio::time::sleep(RETRY_PAUSE)),
+                true => {}
             }
         }
+    }
+
+    /// Adds the postponed commands that are due, as far as there is room for their items.
+    fn add_postponed(&mut self, batch: &mut Vec<Write>) {
+        let (now, mut items) = (Instant::now(), batch.iter().map(|write| write.items).sum::<usize>());
+        let due = self.postponed.extract_if(.., |(due, write)| {
+            let is_taken = *due <= now && (items == 0 || items + write.items <= MAX_ITEMS);
+            items += if is_taken { write.items } else { 0 };
+            is_taken
+        });
+        batch.extend(due.map(|(_, write)| write));
     }
 
     /// Executes a batch; claims come first, because what they take was picked when the transaction began. Long commands and
@@ -229,6 +241,7 @@ impl Writer {
             let try_again = write.request.reply().is_busy() && !write.is_bulk_update();
             if try_again && now < write.queued_at + (BEGIN_LIMIT - LAST_TRY) {
                 let pause = Duration::from_millis(1 << write.retries.min(6)).min(RETRY_PAUSE);
+                let pause = pause / 2 + pause.mul_f64(random_part());
                 write.retries += 1;
                 write.request.reply().postpone();
                 self.postponed.push((now + pause, write));
@@ -363,14 +376,19 @@ impl Writer {
     }
 }
 
+/// A number below 1. Two writers that hold what the other one needs must not try again at the same time for ever.
+fn random_part() -> f64 {
+    f64::from(RandomState::new().build_hasher().finish() as u32) / f64::from(u32::MAX)
+}
+
 /// Whether a command gets a transaction of its own.
 fn runs_alone(write: &Write) -> bool {
     write.request.is_long() || write.request.is_scan()
 }
 
-/// Waits for commands: how many came, none when no more can come; nothing when the time was over first.
-async fn receive(queue: &SharedQueue, batch: &mut Vec<Write>, until: Option<Instant>) -> Option<usize> {
-    let received = async { queue.lock().await.recv_many(batch, MAX_COMMANDS).await };
+/// Waits for the commands of a transaction: none when no more can come; nothing when the time was over first.
+async fn receive(queue: &SharedQueue, until: Option<Instant>) -> Option<Vec<Write>> {
+    let received = async { queue.lock().await.next().await };
     match until {
         None => Some(received.await),
         Some(until) => tokio::time::timeout_at(until.into(), received).await.ok(),

@@ -94,6 +94,65 @@ async fn a_claim_waits_for_a_held_task_that_its_batch_has_read() {
     end(storage, fixture).await;
 }
 
+/// I13 for claims of several: none of them is told that there is nothing, and none of them has taken anything yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_several_wait_as_a_whole_for_a_task_that_another_transaction_holds() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.ok(create_all(["x", "y", "z"])).await;
+    let stranger = Stranger::holds(&storage, "y").await;
+    let enough = fixture.ok(claim_all([1])).await;
+    assert!(matches!(&enough[..], [Ok(Some(_))]), "what is there is enough: {enough:?}");
+    let mut claiming = start(&fixture, claim_all([2, 3, 4]));
+    assert!(timeout(Duration::from_secs(1), &mut claiming).await.is_err(), "it was answered too early");
+    assert_eq!(fixture.count_by_status().await, [2, 1, 0, 0, 0], "nothing was claimed");
+    stranger.lets_go().await;
+    let items = timeout(MOMENT, claiming).await.expect("at once").unwrap().unwrap();
+    let ids: Vec<_> = items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id)).collect();
+    assert_eq!(ids, [Some(task_id("y")), Some(task_id("z")), None]);
+    end(storage, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reports_of_several_wait_as_a_whole_for_a_task_that_another_transaction_holds() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.ok(create_all(["x", "y", "z"])).await;
+    fixture.ok(claim_all(["x", "y", "z"])).await;
+    let stranger = Stranger::holds(&storage, "z").await;
+    let reports = || ["x", "y", "z"].map(|id| complete("q", id, id, object("{}")).into());
+    let mut reporting = start(&fixture, report_all(reports()));
+    assert!(timeout(Duration::from_millis(500), &mut reporting).await.is_err(), "it was answered too early");
+    assert_eq!(fixture.count_by_status().await, [0, 3, 0, 0, 0], "nothing was reported");
+    // Others go on, of the same tasks too.
+    assert!(timeout(MOMENT, fixture.write(heartbeat("q", "x", "x"))).await.expect("at once").is_ok());
+    stranger.lets_go().await;
+    let items = timeout(MOMENT, reporting).await.expect("at once").unwrap().unwrap();
+    assert_eq!(items, [Ok(None), Ok(None), Ok(None)]);
+    assert_eq!(fixture.ok(report_all(reports())).await, [Ok(None), Ok(None), Ok(None)]);
+    assert_eq!(fixture.count_by_status().await, [0, 0, 3, 0, 0]);
+    end(storage, fixture).await;
+}
+
+/// Two writers, each with a part of what there is, must not wait for each other for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_several_that_want_more_than_there_is_share_it_soon() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    for round in 0..10 {
+        fixture.ok(create_all((0..30).map(|n| format!("{round}x{n}")))).await;
+        let claims: Vec<_> =
+            (0..8).map(|n| start(&fixture, claim_all((0..50).map(|run| format!("{round}x{n}x{run}"))))).collect();
+        let mut claimed = 0;
+        for claim in claims {
+            let items = timeout(MOMENT, claim).await.expect("soon").unwrap().unwrap();
+            claimed += items.iter().flatten().flatten().count();
+        }
+        assert_eq!(claimed, 30);
+    }
+    end(storage, fixture).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
     let storage = fresh();

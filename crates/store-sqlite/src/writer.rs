@@ -14,16 +14,15 @@ use std::time::Instant;
 use rusqlite::Connection;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
-use taskqueue_store::batch::{ClaimOrder, MAX_COMMANDS, execute_batch, fail_all, one_by_one, sort};
+use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::transaction::RunUse;
 use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_health::WriterHealth;
-use tokio::sync::mpsc::Receiver;
-use tokio::sync::mpsc::error::TryRecvError;
 
 use crate::Options;
 use crate::bulk::{ChangeTracker, ChangeTrackers};
@@ -41,6 +40,7 @@ const PURGE: u32 = 100;
 const MAX_BROKEN: u32 = 4;
 
 pub(crate) type Write = QueuedWrite<Arc<ChangeTracker>>;
+pub(crate) type Backlog = WriteBacklog<Arc<ChangeTracker>>;
 
 /// The thread's state.
 pub(crate) struct Writer {
@@ -128,7 +128,7 @@ impl Writer {
     }
 
     /// Runs until the queue is closed and empty, then moves the whole log into the file.
-    pub(crate) fn run(mut self, mut queue: Receiver<Write>) {
+    pub(crate) fn run(mut self, mut queue: Backlog) {
         while let Some(batch) = self.next_batch(&mut queue) {
             self.with_claim_index(|writer| writer.execute(batch));
         }
@@ -141,33 +141,28 @@ impl Writer {
 
     /// The next commands, none if only a long one waits; nothing when no more can come. An idle writer purges deleted queues
     /// in between.
-    fn next_batch(&mut self, queue: &mut Receiver<Write>) -> Option<Vec<Write>> {
-        let mut batch = Vec::new();
+    fn next_batch(&mut self, queue: &mut Backlog) -> Option<Vec<Write>> {
         loop {
-            match queue.try_recv() {
-                Ok(write) => self.add_to(&mut batch, write),
-                Err(_) if !self.long_writes.is_empty() || !batch.is_empty() => return Some(batch),
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) if self.purging && self.failed_at.is_none() => {
-                    self.with_claim_index(Self::purge)
-                }
-                Err(TryRecvError::Empty) => {
-                    let write = queue.blocking_recv()?;
-                    self.add_to(&mut batch, write);
-                }
-            }
-            if batch.len() >= MAX_COMMANDS {
+            let next = queue.try_next();
+            let is_open = next.is_some();
+            let batch = self.set_long_aside(next.unwrap_or_default());
+            if !batch.is_empty() || !self.long_writes.is_empty() {
                 return Some(batch);
+            }
+            if !is_open {
+                return None;
+            }
+            if self.purging && self.failed_at.is_none() {
+                self.with_claim_index(Self::purge);
+            } else if !queue.blocking_wait() {
+                return None;
             }
         }
     }
 
-    fn add_to(&mut self, batch: &mut Vec<Write>, write: Write) {
-        if write.request.is_long() {
-            self.long_writes.push_back(write);
-        } else {
-            batch.push(write);
-        }
+    fn set_long_aside(&mut self, mut batch: Vec<Write>) -> Vec<Write> {
+        self.long_writes.extend(batch.extract_if(.., |write| write.request.is_long()));
+        batch
     }
 
     /// Works with the claim index withdrawn: others see nothing of what is not committed yet. While the storage fails, the

@@ -9,10 +9,7 @@ use crate::transaction::{Loaded, TaskKey, Transaction};
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
 
-/// Commands of one transaction at most. A longer one would let its first caller wait for no gain: so many share the sync
-/// already that its part of each command is below a microsecond.
-pub const MAX_COMMANDS: usize = 256;
-/// Bytes of tasks in the answers of one transaction, the last task aside: eight of the largest. The rest of the batch gets
+/// Bytes of tasks in the answers of one transaction, the last command aside: eight of the largest tasks. The rest of the batch gets
 /// the next transaction, so that a batch of claims does not hold hundreds of megabytes until its commit.
 const MAX_ANSWER_BYTES: usize = 16 * 1_048_576;
 

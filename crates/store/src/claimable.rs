@@ -7,9 +7,9 @@ use taskqueue_core::task::{FinishedRun, Lifecycle, Status, TaskHead};
 
 use crate::waiting::Hint;
 
-/// Hints of one transaction, and ended runs; with more, all routes and runs are polled instead. A batch has 256 commands, so
-/// only a bulk update can have more.
-const MAX_HINTS: usize = 1_024;
+/// Hints of one transaction, and ended runs; with more, all routes and runs are polled instead. A transaction has less than 1,300
+/// items (`write_backlog.rs`), so only a bulk update can have more.
+const MAX_HINTS: usize = 2_048;
 
 #[derive(Debug, Default)]
 pub struct Claimable {

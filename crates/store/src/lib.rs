@@ -21,6 +21,7 @@ pub mod submission;
 pub mod transaction;
 pub mod transfer;
 pub mod waiting;
+pub mod write_backlog;
 pub mod write_queue;
 pub mod write_request;
 pub mod writer_health;

@@ -129,10 +129,8 @@ pub trait Transaction {
     fn hold_pending(&mut self, _queue: QueueKey, _route: &Route, most: usize) -> Loaded<usize> {
         Ok(most)
     }
-    /// Loads the heads of the tasks of these runs at once, where that is cheaper than one by one.
-    fn load_heads_of_runs(&mut self, _runs: &[RunUse]) -> Loaded<()> {
-        Ok(())
-    }
+    /// The tasks of these runs are loaded next, one after the other. A backend may load some at a time.
+    fn expect_runs(&mut self, _runs: &[RunUse]) {}
     /// All running tasks whose lease ends at or before `until`.
     fn running_until(&mut self, until: Timestamp) -> Loaded<Vec<(QueueKey, TaskKey)>>;
     /// When the leases were last scanned.

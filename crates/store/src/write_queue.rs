@@ -10,10 +10,11 @@ use crate::StoreError;
 use crate::bulk::{PlannedWrite, planned};
 use crate::command::{BulkUpdate, Command, UpdateTasks, Updated};
 use crate::submission::{PendingAnswer, Submission};
+use crate::write_backlog::WriteBacklog;
 use crate::write_request::WriteRequest;
 
 /// Commands that wait for a writer. At some 30,000 commands a second this is a wait of a tenth of a second.
-const CAPACITY: usize = 4_096;
+pub(crate) const CAPACITY: usize = 4_096;
 
 /// The senders' end. `S` is what a backend knows of the snapshot of a plan.
 pub struct WriteQueue<S> {
@@ -22,9 +23,9 @@ pub struct WriteQueue<S> {
 }
 
 impl<S> WriteQueue<S> {
-    pub fn new() -> (Self, mpsc::Receiver<QueuedWrite<S>>) {
+    pub fn new() -> (Self, WriteBacklog<S>) {
         let (sender, receiver) = mpsc::channel(CAPACITY);
-        (Self { sender: RwLock::new(Some(sender)) }, receiver)
+        (Self { sender: RwLock::new(Some(sender)) }, WriteBacklog::new(receiver))
     }
 
     pub fn submit(&self, write: QueuedWrite<S>) -> Result<(), StoreError> {
@@ -68,13 +69,16 @@ pub struct QueuedWrite<S> {
     pub request: WriteRequest,
     pub plan: Option<PlannedWrite<S>>,
     pub queued_at: Instant,
+    /// What it takes of a transaction.
+    pub items: usize,
     /// How often it was tried and put back.
     pub retries: u32,
 }
 
 impl<S> QueuedWrite<S> {
     pub fn new(request: WriteRequest) -> Self {
-        Self { request, plan: None, queued_at: Instant::now(), retries: 0 }
+        let items = request.items();
+        Self { request, plan: None, queued_at: Instant::now(), items, retries: 0 }
     }
 
     /// A bulk update, without a plan if it is to be done in one step.

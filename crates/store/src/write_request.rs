@@ -1,12 +1,16 @@
 //! The commands that a writer executes, each with the channel for its own answer.
 
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::lifecycle::RunReport;
 
 use crate::command::{
-    ActOnTask, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask, Heartbeat, ReportRun,
-    ReportRuns, ReportWorker, Scan, UpdateTask, UpdateTasks, WithdrawWorker,
+    ActOnTask, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask,
+    ReportRun, ReportRuns, ReportWorker, RunAction, Scan, UpdateTask, UpdateTasks, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
+
+/// Bytes whose storing takes about as long as an item.
+const ITEM_BYTES: usize = 4_096;
 
 #[derive(Debug)]
 pub enum WriteRequest {
@@ -50,6 +54,22 @@ impl WriteRequest {
         }
     }
 
+    /// What it takes of a transaction: its items, and the bytes that they store.
+    pub fn items(&self) -> usize {
+        match self {
+            Self::CreateTask(create) => new_task_items(&create.command.new),
+            Self::CreateTasks(create) => create.command.tasks.iter().map(|(_, new)| new_task_items(new)).sum(),
+            Self::ReportRun(report) => report_items(&report.command.report),
+            Self::ReportRuns(reports) => reports.command.reports.iter().map(|report| run_items(&report.action)).sum(),
+            Self::ClaimTasks(claim) => claim.command.run_ids.len(),
+            _ => 1,
+        }
+    }
+
+    pub fn has_several_items(&self) -> bool {
+        matches!(self, Self::CreateTasks(_) | Self::ClaimTasks(_) | Self::ReportRuns(_))
+    }
+
     /// Whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.
     pub fn is_long(&self) -> bool {
         self.long_queue().is_some()
@@ -76,4 +96,26 @@ impl WriteRequest {
     pub fn starts_purge(&self) -> bool {
         matches!(self, Self::DeleteQueue(_) | Self::Scan(_))
     }
+}
+
+fn new_task_items(NewTask { definition, .. }: &NewTask) -> usize {
+    1 + (definition.args.as_str().len() + definition.metadata.as_str().len()) / ITEM_BYTES
+}
+
+fn run_items(action: &RunAction) -> usize {
+    match action {
+        RunAction::Heartbeat => 1,
+        RunAction::Report(report) => report_items(report),
+    }
+}
+
+fn report_items(report: &RunReport) -> usize {
+    let bytes = match report {
+        RunReport::Complete { result } => result.as_str().len(),
+        RunReport::Fail { failure, .. } => {
+            failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
+        }
+        RunReport::Unclaim => 0,
+    };
+    1 + bytes / ITEM_BYTES
 }

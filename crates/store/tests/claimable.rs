@@ -7,8 +7,8 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::waiting::Hint;
 
-/// The number in `claimable.rs`: a batch has 256 commands, and only a bulk update can have more hints than this.
-const HINTS: usize = 1_024;
+/// The number in `claimable.rs`: only a bulk update can have more hints than this.
+const HINTS: usize = 2_048;
 
 fn queue() -> QueueName {
     QueueName::parse("q").unwrap()

@@ -91,6 +91,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("notify/message.rs", "servers on one database notify each other of claimable tasks"),
     ("dialect/operand.rs", "part of the dialect"),
     ("dialect/order.rs", "part of the dialect"),
+    ("holding.rs", "other transactions may hold rows"),
     ("prefetch.rs", "a batch is loaded in one round trip"),
     ("purge.rs", "several servers purge at once"),
     ("commit_outcome.rs", "a connection can be lost inside COMMIT"),

@@ -1,20 +1,27 @@
 -- Locks the first pending tasks of each route, as many as its claims want, except those that other transactions hold, and
 -- loads them. A task may have been changed after it was found in the order and before it was locked, so the caller checks
 -- it again.
-SELECT {task_columns}, wanted.route_number
-FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, route_number)
-JOIN taskqueue.queues ON queues.name = wanted.queue
-CROSS JOIN LATERAL (
-    SELECT tasks.*, tasks.ctid AS version
-    FROM taskqueue.ready
-    JOIN taskqueue.tasks ON tasks.task_key = ready.task_key
-    WHERE ready.queue_key = queues.queue_key AND ready.route = wanted.route AND tasks.status = 'pending'
-    ORDER BY ready.priority DESC, ready.pending_seq
-    LIMIT wanted.tasks
-    FOR UPDATE OF tasks SKIP LOCKED
+SELECT {task_columns}, tasks.route_number
+FROM (
+    -- A size above 1 MiB cannot be; the type of a sum of integers is not numeric, which would cost more than the sum.
+    SELECT locked.*, wanted.route_number,
+        sum(least(locked.definition_bytes, 2000000)::integer) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+    FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, route_number)
+    JOIN taskqueue.queues ON queues.name = wanted.queue
+    CROSS JOIN LATERAL (
+        SELECT tasks.*, tasks.ctid AS version
+        FROM taskqueue.ready
+        JOIN taskqueue.tasks ON tasks.task_key = ready.task_key
+        WHERE ready.queue_key = queues.queue_key AND ready.route = wanted.route AND tasks.status = 'pending'
+        ORDER BY ready.priority DESC, ready.pending_seq
+        LIMIT wanted.tasks
+        FOR UPDATE OF tasks SKIP LOCKED
+    ) AS locked
 ) AS tasks
 -- The other tables are read as they were when the statement began. If the task was changed after that and before it was
--- locked, the locked version is not the one in the snapshot; then its JSON is left out and loaded later.
-LEFT JOIN taskqueue.tasks AS seen ON seen.task_key = tasks.task_key AND seen.ctid = tasks.version
+-- locked, the locked version is not the one in the snapshot; then its JSON is left out and loaded later. So is that of tasks
+-- behind the first 16 MiB: the claims of a batch may want many, and their answers are not larger.
+LEFT JOIN taskqueue.tasks AS seen
+    ON seen.task_key = tasks.task_key AND seen.ctid = tasks.version AND tasks.bytes <= 16777216
 LEFT JOIN taskqueue.definitions ON definitions.task_key = seen.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = seen.task_key;

@@ -10,6 +10,8 @@ use taskqueue_store::write_request::WriteRequest;
 
 use super::{Write, Writer};
 
+/// At least what one route of a pending task takes (`pending_order.rs`).
+const ROUTE_ENTRY_BYTES: usize = 64;
 /// How often it is logged at most that a pending order is full.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -27,9 +29,10 @@ impl Writer {
     /// Whether a command would enlarge a pending order that already uses all of its memory. Tasks that are already
     /// pending stay.
     fn has_no_room_for(&self, request: &WriteRequest) -> bool {
-        grown_queue(request)
-            .and_then(|queue| self.claim_index.queue(queue))
-            .is_some_and(|queue| !self.claim_index.may_grow(queue, self.pending_bytes))
+        grown_queue(request).and_then(|queue| self.claim_index.queue(queue)).is_some_and(|queue| {
+            let most_bytes = self.pending_bytes.saturating_sub(further_bytes(request));
+            !self.claim_index.may_grow(queue, most_bytes)
+        })
     }
 
     fn log_full(&mut self) {
@@ -41,6 +44,13 @@ impl Writer {
             );
         }
     }
+}
+
+/// About what a command of several items adds to the pending order. A single one is too small to count.
+fn further_bytes(request: &WriteRequest) -> usize {
+    let WriteRequest::CreateTasks(create) = request else { return 0 };
+    let routes = create.command.tasks.iter().map(|(_, new)| new.definition.routes.iter().count());
+    routes.sum::<usize>() * ROUTE_ENTRY_BYTES
 }
 
 /// The queue whose pending order a command may make larger. The end of a run does not count: its task was

@@ -56,7 +56,7 @@ pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> E
     let uses = command.run_ids.iter().map(|run_id| tx.find_run(*run_id)).collect::<Executed<Vec<RunUse>>>()?;
     let new = uses.iter().filter(|usage| **usage == RunUse::New).count();
     let mut most = if new > 0 { tx.hold_pending(queue.key, claims.route, new)? } else { 0 };
-    tx.load_heads_of_runs(&uses)?;
+    tx.expect_runs(&uses);
     let mut items = Vec::with_capacity(uses.len());
     for (run_id, usage) in command.run_ids.iter().zip(&uses) {
         items.push(match usage {
