@@ -27,8 +27,8 @@ struct Path<'a> {
     steps: Vec<&'a str>,
 }
 
-/// Sets members of `base`, which is sorted. Of one key that a flag gives twice the last value counts. A key and a part of it
-/// (`a=1` and `a.b=2`), a key that two flags give, and a key inside something that is no object in `base` are refused.
+/// Sets members of `base`, which is sorted. A key that is given twice, a key and a part of it (`a=1` and `a.b=2`), and a key
+/// inside something that is no object in `base` are refused.
 pub(crate) fn set_members<'a>(base: &mut Members<'a>, given: Vec<DottedMember<'a>>) -> Result<(), Failure> {
     let paths = paths(given.iter().map(|member| (member.flag, member.key)))?;
     for (path, DottedMember { flag, key, value }) in paths.iter().zip(given) {
@@ -64,8 +64,15 @@ fn steps<'a>(flag: &'static str, key: &'a str) -> Result<Vec<&'a str>, Failure> 
 fn check_together(first: &Path<'_>, second: &Path<'_>) -> Result<(), Failure> {
     let ((flag, key), (other_flag, inside)) = ((first.flag, first.key), (second.flag, second.key));
     let rule = if first.steps == second.steps {
-        if flag == other_flag {
+        // To remove a member twice is no contradiction.
+        if flag == other_flag && flag.starts_with("--unset") {
             return Ok(());
+        }
+        if flag == other_flag {
+            return Err(Failure::Usage(format!(
+                "{flag} {key} is given twice; give it once, several values for one task as a list ({flag} '{key}=[1, 2]'), \
+                 several tasks by taskqueue task sweep"
+            )));
         }
         "give one of them".to_owned()
     } else if second.steps.starts_with(&first.steps) {
@@ -119,11 +126,10 @@ mod tests {
 
     #[test]
     fn dots_reach_inside_and_keep_what_else_is_there() {
-        let cases: [(&str, &[&str], &str); 7] = [
+        let cases: [(&str, &[&str], &str); 6] = [
             ("{}", &["a"], r#"{"a":1}"#),
             ("{}", &["m.layers", "m.width", "a"], r#"{"a":3,"m":{"layers":1,"width":2}}"#),
             ("{}", &["a.b.c", "a.b.d", "a.c"], r#"{"a":{"b":{"c":1,"d":2},"c":3}}"#),
-            ("{}", &["a.b", "a.b"], r#"{"a":{"b":2}}"#),
             // Neighbours in the alphabet are no parts of each other.
             ("{}", &["a", "a-b.c", "ab", "a0"], r#"{"a":1,"a-b":{"c":2},"a0":4,"ab":3}"#),
             (r#"{"a":{"x":0,"y":0},"z":0}"#, &["a.x"], r#"{"a":{"x":1,"y":0},"z":0}"#),
@@ -140,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused_and_names_both_flags() {
-        let cases: [Contradiction; 8] = [
+        let cases: [Contradiction; 9] = [
+            ("{}", &[("--arg", "a.b"), ("--arg", "a.b")], "--arg a.b is given twice; give it once"),
             ("{}", &[("--arg", "a"), ("--arg", "a.b")], "--arg a and --arg a.b: a.b is a part of a"),
             ("{}", &[("--arg", "a.b.c"), ("--arg", "x"), ("--arg", "a")], "--arg a and --arg a.b.c: "),
             ("{}", &[("--arg", "a.b"), ("--unset-arg", "a")], "--unset-arg a and --arg a.b: "),
@@ -154,6 +161,7 @@ mod tests {
             let message = set(base, given).unwrap_err();
             assert!(message.contains(expected), "{given:?}: {message}");
         }
+        assert_eq!(set("{}", &[("--unset-arg", "a"), ("--unset-arg", "a")]).as_deref(), Ok(r#"{"a":2}"#));
         let deep: &'static str = Box::leak("a.".repeat(1_000_000).into_boxed_str());
         assert!(set("{}", &[("--arg", deep)]).unwrap_err().contains("64 levels"));
     }

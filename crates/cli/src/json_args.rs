@@ -143,7 +143,6 @@ mod tests {
             (vec!["list=[1, 2]"], r#"{"list":[1,2]}"#),
             (vec![r#"seven="7""#], r#"{"seven":"7"}"#),
             (vec!["eq=a=b", "empty="], r#"{"empty":"","eq":"a=b"}"#),
-            (vec!["x=1", "x=2"], r#"{"x":2}"#),
             (vec!["model.layers=2", "model.act=relu"], r#"{"model":{"act":"relu","layers":2}}"#),
             (vec![r#"m={"a.b": 1}"#], r#"{"m":{"a.b":1}}"#),
         ];
@@ -162,6 +161,8 @@ mod tests {
             assert!(matches!(args(Some(whole), &[]), Err(Failure::Usage(_))), "{whole}");
         }
         assert!(matches!(args(Some(r#"{"a": 1}"#), &["a.b=2"]), Err(Failure::Usage(_))));
+        let Err(Failure::Usage(twice)) = args(None, &["x=1", "y=1", "x=2"]) else { panic!("the last one counts") };
+        assert!(twice.contains("--arg x is given twice") && twice.contains("--arg 'x=[1, 2]'"), "{twice}");
         for member in ["noequals", "=1", "a..b=1", "big=99999999999999999999", "inf=1e999"] {
             assert!(matches!(args(None, &[member]), Err(Failure::Usage(_))), "{member}");
         }

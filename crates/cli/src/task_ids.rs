@@ -46,18 +46,18 @@ impl DerivedIds {
 
     /// The digest of the canonical JSON of what is in an id. Priority, routes, metadata and attempts are not.
     fn identity(&self, definition: &Definition) -> [u8; 32] {
-        let mut text = Vec::with_capacity(definition.args.as_str().len() + 64);
-        text.extend_from_slice(b"{\"args\":");
-        text.extend_from_slice(definition.args.as_str().as_bytes());
-        for (key, value) in [("batch", self.batch.as_deref()), ("name", definition.name.as_deref())] {
-            text.extend_from_slice(format!(",\"{key}\":").as_bytes());
+        let digest = Sha256::new().chain_update(b"{\"args\":").chain_update(definition.args.as_str());
+        // What follows is short; args can be long, and are not copied.
+        let mut rest = Vec::with_capacity(64);
+        for (key, value) in [(",\"batch\":", self.batch.as_deref()), (",\"name\":", definition.name.as_deref())] {
+            rest.extend_from_slice(key.as_bytes());
             match value {
-                Some(value) => write_string(&mut text, value),
-                None => text.extend_from_slice(b"null"),
+                Some(value) => write_string(&mut rest, value),
+                None => rest.extend_from_slice(b"null"),
             }
         }
-        text.push(b'}');
-        Sha256::digest(&text).into()
+        rest.push(b'}');
+        digest.chain_update(rest).finalize().into()
     }
 }
 

@@ -28,11 +28,12 @@ the slot (from 0, or as --slots names them), %{{ for a literal %{.
 The command finds in its environment TASKQUEUE_TASK_ID, TASKQUEUE_RUN_ID, TASKQUEUE_ATTEMPT,
 TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_SLOT, and
 TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object that it writes there
-becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log; see --keep-runs).
+becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log; see
+--keep-runs).
 
 Exit code 0 completes the task, 75 gives it back uncharged, any other and any signal fails it.
-Processes that the command leaves running are stopped. The first Ctrl-C or SIGTERM stops claiming and
-lets tasks finish, the second gives them back, the third kills.
+Processes that the command leaves running are stopped. The first Ctrl-C or SIGTERM stops claiming
+and lets tasks finish, the second gives them back, the third kills.
 
 Exit codes: 0 stopped, idle or done, 1 too many failures in a row or refused by the server,
 2 wrong arguments, 3 ended with undelivered reports, or idle because the server did not answer.";

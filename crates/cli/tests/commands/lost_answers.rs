@@ -15,26 +15,32 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 const BROKEN: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
+/// As the contract's own server answers to what it does not know.
+const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 58\r\n\r\n\
+                       {\"error\":{\"code\":\"not_found\",\"message\":\"no\",\"details\":{}}}";
+
 /// What becomes of an answer.
-enum Fate {
+pub(crate) enum Fate {
     Passed,
     Lost,
     /// Replaced by an internal error.
     Broken,
+    /// The server does not see the request and seems not to know it.
+    Missing,
     /// Held back until the test releases it.
     Held,
 }
 
 /// A proxy before a server that handles one request after the other. Its thread ends with the test process.
-struct Proxy {
-    url: String,
+pub(crate) struct Proxy {
+    pub(crate) url: String,
     held: Receiver<()>,
     released: Sender<()>,
 }
 
 impl Proxy {
     /// `fate` gets the head of each request.
-    fn start(server: &Server, mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> Self {
+    pub(crate) fn start(server: &Server, mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> Self {
         let target = server.url.strip_prefix("http://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -43,11 +49,15 @@ impl Proxy {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
                 let Some(request) = message(&stream) else { continue };
-                let mut server = TcpStream::connect(&target).unwrap();
-                server.write_all(&request).unwrap();
-                let mut answer = message(&server).unwrap();
-                match fate(&String::from_utf8_lossy(&request)) {
-                    Fate::Passed => {}
+                let fate = fate(&String::from_utf8_lossy(&request));
+                let mut answer = MISSING.into();
+                if !matches!(fate, Fate::Missing) {
+                    let mut server = TcpStream::connect(&target).unwrap();
+                    server.write_all(&request).unwrap();
+                    answer = message(&server).unwrap();
+                }
+                match fate {
+                    Fate::Passed | Fate::Missing => {}
                     Fate::Lost => continue,
                     Fate::Broken => answer = BROKEN.into(),
                     Fate::Held => {

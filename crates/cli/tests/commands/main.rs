@@ -15,6 +15,7 @@ mod output;
 mod queues;
 mod recorder;
 mod submitting;
+mod submitting_batches;
 mod support;
 mod sweeping;
 mod terminal;

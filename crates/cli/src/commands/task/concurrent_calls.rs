@@ -13,34 +13,42 @@ const CALLS_MAX: usize = 64;
 
 /// Running calls. `T` is the result of one.
 #[derive(Debug)]
-pub(super) struct ConcurrentCalls<T>(JoinSet<T>);
+pub(super) struct ConcurrentCalls<T> {
+    running: JoinSet<T>,
+    max: usize,
+}
 
 impl<T: Send + 'static> ConcurrentCalls<T> {
     pub(super) fn new() -> Self {
-        Self(JoinSet::new())
+        Self::of_at_most(CALLS_MAX)
+    }
+
+    /// For calls that are larger than most.
+    pub(super) fn of_at_most(max: usize) -> Self {
+        Self { running: JoinSet::new(), max }
     }
 
     /// Starts a call. At the limit it first waits for another call to end and returns its result.
     pub(super) async fn start(&mut self, call: impl Future<Output = T> + Send + 'static) -> Result<Option<T>, Failure> {
-        let ended = if self.0.len() >= CALLS_MAX { self.next().await? } else { None };
-        self.0.spawn(call);
+        let ended = if self.running.len() >= self.max { self.next().await? } else { None };
+        self.running.spawn(call);
         Ok(ended)
     }
 
     /// Waits until one call has ended; none if no call is running.
     pub(super) async fn next(&mut self) -> Result<Option<T>, Failure> {
-        let ended = self.0.join_next().await.transpose();
+        let ended = self.running.join_next().await.transpose();
         ended.map_err(|error| Failure::Refused(format!("a call was aborted: {error}; this is a bug")))
     }
 
     /// The result of a call that has ended already, if there is one.
     pub(super) fn next_ended(&mut self) -> Option<T> {
-        self.0.try_join_next()?.ok()
+        self.running.try_join_next()?.ok()
     }
 
     /// How many calls are running.
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.running.len()
     }
 }
 

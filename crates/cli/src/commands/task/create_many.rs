@@ -1,53 +1,49 @@
-//! Creates many tasks with concurrent calls. The tasks come from a file (`jsonl.rs`) or a sweep. Ctrl-C ends it with a message
-//! that says how far it came.
+//! Creates many tasks, by batches where the server knows them, else with concurrent calls for one each. The tasks come from a
+//! file (`jsonl.rs`) or a sweep. Ctrl-C ends it with a message that says how far it came.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 
-use taskqueue_client::{Client, Definition, Error, ErrorCode, QueueName, Task, TaskId};
+use taskqueue_client::{Error, capabilities};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
+use super::creation_calls::{CreateResult, Creation, create_batch, create_one};
+use super::planned_task::{Origin, TaskGroup};
+use super::refusals::Refusals;
 use crate::client_context::ClientContext;
 use crate::explain_error;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, Summary};
 use crate::progress::Progress;
 
-/// Further refusals are only counted.
-const REFUSALS_SHOWN: u64 = 20;
+/// Enough that the server always has one to work on.
+const BATCHES_MAX: usize = 4;
 
+/// The result of one call, which created one task or many.
 #[derive(Debug)]
-pub(super) struct PlannedTask {
-    pub(super) id: TaskId,
-    /// Derived from the definition, not given by the user.
-    pub(super) is_derived: bool,
-    pub(super) definition: Definition,
-    /// Where the task comes from, for messages: `line 7`.
-    pub(super) origin: String,
+struct CallResult {
+    /// The place of its first task.
+    place: u64,
+    /// How far the command has come with its last task.
+    end: u64,
+    tasks: Result<Vec<CreateResult>, Failure>,
 }
-
-/// What became of one task.
-#[derive(Debug)]
-enum Creation {
-    Created,
-    Existing,
-    /// There is a task with the derived id, and these fields of it are different.
-    Different(Vec<&'static str>),
-}
-
-/// The origin of a task, and what became of it.
-type CreateResult = (String, Result<Creation, Error>);
 
 #[derive(Debug)]
 pub(super) struct TaskCreator<'s> {
     context: &'s ClientContext,
-    calls: ConcurrentCalls<CreateResult>,
+    has_batches: bool,
+    calls: ConcurrentCalls<CallResult>,
+    /// The places of the calls under way.
+    open: BTreeSet<u64>,
     progress: Progress,
+    position: u64,
     created: u64,
     existing: u64,
     different: u64,
     different_fields: BTreeSet<&'static str>,
-    refused: u64,
+    refusals: Refusals,
 }
 
 /// Creates what `feed` adds, waits for the last results and prints the summary. On Ctrl-C it ends at once.
@@ -60,6 +56,7 @@ where
     let mut creator = TaskCreator::new(context, progress);
     let is_interrupted = tokio::select! {
         outcome = async {
+            creator.ask_for_batches().await?;
             feed(&mut creator).await?;
             creator.wait_for_results().await
         } => {
@@ -75,66 +72,143 @@ impl<'s> TaskCreator<'s> {
     fn new(context: &'s ClientContext, progress: Progress) -> Self {
         Self {
             context,
+            has_batches: false,
             calls: ConcurrentCalls::new(),
+            open: BTreeSet::new(),
             progress,
+            position: 0,
             created: 0,
             existing: 0,
             different: 0,
             different_fields: BTreeSet::new(),
-            refused: 0,
+            refusals: Refusals::default(),
         }
     }
 
+    async fn ask_for_batches(&mut self) -> Result<(), CommandError> {
+        self.has_batches = self.context.client.capabilities().await?.has(capabilities::BATCH);
+        if self.has_batches {
+            self.calls = ConcurrentCalls::of_at_most(BATCHES_MAX);
+        }
+        Ok(())
+    }
+
     /// Waits first while too many calls are running.
-    pub(super) async fn add(&mut self, planned: PlannedTask) -> Result<(), CommandError> {
+    pub(super) async fn add(&mut self, group: TaskGroup) -> Result<(), CommandError> {
+        let TaskGroup { tasks, end, .. } = group;
+        let mut planned = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            match task {
+                Ok(task) => planned.push(task),
+                Err(wrong) => self.refusals.add(wrong.origin, || wrong.reason),
+            }
+        }
         let (client, queue) = (self.context.client.clone(), self.context.queue.clone());
-        match self.calls.start(create_one(client, queue, planned)).await? {
+        match planned.first().map(|first| first.origin.number()) {
+            None => self.print_known_refusals(),
+            Some(place) if self.has_batches => {
+                let tasks = create_batch(client, queue, planned);
+                self.start(place, async move { CallResult { place, end, tasks: tasks.await } }).await?;
+            }
+            Some(_) => {
+                for task in planned {
+                    let place = task.origin.number();
+                    let created = create_one(client.clone(), queue.clone(), task);
+                    self.start(place, async move { CallResult { place, end, tasks: Ok(vec![created.await]) } }).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn start(
+        &mut self,
+        place: u64,
+        call: impl Future<Output = CallResult> + Send + 'static,
+    ) -> Result<(), CommandError> {
+        // First, so that no refusal behind it is printed while it waits for another call to end.
+        self.open.insert(place);
+        match self.calls.start(call).await? {
             Some(result) => self.record(result),
             None => Ok(()),
         }
     }
 
-    /// Counts a refused task; also one for which no request was sent.
-    pub(super) fn refuse(&mut self, origin: &str, reason: &str) {
-        self.refused += 1;
-        if self.refused <= REFUSALS_SHOWN {
-            self.progress.suspend(|| output::warning(&format!("{origin}: {reason}")));
-        }
-    }
-
-    pub(super) fn advance(&self, position: u64) {
-        self.progress.set_position(position);
-    }
-
-    fn record(&mut self, (origin, outcome): CreateResult) -> Result<(), CommandError> {
-        match outcome {
-            Ok(Creation::Created) => self.created += 1,
-            Ok(Creation::Existing) => self.existing += 1,
-            Ok(Creation::Different(fields)) => {
-                self.different += 1;
-                self.different_fields.extend(fields);
+    fn record(&mut self, CallResult { place, end, tasks }: CallResult) -> Result<(), CommandError> {
+        for (origin, outcome) in tasks? {
+            if let Some(error) = self.count(origin, outcome) {
+                return Err(self.abort(error));
             }
-            Err(error) => match TaskOutcome::of::<()>(Err(error)) {
-                TaskOutcome::Fatal(error) => return Err(self.abort(error)),
-                TaskOutcome::Refused(error) => {
-                    let failure = explain_error::to_failure(&self.context.url, &error);
-                    self.refuse(&origin, failure.message().unwrap_or_default());
-                }
-                TaskOutcome::Skipped(code) => self.refuse(&origin, code.as_str()),
-                TaskOutcome::Done => {}
-            },
         }
+        self.position = self.position.max(end);
+        self.progress.set_position(self.position);
         self.progress.set_message(|| self.summary().sentence());
+        self.open.remove(&place);
+        self.print_known_refusals();
         Ok(())
     }
 
+    /// Counts what became of a task; the error if every other call would fail, too.
+    fn count(&mut self, origin: Origin, outcome: Result<Creation, Error>) -> Option<Error> {
+        let error = match outcome {
+            Ok(Creation::Created) => {
+                self.created += 1;
+                return None;
+            }
+            Ok(Creation::Existing) => {
+                self.existing += 1;
+                return None;
+            }
+            Ok(Creation::Different(fields)) => {
+                self.different += 1;
+                self.different_fields.extend(fields);
+                return None;
+            }
+            Err(error) => error,
+        };
+        let url = &self.context.url;
+        match TaskOutcome::of::<()>(Err(error)) {
+            TaskOutcome::Fatal(error) => return Some(error),
+            TaskOutcome::Refused(error) => self
+                .refusals
+                .add(origin, || explain_error::to_failure(url, &error).message().unwrap_or_default().to_owned()),
+            TaskOutcome::Skipped(code) => self.refusals.add(origin, || code.as_str().to_owned()),
+            TaskOutcome::Done => {}
+        }
+        None
+    }
+
+    /// Prints those before which no answer is missing.
+    fn print_known_refusals(&mut self) {
+        let known = self.open.first().copied().unwrap_or(u64::MAX);
+        self.print_refusals(known);
+    }
+
+    fn print_refusals(&mut self, before: u64) {
+        let lines = self.refusals.take_before(before);
+        if !lines.is_empty() {
+            self.progress.suspend(|| lines.iter().for_each(|line| output::warning(line)));
+        }
+    }
+
     /// Prints what was done so far. The same command can continue from there.
-    fn abort(&self, error: Error) -> CommandError {
+    fn abort(&mut self, error: Error) -> CommandError {
+        self.count_ended();
         if self.created + self.existing > 0 {
             let done = self.summary().sentence();
             self.progress.suspend(|| output::note(&format!("{done} so far; run the same command again to go on")));
         }
         error.into()
+    }
+
+    /// Counts what else was answered already, and prints all refusals that are known. What failed fails again at the next try.
+    fn count_ended(&mut self) {
+        while let Some(CallResult { tasks, .. }) = self.calls.next_ended() {
+            for (origin, outcome) in tasks.unwrap_or_default() {
+                drop(self.count(origin, outcome));
+            }
+        }
+        self.print_refusals(u64::MAX);
     }
 
     async fn wait_for_results(&mut self) -> Result<(), CommandError> {
@@ -146,10 +220,7 @@ impl<'s> TaskCreator<'s> {
 
     /// Calls that go on are given up: their tasks may have been created or not, and the next try finds out.
     fn interrupted(mut self) -> Failure {
-        while let Some(result) = self.calls.next_ended() {
-            // A failure of the whole shows itself again at the next try.
-            drop(self.record(result));
-        }
+        self.count_ended();
         let done = self.summary().sentence();
         let open = match self.calls.count() {
             0 => String::new(),
@@ -159,18 +230,19 @@ impl<'s> TaskCreator<'s> {
     }
 
     /// Prints the summary.
-    fn finish(self) -> Result<(), CommandError> {
-        let (summary, refused) = (self.summary(), self.refused);
+    fn finish(mut self) -> Result<(), CommandError> {
+        self.print_refusals(u64::MAX);
+        let (summary, refusals) = (self.summary(), self.refusals);
         let printer = &self.context.printer;
         drop(self.progress);
-        if refused > REFUSALS_SHOWN {
-            output::warning(&format!("{} more were refused", refused - REFUSALS_SHOWN));
+        if refusals.not_shown() > 0 {
+            output::warning(&format!("{} more were refused", refusals.not_shown()));
         }
         printer.done(&summary, &summary.sentence())?;
         if self.different > 0 {
             return Err(Failure::Refused(explain_different(self.different, &self.different_fields)).into());
         }
-        if refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
+        if refusals.count() == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
     }
 
     fn summary(&self) -> Summary {
@@ -179,41 +251,10 @@ impl<'s> TaskCreator<'s> {
                 ("created", self.created),
                 ("already_there", self.existing),
                 ("different", self.different),
-                ("refused", self.refused),
+                ("refused", self.refusals.count()),
             ],
         }
     }
-}
-
-async fn create_one(client: Client, queue: QueueName, planned: PlannedTask) -> CreateResult {
-    let PlannedTask { id, is_derived, definition, origin } = planned;
-    let outcome = match client.create_task(&queue, id, &definition).await {
-        Ok(answer) if answer.created => Ok(Creation::Created),
-        Ok(_) => Ok(Creation::Existing),
-        Err(error) if is_derived && error.code() == Some(ErrorCode::TaskIdConflict) => {
-            compare(&client, &queue, id, &definition).await
-        }
-        Err(error) => Err(error),
-    };
-    (origin, outcome)
-}
-
-/// Compares with the task as it is now: what another definition created may have been updated to this one since.
-async fn compare(client: &Client, queue: &QueueName, id: TaskId, definition: &Definition) -> Result<Creation, Error> {
-    let fields = different_fields(&client.task(queue, id).await?, definition);
-    Ok(if fields.is_empty() { Creation::Existing } else { Creation::Different(fields) })
-}
-
-fn different_fields(task: &Task, definition: &Definition) -> Vec<&'static str> {
-    let fields = [
-        ("name", task.name == definition.name),
-        ("args", task.args == definition.args),
-        ("metadata", task.metadata == definition.metadata),
-        ("priority", task.priority == definition.priority),
-        ("max_attempts", task.max_attempts == definition.max_attempts),
-        ("routes", task.routes == definition.routes),
-    ];
-    fields.into_iter().filter(|(_, is_equal)| !is_equal).map(|(field, _)| field).collect()
 }
 
 fn explain_different(count: u64, fields: &BTreeSet<&'static str>) -> String {

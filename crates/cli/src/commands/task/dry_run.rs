@@ -1,6 +1,6 @@
 //! `--dry-run` of commands that create many tasks: shows what would be created, and sends nothing.
 
-use super::create_many::PlannedTask;
+use super::planned_task::{Origin, PlannedTask};
 use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
@@ -35,7 +35,7 @@ impl<'s> DryRun<'s> {
         self.listing.push(&PlannedRecord { id: planned.id, definition: &planned.definition })
     }
 
-    pub(super) fn refuse(&mut self, origin: &str, reason: &str) {
+    pub(super) fn refuse(&mut self, origin: Origin, reason: &str) {
         self.refused += 1;
         if self.refused <= REFUSALS_SHOWN {
             output::warning(&format!("{origin}: {reason}"));

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::create_many::{self, PlannedTask};
+use super::create_many;
 use super::dry_run::DryRun;
-use super::jsonl::{self, Line};
+use super::jsonl;
+use super::planned_task::{Origin, PlannedTask};
 use super::task_line::LineReader;
 use crate::args::SubmitArgs;
 use crate::client_context::ClientContext;
@@ -31,7 +32,7 @@ async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandEr
     let id = args.id.map_or_else(random_id, Ok)?;
     if args.dry_run {
         let mut dry_run = DryRun::new(context);
-        dry_run.add(&PlannedTask { id, is_derived: false, definition, origin: String::new() })?;
+        dry_run.add(&PlannedTask { id, is_derived: false, definition, origin: Origin::Flags })?;
         return dry_run.finish();
     }
     let created = context.client.create_task(&context.queue, id, &definition).await?;
@@ -45,10 +46,12 @@ async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> R
     let mut lines = jsonl::read(path, LineReader { name, definition, ids })?;
     if args.dry_run {
         let mut dry_run = DryRun::new(context);
-        while let Some(line) = lines.receiver.recv().await {
-            match planned(line?) {
-                Ok(planned) => dry_run.add(&planned)?,
-                Err((origin, reason)) => dry_run.refuse(&origin, &reason),
+        while let Some(group) = lines.receiver.recv().await {
+            for task in group?.tasks {
+                match task {
+                    Ok(planned) => dry_run.add(&planned)?,
+                    Err(wrong) => dry_run.refuse(wrong.origin, &wrong.reason),
+                }
             }
         }
         return dry_run.finish();
@@ -58,25 +61,10 @@ async fn from_file(context: &ClientContext, path: &Path, args: &SubmitArgs) -> R
         None => Progress::spinner("submitting"),
     };
     create_many::create(context, progress, async |creator| {
-        while let Some(line) = lines.receiver.recv().await {
-            let line = line?;
-            let end = line.end;
-            match planned(line) {
-                Ok(planned) => creator.add(planned).await?,
-                Err((origin, reason)) => creator.refuse(&origin, &reason),
-            }
-            creator.advance(end);
+        while let Some(group) = lines.receiver.recv().await {
+            creator.add(group?).await?;
         }
         Ok(())
     })
     .await
-}
-
-/// The task of a line, or which line is wrong and why.
-fn planned(line: Line) -> Result<PlannedTask, (String, String)> {
-    let origin = format!("line {}", line.number);
-    match line.task {
-        Ok(task) => Ok(PlannedTask { id: task.id, is_derived: task.is_derived, definition: task.definition, origin }),
-        Err(reason) => Err((origin, reason)),
-    }
 }

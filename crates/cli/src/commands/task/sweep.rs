@@ -2,8 +2,9 @@
 
 use taskqueue_client::{Definition, JsonObject};
 
-use super::create_many::{self, PlannedTask};
+use super::create_many;
 use super::dry_run::DryRun;
+use super::planned_task::{Origin, PlannedTask, TaskGroup};
 use crate::args::SweepArgs;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
@@ -32,11 +33,16 @@ pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(),
     }
     let progress = Progress::of_tasks("submitting", plan.sweep.count() as u64);
     create_many::create(context, progress, async |creator| {
-        for (index, planned) in plan.tasks().enumerate() {
-            creator.add(planned?).await?;
-            creator.advance(index as u64 + 1);
+        let mut group = TaskGroup::default();
+        for planned in plan.tasks() {
+            let planned = planned?;
+            let end = planned.origin.number();
+            group.push(Ok(planned), end);
+            if group.is_full() {
+                creator.add(std::mem::take(&mut group)).await?;
+            }
         }
-        Ok(())
+        creator.add(group).await
     })
     .await
 }
@@ -59,7 +65,7 @@ impl<'a> Plan<'a> {
         self.sweep.combinations().enumerate().map(move |(index, args)| {
             let definition = self.definition(args?)?;
             let id = ids.next(&definition);
-            Ok(PlannedTask { id, is_derived: true, definition, origin: format!("combination {}", index + 1) })
+            Ok(PlannedTask { id, is_derived: true, definition, origin: Origin::Combination(index as u64 + 1) })
         })
     }
 

@@ -1,0 +1,99 @@
+//! The calls that create planned tasks: one by one, or many with one request. What becomes of all of them together stands in
+//! `create_many.rs`.
+
+use taskqueue_client::{Client, CreateOutcome, Definition, Error, ErrorCode, QueueName, Task, TaskId};
+
+use super::concurrent_calls::ConcurrentCalls;
+use super::planned_task::{Origin, PlannedTask};
+use crate::failure::Failure;
+
+/// Tasks of a batch that are compared at the same time.
+const COMPARISONS_MAX: usize = 16;
+
+/// What became of one task.
+#[derive(Debug)]
+pub(super) enum Creation {
+    Created,
+    Existing,
+    /// There is a task with the derived id, and these fields of it are different.
+    Different(Vec<&'static str>),
+}
+
+/// The origin of a task, and what became of it.
+pub(super) type CreateResult = (Origin, Result<Creation, Error>);
+
+pub(super) async fn create_one(client: Client, queue: QueueName, planned: PlannedTask) -> CreateResult {
+    let PlannedTask { id, is_derived, definition, origin } = planned;
+    let outcome = match client.create_task(&queue, id, &definition).await {
+        Ok(answer) if answer.created => Ok(Creation::Created),
+        Ok(_) => Ok(Creation::Existing),
+        Err(error) if is_conflict(is_derived, &error) => compare(&client, &queue, id, &definition).await,
+        Err(error) => Err(error),
+    };
+    (origin, outcome)
+}
+
+/// Creates the tasks with one request; their results in the same order. A request that fails is the error of each of them.
+pub(super) async fn create_batch(
+    client: Client,
+    queue: QueueName,
+    planned: Vec<PlannedTask>,
+) -> Result<Vec<CreateResult>, Failure> {
+    let (mut tasks, mut origins) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
+    for PlannedTask { id, is_derived, definition, origin } in planned {
+        tasks.push((id, definition));
+        origins.push((origin, is_derived));
+    }
+    let answer = client.create_tasks(&queue, &tasks).await;
+    let (mut results, mut conflicts) = (Vec::with_capacity(tasks.len()), ConcurrentCalls::of_at_most(COMPARISONS_MAX));
+    for (at, ((outcome, (id, definition)), (origin, is_derived))) in
+        answer.items.into_iter().zip(tasks).zip(origins).enumerate()
+    {
+        let result = match outcome {
+            Ok(CreateOutcome::Created) => Ok(Creation::Created),
+            Ok(CreateOutcome::Existing) => Ok(Creation::Existing),
+            Err(error) => {
+                if is_conflict(is_derived, &error) {
+                    let (client, queue) = (client.clone(), queue.clone());
+                    let call = async move { (at, compare(&client, &queue, id, &definition).await) };
+                    store(&mut results, conflicts.start(call).await?);
+                }
+                Err(error)
+            }
+        };
+        results.push((origin, result));
+    }
+    while let Some(compared) = conflicts.next().await? {
+        store(&mut results, Some(compared));
+    }
+    Ok(results)
+}
+
+/// Replaces a conflict by what the comparison found.
+fn store(results: &mut [CreateResult], compared: Option<(usize, Result<Creation, Error>)>) {
+    if let Some((at, compared)) = compared {
+        results[at].1 = compared;
+    }
+}
+
+fn is_conflict(is_derived: bool, error: &Error) -> bool {
+    is_derived && error.code() == Some(ErrorCode::TaskIdConflict)
+}
+
+/// Compares with the task as it is now: what another definition created may have been updated to this one since.
+async fn compare(client: &Client, queue: &QueueName, id: TaskId, definition: &Definition) -> Result<Creation, Error> {
+    let fields = different_fields(&client.task(queue, id).await?, definition);
+    Ok(if fields.is_empty() { Creation::Existing } else { Creation::Different(fields) })
+}
+
+fn different_fields(task: &Task, definition: &Definition) -> Vec<&'static str> {
+    let fields = [
+        ("name", task.name == definition.name),
+        ("args", task.args == definition.args),
+        ("metadata", task.metadata == definition.metadata),
+        ("priority", task.priority == definition.priority),
+        ("max_attempts", task.max_attempts == definition.max_attempts),
+        ("routes", task.routes == definition.routes),
+    ];
+    fields.into_iter().filter(|(_, is_equal)| !is_equal).map(|(field, _)| field).collect()
+}
