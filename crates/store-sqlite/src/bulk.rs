@@ -217,7 +217,7 @@ pub(crate) fn visit_matching(
         if over {
             return Ok(ControlFlow::Break(()));
         }
-        if !bulk.selects(&RowFields(row)) {
+        if !bulk.selects(&RowFields::new(row)) {
             return Ok(CONTINUE);
         }
         Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))

@@ -85,7 +85,7 @@ impl ClaimIndex {
             }
             if task.status == Status::Pending {
                 let rank = (Reverse(task.priority), task.pending_seq);
-                pending.entry(queue).or_default().add(rank, task.key, rows::claim_index_routes(row)?);
+                pending.entry(queue).or_default().add(rank, task.key, task.routes);
             }
             Ok(CONTINUE)
         })?;

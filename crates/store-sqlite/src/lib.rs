@@ -68,6 +68,9 @@ pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, Readers};
+// For tests that look into the file.
+#[doc(hidden)]
+pub use crate::rows::PackedHead;
 use crate::snapshot::Snapshot;
 pub use crate::transfer::SqliteTransfer;
 use crate::writer::Writer;

@@ -1,6 +1,10 @@
 //! Applies the migrations of this program to a file, each in a transaction of its own. Which ones are missing, and which
 //! files are refused, is decided in `store::migration`.
 
+mod packed_rows;
+#[cfg(test)]
+mod packed_rows_tests;
+
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -13,6 +17,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
     Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
     Migration { version: 4, name: "unsuccessful_tasks", sql: include_str!("migrations/0004_unsuccessful_tasks.sql") },
+    Migration { version: 6, name: packed_rows::MIGRATION, sql: include_str!("migrations/0006_packed_rows.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (
@@ -33,7 +38,11 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         SchemaMismatch::Changed(why) => OpenError::Changed(path.into(), why),
     })?;
     for migration in missing {
-        apply(connection, migration).map_err(failed)?;
+        match migration.name {
+            packed_rows::MIGRATION => packed_rows::with_room(connection, |connection| apply(connection, migration)),
+            _ => apply(connection, migration),
+        }
+        .map_err(failed)?;
     }
     Ok(())
 }
@@ -70,7 +79,10 @@ fn applied(connection: &Connection) -> rusqlite::Result<Vec<AppliedMigration>> {
 
 fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    transaction.execute_batch(migration.sql)?;
+    match migration.name {
+        packed_rows::MIGRATION => packed_rows::apply(&transaction, migration.sql)?,
+        _ => transaction.execute_batch(migration.sql)?,
+    }
     transaction.execute(
         "INSERT INTO migrations (version, name, checksum) VALUES (?1, ?2, ?3)",
         (migration.version, migration.name, migration.checksum()),
@@ -78,26 +90,4 @@ fn apply(connection: &mut Connection, migration: &Migration) -> rusqlite::Result
     transaction.commit()?;
     tracing::info!(version = migration.version, name = migration.name, "applied a migration");
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_from_before_last_runs_keeps_its_rows() {
-        let mut connection = Connection::open_in_memory().unwrap();
-        initialise(&mut connection).unwrap();
-        for migration in MIGRATIONS.iter().take_while(|migration| migration.name != "last_runs") {
-            apply(&mut connection, migration).unwrap();
-        }
-        connection.execute("INSERT INTO outcomes (task_key, result) VALUES (1, '{\"a\":1}')", []).unwrap();
-        migrate(&mut connection, Path::new("tasks.db")).unwrap();
-        let row = connection.query_row("SELECT result, last_run_attempt, last_run_worker FROM outcomes", [], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<String>>(2)?))
-        });
-        assert_eq!(row.unwrap(), (r#"{"a":1}"#.to_owned(), None, None));
-        migrate(&mut connection, Path::new("tasks.db")).unwrap();
-        assert_eq!(applied(&connection).unwrap().len(), MIGRATIONS.len());
-    }
 }

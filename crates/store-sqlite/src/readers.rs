@@ -18,6 +18,7 @@ use crate::long_reader::LongReader;
 use crate::open;
 use crate::ownership::Ownership;
 use crate::snapshot::Snapshot;
+use crate::statements as sql;
 
 /// Reads that may wait in one lane; more are refused as busy.
 const MAX_WAITING: usize = 1_024;
@@ -33,7 +34,10 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(25);
 /// How many threads of long reads stay when idle.
 const IDLE_LONG_READERS: usize = 2;
 
-type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+/// Short reads that share a snapshot at most, so that none of them makes it old.
+const SHORT_TOGETHER: usize = 32;
+
+type Work = Box<dyn FnOnce(&Snapshot<'_>) + Send>;
 
 /// The cost of a read.
 #[derive(Clone, Copy)]
@@ -65,13 +69,16 @@ impl Readers {
         let (short, short_work) = channel(MAX_WAITING);
         let (page, page_work) = channel(MAX_WAITING);
         let mut handles = Vec::new();
-        for (work, threads, name) in [(short_work, SHORT_THREADS, "short-reader"), (page_work, PAGE_THREADS, "reader")]
-        {
+        // A page is long enough for a snapshot of its own, and another thread may take the next one.
+        let lanes =
+            [(short_work, SHORT_THREADS, SHORT_TOGETHER, "short-reader"), (page_work, PAGE_THREADS, 1, "reader")];
+        for (work, threads, together, name) in lanes {
             let work = Arc::new(Mutex::new(work));
             for _ in 0..threads {
                 let (connection, work) = (open::reader(ownership.path())?, Arc::clone(&work));
                 let interrupt = connection.get_interrupt_handle();
-                let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(connection, &work));
+                let read = move || run(&connection, &work, together);
+                let thread = std::thread::Builder::new().name(name.into()).spawn(read);
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
         }
@@ -117,9 +124,9 @@ impl Readers {
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<Result<T, ReadError>, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let work: Work = Box::new(move |connection| {
+        let work: Work = Box::new(move |file| {
             if !answer.is_closed() {
-                let _ = answer.send(in_snapshot(connection, None, read));
+                let _ = answer.send(read(file));
             }
         });
         self.send(lane, work)?;
@@ -179,20 +186,69 @@ pub(crate) fn in_snapshot<T>(
     active: Option<&ActiveRead>,
     read: impl FnOnce(&Snapshot<'_>) -> Result<T, ReadError>,
 ) -> Result<T, ReadError> {
-    let transaction = connection.unchecked_transaction()?;
-    let value = read(&Snapshot { connection: &transaction, active });
-    transaction.finish()?;
+    let transaction = ReadTransaction::begin(connection)?;
+    let value = read(&Snapshot { connection, active });
+    transaction.end()?;
     value
 }
 
-fn run(mut connection: Connection, work: &Mutex<Receiver<Work>>) {
-    loop {
-        // One thread waits for work, the others for the lock.
-        let next = work.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
-        match next {
-            // After a panic the caller gets no answer, and the thread continues.
-            Some(work) => drop(catch_unwind(AssertUnwindSafe(|| work(&mut connection)))),
-            None => return,
+/// A transaction that ends whatever happens in it. Its statements stay prepared.
+struct ReadTransaction<'c>(&'c Connection);
+
+impl<'c> ReadTransaction<'c> {
+    fn begin(connection: &'c Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached(sql::BEGIN_READ)?.execute([])?;
+        Ok(Self(connection))
+    }
+
+    fn end(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached(sql::END_READ)?.execute([]).map(drop)
+    }
+}
+
+impl Drop for ReadTransaction<'_> {
+    /// After a panic, or when the end failed.
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            let _ = self.0.execute_batch("ROLLBACK");
         }
     }
 }
+
+/// Serves the reads of a lane until it is closed. What waits when a thread becomes free is read in one snapshot, up to
+/// `together` reads. The snapshot begins after they were submitted, so that each sees what its caller knows to be there.
+fn run(connection: &Connection, work: &Mutex<Receiver<Work>>, together: usize) {
+    let mut taken = Vec::with_capacity(together);
+    while take(work, together, &mut taken) {
+        let read_all = |file: &Snapshot<'_>| {
+            for read in taken.drain(..) {
+                // After a panic the caller gets no answer, and the thread continues.
+                drop(catch_unwind(AssertUnwindSafe(|| read(file))));
+            }
+            Ok(())
+        };
+        if let Err(error) = in_snapshot(connection, None, read_all) {
+            error.into_store_error("beginning to read");
+        }
+        // Without a snapshot there is no answer.
+        taken.clear();
+    }
+}
+
+/// Waits for a read, and takes it with what waits behind it. False when the lane is closed.
+fn take(work: &Mutex<Receiver<Work>>, together: usize, taken: &mut Vec<Work>) -> bool {
+    // One thread waits for work, the others for the lock.
+    let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+    taken.extend(work.blocking_recv());
+    while !taken.is_empty() && taken.len() < together {
+        match work.try_recv() {
+            Ok(read) => taken.push(read),
+            Err(_) => break,
+        }
+    }
+    !taken.is_empty()
+}
+
+#[cfg(test)]
+#[path = "readers_tests.rs"]
+mod tests;

@@ -56,10 +56,12 @@ pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
 }
 
 pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
-    let key = existing_queue(file, queue)?;
     let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
-    let task = statement.query_row(params![key.0, id.as_str()], |row| rows::task(row, queue)).optional()?;
-    task.ok_or_else(|| refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }))
+    let task = statement.query_row([queue.as_str(), id.as_str()], |row| rows::task(row, queue)).optional()?;
+    task.ok_or_else(|| match existing_queue(file, queue) {
+        Ok(_) => refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }),
+        Err(error) => error,
+    })
 }
 
 pub(crate) fn list_tasks(
@@ -118,8 +120,9 @@ fn list_unsuccessful(
     for status in statuses.iter() {
         let mut taken = 0;
         file.each_row(statement, params![key.0, status.as_str(), created_at, id], |row| {
-            if query.selection.matches(&RowFields(row)) {
-                first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
+            let fields = RowFields::new(row);
+            if query.selection.matches(&fields) {
+                first.offer(&fields, rows::id(row)?, rows::key(row)?);
                 taken += 1;
             }
             Ok(if taken == wanted { NextRow::Break(()) } else { CONTINUE })
@@ -138,7 +141,7 @@ fn list_by_index(
 ) -> Read<WrittenTasks> {
     let mut more = false;
     let take = |row: &Row<'_>| {
-        if !query.selection.matches(&RowFields(row)) {
+        if !query.selection.matches(&RowFields::new(row)) {
             return Ok(CONTINUE);
         }
         more = !page.push(&rows::view(row, queue)?);
@@ -172,8 +175,8 @@ fn list_by_visiting(
     page: TaskPage,
 ) -> Read<WrittenTasks> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(file, begun, &query.selection, |row| {
-        first.offer(&RowFields(row), rows::id(row)?, rows::key(row)?);
+    each_selected(file, begun, &query.selection, |row, fields| {
+        first.offer(fields, rows::id(row)?, rows::key(row)?);
         Ok(())
     })?;
     write_page(file, queue, first, page)
@@ -242,7 +245,7 @@ pub(crate) fn count_tasks(
     if selection.is_by_status_only() {
         each_tally(file, existing_queue(file, queue)?, selection.statuses(), |line| count += line.tasks)?;
     } else {
-        each_selected(file, &sparse_reads::begin(file, index, queue, selection, Need::All)?, selection, |_| {
+        each_selected(file, &sparse_reads::begin(file, index, queue, selection, Need::All)?, selection, |_, _| {
             count += 1;
             Ok(())
         })?;
@@ -268,9 +271,9 @@ pub(crate) fn group_tasks(
     }
     let begun = sparse_reads::begin(file, index, queue, &query.selection, Need::All)?;
     let mut groups = Groups::new(query.limit, group_position(query, begun.key)?);
-    each_selected(file, &begun, &query.selection, |row| {
-        let routes = taskqueue_core::definition::routes_of(rows::routes_text(row)?);
-        groups.add_tasks(&query.dimensions, routes, RowFields(row).status(), 1);
+    each_selected(file, &begun, &query.selection, |_, fields| {
+        let routes = taskqueue_core::definition::routes_of(fields.routes_text());
+        groups.add_tasks(&query.dimensions, routes, fields.status(), 1);
         Ok(())
     })?;
     Ok(groups.into_page(begun.key.0))

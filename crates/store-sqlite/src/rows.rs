@@ -1,7 +1,11 @@
 //! The only module that knows columns: the lists that statements select, and how a row becomes a task, a head or an
-//! observation. How a filter reads a row without building a task first is in `row_fields.rs`. Rows with few columns are read
-//! by name.
+//! observation. How a filter reads a row without building a task first is in `row_fields.rs`, what packed columns hold in
+//! `packed_*.rs`. Rows with few columns are read by name.
 
+mod packed;
+mod packed_documents;
+mod packed_head;
+mod packed_outcome;
 mod row_fields;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
@@ -10,63 +14,38 @@ use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
-use taskqueue_core::task::{
-    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
-};
+use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 
+pub(crate) use self::packed::Unreadable;
+pub(crate) use self::packed_documents::PackedDocuments;
+pub use self::packed_head::PackedHead;
+pub(crate) use self::packed_outcome::PackedOutcome;
 pub(crate) use self::row_fields::{RowFields, view};
 
 columns! {
-    // What clients see of the narrow table.
-    SHOWN from 0;
+    // The narrow table. What SQL does not need of it is in one column, so that a task of a page costs few steps of SQLite.
+    NARROW from 0;
     KEY = "tasks.task_key",
     ID = "tasks.id",
     STATUS = "tasks.status",
-    NAME = "tasks.name",
-    PRIORITY = "tasks.priority",
-    ATTEMPT = "tasks.attempt",
-    MAX_ATTEMPTS = "tasks.max_attempts",
-    ROUTES = "tasks.routes",
-    LAST_ROUTE = "tasks.last_route",
     CREATED_AT = "tasks.created_at",
-    UPDATED_AT = "tasks.updated_at",
-    STARTED_AT = "tasks.started_at",
-    FINISHED_AT = "tasks.finished_at",
+    PACKED = "tasks.packed",
+    NAME = "tasks.name",
 }
 
 columns! {
-    // What else is in the narrow table: the pending order, runs and sizes.
-    INTERNAL from SHOWN.len();
-    PENDING_SEQ = "tasks.pending_seq",
-    RUN_ID = "tasks.run_id",
-    LEASE_EXPIRES_AT = "tasks.lease_expires_at",
-    FINISHED_RUN_ID = "tasks.finished_run_id",
-    FINISHED_RUN_END = "tasks.finished_run_end",
-    DEFINITION_BYTES = "tasks.definition_bytes",
+    HEAVY from NARROW.len();
+    DOCUMENTS = "definitions.documents",
+    OUTCOME = "outcomes.outcome",
 }
 
 columns! {
-    HEAVY from SHOWN.len() + INTERNAL.len();
-    ARGS = "definitions.args",
-    METADATA = "definitions.metadata",
-    RESULT = "outcomes.result",
-    ERROR_TYPE = "outcomes.error_type",
-    ERROR_MESSAGE = "outcomes.error_message",
-    ERROR_TRACEBACK = "outcomes.error_traceback",
-    ERROR_OCCURRED_AT = "outcomes.error_occurred_at",
-    ERROR_ATTEMPT = "outcomes.error_attempt",
-    ERROR_RUN_ID = "outcomes.error_run_id",
-    LAST_RUN_ATTEMPT = "outcomes.last_run_attempt",
-    LAST_RUN_WORKER = "outcomes.last_run_worker",
-}
-
-columns! {
-    TRANSFERRED from SHOWN.len() + INTERNAL.len() + HEAVY.len();
+    TRANSFERRED from NARROW.len() + HEAVY.len();
     IDENTITY = "definitions.identity",
     QUEUE_KEY = "tasks.queue_key",
 }
@@ -90,28 +69,19 @@ mod claim_index {
         KEY = "tasks.task_key",
         QUEUE_KEY = "tasks.queue_key",
         STATUS = "tasks.status",
-        PRIORITY = "tasks.priority",
-        PENDING_SEQ = "tasks.pending_seq",
-        ROUTES = "tasks.routes",
-        UPDATED_AT = "tasks.updated_at",
-        FINISHED_RUN_ID = "tasks.finished_run_id",
+        PACKED = "tasks.packed",
     }
 }
 
 /// The text of a statement with the columns that it asks for, for example `{task_columns}`.
 pub(crate) fn with_columns(text: &str) -> String {
-    let mut listed = ["NULL"; INTERNAL.len()];
-    // The last run shows the id of a run that is over.
-    listed[FINISHED_RUN_ID - SHOWN.len()] = INTERNAL[FINISHED_RUN_ID - SHOWN.len()];
-    let lists: [(&str, &[&[&str]]); 7] = [
-        ("{shown_columns}", &[SHOWN]),
-        ("{head_columns}", &[SHOWN, INTERNAL]),
-        // No list shows anything else that is internal.
-        ("{listed_columns}", &[SHOWN, &listed, HEAVY]),
-        ("{task_columns}", &[SHOWN, INTERNAL, HEAVY]),
-        ("{transferred_columns}", &[SHOWN, INTERNAL, HEAVY, TRANSFERRED]),
+    let lists: [(&str, &[&[&str]]); 6] = [
+        ("{head_columns}", &[NARROW]),
+        ("{task_columns}", &[NARROW, HEAVY]),
+        ("{transferred_columns}", &[NARROW, HEAVY, TRANSFERRED]),
         ("{claim_index_columns}", &[claim_index::COLUMNS]),
         ("{observation_columns}", &[observations::COLUMNS]),
+        ("{finished_run_id}", &[&[packed_head::FINISHED_RUN_ID]]),
     ];
     lists.iter().fold(text.to_owned(), |text, (name, columns)| text.replace(name, &columns.concat().join(", ")))
 }
@@ -129,7 +99,7 @@ macro_rules! parsed {
     };
 }
 
-parsed! { Status RunEnd TaskId RunId WorkerId Route WorkerStatus }
+parsed! { Status TaskId RunId WorkerId Route WorkerStatus }
 
 /// A column of this type.
 fn parsed<T>(row: &Row<'_>, column: impl RowIndex) -> Result<T>
@@ -155,8 +125,8 @@ fn time_or_null(row: &Row<'_>, column: impl RowIndex) -> Result<Option<Timestamp
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
 }
 
-fn routes(row: &Row<'_>) -> Result<Routes> {
-    Ok(Routes::from_json(row.get_ref(ROUTES)?.as_str()?))
+fn packed_head<'a>(row: &'a Row<'_>, column: usize) -> Result<PackedHead<'a>> {
+    Ok(PackedHead::unpack(packed::column(row, column)?)?)
 }
 
 /// The key of a task row.
@@ -169,90 +139,55 @@ pub(crate) fn id(row: &Row<'_>) -> Result<TaskId> {
     parsed(row, ID)
 }
 
-fn lifecycle(row: &Row<'_>) -> Result<Lifecycle> {
-    let run = match parsed_or_null(row, RUN_ID)? {
-        Some(run_id) => Some(ActiveRun { run_id, lease_expires_at: time(row, LEASE_EXPIRES_AT)? }),
-        None => None,
-    };
-    let finished_run = match parsed_or_null(row, FINISHED_RUN_ID)? {
-        Some(run_id) => Some(FinishedRun { run_id, end: parsed(row, FINISHED_RUN_END)? }),
-        None => None,
-    };
-    Ok(Lifecycle {
-        status: parsed(row, STATUS)?,
-        attempt: row.get(ATTEMPT)?,
-        pending_seq: row.get(PENDING_SEQ)?,
-        last_route: parsed_or_null(row, LAST_ROUTE)?,
-        created_at: time(row, CREATED_AT)?,
-        updated_at: time(row, UPDATED_AT)?,
-        started_at: time_or_null(row, STARTED_AT)?,
-        finished_at: time_or_null(row, FINISHED_AT)?,
-        run,
-        finished_run,
-    })
-}
-
 /// A head, from `load_head.sql`.
 pub(crate) fn head(row: &Row<'_>) -> Result<TaskHead> {
-    let definition_bytes: i64 = row.get(DEFINITION_BYTES)?;
+    let packed = packed_head(row, PACKED)?;
     Ok(TaskHead {
         id: parsed(row, ID)?,
-        priority: row.get(PRIORITY)?,
-        max_attempts: row.get(MAX_ATTEMPTS)?,
-        routes: routes(row)?,
-        definition_bytes: usize::try_from(definition_bytes).unwrap_or(usize::MAX),
-        lifecycle: lifecycle(row)?,
+        priority: packed.priority,
+        max_attempts: packed.max_attempts,
+        routes: Routes::from_json(packed.routes),
+        definition_bytes: usize::try_from(packed.definition_bytes).unwrap_or(usize::MAX),
+        lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
     })
 }
 
-fn outcome(row: &Row<'_>) -> Result<Outcome> {
-    let result = match row.get_ref(RESULT)? {
-        ValueRef::Null => JsonObject::empty(),
-        text => JsonObject::from_canonical(text.as_str()?),
-    };
-    let last_error = match row.get_ref(ERROR_TYPE)? {
-        ValueRef::Null => None,
-        kind => Some(LastError {
-            failure: Failure {
-                kind: kind.as_str()?.into(),
-                message: row.get(ERROR_MESSAGE)?,
-                traceback: row.get(ERROR_TRACEBACK)?,
-            },
-            occurred_at: time(row, ERROR_OCCURRED_AT)?,
-            attempt: row.get(ERROR_ATTEMPT)?,
-            run_id: parsed(row, ERROR_RUN_ID)?,
-        }),
-    };
-    let last_run = match row.get_ref(LAST_RUN_WORKER)? {
-        ValueRef::Null => None,
-        worker => {
-            Some(LastRun { attempt: row.get(LAST_RUN_ATTEMPT)?, worker: JsonObject::from_canonical(worker.as_str()?) })
-        }
-    };
-    Ok(Outcome { result, last_error, last_run })
+/// The outcome in a column, which is null if the task has none.
+pub(crate) fn packed_outcome<'a>(row: &'a Row<'_>, column: impl RowIndex) -> Result<PackedOutcome<'a>> {
+    match row.get_ref(column)?.as_blob_or_null()? {
+        None => Ok(PackedOutcome::NONE),
+        Some(bytes) => Ok(PackedOutcome::unpack(bytes)?),
+    }
 }
 
 /// A task, from the statements that select whole tasks.
 pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
+    let packed = packed_head(row, PACKED)?;
+    let Documents { args, metadata } = PackedDocuments::unpack(packed::column(row, DOCUMENTS)?)?.documents();
     Ok(Task {
         queue: queue.clone(),
         id: parsed(row, ID)?,
         definition: Definition {
             name: row.get(NAME)?,
-            args: JsonObject::from_canonical(row.get_ref(ARGS)?.as_str()?),
-            metadata: JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?),
-            priority: row.get(PRIORITY)?,
-            max_attempts: row.get(MAX_ATTEMPTS)?,
-            routes: routes(row)?,
+            args,
+            metadata,
+            priority: packed.priority,
+            max_attempts: packed.max_attempts,
+            routes: Routes::from_json(packed.routes),
         },
-        lifecycle: lifecycle(row)?,
-        outcome: outcome(row)?,
+        lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
+        outcome: packed_outcome(row, OUTCOME)?.outcome()?,
     })
 }
 
+/// A row with nothing but documents.
 pub(crate) fn documents(row: &Row<'_>) -> Result<Documents> {
-    let object = |column| Ok::<_, rusqlite::Error>(JsonObject::from_canonical(row.get_ref(column)?.as_str()?));
-    Ok(Documents { args: object("args")?, metadata: object("metadata")? })
+    Ok(PackedDocuments::unpack(packed::column(row, 0)?)?.documents())
+}
+
+/// A row with nothing but an outcome.
+pub(crate) fn outcome(row: &Row<'_>) -> Result<Outcome> {
+    Ok(packed_outcome(row, 0)?.outcome()?)
 }
 
 /// The key of the queue of a transferred task.
@@ -277,9 +212,8 @@ pub(crate) fn identity(row: &Row<'_>) -> Result<Identity> {
 
 /// The size of a whole task: its JSON and the texts of its error and its last run.
 pub(crate) fn bytes(row: &Row<'_>) -> Result<usize> {
-    let text = |column| Ok(row.get_ref(column)?.as_str_or_null()?.map_or(0, str::len));
-    let heavy = [ARGS, METADATA, RESULT, ERROR_TYPE, ERROR_MESSAGE, ERROR_TRACEBACK, LAST_RUN_WORKER];
-    heavy.into_iter().map(text).sum()
+    let bytes = |column| Ok(row.get_ref(column)?.as_blob_or_null()?.map_or(0, <[u8]>::len));
+    [DOCUMENTS, OUTCOME].into_iter().map(bytes).sum()
 }
 
 pub(crate) fn count(row: &Row<'_>, column: &str) -> Result<u64> {
@@ -296,9 +230,9 @@ pub(crate) fn whole_tally(row: &Row<'_>) -> Result<(QueueKey, Status, u64)> {
     Ok((QueueKey(row.get("queue_key")?), parsed(row, "status")?, count(row, "tasks")?))
 }
 
-/// The four counts of `count_derived.sql`.
-pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 4]> {
-    Ok([count(row, "running")?, count(row, "pending")?, count(row, "runs")?, count(row, "observations")?])
+/// The two counts of `count_derived.sql`: past runs of existing queues, and observations.
+pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 2]> {
+    Ok([count(row, "past_runs")?, count(row, "observations")?])
 }
 
 pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observation> {
@@ -328,8 +262,8 @@ pub(crate) fn tally(row: &Row<'_>) -> Result<TallyRow> {
     Ok(TallyRow { routes: row.get("routes")?, status: parsed(row, "status")?, tasks: count(row, "tasks")? })
 }
 
-/// What the claim index needs of a task. The routes are read with [`claim_index_routes`], only where they are needed.
-pub(crate) struct ClaimIndexRow {
+/// What the claim index needs of a task.
+pub(crate) struct ClaimIndexRow<'a> {
     pub(crate) key: TaskKey,
     pub(crate) queue_key: i64,
     pub(crate) status: Status,
@@ -337,31 +271,25 @@ pub(crate) struct ClaimIndexRow {
     pub(crate) pending_seq: i64,
     pub(crate) updated_at: Timestamp,
     pub(crate) finished_run_id: Option<RunId>,
+    /// As JSON.
+    pub(crate) routes: &'a str,
 }
 
-pub(crate) fn claim_index(row: &Row<'_>) -> Result<ClaimIndexRow> {
-    use claim_index::{FINISHED_RUN_ID, KEY, PENDING_SEQ, PRIORITY, QUEUE_KEY, STATUS, UPDATED_AT};
+pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
+    use claim_index::{KEY, PACKED, QUEUE_KEY, STATUS};
+    let packed = packed_head(row, PACKED)?;
     Ok(ClaimIndexRow {
         key: row.get(KEY).map(TaskKey)?,
         queue_key: row.get(QUEUE_KEY)?,
         status: parsed(row, STATUS)?,
-        priority: row.get(PRIORITY)?,
-        pending_seq: row.get(PENDING_SEQ)?,
-        updated_at: time(row, UPDATED_AT)?,
-        finished_run_id: parsed_or_null(row, FINISHED_RUN_ID)?,
+        priority: packed.priority,
+        pending_seq: packed.pending_seq,
+        updated_at: packed.updated_at,
+        finished_run_id: packed.finished_run_id().map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
+        routes: packed.routes,
     })
-}
-
-/// The routes as JSON.
-pub(crate) fn claim_index_routes<'a>(row: &'a Row<'_>) -> Result<&'a str> {
-    Ok(row.get_ref(claim_index::ROUTES)?.as_str()?)
 }
 
 pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {
     parsed(row, "run_id")
-}
-
-/// The routes of a task row, for grouping.
-pub(crate) fn routes_text<'a>(row: &'a Row<'_>) -> Result<&'a str> {
-    Ok(row.get_ref(ROUTES)?.as_str()?)
 }

@@ -106,18 +106,23 @@ pub(crate) fn each_selected(
     file: &Snapshot<'_>,
     Begun { key, access, statuses }: &Begun,
     selection: &TaskSelection,
-    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+    mut read: impl FnMut(&Row<'_>, &RowFields<'_, '_>) -> rusqlite::Result<()>,
 ) -> Read<()> {
     let reads = selection.filter.as_ref().map(|filter| filter.reads());
     let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
-    let mut visit = |row: &Row<'_>| if selection.matches(&RowFields(row)) { read(row) } else { Ok(()) };
+    let mut visit = |row: &Row<'_>| {
+        let fields = RowFields::new(row);
+        if selection.matches(&fields) {
+            read(row, &fields)?;
+        }
+        Ok(fields.status())
+    };
     match access {
         Access::Visit { matching, .. } => {
             let statement = queue_share(file.connection, *key)?.visit_statement(heavy);
             let mut seen = 0;
             file.each_row(statement, [key.0], |row| {
-                visit(row)?;
-                seen += u64::from(statuses.contains(RowFields(row).status()));
+                seen += u64::from(statuses.contains(visit(row)?));
                 Ok(if seen < *matching { CONTINUE } else { NextRow::Break(()) })
             })
         }
@@ -127,10 +132,10 @@ pub(crate) fn each_selected(
                 true => (&sql::WALK_WHOLE_UNSUCCESSFUL, &sql::VISIT_WHOLE_TASK),
             };
             for status in unsuccessful.iter() {
-                file.each_row(walk, params![key.0, status.as_str()], |row| visit(row).map(|()| CONTINUE))?;
+                file.each_row(walk, params![key.0, status.as_str()], |row| visit(row).map(|_| CONTINUE))?;
             }
             for task in living {
-                file.each_row(lookup, params![key.0, task.0], |row| visit(row).map(|()| CONTINUE))?;
+                file.each_row(lookup, params![key.0, task.0], |row| visit(row).map(|_| CONTINUE))?;
             }
             Ok(())
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
@@ -15,6 +15,7 @@ use taskqueue_store::conformance::commands::queue;
 
 use crate::claim_index::ClaimIndex;
 use crate::published_index::PublishedIndex;
+use crate::rows::{PackedDocuments, PackedHead};
 use crate::snapshot::Snapshot;
 use crate::sparse_reads::{Access, begin};
 use crate::{migrate, open, reads};
@@ -29,22 +30,43 @@ const FEW: [(Status, [i64; 3]); 4] = [
 /// A visit of all tasks takes more than ten steps of SQLite's machine for each.
 const FEW_STEPS: u64 = 20_000;
 
-const FILL: &str = "
-    INSERT INTO queues VALUES (1, 'q');
-    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
-    INSERT INTO tasks (
-        task_key, queue_key, id, created_at, status, priority, pending_seq, routes, attempt, max_attempts, updated_at,
-        run_id, lease_expires_at, definition_bytes
-    ) SELECT n, 1, printf('t_%012d', n * 7919 % 20000), n, state, n % 5, n, '[\"default\"]', 0, 3, n,
-        iif(state = 'running', printf('r_%012d', n), NULL), iif(state = 'running', 1000, NULL), 10
-    FROM (
-        SELECT n, CASE
-            WHEN n IN (1, 7001, 19001) THEN 'pending' WHEN n IN (2, 7002, 19002) THEN 'running'
-            WHEN n IN (3, 7003, 19003) THEN 'failed' WHEN n IN (4, 7004, 19004) THEN 'cancelled' ELSE 'succeeded'
-        END AS state FROM numbers
-    );
-    INSERT INTO definitions SELECT task_key, zeroblob(32), printf('{\"n\":%d}', task_key), '{}' FROM tasks;
-    INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;";
+const TASKS: i64 = 20_000;
+/// All tasks have the same routes.
+const COUNT_TASKS: &str = "
+    DELETE FROM tally;
+    INSERT INTO tally SELECT queue_key, '[\"default\"]', status, count(*) FROM tasks GROUP BY queue_key, status;";
+
+fn fill(connection: &Connection) {
+    connection.execute_batch("BEGIN; INSERT INTO queues VALUES (1, 'q')").unwrap();
+    let insert =
+        "INSERT INTO tasks (task_key, queue_key, id, created_at, status, packed) VALUES (?1, 1, ?2, ?1, ?3, ?4)";
+    let mut insert = connection.prepare(insert).unwrap();
+    let define = "INSERT INTO definitions (task_key, identity, documents) VALUES (?1, zeroblob(32), ?2)";
+    let mut define = connection.prepare(define).unwrap();
+    for n in 1..=TASKS {
+        let state = FEW.iter().find(|(_, numbers)| numbers.contains(&n)).map_or(Status::Succeeded, |(state, _)| *state);
+        let run_id = format!("r_{n:012}");
+        let head = PackedHead {
+            attempt: 0,
+            max_attempts: 3,
+            priority: n % 5,
+            pending_seq: n,
+            definition_bytes: 10,
+            updated_at: Timestamp::from_micros(n),
+            started_at: None,
+            finished_at: None,
+            run: (state == Status::Running).then_some((&run_id, Timestamp::from_micros(1_000))),
+            finished_run: None,
+            last_route: None,
+            routes: r#"["default"]"#,
+        };
+        let id = format!("t_{:012}", n * 7_919 % TASKS);
+        insert.execute(params![n, id, state.as_str(), head.pack()]).unwrap();
+        let documents = PackedDocuments { args: &format!("{{\"n\":{n}}}"), metadata: "{}" }.pack();
+        define.execute(params![n, documents]).unwrap();
+    }
+    connection.execute_batch(&format!("{COUNT_TASKS} COMMIT")).unwrap();
+}
 
 struct Filled {
     connection: Connection,
@@ -54,13 +76,18 @@ struct Filled {
 }
 
 impl Filled {
+    fn change(&self, sql: &str) {
+        self.connection.execute_batch(sql).unwrap();
+        self.connection.execute_batch(COUNT_TASKS).unwrap();
+    }
+
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("q.db");
         std::fs::File::create(&path).unwrap();
         let mut connection = open::writer(&path).unwrap();
         migrate::migrate(&mut connection, &path).unwrap();
-        connection.execute_batch(FILL).unwrap();
+        fill(&connection);
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(0)));
         let index = PublishedIndex::new(ClaimIndex::load(&connection).unwrap(), clock, 90);
         let steps = Arc::<AtomicU64>::default();
@@ -148,10 +175,8 @@ fn few_tasks_of_a_state_are_listed_and_counted_without_visiting_the_others() {
 fn few_succeeded_tasks_are_found_from_the_oldest_on() {
     let filled = Filled::new();
     let swapped = "
-        UPDATE tasks SET status = iif(task_key < 50 AND status = 'succeeded', 'succeeded', 'cancelled');
-        DELETE FROM tally;
-        INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;";
-    filled.connection.execute_batch(swapped).unwrap();
+        UPDATE tasks SET status = iif(task_key < 50 AND status = 'succeeded', 'succeeded', 'cancelled');";
+    filled.change(swapped);
     for selection in selections(Status::Succeeded) {
         let listed = filled.list(&selection, TaskOrder::default(), 100);
         assert_eq!(listed, (5..50).rev().collect::<Vec<i64>>());
@@ -162,14 +187,9 @@ fn few_succeeded_tasks_are_found_from_the_oldest_on() {
 const SPREAD: i64 = 64;
 
 fn spread(filled: &Filled, state: Status, others: Status) {
-    let changed = format!(
-        "UPDATE tasks SET status = iif(task_key % {SPREAD} = 0, '{}', '{}');
-        DELETE FROM tally;
-        INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;",
-        state.as_str(),
-        others.as_str()
-    );
-    filled.connection.execute_batch(&changed).unwrap();
+    let changed =
+        format!("UPDATE tasks SET status = iif(task_key % {SPREAD} = 0, '{}', '{}');", state.as_str(), others.as_str());
+    filled.change(&changed);
 }
 
 #[test]
@@ -205,10 +225,8 @@ fn a_page_of_spread_tasks_ends_when_it_is_full_if_the_writer_does_not_answer() {
 fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
     let filled = Filled::new();
     let changed = "
-        UPDATE tasks SET status = 'pending' WHERE task_key IN (2, 500);
-        DELETE FROM tally;
-        INSERT INTO tally SELECT queue_key, routes, status, count(*) FROM tasks GROUP BY queue_key, routes, status;";
-    filled.connection.execute_batch(changed).unwrap();
+        UPDATE tasks SET status = 'pending' WHERE task_key IN (2, 500);";
+    filled.change(changed);
     let file = Snapshot { connection: &filled.connection, active: None };
     let [by_status, ..] = selections(Status::Pending);
     let begun = begin(&file, &filled.index, &queue("q"), &by_status, Need::All).unwrap_or_else(|_| panic!());

@@ -61,14 +61,15 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
     // At start, over all tasks by design, or over the few rows of queues, counts and workers.
     let scanning = [
         "DELETE_EXPIRED_OBSERVATIONS",
-        "BOUND_LEASES",
         "BOUND_PURGES",
         "CHECK",
         "CHECK_EMPTY",
         "COUNT_DERIVED",
         "DELETE_LATE_OBSERVATIONS",
         "FIND_PURGE",
+        "LIST_HEADS",
         "LIST_QUEUES",
+        "LIST_RUNNING",
         "LIST_WHOLE_TALLY",
         "LOAD_CLAIM_INDEX",
         "LOAD_DELETED_RUNS",

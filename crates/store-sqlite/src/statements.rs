@@ -48,7 +48,9 @@ pub(crate) fn all() -> Vec<(&'static str, &'static str, &'static str)> {
 
 composed_statements! {
     GET_TASK = "get_task";
+    LIST_HEADS = "list_heads";
     LIST_OBSERVATIONS = "list_observations";
+    LIST_RUNNING = "list_running";
     LIST_TASKS_BY_CREATION_ASCENDING = "list_tasks_by_creation", "{after}" = ">", "{direction}" = "ASC";
     LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation", "{after}" = "<", "{direction}" = "DESC";
     LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id", "{after}" = ">", "{direction}" = "ASC";
@@ -62,6 +64,7 @@ composed_statements! {
     LOAD_TASK_OF_QUEUE = "load_task_of_queue";
     SCAN_TASKS = "visit_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
     SCAN_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
+    TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
     TRANSFER_TASKS = "transfer_tasks";
     VISIT_TASK = "visit_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";
     VISIT_WHOLE_TASK = "visit_whole_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";
@@ -77,15 +80,12 @@ composed_statements! {
 
 statements! {
     ADD_TALLY = "add_tally";
+    BEGIN_READ = "begin_read";
     BOUND_DELETED_RUNS = "bound_deleted_runs";
-    BOUND_LEASES = "bound_leases";
     BOUND_PURGES = "bound_purges";
     CHECK = "check";
     CHECK_EMPTY = "check_empty";
     CLEAR_DELETED_RUNS = "clear_deleted_runs";
-    CLEAR_ERROR = "clear_error";
-    CLEAR_LAST_RUN = "clear_last_run";
-    CLEAR_RESULT = "clear_result";
     COUNT_DERIVED = "count_derived";
     COUNT_QUEUE_SHARE = "count_queue_share";
     DELETE_DEFINITION = "delete_definition";
@@ -101,6 +101,7 @@ statements! {
     DELETE_QUEUE = "delete_queue";
     DELETE_TALLY = "delete_tally";
     DELETE_TASK = "delete_task";
+    END_READ = "end_read";
     FIND_PURGE = "find_purge";
     FIND_QUEUE = "find_queue";
     FIND_STATUS = "find_status";
@@ -120,19 +121,16 @@ statements! {
     LOAD_DELETED_RUNS = "load_deleted_runs";
     LOAD_DOCUMENTS = "load_documents";
     LOAD_IDENTITY = "load_identity";
+    LOAD_OUTCOME = "load_outcome";
     LOAD_PAST_RUNS = "load_past_runs";
     LOAD_QUEUES = "load_queues";
     LOAD_SCAN = "load_scan";
-    SAVE_ARGS = "save_args";
-    SAVE_ERROR = "save_error";
+    SAVE_DOCUMENTS = "save_documents";
     SAVE_HEAD = "save_head";
-    SAVE_LAST_RUN = "save_last_run";
-    SAVE_LIFECYCLE = "save_lifecycle";
-    SAVE_METADATA = "save_metadata";
+    SAVE_HEAD_AND_OUTCOME_KEY = "save_head_and_outcome_key";
     SAVE_NAME = "save_name";
     SAVE_OBSERVATION = "save_observation";
-    SAVE_RESULT = "save_result";
+    SAVE_OUTCOME = "save_outcome";
     SAVE_SCAN = "save_scan";
-    TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
     TRANSFER_QUEUE = "transfer_queue";
 }

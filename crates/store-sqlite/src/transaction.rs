@@ -1,6 +1,8 @@
 //! One write transaction on the file: a function for each thing that can be loaded or saved, each a statement of `sql/`
 //! or a lookup in the claim index. Nothing is decided here.
 
+mod task_rows;
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -8,11 +10,10 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
-use taskqueue_core::task::{FinishedRun, LastError, LastRun, Lifecycle, RunEnd, Status, Task, TaskHead};
+use taskqueue_core::task::{FinishedRun, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
@@ -26,7 +27,7 @@ use crate::claim_index::ClaimIndex;
 use crate::each_row::{CONTINUE, NextRow, each_row};
 use crate::failure::Doing;
 use crate::prepared::Prepared;
-use crate::rows;
+use crate::rows::{self, PackedDocuments, PackedHead};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
@@ -106,48 +107,6 @@ impl<'a> SqliteTransaction<'a> {
         Ok(())
     }
 
-    fn save_lifecycle(&self, key: TaskKey, lifecycle: &Lifecycle) -> Loaded<()> {
-        let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-        let run = lifecycle.run.as_ref();
-        let finished = lifecycle.finished_run.as_ref();
-        let values = params![
-            key.0,
-            lifecycle.status.as_str(),
-            lifecycle.attempt,
-            lifecycle.pending_seq,
-            lifecycle.last_route.as_ref().map(Route::as_str),
-            lifecycle.updated_at.as_micros(),
-            micros(lifecycle.started_at),
-            micros(lifecycle.finished_at),
-            run.map(|run| run.run_id.as_str()),
-            micros(run.map(|run| run.lease_expires_at)),
-            finished.map(|run| run.run_id.as_str()),
-            finished.map(|run| run.end).map(RunEnd::as_str),
-        ];
-        self.run(sql::SAVE_LIFECYCLE, values, "saving a lifecycle").map(drop)
-    }
-
-    fn save_result(&self, key: TaskKey, result: &JsonObject) -> Loaded<()> {
-        if result.is_empty_object() {
-            self.run(sql::CLEAR_RESULT, [key.0], "clearing a result").map(drop)
-        } else {
-            self.run(sql::SAVE_RESULT, params![key.0, result.as_str()], "saving a result").map(drop)
-        }
-    }
-
-    fn save_error(&self, key: TaskKey, error: &LastError) -> Loaded<()> {
-        let values = params![
-            key.0,
-            error.failure.kind,
-            error.failure.message,
-            error.failure.traceback,
-            error.occurred_at.as_micros(),
-            error.attempt,
-            error.run_id.as_str(),
-        ];
-        self.run(sql::SAVE_ERROR, values, "saving an error").map(drop)
-    }
-
     /// Saves the head of a task, and what `changed` holds besides.
     fn save_updated(
         &mut self,
@@ -156,27 +115,12 @@ impl<'a> SqliteTransaction<'a> {
         (before, after): (&TaskHead, &TaskHead),
         changed: &Update,
     ) -> Loaded<()> {
-        let values = params![
-            key.0,
-            after.priority,
-            after.max_attempts,
-            after.routes.as_json(),
-            i64::try_from(after.definition_bytes).unwrap_or(i64::MAX),
-            after.lifecycle.updated_at.as_micros(),
-        ];
-        self.run(sql::SAVE_HEAD, values, "updating a task")?;
+        let outcome = self.changed_outcome(key, changed.result.as_ref(), &ErrorChange::Keep, &LastRunChange::Keep)?;
+        self.save_rows(key, after, outcome.as_ref())?;
         if let Some(name) = &changed.name {
             self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
         }
-        if let Some(args) = &changed.args {
-            self.run(sql::SAVE_ARGS, params![key.0, args.as_str()], "updating a task")?;
-        }
-        if let Some(metadata) = &changed.metadata {
-            self.run(sql::SAVE_METADATA, params![key.0, metadata.as_str()], "updating a task")?;
-        }
-        if let Some(result) = &changed.result {
-            self.save_result(key, result)?;
-        }
+        self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
         self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
         Ok(())
     }
@@ -292,11 +236,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
-        let load = |key: &TaskKey| {
-            let documents = self.one(sql::LOAD_DOCUMENTS, [key.0], "loading a task", rows::documents)?;
-            Ok((*key, documents.ok_or(NO_TASK)?))
-        };
-        keys.iter().map(load).collect()
+        keys.iter().map(|key| Ok((*key, self.load_own_documents(*key)?))).collect()
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
@@ -326,29 +266,22 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn insert_task(&mut self, queue: QueueKey, task: &Task, identity: &Identity) -> Loaded<bool> {
-        let Definition { name, args, metadata, priority, max_attempts, routes } = &task.definition;
-        let lifecycle = &task.lifecycle;
+        let (Definition { name, args, metadata, .. }, lifecycle) = (&task.definition, &task.lifecycle);
+        let head = task.head();
         let values = params![
             queue.0,
             task.id.as_str(),
             lifecycle.created_at.as_micros(),
             lifecycle.status.as_str(),
-            priority,
-            lifecycle.pending_seq,
-            routes.as_json(),
-            lifecycle.attempt,
-            max_attempts,
-            lifecycle.updated_at.as_micros(),
-            i64::try_from(task.definition.stored_bytes()).unwrap_or(i64::MAX),
+            PackedHead::of(&head).pack(),
             name,
         ];
         if self.run(sql::INSERT_TASK, values, "creating a task")? == 0 {
             return Ok(false);
         }
         let key = TaskKey(self.connection.last_insert_rowid());
-        let values = params![key.0, identity, args.as_str(), metadata.as_str()];
-        self.run(sql::INSERT_DEFINITION, values, "creating a task")?;
-        let head = task.head();
+        let documents = PackedDocuments { args: args.as_str(), metadata: metadata.as_str() }.pack();
+        self.run(sql::INSERT_DEFINITION, params![key.0, identity, documents], "creating a task")?;
         self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));
         Ok(true)
     }
@@ -356,25 +289,10 @@ impl Transaction for SqliteTransaction<'_> {
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
         let after = TaskHead { lifecycle: change.lifecycle.clone(), ..before.clone() };
         let delta = Delta::between(Some(before), Some(&after));
-        self.save_lifecycle(key, &after.lifecycle)?;
+        let outcome = self.changed_outcome(key, change.result.as_ref(), &change.last_error, &change.last_run)?;
+        self.save_rows(key, &after, outcome.as_ref())?;
         if let Some(run_id) = delta.past_run {
             self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
-        }
-        if let Some(result) = &change.result {
-            self.save_result(key, result)?;
-        }
-        match &change.last_error {
-            ErrorChange::Keep => {}
-            ErrorChange::Clear => drop(self.run(sql::CLEAR_ERROR, [key.0], "clearing an error")?),
-            ErrorChange::Set(error) => self.save_error(key, error)?,
-        }
-        match &change.last_run {
-            LastRunChange::Keep => {}
-            LastRunChange::Clear => drop(self.run(sql::CLEAR_LAST_RUN, [key.0], "clearing a last run")?),
-            LastRunChange::Set(LastRun { attempt, worker }) => {
-                let values = params![key.0, attempt, worker.as_str()];
-                self.run(sql::SAVE_LAST_RUN, values, "saving a last run")?;
-            }
         }
         self.apply(queue, key, &delta, Some(&after));
         Ok(())
@@ -383,10 +301,12 @@ impl Transaction for SqliteTransaction<'_> {
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
         let (old, new) = (&before.definition, &after.definition);
         let result = &after.outcome.result;
+        // They are one column.
+        let has_new_documents = old.args != new.args || old.metadata != new.metadata;
         let changed = Update {
             name: (old.name != new.name).then(|| new.name.clone()),
-            args: (old.args != new.args).then(|| new.args.clone()),
-            metadata: (old.metadata != new.metadata).then(|| new.metadata.clone()),
+            args: has_new_documents.then(|| new.args.clone()),
+            metadata: has_new_documents.then(|| new.metadata.clone()),
             result: (before.outcome.result != *result).then(|| result.clone()),
             ..Update::default()
         };

@@ -11,10 +11,11 @@ use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Params, Row, params};
+use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
-use taskqueue_core::task::Task;
+use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
@@ -149,7 +150,7 @@ impl Source for SqliteTransfer {
         let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
         let params = params![kept_until, run_id, self.runs_kept_until.as_micros(), CHUNK_RUNS];
         let mut runs = Vec::new();
-        each_row(&self.connection, sql::TRANSFER_DELETED_RUNS, params, |row| {
+        each_row(&self.connection, &sql::TRANSFER_DELETED_RUNS, params, |row| {
             runs.push(rows::deleted_run(row)?);
             Ok(CONTINUE)
         })
@@ -168,9 +169,22 @@ impl Source for SqliteTransfer {
     }
 
     async fn totals(&mut self) -> Result<Totals, StoreError> {
-        let [running, pending_entries, runs, observations] = self.one(sql::COUNT_DERIVED, "counting", rows::derived)?;
+        let [runs, observations] = self.one(sql::COUNT_DERIVED, "counting", rows::derived)?;
         let queues = self.queues.len() as u64;
-        let mut totals = Totals { queues, running, pending_entries, runs, observations, ..Totals::default() };
+        let mut totals = Totals { queues, runs, observations, ..Totals::default() };
+        each_row(&self.connection, &sql::LIST_HEADS, [], |row| {
+            let task = rows::claim_index(row)?;
+            if self.queues.contains_key(&QueueKey(task.queue_key)) {
+                let is_running = task.status == Status::Running;
+                totals.running += u64::from(is_running);
+                totals.runs += u64::from(is_running) + u64::from(task.finished_run_id.is_some());
+                if task.status == Status::Pending {
+                    totals.pending_entries += routes_of(task.routes).count() as u64;
+                }
+            }
+            Ok(CONTINUE)
+        })
+        .doing("counting")?;
         each_row(&self.connection, sql::LIST_WHOLE_TALLY, [], |row| {
             let (key, status, tasks) = rows::whole_tally(row)?;
             if let Some(queue) = self.queues.get(&key) {

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store_sqlite::{Options, SqliteStore};
+use taskqueue_store_sqlite::{Options, PackedHead, SqliteStore};
 
 use storage::{Folder, fresh};
 
@@ -31,8 +31,8 @@ fn resident_bytes() -> i64 {
     line.split_whitespace().next().unwrap().parse::<i64>().unwrap() * 1024
 }
 
-/// A file with one task in `q`, multiplied by `sql`, which copies it under other keys and ids.
-fn file_with(definition: Definition, sql: &str) -> Folder {
+/// A file with one task in `q`, which `multiply` copies under other keys and ids.
+fn file_with(definition: Definition, multiply: impl FnOnce(&Connection)) -> Folder {
     let folder = fresh();
     let store = open(&folder.file());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -40,7 +40,7 @@ fn file_with(definition: Definition, sql: &str) -> Folder {
     runtime.block_on(store.write(create("q", 0, definition))).unwrap();
     drop(store);
     let file = Connection::open(folder.file()).unwrap();
-    file.execute_batch(sql).unwrap();
+    multiply(&file);
     drop(file);
     folder
 }
@@ -69,19 +69,24 @@ fn tell_cost(file: &Path) {
     drop(store);
 }
 
-/// Copies the one task so many times; `routes` is an expression over `n`.
-fn copies(count: usize, routes: &str, status: &str) -> String {
-    format!(
-        "CREATE TEMP TABLE numbers AS
-             WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < {count}) SELECT n FROM up;
-         CREATE TEMP TABLE one AS SELECT * FROM tasks;
-         UPDATE one SET status = '{status}';
-         CREATE TEMP TABLE copied AS SELECT one.*, numbers.n AS copy FROM one, numbers;
-         UPDATE copied SET task_key = task_key + copy, id = printf('t_%012d', copy), pending_seq = copy, routes = {routes};
-         ALTER TABLE copied DROP COLUMN copy;
-         INSERT INTO tasks SELECT * FROM copied;
-         DROP TABLE numbers; DROP TABLE one; DROP TABLE copied;"
-    )
+/// Copies the one task so many times, with this status and these routes.
+fn copies(file: &Connection, count: usize, routes: impl Fn(usize) -> String, status: &str) {
+    let (key, queue_key, packed) = file
+        .query_row("SELECT task_key, queue_key, packed FROM tasks", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })
+        .unwrap();
+    let one = PackedHead::unpack(&packed).unwrap();
+    file.execute_batch("BEGIN").unwrap();
+    let insert = "INSERT INTO tasks (task_key, queue_key, id, created_at, status, packed)
+        SELECT ?1, ?2, ?3, created_at, ?4, ?5 FROM tasks WHERE task_key = ?6";
+    let mut insert = file.prepare(insert).unwrap();
+    for copy in 1..=count {
+        let (number, routes) = (i64::try_from(copy).unwrap(), routes(copy));
+        let packed = PackedHead { pending_seq: number, routes: &routes, ..one }.pack();
+        insert.execute(params![key + number, queue_key, format!("t_{copy:012}"), status, packed, key]).unwrap();
+    }
+    file.execute_batch("COMMIT").unwrap();
 }
 
 #[test]
@@ -90,13 +95,13 @@ fn stored_things_cost_in_memory_what_the_documents_say() {
     if let Some(file) = std::env::var_os(FILE) {
         return tell_cost(Path::new(&file));
     }
-    let one_route = "'[\"default\"]'";
-    let own_route = "printf('[\"route-%07d\"]', copy)";
-    let cost = |sql: &str| cost_of(&file_with(Definition::default(), sql));
-    let nothing = cost("");
-    let finished = cost(&copies(COUNT, one_route, "succeeded"));
-    let pending = cost(&copies(COUNT, one_route, "pending"));
-    let own = cost(&copies(COUNT, own_route, "pending"));
+    let one_route = |_| "[\"default\"]".to_owned();
+    let own_route = |copy| format!("[\"route-{copy:07}\"]");
+    let cost = |multiply: &dyn Fn(&Connection)| cost_of(&file_with(Definition::default(), multiply));
+    let nothing = cost(&|_| {});
+    let finished = cost(&|file| copies(file, COUNT, one_route, "succeeded"));
+    let pending = cost(&|file| copies(file, COUNT, one_route, "pending"));
+    let own = cost(&|file| copies(file, COUNT, own_route, "pending"));
     let each = |cost: i64| cost.max(0) / COUNT as i64;
     // Reading a large file fills the page cache of the writer, whatever is in it.
     let cache = 17 << 20;
@@ -117,8 +122,10 @@ fn stored_things_cost_in_memory_what_the_documents_say() {
     let wide = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let text = wide.routes.as_json().len() as i64;
     let fifteen = |status| {
-        let sql = format!("{} UPDATE tasks SET status = '{status}';", copies(14, "routes", status));
-        cost_of(&file_with(wide.clone(), &sql))
+        cost_of(&file_with(wide.clone(), |file| {
+            copies(file, 14, |_| wide.routes.as_json().to_owned(), status);
+            file.execute("UPDATE tasks SET status = ?1", [status]).unwrap();
+        }))
     };
     let bytes = (fifteen("pending") - fifteen("succeeded")).max(0) / 15;
     println!("a pending task of 150,000 routes, {text} bytes of text: {bytes} bytes");

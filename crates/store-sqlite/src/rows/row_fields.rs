@@ -1,5 +1,7 @@
 //! A task row as filters and pages read it, without building a task first. The columns are those of `rows.rs`.
 
+use std::cell::OnceCell;
+
 use rusqlite::{Result, Row};
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::filter::{LastErrorFields, LastRunFields, TaskFields};
@@ -9,71 +11,76 @@ use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
 use super::{
-    ARGS, ATTEMPT, CREATED_AT, ERROR_ATTEMPT, ERROR_MESSAGE, ERROR_OCCURRED_AT, ERROR_RUN_ID, ERROR_TRACEBACK,
-    ERROR_TYPE, FINISHED_AT, FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS,
-    METADATA, NAME, PRIORITY, RESULT, ROUTES, STARTED_AT, STATUS, UPDATED_AT, parsed, time, time_or_null,
+    CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, PackedDocuments, PackedHead, PackedOutcome, STATUS, packed,
+    packed_head, packed_outcome, parsed, time,
 };
 
-/// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error.
+/// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error. The id and the
+/// lease of an active run are not in a view, so none can be shown by mistake.
 pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskView<'a>> {
-    let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
-    let text_or_null = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
-    let last_error = match text_or_null(ERROR_TYPE)? {
-        None => None,
-        Some(kind) => Some(LastErrorFields {
-            kind,
-            message: text(ERROR_MESSAGE)?,
-            traceback: text_or_null(ERROR_TRACEBACK)?,
-            occurred_at: time(row, ERROR_OCCURRED_AT)?,
-            attempt: row.get(ERROR_ATTEMPT)?,
-            run_id: text(ERROR_RUN_ID)?,
-        }),
-    };
-    let status = parsed(row, STATUS)?;
-    let last_run = match text_or_null(LAST_RUN_WORKER)? {
-        None => None,
-        Some(worker) => {
-            let (attempt, finished_run_id) = (row.get(LAST_RUN_ATTEMPT)?, text_or_null(FINISHED_RUN_ID)?);
-            Some(LastRunFields::new(attempt, worker, status, finished_run_id))
-        }
-    };
+    let (status, head) = (parsed(row, STATUS)?, packed_head(row, PACKED)?);
+    let documents = PackedDocuments::unpack(packed::column(row, DOCUMENTS)?)?;
+    let outcome = packed_outcome(row, OUTCOME)?;
     Ok(TaskView {
         id: parsed(row, ID)?,
         queue: queue.as_str(),
         status,
-        name: text_or_null(NAME)?,
-        args: text(ARGS)?,
-        metadata: text(METADATA)?,
-        priority: row.get(PRIORITY)?,
-        attempt: row.get(ATTEMPT)?,
-        max_attempts: row.get(MAX_ATTEMPTS)?,
-        routes: text(ROUTES)?,
-        result: text_or_null(RESULT)?.unwrap_or("{}"),
-        last_error,
-        last_route: text_or_null(LAST_ROUTE)?,
+        name: row.get_ref(NAME)?.as_str_or_null()?,
+        args: documents.args,
+        metadata: documents.metadata,
+        priority: head.priority,
+        attempt: head.attempt,
+        max_attempts: head.max_attempts,
+        routes: head.routes,
+        result: outcome.result,
+        last_error: outcome.last_error,
+        last_route: head.last_route,
         created_at: time(row, CREATED_AT)?,
-        updated_at: time(row, UPDATED_AT)?,
-        started_at: time_or_null(row, STARTED_AT)?,
-        finished_at: time_or_null(row, FINISHED_AT)?,
-        last_run,
+        updated_at: head.updated_at,
+        started_at: head.started_at,
+        finished_at: head.finished_at,
+        last_run: last_run(&outcome, status, &head),
     })
 }
 
-/// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in a STRICT
-/// table. If the file is damaged, they read as empty and the row does not match.
-pub(crate) struct RowFields<'a, 'stmt>(pub(crate) &'a Row<'stmt>);
+fn last_run<'a>(outcome: &PackedOutcome<'a>, status: Status, head: &PackedHead<'a>) -> Option<LastRunFields<'a>> {
+    outcome.last_run.map(|(attempt, worker)| LastRunFields::new(attempt, worker, status, head.finished_run_id()))
+}
 
-impl RowFields<'_, '_> {
-    fn text(&self, column: usize) -> Option<&str> {
-        self.0.get_ref(column).ok()?.as_str_or_null().ok()?
+/// A task row for a filter: columns are read, and packed ones unpacked, when the filter needs them. Values of the wrong type
+/// cannot occur in a STRICT table. If the file is damaged, they read as empty and the row does not match.
+pub(crate) struct RowFields<'a, 'stmt> {
+    row: &'a Row<'stmt>,
+    head: OnceCell<Option<PackedHead<'a>>>,
+    documents: OnceCell<Option<PackedDocuments<'a>>>,
+    outcome: OnceCell<Option<PackedOutcome<'a>>>,
+}
+
+impl<'a, 'stmt> RowFields<'a, 'stmt> {
+    pub(crate) fn new(row: &'a Row<'stmt>) -> Self {
+        Self { row, head: OnceCell::new(), documents: OnceCell::new(), outcome: OnceCell::new() }
     }
 
-    fn int(&self, column: usize) -> Option<i64> {
-        self.0.get_ref(column).ok()?.as_i64_or_null().ok()?
+    fn text(&self, column: usize) -> Option<&'a str> {
+        self.row.get_ref(column).ok()?.as_str_or_null().ok()?
     }
 
-    fn time(&self, column: usize) -> Option<Timestamp> {
-        self.int(column).map(Timestamp::from_micros)
+    fn head(&self) -> Option<&PackedHead<'a>> {
+        self.head.get_or_init(|| packed_head(self.row, PACKED).ok()).as_ref()
+    }
+
+    fn documents(&self) -> Option<&PackedDocuments<'a>> {
+        let unpack = || PackedDocuments::unpack(packed::column(self.row, DOCUMENTS).ok()?).ok();
+        self.documents.get_or_init(unpack).as_ref()
+    }
+
+    fn outcome(&self) -> Option<&PackedOutcome<'a>> {
+        self.outcome.get_or_init(|| packed_outcome(self.row, OUTCOME).ok()).as_ref()
+    }
+
+    /// The routes as JSON.
+    pub(crate) fn routes_text(&self) -> &'a str {
+        self.head().map_or("", |head| head.routes)
     }
 }
 
@@ -88,53 +95,45 @@ impl TaskFields for RowFields<'_, '_> {
         self.text(NAME)
     }
     fn last_route(&self) -> Option<&str> {
-        self.text(LAST_ROUTE)
+        self.head()?.last_route
     }
     fn priority(&self) -> i64 {
-        self.int(PRIORITY).unwrap_or_default()
+        self.head().map_or(0, |head| head.priority)
     }
     fn attempt(&self) -> i64 {
-        self.int(ATTEMPT).unwrap_or_default()
+        self.head().map_or(0, |head| head.attempt)
     }
     fn max_attempts(&self) -> i64 {
-        self.int(MAX_ATTEMPTS).unwrap_or_default()
+        self.head().map_or(0, |head| head.max_attempts)
     }
     fn created_at(&self) -> Timestamp {
-        self.time(CREATED_AT).unwrap_or_default()
+        time(self.row, CREATED_AT).unwrap_or_default()
     }
     fn updated_at(&self) -> Timestamp {
-        self.time(UPDATED_AT).unwrap_or_default()
+        self.head().map_or_else(Timestamp::default, |head| head.updated_at)
     }
     fn started_at(&self) -> Option<Timestamp> {
-        self.time(STARTED_AT)
+        self.head()?.started_at
     }
     fn finished_at(&self) -> Option<Timestamp> {
-        self.time(FINISHED_AT)
+        self.head()?.finished_at
     }
     fn routes(&self) -> impl Iterator<Item = &str> {
-        self.text(ROUTES).into_iter().flat_map(routes_of)
+        self.head().into_iter().flat_map(|head| routes_of(head.routes))
     }
     fn args(&self) -> &str {
-        self.text(ARGS).unwrap_or("{}")
+        self.documents().map_or("{}", |documents| documents.args)
     }
     fn metadata(&self) -> &str {
-        self.text(METADATA).unwrap_or("{}")
+        self.documents().map_or("{}", |documents| documents.metadata)
     }
     fn result(&self) -> &str {
-        self.text(RESULT).unwrap_or("{}")
+        self.outcome().map_or("{}", |outcome| outcome.result)
     }
     fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        Some(LastErrorFields {
-            kind: self.text(ERROR_TYPE)?,
-            message: self.text(ERROR_MESSAGE)?,
-            traceback: self.text(ERROR_TRACEBACK),
-            occurred_at: self.time(ERROR_OCCURRED_AT)?,
-            attempt: self.int(ERROR_ATTEMPT)?,
-            run_id: self.text(ERROR_RUN_ID)?,
-        })
+        self.outcome()?.last_error
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
-        let (worker, attempt) = (self.text(LAST_RUN_WORKER)?, self.int(LAST_RUN_ATTEMPT)?);
-        Some(LastRunFields::new(attempt, worker, self.status(), self.text(FINISHED_RUN_ID)))
+        last_run(self.outcome()?, self.status(), self.head()?)
     }
 }

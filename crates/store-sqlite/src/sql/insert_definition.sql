@@ -1,2 +1,2 @@
 -- Adds the definition of a new task.
-INSERT INTO definitions (task_key, identity, args, metadata) VALUES (?1, ?2, ?3, ?4);
+INSERT INTO definitions (task_key, identity, documents) VALUES (?1, ?2, ?3);

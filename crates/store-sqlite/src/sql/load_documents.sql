@@ -1,2 +1,2 @@
 -- Loads args and metadata of a task.
-SELECT args, metadata FROM definitions WHERE task_key = ?1;
+SELECT documents FROM definitions WHERE task_key = ?1;

@@ -1,4 +1,2 @@
--- Saves what an update changes in the narrow row of a task, except its name.
-UPDATE tasks SET
-    priority = ?2, max_attempts = ?3, routes = ?4, definition_bytes = ?5, updated_at = ?6
-WHERE task_key = ?1;
+-- Saves what an action or an update changes in the narrow row of a task, except its name.
+UPDATE tasks SET status = ?2, packed = ?3 WHERE task_key = ?1;

@@ -9,10 +9,10 @@ FROM (
     JOIN tasks ON tasks.queue_key = purges.queue_key
     JOIN past_runs ON past_runs.task_key = tasks.task_key
     UNION ALL
-    SELECT coalesce(purges.kept_until, ?3), tasks.finished_run_id
+    SELECT coalesce(purges.kept_until, ?3), {finished_run_id} AS finished_run_id
     FROM purges
     JOIN tasks ON tasks.queue_key = purges.queue_key
-    WHERE tasks.finished_run_id IS NOT NULL
+    WHERE finished_run_id IS NOT NULL
 ) AS deleted
 WHERE (kept_until, run_id) > (?1, ?2)
 ORDER BY kept_until, run_id

@@ -4,6 +4,6 @@ SELECT {transferred_columns}
 FROM tasks NOT INDEXED
 CROSS JOIN queues ON queues.queue_key = tasks.queue_key
 CROSS JOIN definitions ON definitions.task_key = tasks.task_key
-LEFT JOIN outcomes ON outcomes.task_key = tasks.task_key
+LEFT JOIN outcomes ON outcomes.task_key = tasks.outcome_key
 WHERE tasks.task_key > ?1
 ORDER BY tasks.task_key;

@@ -3,5 +3,5 @@
 SELECT {task_columns}
 FROM tasks {access}
 JOIN definitions ON definitions.task_key = tasks.task_key
-LEFT JOIN outcomes ON outcomes.task_key = tasks.task_key
+LEFT JOIN outcomes ON outcomes.task_key = tasks.outcome_key
 WHERE tasks.queue_key = ?1{which};
