@@ -6,18 +6,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use taskqueue_client::{Client, Error, TaskId};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::beats::Beat;
+use crate::claims::{ClaimQueues, Claims};
+use crate::collector::{Collected, Collector, collector};
 use crate::events::{EventSink, Reachability, RunOutcome};
 use crate::failure_guard::FailureGuard;
 use crate::features::Features;
+use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::StopMode;
 
 /// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
 const MIN_WAIT_WHILE_BUSY: Duration = Duration::from_secs(1);
+
+/// How many heartbeats of one worker the server may hold at a time, if the others can be sent together: each has a connection, of which
+/// a server has some thousands for all of its workers.
+const HELD_HEARTBEATS: usize = 128;
+
+/// What the slots have put there for others to send.
+pub(crate) struct Queues {
+    pub(crate) claims: ClaimQueues,
+    pub(crate) outgoing: Collected<Outgoing>,
+    pub(crate) beats: mpsc::UnboundedReceiver<Beat>,
+}
 
 /// Why a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +71,11 @@ pub(crate) struct WorkerContext {
     pub(crate) features: Features,
     pub(crate) spool: Spool,
     pub(crate) stop: watch::Sender<StopMode>,
-    /// Held by the one slot that waits for a task, so that an idle worker has one waiting claim, not one per slot.
-    pub(crate) wait_lock: tokio::sync::Mutex<()>,
+    pub(crate) claims: Claims,
+    pub(crate) outgoing: Collector<Outgoing>,
+    pub(crate) beats: mpsc::UnboundedSender<Beat>,
+    /// One for each heartbeat that the server may hold at a time.
+    pub(crate) held_heartbeats: Semaphore,
     state: Mutex<State>,
     /// How many tasks were reserved, which may be more than `max_tasks`.
     reserved: AtomicU64,
@@ -73,7 +91,10 @@ struct State {
 }
 
 impl WorkerContext {
-    pub(crate) fn new(client: Client, settings: Settings, spool: Spool, events: Arc<dyn EventSink>) -> Self {
+    pub(crate) fn new(client: Client, settings: Settings, spool: Spool, events: Arc<dyn EventSink>) -> (Self, Queues) {
+        let ((claims, claim_queues), (outgoing, collected)) = (Claims::new(), collector());
+        let (beats, due) = mpsc::unbounded_channel();
+        let queues = Queues { claims: claim_queues, outgoing: collected, beats: due };
         let state = State {
             guard: FailureGuard::new(settings.max_consecutive_failures),
             end_reason: None,
@@ -81,7 +102,7 @@ impl WorkerContext {
             last_run_ended: Instant::now(),
             counts: Counts::default(),
         };
-        Self {
+        let context = Self {
             client,
             settings,
             reachability: Reachability::new(Arc::clone(&events)),
@@ -89,10 +110,14 @@ impl WorkerContext {
             features: Features::unknown(),
             spool,
             stop: watch::Sender::new(StopMode::Running),
-            wait_lock: tokio::sync::Mutex::new(()),
+            claims,
+            outgoing,
+            beats,
+            held_heartbeats: Semaphore::new(HELD_HEARTBEATS),
             state: Mutex::new(state),
             reserved: AtomicU64::new(0),
-        }
+        };
+        (context, queues)
     }
 
     pub(crate) fn run_dir(&self) -> Option<&Path> {

@@ -1,4 +1,4 @@
-//! Which extensions the server has that a claim may use. It is asked before the first claim, and again after an outage. Whatever
+//! Which extensions the server has that a worker may use. It is asked before the first claim, and again after an outage. Whatever
 //! goes wrong with the question delays no claim for long: without an answer the worker does without.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,68 +16,96 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct Features {
-    known: Mutex<Known>,
+    state: Mutex<State>,
     /// Held while the server is asked, so that the slots of a worker ask once.
     asking: tokio::sync::Mutex<()>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Known {
+/// What the server takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
     /// Whether claims may say who claims.
-    run_info: bool,
+    pub(crate) run_info: bool,
+    /// Whether several claims or reports may be sent with one request.
+    pub(crate) batch: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    known: Known,
     /// When to ask; `None` means that the answer is there.
     ask_at: Option<Instant>,
 }
 
 impl Features {
     pub(crate) fn unknown() -> Self {
-        let known = Known { run_info: false, ask_at: Some(Instant::now()) };
-        Self { known: Mutex::new(known), asking: tokio::sync::Mutex::new(()) }
+        let state = State { known: Known::default(), ask_at: Some(Instant::now()) };
+        Self { state: Mutex::new(state), asking: tokio::sync::Mutex::new(()) }
     }
 
     /// The server may have become another one.
     pub(crate) fn forget(&self) {
-        self.known().ask_at = Some(Instant::now());
+        self.state().ask_at = Some(Instant::now());
     }
 
     /// The server has refused a claim that said who claims.
     pub(crate) fn has_no_run_info(&self) {
-        *self.known() = Known { run_info: false, ask_at: None };
+        let mut state = self.state();
+        *state = State { known: Known { run_info: false, ..state.known }, ask_at: None };
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The server has refused a batch for being one.
+    pub(crate) fn has_no_batch(&self) {
+        let mut state = self.state();
+        *state = State { known: Known { batch: false, ..state.known }, ask_at: None };
+    }
+
+    /// What was known last, without asking.
+    pub(crate) fn known(&self) -> Known {
+        self.state().known
+    }
+
+    /// Whether the server takes batches, as far as is known. If it is time to ask, it may.
+    pub(crate) fn may_batch(&self) -> bool {
+        self.up_to_date().is_none_or(|known| known.batch)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known, unless it is time to ask.
-    fn run_info(&self) -> Option<bool> {
-        let Known { run_info, ask_at } = *self.known();
-        ask_at.is_none_or(|time| Instant::now() < time).then_some(run_info)
+    fn up_to_date(&self) -> Option<Known> {
+        let State { known, ask_at } = *self.state();
+        ask_at.is_none_or(|time| Instant::now() < time).then_some(known)
     }
 }
 
 impl WorkerContext {
-    /// Whether claims may say who claims.
-    pub(crate) async fn has_run_info(&self) -> bool {
-        if let Some(known) = self.features.run_info() {
+    /// What the server takes. It is asked if that is not known.
+    pub(crate) async fn server_features(&self) -> Known {
+        if let Some(known) = self.features.up_to_date() {
             return known;
         }
         // The claim finds out first whether there is a server again. It is probably the same one.
         if self.reachability.is_lost() {
-            return self.features.known().run_info;
+            return self.features.known();
         }
         let _asking = self.features.asking.lock().await;
-        if let Some(known) = self.features.run_info() {
+        if let Some(known) = self.features.up_to_date() {
             return known;
         }
         let answer = timeout(ANSWER_TIMEOUT, self.client.capabilities()).await;
-        let known = match answer {
-            Ok(Ok(features)) => Known { run_info: features.has(capabilities::RUN_INFO), ask_at: None },
+        let (known, ask_at) = match answer {
+            Ok(Ok(features)) => {
+                let [run_info, batch] = [capabilities::RUN_INFO, capabilities::BATCH].map(|name| features.has(name));
+                (Known { run_info, batch }, None)
+            }
             // It will not answer otherwise later.
-            Ok(Err(Error::Api { status: 400..=499, .. })) => Known { run_info: false, ask_at: None },
-            Ok(Err(_)) | Err(_) => Known { run_info: false, ask_at: Some(Instant::now() + ASK_AGAIN) },
+            Ok(Err(Error::Api { status: 400..=499, .. })) => (Known::default(), None),
+            Ok(Err(_)) | Err(_) => (Known::default(), Some(Instant::now() + ASK_AGAIN)),
         };
-        *self.features.known() = known;
-        known.run_info
+        *self.features.state() = State { known, ask_at };
+        known
     }
 }

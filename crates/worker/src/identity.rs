@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use taskqueue_client::{JsonObject, WorkerId};
-use taskqueue_core::json::{ObjectWriter, parse};
+use taskqueue_core::json::{ObjectWriter, parse, write_array, write_integer};
 use taskqueue_core::limits::CLAIM_WORKER_BYTES;
 
 /// The name of this machine; empty if it is unknown.
@@ -33,9 +33,33 @@ impl SlotIdentity {
         with_folder.filter(|worker| worker.as_str().len() <= CLAIM_WORKER_BYTES).unwrap_or_else(|| object(worker()))
     }
 
-    fn place(&self) -> ObjectWriter {
-        ObjectWriter::new().text("host", &HOST).integer("pid", std::process::id()).integer("slot", self.number)
+    /// The same for a claim of several slots at once: it says which slots these are, because it is not yet known which of them runs
+    /// which task.
+    pub(crate) fn all_in_claims(slots: &[Self], run_dir: Option<&Path>) -> JsonObject {
+        let numbers = |out: &mut Vec<u8>| write_array(out, slots, |out, slot| write_integer(out, slot.integer()));
+        let folder = run_dir.map(|folder| folder.to_string_lossy());
+        let with_folder = || folder.as_ref().map(|folder| host().text("folder", folder));
+        // The folder leads to the run, so it is worth more than the slots.
+        let candidates = [
+            with_folder().map(|worker| worker.field("slots", numbers)),
+            with_folder(),
+            Some(host().field("slots", numbers)),
+        ];
+        let mut candidates = candidates.into_iter().flatten().map(object);
+        candidates.find(|worker| worker.as_str().len() <= CLAIM_WORKER_BYTES).unwrap_or_else(|| object(host()))
     }
+
+    fn place(&self) -> ObjectWriter {
+        host().integer("slot", self.integer())
+    }
+
+    fn integer(&self) -> i64 {
+        i64::try_from(self.number).unwrap_or(i64::MAX)
+    }
+}
+
+fn host() -> ObjectWriter {
+    ObjectWriter::new().text("host", &HOST).integer("pid", std::process::id())
 }
 
 fn object(writer: ObjectWriter) -> JsonObject {
@@ -60,6 +84,26 @@ mod tests {
         let claimed = slot().in_claims(Some(Path::new("/a \"b\"")));
         assert!(claimed.as_str().starts_with(r#"{"folder":"/a \"b\"","host":""#), "{}", claimed.as_str());
         assert!(claimed.as_str().contains("\"id\":\"w_000000000001\""), "{}", claimed.as_str());
+    }
+
+    #[test]
+    fn a_claim_of_several_slots_says_which_these_are() {
+        let slots = [1, 4].map(|number| SlotIdentity { number, ..slot() });
+        let claimed = SlotIdentity::all_in_claims(&slots, Some(Path::new("/runs")));
+        assert!(claimed.as_str().starts_with(r#"{"folder":"/runs","host":""#), "{}", claimed.as_str());
+        assert!(claimed.as_str().ends_with(r#","slots":[1,4]}"#), "{}", claimed.as_str());
+        let long = format!("/{}", "x".repeat(CLAIM_WORKER_BYTES));
+        let claimed = SlotIdentity::all_in_claims(&slots, Some(Path::new(&long)));
+        assert!(!claimed.as_str().contains("folder") && claimed.as_str().contains("slots"), "{}", claimed.as_str());
+        let many = [SlotIdentity { number: 1000, ..slot() }; 1000];
+        let claimed = SlotIdentity::all_in_claims(&many, Some(Path::new("/runs")));
+        assert!(claimed.as_str().contains("/runs") && !claimed.as_str().contains("slots"), "{}", claimed.as_str());
+        let claimed = SlotIdentity::all_in_claims(&many, Some(Path::new(&long)));
+        assert!(
+            claimed.as_str().starts_with("{\"host\":") && !claimed.as_str().contains("slots"),
+            "{}",
+            claimed.as_str()
+        );
     }
 
     #[test]

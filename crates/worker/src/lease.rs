@@ -1,5 +1,5 @@
 //! Renews the lease of a run, and hears of its end. The server is asked to hold each heartbeat until the run is over, so that a cancel
-//! arrives at once. Only an answer of the server about this run ends it: an unreachable, slow or broken server never does, however
+//! arrives at once; those that it does not hold are sent with those of other runs (docs/decisions/0044). Only an answer of the server about this run ends it: an unreachable, slow or broken server never does, however
 //! long that lasts.
 
 mod holding;
@@ -25,17 +25,15 @@ impl WorkerContext {
         let intervals = &self.settings.intervals;
         let mut holding = Holding::new(intervals);
         let (mut renewed, mut pause, mut is_in_doubt) = (claim_sent, intervals.first_heartbeat, false);
+        let mut is_alone = false;
         loop {
-            if !pause.is_zero() {
-                sleep(jittered(pause)).await;
-            }
-            // A held heartbeat renews when it arrives and is answered later, so the lease counts from when it was sent.
-            let sent = Instant::now();
-            match self.send_heartbeat(run, holding.next()).await {
+            let (sent, answer) = self.send_heartbeat(run, &mut holding, jittered(pause), is_alone).await;
+            is_alone = answer.is_err();
+            match answer {
                 Ok(applied) => {
                     self.reachability.call_succeeded();
                     (renewed, is_in_doubt) = (sent, false);
-                    pause = holding.after_answer(applied, sent.elapsed());
+                    pause = holding.after_answer(applied, sent.elapsed(), self.reports_together());
                 }
                 Err(error) if ErrorClass::of(&error) == ErrorClass::RunOver => return error,
                 Err(error) => match holding.after_error(sent.elapsed()) {
@@ -53,15 +51,45 @@ impl WorkerContext {
         }
     }
 
-    /// Sends a heartbeat that the server may hold for so long. Returns how long it says that it did.
-    async fn send_heartbeat(&self, run: &RunKey, hold: Option<Duration>) -> Result<Option<u32>, Error> {
-        let RunKey { queue, task_id, run_id } = run;
-        match hold {
+    /// Sends a heartbeat after a pause, for the server to hold it if that is worthwhile, and otherwise with those of other runs. Returns
+    /// the moment before it was sent, and how long the server says that it held it.
+    async fn send_heartbeat(
+        &self,
+        run: &RunKey,
+        holding: &mut Holding,
+        pause: Duration,
+        is_alone: bool,
+    ) -> (Instant, Result<Option<u32>, Error>) {
+        let is_together = self.reports_together() && !is_alone;
+        if is_together && !holding.wants_hold() {
+            holding.next(false);
+            return self.heartbeat_with_others(run, pause).await;
+        }
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        // Without batches there is nothing better for the runs beyond the limit.
+        let permit = self.held_heartbeats.try_acquire();
+        match holding.next(permit.is_ok() || !is_together) {
+            // A held heartbeat renews when it arrives and is answered later, so the lease counts from when it was sent.
             Some(hold) => {
-                let answer = self.client.heartbeat_waiting(queue, *task_id, *run_id, whole_seconds(hold)).await?;
-                Ok(answer.wait_applied)
+                let (sent, RunKey { queue, task_id, run_id }) = (Instant::now(), run);
+                let answer = self.client.heartbeat_waiting(queue, *task_id, *run_id, whole_seconds(hold)).await;
+                (sent, answer.map(|answer| answer.wait_applied))
             }
-            None => self.client.heartbeat(queue, *task_id, *run_id).await.map(|_| None),
+            None if is_together => self.heartbeat_with_others(run, Duration::ZERO).await,
+            None => {
+                let sent = Instant::now();
+                (sent, self.heartbeat(run, true).await.map(|_| None))
+            }
+        }
+    }
+
+    async fn heartbeat_with_others(&self, run: &RunKey, pause: Duration) -> (Instant, Result<Option<u32>, Error>) {
+        match self.heartbeat_after(run, pause).await {
+            Ok(sent) => (sent, Ok(None)),
+            // When it was sent does not matter.
+            Err(error) => (Instant::now(), Err(error)),
         }
     }
 }

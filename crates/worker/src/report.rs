@@ -1,6 +1,6 @@
 //! The final report of a run, and its delivery: it is sent until the server accepts or refuses it.
 
-use taskqueue_client::{Claim, Client, Error, Failure, JsonObject, QueueName, RunId, TaskId};
+use taskqueue_client::{Claim, Client, Error, Failure, JsonObject, QueueName, RunAction, RunId, RunReport, TaskId};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -34,6 +34,28 @@ pub(crate) enum FinalReport {
     Unclaim,
 }
 
+impl FinalReport {
+    /// The same as an item of a batch.
+    pub(crate) fn in_batch(self) -> RunAction {
+        RunAction::End(match self {
+            Self::Complete(result) => RunReport::Complete { result },
+            Self::Fail { failure, retry } => RunReport::Fail { failure, retry },
+            Self::Unclaim => RunReport::Unclaim,
+        })
+    }
+
+    /// What its texts take in a request, if nothing in them has to be escaped.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Complete(result) => result.as_str().len(),
+            Self::Fail { failure: Failure { kind, message, traceback }, .. } => {
+                kind.len() + message.len() + traceback.as_ref().map_or(0, |traceback| traceback.len())
+            }
+            Self::Unclaim => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// The server accepted this report. It differs from the first one if the server refused that.
@@ -46,14 +68,15 @@ pub(crate) enum Delivery {
 
 impl WorkerContext {
     /// Sends a report until the server accepts or refuses it, or the worker is asked to exit at once. Meanwhile the report is in
-    /// the spool.
+    /// the spool. The first time it may be sent with others; it is repeated alone.
     pub(crate) async fn deliver(&self, run: &RunKey, mut report: FinalReport) -> Delivery {
         let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
         self.spool.store(run, &report, &*self.events).await;
+        let mut is_repeated = false;
         loop {
             let sent = tokio::select! {
                 biased;
-                sent = send(&self.client, run, &report) => sent,
+                sent = self.send_report(run, &report, is_repeated) => sent,
                 () = self.shutdown_timeout(stop.clone()) => return Delivery::Abandoned,
             };
             let Err(error) = sent else {
@@ -61,6 +84,7 @@ impl WorkerContext {
                 self.spool.remove(run).await;
                 return Delivery::Accepted(report);
             };
+            is_repeated = true;
             match after_error(report, error) {
                 AfterError::Retry(same, error) => {
                     report = same;

@@ -33,7 +33,7 @@ impl Slot {
     pub(crate) async fn work(self) {
         let observer = Observer::start(Arc::clone(&self.context), self.identity);
         let mut backoff = Backoff::new(self.context.settings.intervals.backoff);
-        while let Some(claimed) = self.context.next_claim(&self.identity).await {
+        while let Some(claimed) = self.context.next_claim(self.identity).await {
             observer.set_task(Some(claimed.claim.task.id));
             let outcome = self.run(claimed).await;
             observer.set_task(None);

@@ -2,6 +2,7 @@
 //! crate `worker`, with a scripted server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod batches;
 mod daemons;
 mod disks;
 mod environment;

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
 
+mod batch_server;
+mod batching;
 mod claiming;
 mod ending;
 mod leases;

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::batch_server::Tasks;
+
 /// What the server does with one request, after it has read all of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
@@ -16,6 +18,12 @@ pub(crate) enum Reply {
     Garbage(&'static str),
     /// Never answers.
     Silence,
+    /// Answers by itself, as far as it has tasks ([`Tasks`]).
+    Honest,
+    /// The same, after so many tasks became pending.
+    Adding(u8),
+    /// The same as `Honest`, but the items of a batch are changed by this function on their way back.
+    Lie(fn(Vec<String>) -> Vec<String>),
 }
 
 pub(crate) fn done() -> Reply {
@@ -46,23 +54,27 @@ pub(crate) fn refusal(status: u16, code: &str) -> Reply {
 
 /// The task `t_00000000000N`, claimed.
 pub(crate) fn task(number: u8) -> Reply {
-    let task = format!(
-        r#"{{"id":"t_00000000000{number}","queue":"q","status":"running","name":null,"args":{{}},"metadata":{{}},"priority":0,"attempt":1,"max_attempts":3,"routes":["default"],"result":{{}},"last_error":null,"last_route":"default","created_at":"2026-01-01T00:00:00.000000Z","updated_at":"2026-01-01T00:00:00.000000Z","started_at":"2026-01-01T00:00:00.000000Z","finished_at":null}}"#
-    );
-    let lease = "2026-01-01T00:05:00.000000Z";
+    let (task, lease) = (task_text(number), LEASE);
     Reply::Answer(200, "", format!(r#"{{"task":{task},"run_id":"{{run_id}}","lease_expires_at":"{lease}"}}"#))
 }
 
+pub(crate) fn task_text(number: u8) -> String {
+    format!(
+        r#"{{"id":"t_{number:012}","queue":"q","status":"running","name":null,"args":{{}},"metadata":{{}},"priority":0,"attempt":1,"max_attempts":3,"routes":["default"],"result":{{}},"last_error":null,"last_route":"default","created_at":"2026-01-01T00:00:00.000000Z","updated_at":"2026-01-01T00:00:00.000000Z","started_at":"2026-01-01T00:00:00.000000Z","finished_at":null}}"#
+    )
+}
+
 pub(crate) fn lease() -> Reply {
-    Reply::Answer(200, "", LEASE.to_owned())
+    Reply::Answer(200, "", RENEWED.to_owned())
 }
 
 /// A renewed lease, with the header that says that the heartbeat was held.
 pub(crate) fn lease_after_holding() -> Reply {
-    Reply::Answer(200, "Preference-Applied: wait=1\r\n", LEASE.to_owned())
+    Reply::Answer(200, "Preference-Applied: wait=1\r\n", RENEWED.to_owned())
 }
 
-const LEASE: &str = r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#;
+pub(crate) const LEASE: &str = "2026-01-01T00:05:00.000000Z";
+const RENEWED: &str = r#"{"lease_expires_at":"2026-01-01T00:05:00.000000Z"}"#;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -71,6 +83,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    pub(crate) fn body(&self) -> &str {
+        self.text.split_once("\r\n\r\n").unwrap().1
+    }
+
     /// The value of a text member of the body.
     pub(crate) fn member(&self, name: &str) -> String {
         let start = self.text.find(&format!("\"{name}\":\"")).unwrap() + name.len() + 4;
@@ -82,9 +98,11 @@ impl Request {
 struct State {
     scripts: HashMap<&'static str, Vec<Reply>>,
     seen: Vec<Request>,
+    tasks: Tasks,
 }
 
-/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `capabilities`, and `PUT` and `DELETE` of workers.
+/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `batch/claim`, `batch/report`, `capabilities`, and `PUT` and
+/// `DELETE` of workers.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -109,6 +127,22 @@ impl Server {
             }
         });
         server
+    }
+
+    /// Takes batches, and answers by itself with so many tasks.
+    pub(crate) async fn with_batches(pending: u8) -> Self {
+        let server = Self::start().await;
+        server.tasks(|tasks| tasks.pending = pending);
+        server.script("capabilities", [capabilities(&["batch", "wait"])]);
+        for verb in ["claim", "heartbeat", "complete", "fail", "unclaim", "batch/claim", "batch/report"] {
+            server.script(verb, [Reply::Honest]);
+        }
+        server
+    }
+
+    /// Looks at the tasks of the server, or changes them.
+    pub(crate) fn tasks<T>(&self, work: impl FnOnce(&mut Tasks) -> T) -> T {
+        work(&mut self.state.lock().unwrap().tasks)
     }
 
     /// Sets the replies to a verb.
@@ -140,12 +174,25 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     let request = Request { verb: verb.clone(), text };
     let reply = {
         let mut state = state.lock().unwrap();
+        let state = &mut *state;
         state.seen.push(request.clone());
         let script = state.scripts.get_mut(verb.as_str()).unwrap_or_else(|| panic!("no script for {verb}"));
-        if script.len() > 1 { script.remove(0) } else { script[0].clone() }
+        match if script.len() > 1 { script.remove(0) } else { script[0].clone() } {
+            Reply::Honest if verb.starts_with("batch/") => batch_answer(state.tasks.items(&request)),
+            Reply::Honest => {
+                let (status, body) = state.tasks.answer(&request);
+                Reply::Answer(status, "", body)
+            }
+            Reply::Adding(count) => {
+                state.tasks.pending += count;
+                batch_answer(state.tasks.items(&request))
+            }
+            Reply::Lie(lie) => batch_answer(lie(state.tasks.items(&request))),
+            reply => reply,
+        }
     };
     let bytes = match reply {
-        Reply::Silence => std::future::pending().await,
+        Reply::Silence | Reply::Honest | Reply::Adding(_) | Reply::Lie(_) => std::future::pending().await,
         Reply::Garbage(text) => text.to_owned(),
         Reply::Answer(status, headers, body) => {
             let body =
@@ -159,10 +206,19 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     let _ = stream.shutdown().await;
 }
 
+fn batch_answer(items: Vec<String>) -> Reply {
+    Reply::Answer(200, "", format!(r#"{{"items":[{}]}}"#, items.join(",")))
+}
+
 fn verb(text: &str) -> String {
     let mut words = text.split(' ');
     let (method, path) = (words.next().unwrap(), words.next().unwrap());
-    if path.contains("/workers/") { method.to_owned() } else { path.rsplit('/').next().unwrap().to_owned() }
+    let last = path.rsplit('/').next().unwrap();
+    match path {
+        path if path.contains("/workers/") => method.to_owned(),
+        path if path.contains("/batch/") => format!("batch/{last}"),
+        _ => last.to_owned(),
+    }
 }
 
 async fn read_request(stream: &mut TcpStream) -> Option<String> {

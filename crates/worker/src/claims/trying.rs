@@ -1,0 +1,168 @@
+//! One try of some claims: who has got a task, who has not, and what is to be done next. A task that a repeated claim gave is
+//! confirmed first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_client::{Claim, Error};
+use tokio::time::{Instant, sleep};
+
+use super::sending::ClaimAnswers;
+use super::{ClaimedTask, Want};
+use crate::context::{EndReason, WorkerContext};
+use crate::error_class::ErrorClass;
+use crate::intervals::Backoff;
+use crate::report::RunKey;
+use crate::stop::{StopMode, stop_reached};
+use crate::waits::has_waited;
+
+/// What is left after a try.
+pub(super) struct Tried {
+    /// Those without a task. Their attempts are ready for the next claim.
+    pub(super) left: Vec<Want>,
+    pub(super) next: Next,
+}
+
+/// When those that are left may claim again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The server has waited, or some have got tasks.
+    AtOnce,
+    /// The server takes no batches: claim one by one.
+    OneByOne,
+    /// After a pause, of at least this duration if the server asked for one.
+    AfterPause(Duration),
+    /// The worker is stopping.
+    Never,
+}
+
+impl WorkerContext {
+    /// Claims once for each of these. Who gets a task is answered.
+    pub(super) async fn try_claims(self: &Arc<Self>, mut wants: Vec<Want>, wait: Option<Duration>) -> Tried {
+        let claim_sent = Instant::now();
+        let mut stop = self.stop.subscribe();
+        let answers = tokio::select! {
+            biased;
+            _ = stop_reached(&mut stop, StopMode::Finish) => None,
+            answers = self.send_claims(&wants, wait) => Some(answers),
+        };
+        let Some(ClaimAnswers { claims, wait_applied, is_no_batch }) = answers else {
+            wants.iter_mut().for_each(|want| want.attempt.in_doubt = true);
+            return Tried { left: wants, next: Next::Never };
+        };
+        if is_no_batch {
+            return Tried { left: wants, next: Next::OneByOne };
+        }
+        let (mut left, mut has_claimed, mut pause) = (Vec::new(), false, None);
+        for (mut want, claim) in wants.into_iter().zip(claims) {
+            match claim {
+                Ok(Some(claim)) => {
+                    has_claimed = true;
+                    self.reachability.call_succeeded();
+                    self.claimed(want, ClaimedTask { claim, claim_sent });
+                }
+                Ok(None) => {
+                    self.reachability.call_succeeded();
+                    self.renew_attempt(&mut want);
+                    left.push(want);
+                }
+                Err(error) => {
+                    pause = pause.max(Some(self.claim_failed(&mut want, error)));
+                    left.push(want);
+                }
+            }
+        }
+        let has_waited = has_waited(wait_applied, wait, claim_sent.elapsed());
+        let next = match pause {
+            _ if self.is_stopping() => Next::Never,
+            Some(pause) => Next::AfterPause(pause),
+            None if has_claimed || has_waited => Next::AtOnce,
+            None => Next::AfterPause(Duration::ZERO),
+        };
+        Tried { left, next }
+    }
+
+    /// A slot has got a task.
+    fn claimed(self: &Arc<Self>, mut want: Want, claimed: ClaimedTask) {
+        want.attempt.in_doubt = false;
+        if self.is_stopping() {
+            tokio::spawn(Arc::clone(self).give_back(want, claimed.claim));
+        } else if want.attempt.is_repeated {
+            tokio::spawn(Arc::clone(self).confirm(want, claimed));
+        } else {
+            self.answer(want, Some(claimed));
+        }
+    }
+
+    /// Notes that a claim failed; returns the pause that the server asked for.
+    fn claim_failed(&self, want: &mut Want, error: Error) -> Duration {
+        if ErrorClass::ends_claiming(&error) {
+            self.end(EndReason::Refused(error));
+            return Duration::ZERO;
+        }
+        if ErrorClass::of(&error) == ErrorClass::RunOver {
+            // The run id was used by another worker, or its run is over.
+            self.renew_attempt(want);
+            return Duration::ZERO;
+        }
+        self.reachability.call_failed(&error);
+        // It may come back as another version.
+        self.features.forget();
+        let attempt = &mut want.attempt;
+        attempt.is_repeated = true;
+        if !matches!(error, Error::Transport { may_have_arrived: false, .. }) {
+            attempt.in_doubt = true;
+            let is_answered = matches!(error, Error::Api { .. });
+            attempt.lost_answers = attempt.lost_answers.saturating_add(u32::from(!is_answered));
+        }
+        if let Error::Api { retry_after, .. } = error { retry_after.unwrap_or_default() } else { Duration::ZERO }
+    }
+
+    /// The next claim gets a new run id. Without one the worker ends.
+    fn renew_attempt(&self, want: &mut Want) {
+        want.attempt.in_doubt = false;
+        if let Some(next) = self.new_attempt() {
+            want.attempt = next;
+        }
+    }
+
+    /// Checks with a heartbeat that a task which a repeated claim gave is still ours: its lease may have ended meanwhile.
+    async fn confirm(self: Arc<Self>, mut want: Want, mut claimed: ClaimedTask) {
+        let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        let (run, mut stop) = (RunKey::new(&self.settings.queue, &claimed.claim), self.stop.subscribe());
+        let mut is_alone = false;
+        loop {
+            let heartbeat = async {
+                match self.heartbeat(&run, is_alone).await {
+                    Err(error) if ErrorClass::of(&error) != ErrorClass::RunOver => {
+                        self.reachability.call_failed(&error);
+                        sleep(backoff.next()).await;
+                        None
+                    }
+                    answer => Some(answer),
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = stop_reached(&mut stop, StopMode::Finish) => return self.give_back(want, claimed.claim).await,
+                answer = heartbeat => match answer {
+                    None => is_alone = true,
+                    Some(Ok(sent)) => {
+                        claimed.claim_sent = sent;
+                        return self.answer(want, Some(claimed));
+                    }
+                    Some(Err(_)) => {
+                        self.renew_attempt(&mut want);
+                        return self.wait_with_others(want);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Gives a task back that the slot cannot start any more.
+    pub(super) async fn give_back(self: Arc<Self>, want: Want, claim: Claim) {
+        self.unclaim(&claim).await;
+        self.answer(want, None);
+    }
+}

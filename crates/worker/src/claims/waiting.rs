@@ -1,0 +1,143 @@
+//! When claims are sent: at once when a slot becomes free; then one request waits for all idle slots, by itself or, where the server
+//! does not wait, after pauses. Claims in doubt are repeated besides, so that a task that this worker owns does not wait for another one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::limits::BATCH_ITEMS;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::Want;
+use super::trying::{Next, Tried};
+use crate::context::{EndReason, WorkerContext};
+use crate::intervals::Backoff;
+use crate::stop::{StopMode, stop_reached};
+
+impl WorkerContext {
+    /// The first try for slots that have just become free. It ends when they are answered; what is left of them is looked after
+    /// by others.
+    pub(super) async fn first_claim(self: &Arc<Self>, mut wants: Vec<Want>) {
+        let most = if wants.len() > 1 && self.claims_together().await { BATCH_ITEMS } else { 1 };
+        while wants.len() > most {
+            let more = wants.split_off(most);
+            tokio::spawn(Arc::clone(self).first_try(std::mem::replace(&mut wants, more)));
+        }
+        Arc::clone(self).first_try(wants).await;
+    }
+
+    async fn first_try(self: Arc<Self>, wants: Vec<Want>) {
+        let Tried { left, .. } = self.try_claims(wants, None).await;
+        let mut in_doubt = Vec::new();
+        for mut want in left {
+            self.idle(&mut want);
+            if want.attempt.in_doubt { in_doubt.push(want) } else { self.wait_with_others(want) }
+        }
+        if !in_doubt.is_empty() {
+            tokio::spawn(self.settle(in_doubt));
+        }
+    }
+
+    /// The slot waits until a task is pending.
+    pub(super) fn wait_with_others(&self, mut want: Want) {
+        self.idle(&mut want);
+        // If nobody waits any more, the want is dropped, and its slot hears that.
+        drop(self.claims.idle.send(want));
+    }
+
+    /// Waits for all idle slots with one request at a time: for as many of them as the server takes with one.
+    pub(super) async fn wait_for_tasks(self: Arc<Self>, mut idle: mpsc::UnboundedReceiver<Want>) {
+        let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        let mut wants: Vec<Want> = Vec::new();
+        loop {
+            if wants.is_empty() {
+                let Some(want) = idle.recv().await else { return };
+                wants.push(want);
+            }
+            wants.extend(std::iter::from_fn(|| idle.try_recv().ok()));
+            let Some(wait) = self.next_wait() else {
+                tokio::spawn(Arc::clone(&self).release(std::mem::take(&mut wants)));
+                continue;
+            };
+            let many = if self.claims_together().await { BATCH_ITEMS } else { 1 };
+            let others = wants.split_off(wants.len().min(many));
+            let Tried { left, next } = self.try_claims(wants, Some(wait)).await;
+            wants = self.without_lost(left, many);
+            wants.extend(others);
+            self.pause_before(next, &mut backoff).await;
+        }
+    }
+
+    /// Leaves those to themselves whose answers were lost together too often.
+    fn without_lost(self: &Arc<Self>, wants: Vec<Want>, many: usize) -> Vec<Want> {
+        let is_lost = |want: &Want| many > 1 && !want.may_be_sent_together();
+        let (lost, rest): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(is_lost);
+        for want in lost {
+            tokio::spawn(Arc::clone(self).settle(vec![want]));
+        }
+        rest
+    }
+
+    /// Repeats claims in doubt until it is known what became of them.
+    async fn settle(self: Arc<Self>, mut wants: Vec<Want>) {
+        let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        while !wants.is_empty() {
+            if self.next_wait().is_none() {
+                return self.release(wants).await;
+            }
+            if wants.len() > 1 {
+                let many = if self.claims_together().await { BATCH_ITEMS } else { 1 };
+                let alone = |want: &Want| many == 1 || !want.may_be_sent_together();
+                let (alone, together): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(alone);
+                for want in alone {
+                    tokio::spawn(settle_alone(Arc::clone(&self), want));
+                }
+                wants = together;
+                if wants.is_empty() {
+                    return;
+                }
+            }
+            let Tried { left, next } = self.try_claims(wants, None).await;
+            let (in_doubt, settled): (Vec<Want>, Vec<Want>) = left.into_iter().partition(|want| want.attempt.in_doubt);
+            settled.into_iter().for_each(|want| self.wait_with_others(want));
+            wants = in_doubt;
+            if !wants.is_empty() {
+                self.pause_before(next, &mut backoff).await;
+            }
+        }
+    }
+
+    /// How long the server may wait for a task; `None` when the worker is to claim no more.
+    fn next_wait(&self) -> Option<Duration> {
+        if self.is_stopping() {
+            return None;
+        }
+        let idle_left = self.idle_left();
+        if idle_left == Some(Duration::ZERO) {
+            let is_lost = self.reachability.is_lost();
+            self.end(if is_lost { EndReason::ServerUnreachable } else { EndReason::Idle });
+            return None;
+        }
+        Some(idle_left.unwrap_or(Duration::MAX).min(self.settings.intervals.wait))
+    }
+
+    async fn pause_before(&self, next: Next, backoff: &mut Backoff) {
+        let least = match next {
+            Next::AtOnce => return backoff.reset(),
+            Next::OneByOne | Next::Never => return,
+            Next::AfterPause(least) => least,
+        };
+        let pause = backoff.next().max(least).min(self.idle_left().unwrap_or(Duration::MAX));
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            biased;
+            _ = stop_reached(&mut stop, StopMode::Finish) => {}
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Boxed, because it is a future inside of itself.
+fn settle_alone(context: Arc<WorkerContext>, want: Want) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(context.settle(vec![want]))
+}

@@ -1,0 +1,435 @@
+//! A worker and a server that takes batches: what is sent together, and that nothing is lost, done twice or mixed up when the server
+//! stalls, lies, refuses or goes away in between.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use taskqueue_client::{Error, JsonObject};
+use taskqueue_worker::{BackoffLimits, EndReason, HandlerResult, Intervals, RunControl, Settings, StopMode};
+use tempfile::tempdir;
+
+use crate::batch_server::{actions, run_ids};
+use crate::server::{Reply, Server, capabilities, disconnect, lease, refusal};
+use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, spooling, until};
+
+fn with_slots(count: usize) -> Settings {
+    Settings { slots: (0..count).collect(), ..settings() }
+}
+
+/// So many tasks, one for each slot, and then the end.
+fn for_tasks(count: usize) -> Settings {
+    Settings { max_tasks: Some(count as u64), ..with_slots(count) }
+}
+
+async fn runs(worker: &mut TestWorker, count: usize) -> Vec<WaitingRun> {
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        runs.push(worker.next_run().await);
+    }
+    runs.sort_by_key(|run| run.run.claim.task.id.to_string());
+    runs
+}
+
+/// The tasks of these runs, and that there are as many.
+fn task_ids(runs: &[WaitingRun]) -> BTreeSet<String> {
+    let ids: BTreeSet<String> = runs.iter().map(|run| run.run.claim.task.id.to_string()).collect();
+    assert_eq!(ids.len(), runs.len(), "one task runs twice");
+    ids
+}
+
+fn success() -> HandlerResult {
+    HandlerResult::Complete(JsonObject::empty())
+}
+
+/// How the tasks ended, sorted.
+fn ended(server: &Server) -> Vec<(String, String)> {
+    server.tasks(|tasks| {
+        tasks.ended.sort();
+        tasks.ended.clone()
+    })
+}
+
+/// Each of the tasks 1 to `count` was completed, once or repeatedly.
+fn assert_completed(server: &Server, count: usize) {
+    let mut ended = ended(server);
+    ended.dedup();
+    let expected: Vec<_> = (1..=count).map(|number| (format!("t_{number:012}"), "complete".to_owned())).collect();
+    assert_eq!(ended, expected);
+}
+
+#[tokio::test]
+async fn slots_that_are_free_together_claim_with_one_request() {
+    let server = Server::with_batches(4).await;
+    let mut worker = TestWorker::start(&server, for_tasks(4));
+    let runs = runs(&mut worker, 4).await;
+    assert_eq!(task_ids(&runs).len(), 4);
+    assert_eq!(server.verbs(), ["batch/claim"]);
+    let of_claims: BTreeSet<String> = run_ids(&server.asked("batch/claim")[0]).into_iter().collect();
+    let of_runs: BTreeSet<String> = runs.iter().map(|run| run.run.claim.run_id.to_string()).collect();
+    assert_eq!(of_claims, of_runs);
+    runs.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 4);
+}
+
+#[tokio::test]
+async fn what_ended_together_is_reported_with_one_request_or_two() {
+    let server = Server::with_batches(8).await;
+    let mut worker = TestWorker::start(&server, for_tasks(8));
+    runs(&mut worker, 8).await.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 8);
+    assert_completed(&server, 8);
+    // The first may be sent before the others have ended.
+    let requests = server.verbs().iter().filter(|verb| ["complete", "batch/report"].contains(&verb.as_str())).count();
+    assert!(requests <= 2, "{:?}", server.verbs());
+}
+
+#[tokio::test]
+async fn one_slot_sends_what_it_sends_without_batches() {
+    let server = Server::with_batches(2).await;
+    let worker = TestWorker::always(&server, Settings { max_tasks: Some(2), ..settings() }, success());
+    assert_eq!(worker.end().await.1.succeeded, 2);
+    assert_eq!(server.verbs(), ["claim", "complete", "claim", "complete"]);
+}
+
+#[tokio::test]
+async fn a_server_without_the_capability_gets_single_requests() {
+    let server = Server::with_batches(4).await;
+    server.script("capabilities", [capabilities(&["wait"])]);
+    let worker = TestWorker::always(&server, for_tasks(4), success());
+    assert_eq!(worker.end().await.1.succeeded, 4);
+    assert!(server.verbs().iter().all(|verb| ["claim", "complete"].contains(&verb.as_str())), "{:?}", server.verbs());
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_batches_although_it_says_so_gets_single_requests_at_once() {
+    let page = Reply::Answer(404, "", "<html>".to_owned());
+    for refusing in
+        [refusal(404, "not_found"), refusal(405, "method_not_allowed"), refusal(422, "invalid_request"), page]
+    {
+        let server = Server::with_batches(3).await;
+        server.script("batch/claim", [refusing.clone()]);
+        server.script("batch/report", [refusing.clone()]);
+        let worker = TestWorker::always(&server, for_tasks(3), success());
+        assert_eq!(worker.end().await, (EndReason::MaxTasks, counts(3)), "{refusing:?}");
+        assert_completed(&server, 3);
+        assert_eq!(server.asked("batch/claim").len() + server.asked("batch/report").len(), 1, "{refusing:?}");
+    }
+}
+
+fn counts(succeeded: u64) -> taskqueue_worker::Counts {
+    taskqueue_worker::Counts { succeeded, ..Default::default() }
+}
+
+#[tokio::test]
+async fn reports_are_sent_alone_at_once_when_only_their_batch_is_refused() {
+    let server = Server::with_batches(3).await;
+    server.script("batch/report", [refusal(413, "request_too_large")]);
+    let mut worker = TestWorker::start(&server, for_tasks(3));
+    runs(&mut worker, 3).await.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 3);
+    assert_completed(&server, 3);
+    assert!(server.asked("batch/report").len() <= 1, "{:?}", server.verbs());
+}
+
+#[tokio::test]
+async fn a_missing_queue_or_a_wrong_token_ends_the_worker_with_the_reason() {
+    for (status, code) in [(404, "queue_not_found"), (401, "unauthorized")] {
+        let server = Server::with_batches(3).await;
+        server.script("batch/claim", [refusal(status, code)]);
+        let (end, _) = TestWorker::start(&server, with_slots(3)).end().await;
+        let EndReason::Refused(Error::Api { code: told, .. }) = end else { panic!("{code}: {end:?}") };
+        assert_eq!(told.as_str(), code);
+        assert_eq!(server.verbs(), ["batch/claim"]);
+    }
+}
+
+/// What a broken or hostile server may make of the items of an answer.
+fn lies() -> Vec<(&'static str, Reply)> {
+    let foreign =
+        |items: Vec<String>| items.iter().map(|item| item.replace("\"r_", "\"r_x").replace("rr_", "r_")).collect();
+    vec![
+        ("missing", Reply::Lie(|mut items| items.split_off(1))),
+        ("none", Reply::Lie(|_| Vec::new())),
+        ("swapped", Reply::Lie(|items| items.into_iter().rev().collect())),
+        ("duplicated", Reply::Lie(|items| vec![items[0].clone(); items.len()])),
+        ("too many", Reply::Lie(|items| [items.clone(), items].concat())),
+        ("foreign", Reply::Lie(foreign)),
+        ("unknown", Reply::Lie(|items| items.iter().map(|item| item.replace("outcome", "result")).collect())),
+        ("disconnected", disconnect()),
+        ("cut", Reply::Garbage("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"items\":[")),
+        ("stalled", Reply::Silence),
+        ("broken", refusal(500, "internal_error")),
+        ("busy", refusal(503, "database_busy")),
+    ]
+}
+
+#[tokio::test]
+async fn claims_whose_answer_is_a_lie_or_lost_are_repeated_with_their_run_ids_and_confirmed() {
+    for (what, lie) in lies() {
+        let server = Server::with_batches(3).await;
+        server.script("batch/claim", [lie, Reply::Honest]);
+        let mut worker = TestWorker::start(&server, for_tasks(3));
+        let runs = runs(&mut worker, 3).await;
+        assert_eq!(task_ids(&runs).len(), 3, "{what}");
+        let claims: BTreeSet<BTreeSet<String>> =
+            server.asked("batch/claim").iter().map(|claim| run_ids(claim).into_iter().collect()).collect();
+        assert_eq!(claims.len(), 1, "{what}: other run ids");
+        // Each was confirmed before it ran.
+        let confirmed: usize = server.asked("batch/report").iter().map(|report| actions(report).len()).sum();
+        assert!(confirmed + server.asked("heartbeat").len() >= 3, "{what}: {:?}", server.verbs());
+        assert_eq!(server.tasks(|tasks| tasks.runs.len()), 3, "{what}: claimed more");
+        runs.into_iter().for_each(WaitingRun::succeed);
+        assert_eq!(worker.end().await.1.succeeded, 3, "{what}");
+        assert_completed(&server, 3);
+    }
+}
+
+#[tokio::test]
+async fn claims_whose_answers_are_lost_again_are_repeated_alone() {
+    let server = Server::with_batches(3).await;
+    server.script("batch/claim", [disconnect()]);
+    let mut worker = TestWorker::start(&server, for_tasks(3));
+    let runs = runs(&mut worker, 3).await;
+    assert_eq!(task_ids(&runs).len(), 3);
+    assert_eq!((server.asked("batch/claim").len(), server.asked("claim").len()), (2, 3));
+    runs.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 3);
+}
+
+#[tokio::test]
+async fn one_task_for_two_runs_is_not_believed() {
+    let server = Server::with_batches(3).await;
+    let lie = Reply::Lie(|items| items.iter().map(|item| item.replace("t_000000000002", "t_000000000001")).collect());
+    server.script("batch/claim", [lie, Reply::Honest]);
+    let mut worker = TestWorker::start(&server, for_tasks(3));
+    let runs = runs(&mut worker, 3).await;
+    assert_eq!(task_ids(&runs).len(), 3);
+    runs.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 3);
+}
+
+#[tokio::test]
+async fn reports_whose_answer_is_a_lie_or_lost_are_stored_and_repeated_alone_until_they_are_answered() {
+    for (what, lie) in lies() {
+        let (server, folder) = (Server::with_batches(3).await, tempdir().unwrap());
+        server.script("batch/report", [lie, Reply::Honest]);
+        let settings = Settings { max_tasks: Some(3), slots: vec![0, 1, 2], ..spooling(&folder) };
+        // No heartbeats, which would get the lie.
+        let intervals = Intervals { first_heartbeat: Duration::from_secs(60), ..settings.intervals };
+        let mut worker = TestWorker::start(&server, Settings { intervals, ..settings });
+        runs(&mut worker, 3).await.into_iter().for_each(WaitingRun::succeed);
+        assert_eq!(worker.end().await.1.succeeded, 3, "{what}");
+        assert_completed(&server, 3);
+        assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_report_affects_only_its_run() {
+    let server = Server::with_batches(3).await;
+    let mut worker = TestWorker::start(&server, for_tasks(3));
+    let runs = runs(&mut worker, 3).await;
+    server.tasks(|tasks| tasks.cancelled.insert("t_000000000002".to_owned()));
+    runs.into_iter().for_each(WaitingRun::succeed);
+    let counts = worker.end().await.1;
+    assert_eq!((counts.succeeded, counts.revoked), (2, 1));
+    assert_eq!(ended(&server).len(), 2);
+}
+
+#[tokio::test]
+async fn an_idle_worker_waits_once_for_all_its_slots_and_those_without_a_task_wait_again() {
+    let server = Server::with_batches(0).await;
+    // Nothing is there; the waiting claim gets one task; the next one waits.
+    server.script("batch/claim", [Reply::Honest, Reply::Adding(1), Reply::Silence]);
+    let mut worker = TestWorker::patient(&server, with_slots(4), Duration::from_secs(20));
+    let run = worker.next_run().await;
+    server.until("batch/claim", 3).await;
+    let claims = server.asked("batch/claim");
+    let slots: Vec<usize> = claims.iter().map(|claim| run_ids(claim).len()).collect();
+    assert_eq!(slots, [4, 4, 3]);
+    let waits: Vec<bool> = claims.iter().map(|claim| claim.text.contains("prefer: wait=1\r\n")).collect();
+    assert_eq!(waits, [false, true, true]);
+    let ids: BTreeSet<String> = claims[..2].iter().flat_map(run_ids).collect();
+    assert_eq!(ids.len(), 8, "what found nothing gets new run ids");
+    run.succeed();
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn what_a_stopping_worker_may_have_got_is_given_back_with_one_request() {
+    let server = Server::with_batches(0).await;
+    // The waiting claim is never answered, and its repetition gives tasks.
+    server.script("batch/claim", [Reply::Honest, Reply::Silence, Reply::Honest]);
+    let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
+    server.until("batch/claim", 2).await;
+    server.tasks(|tasks| tasks.pending = 2);
+    worker.stop(StopMode::Finish);
+    let (end, counts) = worker.end().await;
+    assert_eq!((end, counts.succeeded), (EndReason::Stopped, 0));
+    let claims = server.asked("batch/claim");
+    assert_eq!((claims.len(), run_ids(&claims[1])), (3, run_ids(&claims[2])));
+    let given_back = ["t_000000000001", "t_000000000002"].map(|id| (id.to_owned(), "unclaim".to_owned()));
+    assert_eq!(ended(&server), given_back);
+    assert_eq!(actions(&server.asked("batch/report")[0]), ["unclaim", "unclaim"]);
+}
+
+#[tokio::test]
+async fn claims_that_arrive_while_the_worker_stops_are_given_back() {
+    let server = Server::with_batches(3).await;
+    server.script("batch/claim", [Reply::Silence, Reply::Honest]);
+    let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
+    server.until("batch/claim", 1).await;
+    worker.stop(StopMode::Finish);
+    assert_eq!(worker.end().await.0, EndReason::Stopped);
+    assert_eq!(ended(&server).iter().filter(|(_, action)| action == "unclaim").count(), 3);
+}
+
+/// Intervals with which the server is asked to hold heartbeats.
+fn holding() -> Intervals {
+    Intervals { heartbeat: Duration::from_secs(50), wait: Duration::from_secs(50), ..intervals() }
+}
+
+#[tokio::test]
+async fn heartbeats_that_the_server_does_not_hold_are_sent_with_one_request_and_a_cancel_ends_only_its_run() {
+    let server = Server::with_batches(4).await;
+    server.script("heartbeat", [lease()]);
+    // Short enough for a test, and long enough for the runs to come together on a busy machine.
+    let intervals = Intervals { heartbeat_poll: Duration::from_millis(200), ..holding() };
+    let mut worker = TestWorker::start(&server, Settings { intervals, ..for_tasks(4) });
+    let mut runs = runs(&mut worker, 4).await;
+    until(|| server.asked("batch/report").iter().any(|report| actions(report).len() == 4)).await;
+    assert!(server.asked("batch/report").iter().flat_map(actions).all(|action| action == "heartbeat"));
+    server.tasks(|tasks| tasks.cancelled.insert("t_000000000003".to_owned()));
+    let mut cancelled = runs.remove(2);
+    cancelled.run.stop_requested().await;
+    let so_far = server.asked("batch/report").len();
+    server.until("batch/report", so_far + 2).await;
+    assert!(runs.iter().all(|run| *run.run.control.borrow() == RunControl::Continue));
+    cancelled.end(HandlerResult::Stopped);
+    runs.into_iter().for_each(WaitingRun::succeed);
+    let counts = worker.end().await.1;
+    assert_eq!((counts.succeeded, counts.revoked), (3, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_holds_heartbeats_is_asked_to_for_each_run_and_a_cancel_arrives_with_its_answer() {
+    let server = Server::with_batches(3).await;
+    server.script("heartbeat", [refusal(409, "run_finalized"), Reply::Silence]);
+    let mut worker = TestWorker::start(&server, Settings { intervals: holding(), ..for_tasks(3) });
+    let runs = runs(&mut worker, 3).await;
+    server.until("heartbeat", 3).await;
+    assert!(server.asked("heartbeat").iter().all(|heartbeat| heartbeat.text.contains("prefer: wait=50\r\n")));
+    until(|| runs.iter().filter(|run| *run.run.control.borrow() == RunControl::Stop).count() == 1).await;
+    assert!(server.asked("batch/report").is_empty());
+    runs.into_iter().for_each(|run| run.end(HandlerResult::Stopped));
+    let counts = worker.end().await.1;
+    assert_eq!((counts.revoked, counts.released), (1, 2));
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_failed_with_others_is_repeated_alone() {
+    let server = Server::with_batches(2).await;
+    server.script("heartbeat", [lease()]);
+    server.script("batch/report", [refusal(500, "internal_error")]);
+    let mut worker = TestWorker::start(&server, Settings { intervals: holding(), ..for_tasks(2) });
+    let runs = runs(&mut worker, 2).await;
+    server.until("batch/report", 1).await;
+    let alone = || server.asked("heartbeat").len();
+    let so_far = alone();
+    until(|| alone() >= so_far + 2).await;
+    runs.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 2);
+}
+
+#[tokio::test]
+async fn a_claim_for_several_slots_says_which_these_are() {
+    let server = Server::with_batches(3).await;
+    server.script("capabilities", [capabilities(&["batch", "run-info"])]);
+    let settings = Settings { slots: vec![2, 3, 5], max_tasks: Some(3), ..settings() };
+    let worker = TestWorker::always(&server, settings.clone(), success());
+    assert_eq!(worker.end().await.1.succeeded, 3);
+    let claim = &server.asked("batch/claim")[0];
+    let pid = std::process::id();
+    assert!(claim.text.contains(&format!("\"pid\":{pid},\"slots\":[2,3,5]}}")), "{}", claim.text);
+
+    // A server that refuses it is not told again.
+    let server = Server::with_batches(3).await;
+    server.script("capabilities", [capabilities(&["batch", "run-info"])]);
+    server.script("batch/claim", [refusal(422, "invalid_request"), Reply::Honest]);
+    let worker = TestWorker::always(&server, settings, success());
+    assert_eq!(worker.end().await.1.succeeded, 3);
+    let told: Vec<bool> = server.asked("batch/claim").iter().map(|claim| claim.text.contains("\"worker\"")).collect();
+    assert_eq!(told, [true, false]);
+}
+
+#[tokio::test]
+async fn a_worker_with_any_number_of_slots_runs_no_more_than_max_tasks() {
+    let server = Server::with_batches(50).await;
+    let settings = Settings { max_tasks: Some(11), ..with_slots(4) };
+    let worker = TestWorker::always(&server, settings, success());
+    assert_eq!(worker.end().await, (EndReason::MaxTasks, counts(11)));
+    assert_completed(&server, 11);
+    assert_eq!(server.tasks(|tasks| tasks.pending), 39);
+}
+
+#[tokio::test]
+async fn an_outage_of_an_idle_worker_is_asked_about_with_one_request_at_a_time() {
+    let server = Server::with_batches(0).await;
+    let busy = refusal(503, "database_busy");
+    server.script("batch/claim", [Reply::Honest, busy.clone(), busy.clone(), busy, Reply::Honest]);
+    let worker = TestWorker::start(&server, with_slots(5));
+    server.until("batch/claim", 7).await;
+    assert!(server.asked("batch/claim").iter().all(|claim| run_ids(claim).len() == 5));
+    assert!(server.asked("claim").is_empty());
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn reports_of_an_earlier_worker_are_delivered_together_and_what_is_left_of_them_alone() {
+    let (server, folder) = (Server::with_batches(3).await, tempdir().unwrap());
+    let gone = [disconnect()];
+    server.script("batch/report", gone.clone());
+    server.script("complete", gone);
+    let settings = Settings { max_tasks: Some(3), slots: vec![0, 1, 2], ..spooling(&folder) };
+    let shutdown_timeout = Duration::from_millis(20);
+    let settings = Settings { intervals: Intervals { shutdown_timeout, ..settings.intervals }, ..settings };
+    let worker = TestWorker::always(&server, settings.clone(), success());
+    until(|| std::fs::read_dir(folder.path().join("undelivered")).unwrap().count() == 3).await;
+    worker.stop(StopMode::Kill);
+    assert_eq!(worker.end().await.1.undelivered, 3);
+
+    server.script("batch/report", [Reply::Honest]);
+    server.script("complete", [Reply::Honest]);
+    server.tasks(|tasks| tasks.cancelled.insert("t_000000000002".to_owned()));
+    let (batches, alone) = (server.asked("batch/report").len(), server.asked("complete").len());
+    let worker = TestWorker::start(&server, settings);
+    until(|| worker.events.all().iter().filter(|line| line.starts_with("earlier report")).count() == 3).await;
+    let told = worker.events.all();
+    assert!(told.contains(&"earlier report t_000000000002 true".to_owned()), "{told:?}");
+    assert_eq!((server.asked("batch/report").len() - batches, server.asked("complete").len() - alone), (1, 1));
+    assert_eq!(ended(&server).len(), 2);
+    assert_eq!(std::fs::read_dir(folder.path().join("undelivered")).unwrap().count(), 0);
+    worker.stop(StopMode::Kill);
+    worker.end().await;
+}
+
+/// A claim in doubt does not delay other slots.
+#[tokio::test]
+async fn a_claim_without_an_answer_delays_no_other_slot() {
+    let server = Server::with_batches(6).await;
+    let long = BackoffLimits { first: Duration::from_secs(60), longest: Duration::from_secs(60) };
+    let settings = with_slots(3);
+    let intervals = Intervals { backoff: long, ..settings.intervals };
+    let mut worker = TestWorker::patient(&server, Settings { intervals, ..settings }, Duration::from_secs(60));
+    let mut running = runs(&mut worker, 3).await;
+    // The slot of the first run claims, and is not answered; the others go on.
+    server.script("claim", [Reply::Silence, Reply::Honest]);
+    running.remove(0).succeed();
+    server.until("claim", 1).await;
+    running.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(task_ids(&runs(&mut worker, 2).await).len(), 2);
+    worker.stop(StopMode::Kill);
+    worker.end().await;
+}
