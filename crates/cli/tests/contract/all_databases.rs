@@ -1,6 +1,7 @@
 //! The tests that every database passes: part of `contract` (SQLite) and of `contract_postgres`.
 
 mod authentication;
+mod batches;
 mod browsers;
 mod bulk_updates;
 mod claims;

@@ -192,6 +192,38 @@ fn dense_bodies(attacker: &Attacker<'_>) {
     }
 }
 
+pub(crate) const LARGE_BATCHES: Attack =
+    Attack { name: "batches of 16 MiB", attackers: 8, stores: true, run: large_batches };
+
+/// By turns text that is kept, lists that are large when parsed, and items that are refused.
+fn large_batches(attacker: &Attacker<'_>) {
+    let (text, lists) = ("x".repeat(1_000_000), "[1],".repeat(250_000));
+    for n in (0..).take_while(|_| attacker.goes_on()) {
+        let task = |item: usize| {
+            let id = task_id(attacker.number * 1_000_000 + n * 16 + item);
+            match n % 3 {
+                0 => format!(r#"{{"id":"{id}","args":{{"a":"{text}"}}}}"#),
+                1 => format!(r#"{{"id":"{id}","args":{{"a":[{lists}1]}},"x":1}}"#),
+                _ => format!(r#"{{"id":"{id}","args":{{"{text}":1e400}}}}"#),
+            }
+        };
+        let tasks: Vec<String> = (0..16).map(task).collect();
+        let body = format!(r#"{{"tasks":[{}]}}"#, tasks.join(","));
+        attacker.exchange(&Request::new("POST", "/api/v2/queues/large/tasks/batch/create").json(body));
+    }
+}
+
+pub(crate) const UNREAD_BATCHES: Attack =
+    Attack { name: "unread batches of claims of 2 MB tasks", attackers: 4, stores: false, run: unread_batches };
+
+/// Each claims as many of the large tasks as fit; the same claims again get the same tasks.
+fn unread_batches(attacker: &Attacker<'_>) {
+    let run_ids: Vec<String> = (0..LARGE_TASKS).map(|n| run_id(700_000 + n)).collect();
+    let request = Request::new("POST", "/api/v2/queues/large/tasks/batch/claim");
+    let bytes = request.json(json!({"route": "default", "run_ids": run_ids})).to_bytes();
+    attacker.hold(125, |_| bytes.clone());
+}
+
 pub(crate) const LARGE_HEADS: Attack =
     Attack { name: "1,200 large heads", attackers: 4, stores: false, run: large_heads };
 

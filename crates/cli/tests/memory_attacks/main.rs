@@ -115,6 +115,8 @@ withstands! {
     unread_claims_of_large_tasks_do_not_fill_it: UNREAD_CLAIMS
     large_bodies_that_come_slowly_do_not_fill_it: SLOW_BODIES
     bodies_that_are_large_when_parsed_do_not_fill_it: DENSE_BODIES
+    large_batches_that_come_at_once_do_not_fill_it: LARGE_BATCHES
+    unread_batches_of_claims_do_not_fill_it: UNREAD_BATCHES
     large_heads_that_do_not_end_do_not_fill_it: LARGE_HEADS
     idle_connections_do_not_fill_it: IDLE_CONNECTIONS
     bulk_updates_of_large_tasks_do_not_fill_it: BULK_UPDATES
