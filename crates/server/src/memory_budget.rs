@@ -2,6 +2,7 @@
 //! then makes other clients wait, but does not use up the memory of the machine. `memory_plan.rs` decides how large the
 //! budgets are; `connection/send_pace.rs` and `extract/body.rs` decide what happens to slow clients when room is scarce.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct Budgets {
     parsing: Budget,
     /// The size of the last list of queues: the only estimate for the next one.
     queue_list_bytes: AtomicUsize,
+    /// One permit for each core, for work on large bodies and answers.
+    turns: Arc<Semaphore>,
 }
 
 impl Budgets {
@@ -59,7 +62,15 @@ impl Budgets {
             heads: Budget::new(plan.requests_bytes / 8),
             parsing: Budget::new(plan.parsing_bytes),
             queue_list_bytes: AtomicUsize::new(0),
+            turns: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get))),
         }
+    }
+
+    /// Waits for the turn of work on a large body or answer. What waits has its memory, so few wait, and each turn takes less
+    /// than a second.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
     /// For an answer with one task, whatever its size.

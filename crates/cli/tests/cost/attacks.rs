@@ -3,6 +3,7 @@
 mod bulk_updates;
 mod fuzzy_names;
 mod harness;
+mod large_batches;
 mod large_documents;
 mod many_rows;
 mod probes;

@@ -213,6 +213,14 @@ fn large_batches(attacker: &Attacker<'_>) {
     }
 }
 
+/// A batch of 16 tasks and nearly 16 MiB for the queue `q`.
+pub(crate) fn largest_batch(lane: usize) -> Request {
+    let text = "x".repeat(1_048_400);
+    let task = |n| format!(r#"{{"id":"{}","args":{{"a":"{text}"}}}}"#, task_id(lane * 100 + n));
+    let tasks: Vec<String> = (0..16).map(task).collect();
+    Request::new("POST", &in_queue("/tasks/batch/create")).json(format!(r#"{{"tasks":[{}]}}"#, tasks.join(",")))
+}
+
 pub(crate) const UNREAD_BATCHES: Attack =
     Attack { name: "unread batches of claims of 2 MB tasks", attackers: 4, stores: false, run: unread_batches };
 

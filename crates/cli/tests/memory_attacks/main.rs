@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use attacks::{Attack, Attacker};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::{Server, in_parallel};
+use support::{Response, Server, in_parallel};
 
 const MIB: u64 = 1_048_576;
 /// What the server may use.
@@ -93,6 +93,25 @@ fn withstands(attack: &Attack) {
     );
     assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
     assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+}
+
+/// Also when several come at once, all are taken in the end.
+#[test]
+fn the_largest_batches_fit_into_it() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::within(LIMIT_BYTES, &[]);
+    server.create_queue("q");
+    in_parallel(3, |lane| {
+        let request = attacks::largest_batch(lane);
+        let mut connection = server.connect();
+        let answered = |response: Response| (response.status != 503).then_some(response);
+        let mut tries = (0..100).map(|_| connection.exchange(&request).unwrap_or_else(|error| panic!("{error}")));
+        let response = tries.find_map(answered).expect("there is room some time").expect(200);
+        let items = response.json()["items"].as_array().unwrap().clone();
+        assert!(items.len() == 16 && items.iter().all(|item| item["outcome"] == "created"), "{items:?}");
+    });
+    let peak = memory(&server, "VmHWM");
+    assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
 }
 
 macro_rules! withstands {

@@ -39,7 +39,7 @@ impl BatchCall {
         let parsing = state.budgets().reserve_parsing(body.len()).await?;
         // The work has its memory even if nobody waits for it any more.
         let held = reservation.take();
-        let (understood, held) = away_from_async(body.len(), move || {
+        let (understood, held) = away_from_async(state, body.len(), move || {
             let understood = B::decode(&body).map(understand);
             drop((body, parsing));
             (understood, held)
@@ -60,11 +60,21 @@ impl BatchCall {
     }
 }
 
-/// Does work that takes long if it is about many bytes.
-pub(crate) async fn away_from_async<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Does work that takes long if it is about many bytes; of that, no more at a time than there are cores.
+pub(crate) async fn away_from_async<T: Send + 'static>(
+    state: &AppState,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     if bytes <= INLINE_BYTES {
         return work();
     }
+    let turn = state.budgets().turn().await;
+    let work = move || {
+        let done = work();
+        drop(turn);
+        done
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

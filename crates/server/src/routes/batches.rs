@@ -93,7 +93,7 @@ pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCa
             Err(refusal) => ApiError::from(refusal).write_item(out, &[("run_id", run_id.as_str())]),
         })
     };
-    let body = away_from_async(task_bytes, write).await?;
+    let body = away_from_async(&state, task_bytes, write).await?;
     let mut response = respond::large(reservation, body);
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
