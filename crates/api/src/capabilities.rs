@@ -8,6 +8,8 @@ use crate::object_reader::{ObjectReader, Unreadable};
 
 /// Many creations, claims or reports in one request.
 pub const BATCH: &str = "batch";
+/// All tasks that match a filter can be cancelled, requeued or deleted with one request.
+pub const BULK_ACTIONS: &str = "bulk-actions";
 /// Updates accept `args_patch` and `metadata_patch`.
 pub const MERGE_UPDATES: &str = "merge-updates";
 /// Claims accept `worker`, and tasks show `last_run`.
@@ -17,7 +19,7 @@ pub const WAIT: &str = "wait";
 
 /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
 /// every backend.
-pub const FEATURES: [&str; 4] = [BATCH, MERGE_UPDATES, RUN_INFO, WAIT];
+pub const FEATURES: [&str; 5] = [BATCH, BULK_ACTIONS, MERGE_UPDATES, RUN_INFO, WAIT];
 
 /// The extensions of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]

@@ -41,6 +41,8 @@ pub enum ErrorCode {
     QueueNotEmpty,
     /// The queue has running tasks.
     QueueHasRunningTasks,
+    /// A bulk action found another number of tasks than expected.
+    ExpectationFailed,
     /// The body exceeds its limit.
     RequestTooLarge,
     /// A body, query parameter or identifier is invalid.
@@ -73,7 +75,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, in the order of their statuses.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
@@ -90,6 +92,7 @@ impl ErrorCode {
         Self::WorkerRouteConflict,
         Self::QueueNotEmpty,
         Self::QueueHasRunningTasks,
+        Self::ExpectationFailed,
         Self::RequestTooLarge,
         Self::InvalidRequest,
         Self::InvalidCursor,
@@ -125,6 +128,7 @@ impl ErrorCode {
             Self::WorkerRouteConflict => ("worker_route_conflict", 409),
             Self::QueueNotEmpty => ("queue_not_empty", 409),
             Self::QueueHasRunningTasks => ("queue_has_running_tasks", 409),
+            Self::ExpectationFailed => ("expectation_failed", 409),
             Self::RequestTooLarge => ("request_too_large", 413),
             Self::InvalidRequest => ("invalid_request", 422),
             Self::InvalidCursor => ("invalid_cursor", 422),

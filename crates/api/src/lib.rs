@@ -4,6 +4,7 @@
 
 pub mod batch;
 pub mod body;
+pub mod bulk_action;
 pub mod capabilities;
 pub mod counts;
 pub mod error;

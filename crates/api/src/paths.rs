@@ -17,6 +17,12 @@ pub const TASKS: &str = "/api/v2/queues/{queue}/tasks";
 pub const TASK_COUNT: &str = "/api/v2/queues/{queue}/tasks/count";
 /// Takes the next task.
 pub const CLAIM: &str = "/api/v2/queues/{queue}/tasks/claim";
+/// Takes out all tasks that match.
+pub const BULK_CANCEL: &str = "/api/v2/queues/{queue}/tasks/bulk/cancel";
+/// Starts all tasks over that match.
+pub const BULK_REQUEUE: &str = "/api/v2/queues/{queue}/tasks/bulk/requeue";
+/// Deletes all tasks that match.
+pub const BULK_DELETE: &str = "/api/v2/queues/{queue}/tasks/bulk/delete";
 /// One task.
 pub const TASK: &str = "/api/v2/queues/{queue}/tasks/{task_id}";
 /// Takes a task out.
@@ -45,7 +51,7 @@ pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
 pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 
 /// All of them.
-pub const ALL: [&str; 21] = [
+pub const ALL: [&str; 24] = [
     HEALTH,
     OPENAPI,
     CAPABILITIES,
@@ -54,6 +60,9 @@ pub const ALL: [&str; 21] = [
     TASKS,
     TASK_COUNT,
     CLAIM,
+    BULK_CANCEL,
+    BULK_REQUEUE,
+    BULK_DELETE,
     TASK,
     CANCEL,
     REQUEUE,

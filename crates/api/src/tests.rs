@@ -20,6 +20,7 @@ use crate::batch::{
     RunAction, RunItem,
 };
 use crate::body::{Body, decode, encode};
+use crate::bulk_action::BulkActionRequest;
 use crate::capabilities::{self, Capabilities};
 use crate::counts::{Count, CountAnswer, GroupPage, GroupedCount, Updated};
 use crate::error::{Code, Error, ErrorEnvelope};
@@ -413,6 +414,7 @@ fn every_request_schema_has_the_fields_of_its_decoder() {
     agree::<CreateTaskRequest>(Definition::FIELDS, &[]);
     agree::<UpdateTaskRequest>(Update::FIELDS, &[]);
     agree::<BulkUpdateRequest>(BulkUpdateRequest::FIELDS, BulkUpdateRequest::FIELDS);
+    agree::<BulkActionRequest>(BulkActionRequest::FIELDS, &["filter"]);
     agree::<ClaimRequest>(ClaimRequest::FIELDS, &["route", "run_id"]);
     agree::<RunRequest>(RunRequest::FIELDS, RunRequest::FIELDS);
     agree::<CompleteRequest>(CompleteRequest::FIELDS, CompleteRequest::FIELDS);
@@ -535,6 +537,8 @@ fn every_decoder_reads_what_its_schema_describes() {
         &BulkUpdateRequest { filter: "priority == 1".into(), changes: update },
         r#"{"filter":"priority == 1","changes":{"name":null,"result":{"a":1}}}"#,
     );
+    let acting = BulkActionRequest { filter: "priority == 1".into(), expect: Some(3), dry_run: true };
+    is_body::<BulkActionRequest, _>(&acting, r#"{"filter":"priority == 1","expect":3,"dry_run":true}"#);
     let patch = Update { args_patch: Some(object(r#"{"b":null}"#)), metadata_patch: Some(args()), ..Update::default() };
     is_body::<UpdateTaskRequest, _>(&patch, r#"{"args_patch":{"b":null},"metadata_patch":{"a":1}}"#);
     let run_id = run_id();
@@ -606,6 +610,15 @@ fn an_update_holds_the_given_fields_only() {
         reads_back(&BulkUpdateRequest { filter: "name == \"x\"\n".into(), changes });
     }
     assert_eq!(encode(&Update::default()), b"{}");
+}
+
+#[test]
+fn a_bulk_action_reads_back_as_itself() {
+    for expect in [None, Some(0), Some(i64::MAX as u64)] {
+        for dry_run in [false, true] {
+            reads_back(&BulkActionRequest { filter: "name == \"x\"\n".into(), expect, dry_run });
+        }
+    }
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn refusal(url: &str, error: &Error) -> Option<String> {
         ErrorCode::DatabaseBusy => {
             ("the server is busy and nothing was done".to_owned(), "try again in a few seconds".to_owned())
         }
-        ErrorCode::DatabaseUnavailable if !error_message(error).contains("not known") => {
+        ErrorCode::DatabaseUnavailable if is_without_effect(&error_message(error)) => {
             ("the server's database does not work, and nothing was done".to_owned(), "see taskqueue health".to_owned())
         }
         ErrorCode::RequestTooLarge | ErrorCode::TaskDataTooLarge => {
@@ -212,6 +212,11 @@ fn excerpt(filter: &str, column: usize) -> String {
 /// The words of the server alone.
 fn error_message(error: &Error) -> String {
     if let Error::Api { message, .. } = error { message.clone() } else { error.to_string() }
+}
+
+/// Whether a failure of the database has certainly changed nothing, by the server's words.
+fn is_without_effect(message: &str) -> bool {
+    !message.contains("not known") && !message.contains("a part of this")
 }
 
 fn details(error: &Error) -> Option<&JsonObject> {

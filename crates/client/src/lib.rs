@@ -69,6 +69,7 @@ pub use walk::{PageQuery, Walk};
 
 pub use taskqueue_api::ErrorCode;
 pub use taskqueue_api::batch::{RunAction, RunItem};
+pub use taskqueue_api::bulk_action::{Acted, BulkActionRequest};
 pub use taskqueue_api::capabilities::{self, Capabilities};
 pub use taskqueue_api::counts::{GroupPage, Updated};
 pub use taskqueue_api::error::Code;

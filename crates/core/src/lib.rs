@@ -2,6 +2,7 @@
 //!
 //! Start with [`task`] (what a task is), then [`lifecycle`] (what may happen to it).
 
+pub mod bulk_action;
 pub mod cursor;
 pub mod definition;
 pub mod delta;

@@ -65,6 +65,8 @@ pub enum Refusal {
     WorkerRouteConflict { worker_id: WorkerId },
     /// The cursor belongs to another selection or to an earlier queue of the same name.
     InvalidCursor,
+    /// A bulk action found another number of tasks than its client expects.
+    ExpectationFailed { expected: u64, matched: u64 },
 }
 
 /// What changes the status of a task from outside of its run.

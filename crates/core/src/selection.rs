@@ -22,12 +22,15 @@ pub struct TaskSelection {
     /// A fuzzy search on names, with its text as given.
     pub name_fuzzy: Option<(String, FuzzyName)>,
     pub filter: Option<TaskFilter>,
+    /// One of these states: those that a bulk action applies to. No list has it, so cursors are not bound to it.
+    pub among: Option<Statuses>,
 }
 
 impl TaskSelection {
     /// Whether `task` is selected. The cheap selectors come first.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.status.is_none_or(|status| task.status() == status)
+            && self.among.is_none_or(|statuses| statuses.contains(task.status()))
             && self.name.as_deref().is_none_or(|name| task.name() == Some(name))
             && self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.matches(task.name()))
             && self.filter.as_ref().is_none_or(|filter| filter.matches(task))
@@ -36,7 +39,8 @@ impl TaskSelection {
     /// The states that a selected task can have. Tasks of other states need not be looked at.
     pub fn statuses(&self) -> Statuses {
         let of_filter = self.filter.as_ref().map_or(Statuses::ALL, TaskFilter::statuses);
-        self.status.map_or(of_filter, |status| of_filter.intersection(Statuses::NONE.with(status)))
+        let among = self.among.map_or(of_filter, |statuses| of_filter.intersection(statuses));
+        self.status.map_or(among, |status| among.intersection(Statuses::NONE.with(status)))
     }
 
     /// Whether every task is selected.

@@ -137,6 +137,7 @@ fn a_selection_takes_what_all_its_selectors_take() {
                         name: name.map(str::to_owned),
                         name_fuzzy: name_fuzzy.clone(),
                         filter: filter.clone(),
+                        among: None,
                     };
                     let refused = status == Some(Status::Pending)
                         || name == Some("other")

@@ -226,6 +226,11 @@ impl From<StoreError> for ApiError {
             ),
             // `http_service.rs` adds the request id.
             StoreError::Broken(_) => Self::internal(""),
+            StoreError::PartlyDone => Self::new(
+                ErrorCode::DatabaseUnavailable,
+                "the storage failed: a part of this may be done, and the rest is not; repeat the request to do it",
+                ObjectWriter::new(),
+            ),
             StoreError::OutcomeUnknown => Self::new(
                 ErrorCode::DatabaseUnavailable,
                 "the storage did not tell whether this was done: the outcome is not known; read before you repeat it",
@@ -304,6 +309,11 @@ impl From<Refusal> for ApiError {
                 Code::WorkerRouteConflict,
                 "the worker is known with another route; withdraw it first or use a new id".into(),
                 none().text("worker_id", worker_id.as_str()),
+            ),
+            Refusal::ExpectationFailed { expected, matched } => (
+                Code::ExpectationFailed,
+                format!("{matched} tasks match instead of {expected}, so nothing was changed; count again").into(),
+                none().integer("expected", expected).integer("matched", matched),
             ),
             Refusal::InvalidCursor => return InvalidCursor.into(),
         };

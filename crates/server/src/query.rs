@@ -192,6 +192,7 @@ impl Selectors {
             name: self.name,
             name_fuzzy: self.name_fuzzy,
             filter: self.filter.as_deref().map(TaskFilter::parse).transpose()?,
+            among: None,
         })
     }
 }

@@ -8,7 +8,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::routes::{batches, counts, discovery, fallback, lists, queues, runs, tasks, workers};
+use crate::routes::{batches, bulk_actions, counts, discovery, fallback, lists, queues, runs, tasks, workers};
 use crate::state::AppState;
 
 /// Every route, and the document that describes them.
@@ -27,6 +27,9 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(counts::count_tasks))
         .routes(routes!(tasks::cancel_task))
         .routes(routes!(tasks::requeue_task))
+        .routes(routes!(bulk_actions::cancel_tasks))
+        .routes(routes!(bulk_actions::requeue_tasks))
+        .routes(routes!(bulk_actions::delete_tasks))
         // Worker observations
         .routes(routes!(lists::list_workers))
         .routes(routes!(counts::count_workers))

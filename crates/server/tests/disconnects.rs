@@ -16,7 +16,7 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -85,6 +85,10 @@ impl Store for SlowStore {
     }
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         self.model.update_tasks(bulk).await
+    }
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+        let _work = self.hang().await;
+        self.model.act_on_tasks(act).await
     }
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
         let _work = self.hang().await;

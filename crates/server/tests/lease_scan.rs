@@ -14,7 +14,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::command::{BulkUpdate, Scanned, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Scanned, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::submission::Reply;
 use taskqueue_store::waiting::Waiters;
@@ -44,6 +44,9 @@ impl Store for Scans {
         Ok(())
     }
     async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        unreachable!()
+    }
+    async fn act_on_tasks(&self, _: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
         unreachable!()
     }
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

@@ -36,6 +36,9 @@ pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
     if let Some(status) = selection.status {
         parts.push(writer.one_of("tasks.status", Listed::texts([status.as_str()])));
     }
+    if let Some(statuses) = selection.among {
+        parts.push(writer.one_of("tasks.status", Listed::texts(statuses.words())));
+    }
     if let Some(name) = &selection.name {
         parts.push(writer.one_of("tasks.name", Listed::texts([name.as_str()])));
     }

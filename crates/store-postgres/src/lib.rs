@@ -3,6 +3,7 @@
 
 mod address;
 mod bulk;
+mod bulk_action;
 mod changes;
 mod clock;
 mod commit_outcome;
@@ -59,9 +60,10 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
+use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
-use taskqueue_store::command::{BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -100,7 +102,7 @@ pub struct Options {
     pub outage_credit_seconds: i64,
     /// A clock instead of the database's, for tests.
     pub clock: Option<Arc<dyn Clock>>,
-    /// What bulk updates pass between their two steps, for tests.
+    /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
     pub bulk_gate: Gate,
 }
 
@@ -124,6 +126,7 @@ pub struct PostgresStore {
     _background_tasks: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
     bulk: BulkUpdates,
+    bulk_actions: BulkActions,
     /// Whether the database can tell what was written since a snapshot.
     plans: bool,
 }
@@ -178,8 +181,8 @@ impl PostgresStore {
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers)));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
-        let bulk = BulkUpdates::new(bulk_gate);
-        Ok(Self { writers, readers, wakeups, _background_tasks: background_tasks, clock, bulk, plans })
+        let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate));
+        Ok(Self { writers, readers, wakeups, _background_tasks: background_tasks, clock, bulk, bulk_actions, plans })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
@@ -248,6 +251,10 @@ impl Store for PostgresStore {
             return queue.write_bulk(bulk, None).await;
         }
         self.bulk.run(&Steps { queue, readers: &self.readers }, &bulk).await
+    }
+
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+        self.bulk_actions.run(self, act).await
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

@@ -66,6 +66,8 @@ impl BatchKeys {
             }
             WriteRequest::UpdateTask(update) => self.add_changed(&update.command.queue, update.command.id),
             WriteRequest::ActOnTask(act) => self.add_changed(&act.command.queue, act.command.id),
+            // Its tasks are locked when their turn comes.
+            WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act().queue.clone())),
             WriteRequest::DeleteTask(delete) => self.add_changed(&delete.command.queue, delete.command.id),
             WriteRequest::Heartbeat(heartbeat) => {
                 let task = self.task(&heartbeat.command.queue, heartbeat.command.id);

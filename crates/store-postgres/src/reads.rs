@@ -47,7 +47,7 @@ fn no_queue(queue: &QueueName) -> ReadError {
 }
 
 /// Begins a snapshot and finds a queue that must exist.
-async fn existing_queue(session: &Session, name: &QueueName) -> Read<QueueKey> {
+pub(crate) async fn existing_queue(session: &Session, name: &QueueName) -> Read<QueueKey> {
     let found = in_snapshot(session, session.first(&sql::FIND_QUEUE, &[&name.as_str()])).await?;
     Ok(rows::found_queue(&found.ok_or_else(|| no_queue(name))?)?)
 }

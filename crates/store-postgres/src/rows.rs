@@ -357,6 +357,11 @@ pub(crate) fn count(row: &Row, column: &str) -> Read<u64> {
     u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged::at(column))
 }
 
+/// The version of the row of a task: the last 32 bits of the number of the transaction that wrote it.
+pub(crate) fn version(row: &Row) -> Read<u32> {
+    u32::try_from(get::<i64>(row, "version")?).map_err(|_| Damaged::at("version"))
+}
+
 /// The number of the route that a task was picked for, from 1 on.
 pub(crate) fn route_number(row: &Row) -> Read<usize> {
     usize::try_from(get::<i64>(row, ROUTE_NUMBER)?).map_err(|_| Damaged::at(ROUTE_NUMBER))

@@ -129,6 +129,7 @@ statements! {
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT_ARRAY);
+    LOCK_FOUND = "lock_found" (INT8_ARRAY, INT8);
     POLL_ROUTES = "poll_routes" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     POLL_RUNS = "poll_runs" (TEXT_ARRAY);
     TAKE_SNAPSHOT = "take_snapshot" (TEXT);
@@ -139,6 +140,7 @@ statements! {
     #[cfg(test)]
     COMPOSED:
     COUNT_TASKS = "count_tasks" (INT8);
+    FIND_SELECTED = "find_selected" (INT8, BOOL, BOOL, INT8, INT8);
     GROUP_TASKS = "group_tasks" (INT8);
     LIST_MATCHING = "list_matching" (INT8);
     LIST_TASKS = "list_tasks" (INT8, INT8, INT8);

@@ -17,6 +17,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
+use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use tokio::runtime::Runtime;
@@ -298,6 +299,15 @@ impl Transaction for PostgresTransaction<'_> {
             heads.push((key, head));
         }
         Ok(heads)
+    }
+
+    fn load_found(
+        &mut self,
+        queue: QueueKey,
+        found: &[FoundTask],
+        _: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>> {
+        self.lock_found(queue, found)
     }
 
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {

@@ -1,7 +1,7 @@
 //! The two steps of a bulk update on the file: a reader makes the plan in a snapshot of its own; meanwhile the writer, which
 //! alone changes anything, records which tasks of the queue it changes. The order of the steps is in `store::bulk`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -12,6 +12,7 @@ use taskqueue_core::task::Task;
 use taskqueue_store::StoreError;
 use taskqueue_store::batch::BatchTransaction;
 use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, REDECIDED, SharedPlan, planned};
+use taskqueue_store::bulk_action::{ChangeRecord, FoundTask};
 use taskqueue_store::command::{BulkUpdate, Updated};
 use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
 use taskqueue_store::write_queue::WriteQueue;
@@ -44,15 +45,24 @@ impl ChangedTasks {
             self.keys.push((queue, key));
         }
     }
+
+    /// Those of the keys that may be among them.
+    pub(crate) fn among(&self, keys: &HashSet<TaskKey>) -> HashSet<TaskKey> {
+        match self.too_many {
+            true => keys.clone(),
+            false => self.keys.iter().map(|(_, key)| *key).filter(|key| keys.contains(key)).collect(),
+        }
+    }
 }
 
 /// Records what changes in one queue, from before a snapshot on.
+#[derive(Debug)]
 pub(crate) struct ChangeTracker {
     queue: QueueKey,
     recorded: Mutex<Recorded>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Recorded {
     keys: BTreeSet<TaskKey>,
     too_many: bool,
@@ -86,14 +96,29 @@ impl ChangeTracker {
     }
 }
 
-/// The trackers of the plans that are being made or written.
+/// For bulk actions, whose tasks are done one portion after the other.
+impl ChangeRecord for ChangeTracker {
+    fn may_have_changed(&self, key: TaskKey) -> bool {
+        let recorded = self.recorded();
+        recorded.too_many || recorded.keys.contains(&key)
+    }
+
+    fn forget(&self, tasks: &[FoundTask]) {
+        let mut recorded = self.recorded();
+        for task in tasks {
+            recorded.keys.remove(&task.key);
+        }
+    }
+}
+
+/// The trackers of the plans that are being made or written, and of the bulk actions under way.
 #[derive(Default)]
 pub(crate) struct ChangeTrackers(Mutex<Vec<Weak<ChangeTracker>>>);
 
 impl ChangeTrackers {
     /// Tracks a queue from now on, until the tracker is dropped. A snapshot that is taken later sees everything that is not
     /// recorded: the writer records what it changed right after the commit.
-    fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
+    pub(crate) fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
         let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::default() });
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tracker));
         tracker

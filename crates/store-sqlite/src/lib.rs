@@ -3,6 +3,7 @@
 //! can answer a claim that finds nothing (`published_index.rs`). Rules live in `core`, the steps of a command in `store`.
 
 mod bulk;
+mod bulk_action;
 mod checkpoint;
 mod claim_index;
 mod each_row;
@@ -17,6 +18,7 @@ mod ownership;
 mod pending_order;
 mod prepared;
 mod published_index;
+mod purge;
 mod readers;
 mod reads;
 mod rows;
@@ -51,8 +53,9 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
+use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{BulkUpdate, Sought, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Sought, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -85,7 +88,7 @@ pub struct Options {
     /// Reads at a time that may take long, each with a thread and a connection. One costs about 1 MiB (its page cache of
     /// 512 KiB, the schema, statements, the used part of a stack), and while it looks at a large task up to 2 MiB more.
     pub long_reads: usize,
-    /// What bulk updates pass between their two steps, for tests.
+    /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
     pub bulk_gate: Gate,
 }
 
@@ -110,6 +113,7 @@ pub struct SqliteStore {
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
     bulk: BulkUpdates,
+    bulk_actions: BulkActions,
     trackers: Arc<ChangeTrackers>,
     writer_health: Arc<WriterHealth>,
 }
@@ -170,7 +174,19 @@ impl SqliteStore {
         let (trackers, writer_health) = (writer.trackers(), writer.health());
         let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
         let bulk = BulkUpdates::new(options.bulk_gate.clone());
-        Ok(Self { clock, ownership, threads, published_index, waiters, failed, bulk, trackers, writer_health })
+        let bulk_actions = BulkActions::new(options.bulk_gate.clone());
+        Ok(Self {
+            clock,
+            ownership,
+            threads,
+            published_index,
+            waiters,
+            failed,
+            bulk,
+            bulk_actions,
+            trackers,
+            writer_health,
+        })
     }
 }
 
@@ -208,6 +224,10 @@ impl Store for SqliteStore {
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         let Threads { readers, queue, .. } = &*self.threads;
         self.bulk.run(&Steps { readers, queue, trackers: &self.trackers }, &bulk).await
+    }
+
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+        self.bulk_actions.run(self, act).await
     }
 
     fn finds_nothing(&self, sought: Sought<'_>) -> bool {

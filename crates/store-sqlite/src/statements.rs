@@ -63,7 +63,13 @@ composed_statements! {
     LOAD_TASK = "load_task";
     LOAD_TASK_OF_QUEUE = "load_task_of_queue";
     SCAN_TASKS = "visit_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
+    SCAN_TASKS_BETWEEN =
+        "visit_tasks", "{access}" = "NOT INDEXED",
+        "{which}" = " AND tasks.task_key > ?2 AND tasks.task_key <= ?3 ORDER BY tasks.task_key";
     SCAN_WHOLE_TASKS = "visit_whole_tasks", "{access}" = "NOT INDEXED", "{which}" = "";
+    SCAN_WHOLE_TASKS_BETWEEN =
+        "visit_whole_tasks", "{access}" = "NOT INDEXED",
+        "{which}" = " AND tasks.task_key > ?2 AND tasks.task_key <= ?3 ORDER BY tasks.task_key";
     TRANSFER_DELETED_RUNS = "transfer_deleted_runs";
     TRANSFER_TASKS = "transfer_tasks";
     VISIT_TASK = "visit_tasks", "{access}" = "", "{which}" = " AND tasks.task_key = ?2";

@@ -10,7 +10,6 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{FinishedRun, Status, Task, TaskHead};
@@ -18,6 +17,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
 use taskqueue_store::bulk::Limit;
+use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
 use taskqueue_store::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, Transaction};
 use taskqueue_store::transfer::DeletedRun;
@@ -58,11 +58,11 @@ impl<'a> SqliteTransaction<'a> {
         self.flush_tally()
     }
 
-    fn run(&self, statement: &'static str, params: impl Params, doing: &'static str) -> Loaded<usize> {
+    pub(crate) fn run(&self, statement: &'static str, params: impl Params, doing: &'static str) -> Loaded<usize> {
         self.prepared.with(statement, |s| s.execute(params)).doing(doing)
     }
 
-    fn one<T>(
+    pub(crate) fn one<T>(
         &self,
         statement: &'static str,
         params: impl Params,
@@ -72,7 +72,7 @@ impl<'a> SqliteTransaction<'a> {
         self.prepared.with(statement, |s| s.query_row(params, read).optional()).doing(doing)
     }
 
-    fn each(
+    pub(crate) fn each(
         &self,
         statement: &str,
         params: impl Params,
@@ -126,7 +126,7 @@ impl<'a> SqliteTransaction<'a> {
     }
 
     /// Removes the rows of a task. Its run ids are moved to those of deleted tasks.
-    fn delete_rows(
+    pub(crate) fn delete_rows(
         &mut self,
         key: TaskKey,
         finished_run: Option<FinishedRun>,
@@ -151,27 +151,6 @@ impl<'a> SqliteTransaction<'a> {
     pub(crate) fn add_deleted_run(&mut self, (kept_until, run_id): DeletedRun) -> Loaded<()> {
         let values = params![kept_until.as_micros(), run_id.as_str()];
         self.run(sql::INSERT_DELETED_RUN, values, "keeping a run id").map(drop)
-    }
-
-    /// Removes up to `most` tasks of a deleted queue. Returns whether anything may be left to purge.
-    pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
-        let Some((queue, runs_kept_until)) = self.one(sql::FIND_PURGE, [], "looking for a purge", rows::purge)? else {
-            return Ok(false);
-        };
-        let runs_kept_until = runs_kept_until.unwrap_or_else(|| lease::run_ids_kept_until(self.now));
-        let mut keys = Vec::new();
-        self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
-            keys.push(rows::key(row)?);
-            Ok(CONTINUE)
-        })?;
-        for key in &keys {
-            let finished_run = self.load_head(*key)?.lifecycle.finished_run;
-            self.delete_rows(*key, finished_run, runs_kept_until)?;
-        }
-        if keys.is_empty() {
-            self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
-        }
-        Ok(true)
     }
 }
 
@@ -233,6 +212,15 @@ impl Transaction for SqliteTransaction<'_> {
             return Ok(head.clone());
         }
         self.one(&sql::LOAD_HEAD, [key.0], "loading a task", rows::head)?.ok_or(NO_TASK)
+    }
+
+    fn load_found(
+        &mut self,
+        _: QueueKey,
+        found: &[FoundTask],
+        changes: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>> {
+        self.what_became_of(found, changes)
     }
 
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {

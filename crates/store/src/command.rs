@@ -3,6 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::filter::{TaskFields, TaskFilter};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
@@ -10,12 +11,15 @@ use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
 use crate::Store;
+use crate::bulk_action::{ChangeRecord, FoundTask};
 use crate::submission::Submission;
+use crate::transaction::QueueKey;
 use crate::write_request::WriteRequest;
 
 /// One write. Writes behave as if they happened one after the other.
@@ -124,6 +128,70 @@ pub struct Updated {
     pub matched: u64,
     /// Those of them whose values changed.
     pub updated: u64,
+}
+
+/// Cancels, requeues or deletes every task that matches and that the action applies to, some at a time. Callers use
+/// [`Store::act_on_tasks`].
+#[derive(Clone, Debug)]
+pub struct ActOnTasks {
+    pub queue: QueueName,
+    pub action: BulkAction,
+    pub filter: TaskFilter,
+    /// How many tasks the client expects to be selected; with any other number nothing is done.
+    pub expect: Option<u64>,
+    /// Whether to count only.
+    pub dry_run: bool,
+}
+
+impl ActOnTasks {
+    pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
+        self.action.applies_to().contains(task.status()) && self.filter.matches(task)
+    }
+
+    /// The same, for reads.
+    pub fn selection(&self) -> TaskSelection {
+        let among = Some(self.action.applies_to());
+        TaskSelection { filter: Some(self.filter.clone()), among, ..TaskSelection::default() }
+    }
+}
+
+/// What a bulk action did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acted {
+    /// The tasks that were selected at its beginning.
+    pub matched: u64,
+    /// Those that were changed. Fewer if some were no longer selected when their turn came, or if the time was over.
+    pub changed: u64,
+}
+
+/// One portion of a bulk action: tasks that were selected when they were found. Each is decided again.
+#[derive(Clone, Debug)]
+pub struct ActOnFound {
+    pub(crate) act: Arc<ActOnTasks>,
+    /// The queue that they were found in. One of the same name may have taken its place.
+    pub(crate) queue: QueueKey,
+    pub(crate) tasks: Vec<FoundTask>,
+    /// What changed since they were found, if the storage records that.
+    pub(crate) changes: Option<Arc<dyn ChangeRecord>>,
+}
+
+impl ActOnFound {
+    pub fn act(&self) -> &ActOnTasks {
+        &self.act
+    }
+
+    /// How many tasks it is about.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+}
+
+/// What became of a portion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActedOnFound {
+    pub changed: u64,
+    /// Those whose turn has not come yet: the time of the portion was over, or others hold them.
+    pub left: Vec<FoundTask>,
 }
 
 /// Cancels or requeues a task. Answers the task.
@@ -324,6 +392,13 @@ impl Command for ActOnTask {
     }
     fn answer_bytes(task: &Box<Task>) -> usize {
         task.bytes()
+    }
+}
+
+impl Command for ActOnFound {
+    type Answer = ActedOnFound;
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ActOnFound(submission)
     }
 }
 

@@ -18,6 +18,9 @@ pub enum StoreError {
     /// answer in time. It may have been done, or may still be.
     #[error("it is not known whether the command was done")]
     OutcomeUnknown,
+    /// The storage failed in the middle of a bulk action: a part of it was done, or may have been.
+    #[error("a part of it may have been done")]
+    PartlyDone,
     /// Something happened that cannot happen: a bug. The transaction is undone, and the writer logs it.
     #[error("a bug: {0}")]
     Broken(&'static str),

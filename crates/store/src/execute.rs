@@ -1,7 +1,9 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
-//! `core`. Commands that have several items are in `items.rs`.
+//! `core`. Commands that have several items are in `items.rs`,
+//! the portions of bulk actions in `found.rs`.
 
+mod found;
 mod items;
 
 use taskqueue_core::definition::check_stored_size;
@@ -51,6 +53,9 @@ pub(crate) fn execute<T: Transaction>(
             submission.execute(|command| bulk::in_one_step(tx, command.bulk(), claimable))
         }
         WriteRequest::ActOnTask(submission) => submission.execute(|command| act_on_task(tx, command, claimable)),
+        WriteRequest::ActOnFound(submission) => {
+            submission.execute(|command| found::act_on_found(tx, command, claimable))
+        }
         WriteRequest::DeleteTask(submission) => submission.execute(|command| delete_task(tx, command)),
         WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command)),
         WriteRequest::ClaimTasks(submission) => submission.execute(|command| items::claim_tasks(tx, command)),

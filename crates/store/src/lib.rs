@@ -4,6 +4,7 @@
 
 pub mod batch;
 pub mod bulk;
+pub mod bulk_action;
 pub mod claimable;
 pub mod clock;
 mod columns;

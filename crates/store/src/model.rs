@@ -1,6 +1,8 @@
 //! The model: a store in plain maps, as simple as it can be. It is the oracle that the real backends are compared with,
 //! and a store for tests of the server. It keeps nothing when the process ends.
 
+mod bulk;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +22,11 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::batch::{BatchTransaction, execute_batch};
-use crate::bulk::{BulkSteps, BulkUpdates, Gate, Limit, Planned, PlannedWrite, Planner, REDECIDED};
+use crate::bulk::{BulkUpdates, Gate, Limit, Planned, REDECIDED};
+use crate::bulk_action::{BulkActions, ChangeRecord, FoundTask, Now};
 use crate::claimable::Claimable;
 use crate::clock::Clock;
-use crate::command::{BulkUpdate, Updated};
+use crate::command::{ActOnTasks, Acted, BulkUpdate, Updated};
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
@@ -41,6 +44,7 @@ pub struct ModelStore {
     state: Mutex<State>,
     waiters: Arc<Waiters>,
     bulk: BulkUpdates,
+    bulk_actions: BulkActions,
 }
 
 #[derive(Default)]
@@ -73,7 +77,8 @@ impl ModelStore {
 
     /// An empty store whose bulk updates pass a gate.
     pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate) -> Self {
-        Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk: BulkUpdates::new(gate) }
+        let (bulk, bulk_actions) = (BulkUpdates::new(gate.clone()), BulkActions::new(gate));
+        Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk, bulk_actions }
     }
 
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
@@ -224,6 +229,15 @@ impl Transaction for ModelTransaction<'_> {
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
         self.state.task(key).map(Task::head)
+    }
+
+    fn load_found(
+        &mut self,
+        _: QueueKey,
+        found: &[FoundTask],
+        _: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>> {
+        Ok(found.iter().map(|found| (*found, Now::Changed)).collect())
     }
 
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>> {
@@ -377,26 +391,6 @@ impl BatchTransaction for ModelTransaction<'_> {
 }
 
 #[async_trait]
-impl BulkSteps for ModelStore {
-    type Snapshot = u64;
-
-    async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> Result<Planned<u64>, StoreError> {
-        let mut state = self.state();
-        let queue = Queue { key: state.queue(&bulk.queue)?, name: &bulk.queue };
-        let mut planner = Planner::new(queue.key, &bulk.update);
-        let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
-        tx.visit_matching(queue, bulk, limit, &mut |key, task| planner.decide(key, task))?;
-        Ok(Planned::new(planner.finish()?, state.last_change))
-    }
-
-    async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<u64>) -> Result<Updated, StoreError> {
-        let (write, answer) = QueuedWrite::bulk(Arc::clone(bulk), Some(plan));
-        self.execute(write);
-        answer.wait().await
-    }
-}
-
-#[async_trait]
 impl Store for ModelStore {
     fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
         self.execute(QueuedWrite::new(request));
@@ -405,6 +399,10 @@ impl Store for ModelStore {
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         self.bulk.run(self, &bulk).await
+    }
+
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+        self.bulk_actions.run(self, act).await
     }
 
     fn waiters(&self) -> &Arc<Waiters> {

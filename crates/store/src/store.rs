@@ -11,7 +11,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
-use crate::command::{BulkUpdate, Command, Sought, Updated};
+use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Sought, Updated};
 use crate::page::{WriteTask, WrittenTasks};
 use crate::submission::Submission;
 use crate::waiting::Waiters;
@@ -28,6 +28,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Updates every task that matches and is not running, or none.
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> Result<Updated, StoreError>;
+
+    /// Cancels, requeues or deletes every task that matches and that the action applies to, some at a time: others write in
+    /// between, and each task is decided again when its turn comes. Gives up after some time, and says how far it came.
+    async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError>;
 
     /// Whether claims certainly find nothing at this moment, as far as that is known without the writer.
     fn finds_nothing(&self, _: Sought<'_>) -> bool {

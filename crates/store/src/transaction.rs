@@ -11,6 +11,7 @@ use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::StoreError;
 use crate::bulk::Limit;
+use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
 
 /// The storage's own number of a queue. A queue that is deleted and created again gets another one.
@@ -77,6 +78,14 @@ pub trait Transaction {
     fn load_heads(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, TaskHead)>> {
         keys.iter().map(|key| Ok((*key, self.load_head(*key)?))).collect()
     }
+    /// What has become of these tasks since they were found, without those that no longer exist. For a bulk action. Nothing
+    /// else may be loaded of a task that this says others hold.
+    fn load_found(
+        &mut self,
+        queue: QueueKey,
+        found: &[FoundTask],
+        changes: Option<&dyn ChangeRecord>,
+    ) -> Loaded<Vec<(FoundTask, Now)>>;
     /// Args and metadata of these tasks, which exist, each once. For a bulk update that merges, which loads some at a time.
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>>;
     /// A task that exists, without its heavy JSON.

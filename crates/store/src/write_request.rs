@@ -4,8 +4,8 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::RunReport;
 
 use crate::command::{
-    ActOnTask, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask, Heartbeat, NewTask,
-    ReportRun, ReportRuns, ReportWorker, RunAction, Scan, UpdateTask, UpdateTasks, WithdrawWorker,
+    ActOnFound, ActOnTask, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask, Heartbeat,
+    NewTask, ReportRun, ReportRuns, ReportWorker, RunAction, Scan, UpdateTask, UpdateTasks, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
 
@@ -21,6 +21,7 @@ pub enum WriteRequest {
     UpdateTask(Submission<UpdateTask>),
     UpdateTasks(Submission<UpdateTasks>),
     ActOnTask(Submission<ActOnTask>),
+    ActOnFound(Submission<ActOnFound>),
     DeleteTask(Submission<DeleteTask>),
     Claim(Submission<Claim>),
     ClaimTasks(Submission<ClaimTasks>),
@@ -42,6 +43,7 @@ impl WriteRequest {
             Self::UpdateTask(submission) => submission,
             Self::UpdateTasks(submission) => submission,
             Self::ActOnTask(submission) => submission,
+            Self::ActOnFound(submission) => submission,
             Self::DeleteTask(submission) => submission,
             Self::Claim(submission) => submission,
             Self::ClaimTasks(submission) => submission,
@@ -62,12 +64,13 @@ impl WriteRequest {
             Self::ReportRun(report) => report_items(&report.command.report),
             Self::ReportRuns(reports) => reports.command.reports.iter().map(|report| run_items(&report.action)).sum(),
             Self::ClaimTasks(claim) => claim.command.run_ids.len(),
+            Self::ActOnFound(found) => found.command.tasks(),
             _ => 1,
         }
     }
 
     pub fn has_several_items(&self) -> bool {
-        matches!(self, Self::CreateTasks(_) | Self::ClaimTasks(_) | Self::ReportRuns(_))
+        matches!(self, Self::CreateTasks(_) | Self::ClaimTasks(_) | Self::ReportRuns(_) | Self::ActOnFound(_))
     }
 
     /// Whether it can take long, because it reads or changes every task of a queue. It gets a transaction of its own.

@@ -113,6 +113,17 @@ pub(crate) fn integer(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -
     }
 }
 
+/// An integer from 0. Null is the same as leaving it out.
+pub(crate) fn count(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<u64> {
+    if *value == Value::Null {
+        return None;
+    }
+    match u64::try_from(integer(value, at, errors)?) {
+        Ok(count) => Some(count),
+        Err(_) => refuse(errors, at, "use an integer from 0"),
+    }
+}
+
 /// An integer from 1.
 pub(crate) fn max_attempts(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<i64> {
     match integer(value, at, errors)? {

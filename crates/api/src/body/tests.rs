@@ -6,6 +6,7 @@ use taskqueue_core::observation::{Report, WorkerStatus};
 use taskqueue_core::update::Update;
 
 use super::*;
+use crate::bulk_action::BulkActionRequest;
 use crate::run::{ClaimRequest, CompleteRequest, FailRequest, RunRequest};
 use crate::task::BulkUpdateRequest;
 
@@ -242,6 +243,28 @@ fn a_patch_is_an_object_or_absent_and_never_together_with_the_whole_value() {
     assert_eq!(absent, Ok(Update { priority: Some(1), ..Update::default() }));
     assert_eq!(locations::<Update>(r#"{"args":{},"args_patch":{}}"#), r#"["body","args_patch"]"#);
     assert_eq!(locations::<Update>(r#"{"args_patch":null}"#), r#"["body"]"#);
+}
+
+#[test]
+fn a_bulk_action_has_a_filter_and_may_have_an_expectation() {
+    check_all::<BulkActionRequest>(&[
+        (r#"{"filter":"x"}"#, "ok"),
+        (r#"{"filter":"","expect":null,"dry_run":null}"#, "ok"),
+        (r#"{"filter":"x","expect":0,"dry_run":true}"#, "ok"),
+        (r#"{"filter":"x","expect":9223372036854775807}"#, "ok"),
+        (r#"{"filter":"x","expect":9223372036854775808}"#, "invalid_request"),
+        (r#"{"filter":"x","expect":-1}"#, "invalid_request"),
+        (r#"{"filter":"x","expect":1.0}"#, "invalid_request"),
+        (r#"{"filter":"x","expect":"1"}"#, "invalid_request"),
+        (r#"{"filter":"x","dry_run":1}"#, "invalid_request"),
+        (r#"{"filter":"x","other":1}"#, "invalid_request"),
+        (r#"{"expect":-1}"#, "invalid_filter"),
+        (r#"{"filter":null}"#, "invalid_filter"),
+        (r#"{"filter":1,"dry_run":1}"#, "invalid_filter"),
+        ("{}", "invalid_filter"),
+        ("[]", "invalid_request"),
+        ("", "invalid_request"),
+    ]);
 }
 
 #[test]

@@ -208,3 +208,22 @@ fn what_cannot_be_requeued_is_not_changed_either() {
     let message = server.run("task requeue t_dddddddddddd --arg lr=null").fails(2);
     assert!(message.contains("--unset-arg lr"), "{message}");
 }
+
+/// A fuzzy search is no filter, so it is done by single requests.
+#[test]
+fn every_kind_of_selection_is_changed() {
+    let server = Server::start();
+    for n in 0..5 {
+        server.submit(&format!("t_{n:012}"), &["--name", "it's \"one\""]);
+    }
+    server.submit("t_aaaaaaaaaaaa", &["--name", "two"]);
+    for (line, done) in [
+        (&["cancel", "--name", "it's \"one\"", "--yes"][..], "5 cancelled\n"),
+        (&["requeue", "--status", "cancelled", "--filter", "priority == 0 or priority == 1", "--yes"], "5 requeued\n"),
+        (&["cancel", "--fuzzy", "one", "--yes"], "5 cancelled\n"),
+        (&["delete", "--name", "it's \"one\"", "--filter", "priority == 0", "--yes"], "5 deleted\n"),
+        (&["delete", "--status", "pending", "--yes"], "1 deleted\n"),
+    ] {
+        assert_eq!(server.run_with(&[&["task"][..], line].concat()).ok(), done, "{line:?}");
+    }
+}

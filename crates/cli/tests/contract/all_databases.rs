@@ -3,6 +3,7 @@
 mod authentication;
 mod batches;
 mod browsers;
+mod bulk_actions;
 mod bulk_updates;
 mod claims;
 mod concurrency;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 /// Every operation of the contract, with `{}` for each path parameter.
-const OPERATIONS: [(&str, &str); 23] = [
+const OPERATIONS: [(&str, &str); 26] = [
     ("get", "/health"),
     ("get", "/api/v2/capabilities"),
     ("put", "/api/v2/queues/{}"),
@@ -20,6 +20,9 @@ const OPERATIONS: [(&str, &str); 23] = [
     ("post", "/api/v2/queues/{}/tasks/{}/cancel"),
     ("post", "/api/v2/queues/{}/tasks/{}/requeue"),
     ("delete", "/api/v2/queues/{}/tasks/{}"),
+    ("post", "/api/v2/queues/{}/tasks/bulk/cancel"),
+    ("post", "/api/v2/queues/{}/tasks/bulk/requeue"),
+    ("post", "/api/v2/queues/{}/tasks/bulk/delete"),
     ("get", "/api/v2/queues/{}/workers"),
     ("get", "/api/v2/queues/{}/workers/count"),
     ("put", "/api/v2/queues/{}/workers/{}"),
@@ -59,7 +62,7 @@ fn the_capabilities_are_sorted_names() {
         capabilities["features"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(capabilities, json!({"features": features}));
     assert!(features.is_sorted() && features.contains(&"merge-updates"), "{features:?}");
-    assert!(features.contains(&"wait"), "{features:?}");
+    assert!(features.contains(&"wait") && features.contains(&"bulk-actions"), "{features:?}");
     assert!(!features.contains(&"delay"), "of which only `retry` is there");
     assert_eq!(server.get("/api/v2/capabilities?x=1").expect(200).json(), capabilities);
     assert!(server.send(&Request::new("HEAD", "/api/v2/capabilities")).expect(200).body.is_empty());

@@ -1,10 +1,12 @@
 //! Tasks: creation, reads, updates, and what clients do to their lifecycle.
 
 use reqwest::Method;
+use taskqueue_api::bulk_action::{self, Acted, BulkActionRequest};
 use taskqueue_api::counts::{Count, GroupPage, Updated};
 use taskqueue_api::page::Page;
 use taskqueue_api::paths;
 use taskqueue_api::task::{BulkUpdateRequest, Task};
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::update::Update;
@@ -20,6 +22,7 @@ use crate::walk::Walk;
 const AFTER_UPDATE: &str = "get the task and compare the fields that were to change";
 const AFTER_BULK_UPDATE: &str =
     "count the tasks that have the new values: the update was done for all matching tasks or for none";
+const AFTER_BULK_ACTION: &str = "repeat it: what is done is left alone";
 const AFTER_CANCELLATION: &str = "get the task and compare its status: cancelled means that it was done";
 const AFTER_REQUEUE: &str =
     "get the task and compare its status, attempt and updated_at: pending with attempt 0 means that it was done";
@@ -95,6 +98,25 @@ impl Client {
         let path = of_queue(paths::TASKS, queue);
         let call = Call::change("update the tasks", Method::PATCH, path, AFTER_BULK_UPDATE).body(bulk);
         self.perform(call, |answer| answer.read(&[200], Updated::read)).await
+    }
+
+    /// Cancels, requeues or deletes all tasks that match a filter and that the action applies to. The server does it in
+    /// portions and stops after some time: fewer may be changed than matched, and then it is to be repeated. Only for servers
+    /// with [`BULK_ACTIONS`](taskqueue_api::capabilities::BULK_ACTIONS).
+    pub async fn act_on_tasks(
+        &self,
+        queue: &QueueName,
+        action: BulkAction,
+        request: &BulkActionRequest,
+    ) -> Result<Acted, Error> {
+        let doing = match action {
+            BulkAction::Cancel => "cancel the tasks",
+            BulkAction::Requeue => "requeue the tasks",
+            BulkAction::Delete => "delete the tasks",
+        };
+        let path = of_queue(bulk_action::path(action), queue);
+        let call = Call::change(doing, Method::POST, path, AFTER_BULK_ACTION).body(request);
+        self.perform(call, |answer| answer.read(&[200], Acted::read)).await
     }
 
     /// Takes a task out; a running one loses its run.

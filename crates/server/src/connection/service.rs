@@ -12,6 +12,8 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::PREFER;
+use taskqueue_api::{bulk_action, paths};
+use taskqueue_core::bulk_action::BulkAction;
 use tokio::time::Instant;
 
 use super::activity::SharedActivity;
@@ -75,10 +77,23 @@ impl<H: Handler> Service<Request<Incoming>> for TrackedService<H> {
     }
 }
 
+/// Whether a request is given up when its client has disconnected: a read, and a bulk action, which stops between two portions.
+fn ends_with_its_client<B>(request: &Request<B>) -> bool {
+    match *request.method() {
+        Method::GET | Method::HEAD => true,
+        // Most requests are told by this word alone.
+        Method::POST if request.uri().path().contains("/bulk/") => {
+            let template = paths::template_of(request.uri().path());
+            BulkAction::ALL.into_iter().any(|action| template == Some(bulk_action::path(action)))
+        }
+        _ => false,
+    }
+}
+
 impl<H> TrackedService<H> {
     fn begin(&self, request: &Request<Incoming>) -> RequestNumber {
         let (now, mut activity) = (Instant::now(), self.activity.lock());
-        if matches!(*request.method(), Method::GET | Method::HEAD) {
+        if ends_with_its_client(request) {
             activity.begin_client_check(request.version(), now);
         }
         activity.begin_request(now)

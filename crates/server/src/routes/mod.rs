@@ -2,6 +2,7 @@
 //! docs/reference/http-api.md §4, ask the store, write the answer. No rule about tasks lives here.
 
 pub(crate) mod batches;
+pub(crate) mod bulk_actions;
 pub(crate) mod counts;
 pub(crate) mod discovery;
 pub(crate) mod fallback;

@@ -21,7 +21,7 @@ use taskqueue_server::auth::Token;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -116,6 +116,9 @@ impl Store for FailingStore {
         self.fail()
     }
     async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        self.fail()
+    }
+    async fn act_on_tasks(&self, _: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
         self.fail()
     }
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::TaskAction;
 use taskqueue_store::StoreError;
@@ -60,6 +61,9 @@ fn grown_queue(request: &WriteRequest) -> Option<&QueueName> {
         WriteRequest::CreateTask(create) => Some(&create.command.queue),
         WriteRequest::CreateTasks(create) => Some(&create.command.queue),
         WriteRequest::ActOnTask(act) if act.command.action == TaskAction::Requeue => Some(&act.command.queue),
+        WriteRequest::ActOnFound(found) if found.command.act().action == BulkAction::Requeue => {
+            Some(&found.command.act().queue)
+        }
         WriteRequest::UpdateTask(update) => update.command.update.routes.as_ref().map(|_| &update.command.queue),
         WriteRequest::UpdateTasks(update) => {
             let bulk = update.command.bulk();

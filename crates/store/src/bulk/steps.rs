@@ -192,7 +192,7 @@ fn changes_nothing<S>(shared: &SharedPlan<S>) -> Option<u64> {
 
 type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a bulk update passes between its plan and its write. Open in the product; tests let others write in between.
+/// What a bulk update passes between its plan and its write, and a bulk action before each portion. Open in the product; tests let others write in between.
 #[derive(Clone, Default)]
 pub struct Gate(Option<Arc<dyn Fn() -> Passing + Send + Sync>>);
 
@@ -202,7 +202,7 @@ impl Gate {
         Self(Some(Arc::new(happened)))
     }
 
-    async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         if let Some(happened) = &self.0 {
             happened().await;
         }

@@ -7,9 +7,9 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnTask, BulkUpdate, Claim, ClaimTasks, Claimed, Command, CreateQueue, CreateTask, CreateTasks, CreatedTask,
-    DeleteQueue, DeleteTask, Heartbeat, Items, ReportRun, ReportRuns, ReportWorker, Scan, Scanned, UpdateTask, Updated,
-    WithdrawWorker,
+    ActOnTask, ActOnTasks, Acted, BulkUpdate, Claim, ClaimTasks, Claimed, Command, CreateQueue, CreateTask,
+    CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportRun, ReportRuns, ReportWorker, Scan,
+    Scanned, UpdateTask, Updated, WithdrawWorker,
 };
 use crate::{Store, StoreError, StoreExt};
 
@@ -36,6 +36,14 @@ impl Write for BulkUpdate {
     }
 }
 
+impl Write for ActOnTasks {
+    type Answer = Acted;
+
+    async fn write_to(self, store: &dyn Store) -> Result<Acted, StoreError> {
+        store.act_on_tasks(Arc::new(self)).await
+    }
+}
+
 /// A command of any kind.
 #[derive(Clone, Debug)]
 pub enum AnyCommand {
@@ -46,6 +54,7 @@ pub enum AnyCommand {
     UpdateTask(UpdateTask),
     UpdateTasks(Arc<BulkUpdate>),
     ActOnTask(ActOnTask),
+    ActOnTasks(Arc<ActOnTasks>),
     DeleteTask(DeleteTask),
     Claim(Claim),
     ClaimTasks(ClaimTasks),
@@ -65,6 +74,7 @@ pub enum AnyAnswer {
     Created(CreatedTask),
     Task(Box<Task>),
     Updated(Updated),
+    Acted(Acted),
     Claimed(Option<Box<Claimed>>),
     Lease(Timestamp),
     CreatedItems(Items<bool>),
@@ -86,6 +96,7 @@ impl Write for AnyCommand {
             Self::UpdateTask(command) => store.write(command).await.map(AnyAnswer::Task),
             Self::UpdateTasks(bulk) => store.update_tasks(bulk).await.map(AnyAnswer::Updated),
             Self::ActOnTask(command) => store.write(command).await.map(AnyAnswer::Task),
+            Self::ActOnTasks(act) => store.act_on_tasks(act).await.map(AnyAnswer::Acted),
             Self::DeleteTask(command) => store.write(command).await.map(done),
             Self::Claim(command) => store.write(command).await.map(AnyAnswer::Claimed),
             Self::ClaimTasks(command) => store.write(command).await.map(AnyAnswer::ClaimedItems),
@@ -102,6 +113,12 @@ impl Write for AnyCommand {
 impl From<BulkUpdate> for AnyCommand {
     fn from(bulk: BulkUpdate) -> Self {
         Self::UpdateTasks(Arc::new(bulk))
+    }
+}
+
+impl From<ActOnTasks> for AnyCommand {
+    fn from(act: ActOnTasks) -> Self {
+        Self::ActOnTasks(Arc::new(act))
     }
 }
 

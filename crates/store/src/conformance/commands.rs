@@ -1,5 +1,6 @@
 //! Short ways to say what the tests say a thousand times: identifiers, definitions and commands from plain text.
 
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
@@ -13,8 +14,8 @@ use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::update::Update;
 
 use crate::command::{
-    ActOnTask, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
-    Heartbeat, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
+    ActOnTask, ActOnTasks, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue,
+    DeleteTask, Heartbeat, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
 };
 
 /// The queue of this name.
@@ -217,6 +218,11 @@ pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> Upd
 /// Updates many tasks.
 pub fn update_all(in_queue: &str, which: &str, update: Update) -> BulkUpdate {
     BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update }
+}
+
+/// Acts on all tasks that match, without expecting anything.
+pub fn act_on_all(in_queue: &str, action: BulkAction, which: &str) -> ActOnTasks {
+    ActOnTasks { queue: queue(in_queue), action, filter: task_filter(which), expect: None, dry_run: false }
 }
 
 /// An update of the priority.

@@ -1,6 +1,7 @@
 //! Random commands over small pools of queues, tasks, runs and workers, so that replays, conflicts, stale runs and empty
 //! claims happen all the time; and random time, with and without scans.
 
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::json::JsonObject;
@@ -17,8 +18,9 @@ use super::filters::{filter_text, json, name};
 use super::random::Random;
 use crate::StoreError;
 use crate::command::{
-    ActOnTask, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
-    Heartbeat, NewTask, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, Scan, UpdateTask, WithdrawWorker,
+    ActOnTask, ActOnTasks, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue,
+    DeleteTask, Heartbeat, NewTask, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, Scan, UpdateTask,
+    WithdrawWorker,
 };
 
 /// The queues that commands are about; the last one is seldom there.
@@ -92,7 +94,13 @@ impl Generator {
                 let filter = task_filter(&filter_text(&mut self.random, 1));
                 BulkUpdate { queue, filter, update: self.update() }.into()
             }
-            38..=49 => {
+            38..=40 => {
+                let filter = task_filter(&filter_text(&mut self.random, 1));
+                let expect = self.random.percent(20).then(|| self.random.below(4) as u64);
+                let (action, dry_run) = (self.random.pick(&BulkAction::ALL), self.random.percent(10));
+                ActOnTasks { queue, action, filter, expect, dry_run }.into()
+            }
+            41..=49 => {
                 let kind = self.random.below(8);
                 let id = self.task();
                 match kind {
@@ -274,6 +282,9 @@ impl Generator {
             }
             (AnyCommand::DeleteQueue(DeleteQueue { queue, .. }), Ok(_)) => {
                 self.runs.retain(|(owner, ..)| owner != queue)
+            }
+            (AnyCommand::ActOnTasks(act), Ok(_)) if act.action == BulkAction::Delete => {
+                self.runs.retain(|(owner, ..)| *owner != act.queue)
             }
             _ => {}
         }

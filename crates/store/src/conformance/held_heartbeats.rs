@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::LEASE_SECONDS;
 use taskqueue_core::refusal::Refusal;
@@ -87,6 +88,7 @@ pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl 
         ("fail", RunEnd::Fail),
         ("unclaim", RunEnd::Unclaim),
         ("cancel", RunEnd::Cancel),
+        ("bulk cancel", RunEnd::Cancel),
         ("late report", RunEnd::HeartbeatExpired),
         ("expiry", RunEnd::HeartbeatExpired),
     ];
@@ -100,6 +102,7 @@ pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl 
             "fail" => fixture.ok(fail("q", n, n)).await,
             "unclaim" => fixture.ok(unclaim("q", n, n)).await,
             "cancel" => drop(fixture.ok(cancel("q", n)).await),
+            "bulk cancel" => drop(fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await),
             "late report" => {
                 fixture.pass(LEASE_SECONDS - 5).await;
                 // Between two scans.
@@ -112,7 +115,7 @@ pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl 
             assert_eq!(ended(held).await, finalized(end), "{cause}");
         }
         assert!(fixture.store.waiters().is_empty());
-        if !matches!(cause, "complete" | "cancel") {
+        if !matches!(cause, "complete" | "cancel" | "bulk cancel") {
             fixture.ok(cancel("q", n)).await;
         }
     }

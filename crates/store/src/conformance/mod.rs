@@ -15,6 +15,8 @@ pub mod actions;
 pub mod agreement;
 pub mod any_command;
 pub mod bulk;
+pub mod bulk_actions;
+pub mod bulk_portions;
 pub mod claims;
 pub mod commands;
 pub mod concurrency;
@@ -143,6 +145,16 @@ macro_rules! conformance_suite {
                 delete_in_every_state
                 deleting_a_missing_task_is_done_already
                 a_cancelled_task_is_not_claimed_until_it_is_requeued
+            }
+            bulk_actions {
+                a_bulk_action_changes_what_it_applies_to_and_nothing_else
+                an_expectation_that_fails_changes_nothing
+                a_dry_run_only_counts
+                a_bulk_action_on_a_missing_queue_is_refused
+                tasks_are_requeued_in_the_order_of_their_creation
+                run_ids_of_tasks_that_a_bulk_action_deletes_stay_used
+                a_bulk_action_does_what_a_loop_over_the_ids_does
+                more_tasks_than_a_portion_are_all_done
             }
             updates {
                 every_field_is_replaced
@@ -275,6 +287,18 @@ macro_rules! bulk_suite {
                 a_caller_that_leaves_between_plan_and_write_has_done_nothing
                 random_writes_between_plan_and_write_give_the_same_as_before_it
                 other_commands_are_done_while_bulk_updates_are_planned
+            }
+            bulk_portions {
+                what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again
+                what_is_created_meanwhile_is_left_alone
+                what_matches_only_later_is_not_done_beyond_the_number_that_was_counted
+                others_are_served_between_two_portions
+                a_queue_that_is_deleted_before_the_first_portion_is_not_found
+                a_queue_that_is_deleted_between_two_portions_ends_the_action
+                a_queue_that_is_made_again_is_left_alone
+                a_caller_that_leaves_stops_the_action_and_what_is_done_stays
+                repeating_an_action_that_was_stopped_does_the_rest
+                random_writes_before_the_portion_are_decided_as_they_are_then
             }
         }
     };

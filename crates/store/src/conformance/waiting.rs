@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
@@ -70,7 +71,7 @@ async fn running(fixture: &Fixture, n: usize, route: &str) {
 
 pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    const CAUSES: [&str; 9] = [
+    const CAUSES: [&str; 10] = [
         "creation",
         "fail",
         "unclaim",
@@ -78,6 +79,7 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
         "requeue of a running one after cancel",
         "update",
         "bulk update",
+        "bulk requeue",
         "late report",
         "expiry",
     ];
@@ -85,7 +87,7 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
         match cause {
             "creation" => {}
             "update" | "bulk update" => drop(fixture.create(n, with_routes(&["elsewhere"])).await),
-            "requeue" => {
+            "requeue" | "bulk requeue" => {
                 fixture.create(n, with_routes(&[ROUTES[n]])).await;
                 fixture.ok(cancel("q", n)).await;
             }
@@ -101,6 +103,10 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
             "bulk update" => {
                 let only = format!("id == '{}'", task_id(n));
                 fixture.ok(update_all("q", &only, to_routes(&[ROUTES[n], "elsewhere"]))).await;
+            }
+            "bulk requeue" => {
+                let only = format!("id == '{}'", task_id(n));
+                fixture.ok(act_on_all("q", BulkAction::Requeue, &only)).await;
             }
             "late report" => {
                 fixture.pass(295).await;
@@ -121,7 +127,7 @@ pub async fn everything_that_makes_a_task_claimable_wakes(storage: &impl Storage
     }
 }
 
-const ROUTES: [&str; 9] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"];
+const ROUTES: [&str; 10] = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
 
 pub async fn deleting_the_queue_wakes_its_waiters(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;

@@ -1,12 +1,14 @@
 //! `task cancel`, `task requeue` and `task delete`: one action on tasks that are named by id or selected. What the action
-//! does to one task is in `one_action.rs`.
+//! does to one task is in `one_action.rs`, what the server does to all selected ones in `bulk_requests.rs`.
 
 use std::collections::BTreeMap;
 
 use taskqueue_client::{Client, ErrorCode, OrderField, QueueName, Status, TaskId, TaskQuery, TaskSelection, Update};
+use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::filter::TaskFilter;
 
 use super::bulk_change::{Change, note_no_match};
+use super::bulk_requests;
 use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use super::one_action::{self, ActionError};
 use super::status_counts::StatusCounts;
@@ -38,6 +40,16 @@ impl Action {
             Self::Cancel => Change::Cancel,
             Self::Requeue(_) => Change::Requeue,
             Self::Delete { .. } => Change::Delete,
+        }
+    }
+
+    /// The same for all tasks that match, if the server can do that.
+    fn bulk(&self) -> Option<BulkAction> {
+        match self {
+            Self::Cancel => Some(BulkAction::Cancel),
+            Self::Requeue(None) => Some(BulkAction::Requeue),
+            Self::Requeue(Some(_)) => None,
+            Self::Delete { .. } => Some(BulkAction::Delete),
         }
     }
 
@@ -126,22 +138,25 @@ async fn act_on_selection(
     confirm: ConfirmArgs,
 ) -> Result<(), CommandError> {
     let change = action.change();
-    let counts = StatusCounts::of(&context.client, &context.queue, args.selection()).await?;
-    let applicable = counts.of_those(|status| change.applies_to(status));
-    // Before the progress bar, which would be drawn over the question.
-    if applicable > 0 {
-        change.confirm(context, &counts, confirm)?;
-    }
-    let mut progress = ActionProgress::new(context, action, applicable);
-    progress.left_out = counts.total() - applicable;
-    if counts.total() == 0 {
-        note_no_match(context);
-        return Ok(progress.print_summary()?);
-    }
-    if applicable > 0 {
-        progress.add_selected(walked(change, args)).await?;
-        progress.wait_for_all().await?;
-    }
+    let mut done_before = 0;
+    let (counts, progress) = loop {
+        let counts = StatusCounts::of(&context.client, &context.queue, args.selection()).await?;
+        let applicable = counts.of_those(|status| change.applies_to(status));
+        // Before the progress bar, which would be drawn over the question.
+        if applicable > 0 {
+            change.confirm(context, &counts, confirm)?;
+        }
+        let mut progress = ActionProgress::new(context, action.clone(), applicable);
+        (progress.left_out, progress.done) = (counts.total() - applicable, done_before);
+        if counts.total() == 0 {
+            note_no_match(context);
+            return Ok(progress.print_summary()?);
+        }
+        if applicable == 0 || progress.act(args, applicable, confirm).await? {
+            break (counts, progress);
+        }
+        done_before = progress.done;
+    };
     let (done, refused) = (progress.done, progress.refused);
     progress.print_summary()?;
     match (done, refused) {
@@ -224,6 +239,36 @@ impl<'s> ActionProgress<'s> {
         match self.calls.start(call).await? {
             Some((id, outcome)) => self.record(id, outcome),
             None => Ok(()),
+        }
+    }
+
+    /// Acts on the tasks of a selection, of which there were so many. False if their number is another one by now, so that
+    /// somebody has to be asked again.
+    async fn act(&mut self, args: &SelectionArgs, applicable: u64, confirm: ConfirmArgs) -> Result<bool, CommandError> {
+        let bulk = match self.action.bulk() {
+            Some(bulk) => bulk_requests::filter(self.context, args).await?.map(|filter| (bulk, filter)),
+            None => None,
+        };
+        let Some((bulk, filter)) = bulk else {
+            self.add_selected(walked(self.action.change(), args)).await?;
+            self.wait_for_all().await?;
+            return Ok(true);
+        };
+        // What nobody was asked about has no number to keep to.
+        let expect = (!confirm.yes).then_some(applicable);
+        let done = bulk_requests::act(self.context, bulk, &filter, expect, &self.bar).await;
+        self.done += done.changed;
+        self.left_out += done.missed;
+        match done.error {
+            None => Ok(true),
+            Some(error) if bulk_requests::is_other_number(&error) => {
+                self.bar.suspend(|| output::note("other tasks match by now, so they were counted again"));
+                Ok(false)
+            }
+            Some(error) => {
+                self.note_so_far();
+                Err(error.into())
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod actions;
 mod bulk_change;
+mod bulk_requests;
 mod concurrent_calls;
 mod create_many;
 mod creation_calls;

@@ -1,0 +1,58 @@
+//! What can be done to all tasks that match a filter, in portions, and to which tasks each of these actions applies. What an
+//! action does to one task is in `lifecycle.rs`.
+
+use crate::status::{Status, Statuses};
+
+/// An action on many tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkAction {
+    Cancel,
+    Requeue,
+    Delete,
+}
+
+impl BulkAction {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cancel, Self::Requeue, Self::Delete];
+
+    /// The word in the path of its request.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Requeue => "requeue",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The states of the tasks that it applies to. Other tasks are left alone, whatever the filter says.
+    pub const fn applies_to(self) -> Statuses {
+        match self {
+            Self::Cancel => Statuses::LIVING,
+            // Not pending: it would only lose its place.
+            Self::Requeue => Statuses::UNSUCCESSFUL,
+            Self::Delete => Statuses::NONE
+                .with(Status::Pending)
+                .with(Status::Succeeded)
+                .with(Status::Failed)
+                .with(Status::Cancelled),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_action_applies_to_the_tasks_that_it_changes() {
+        let table = [
+            (BulkAction::Cancel, &["pending", "running"][..]),
+            (BulkAction::Requeue, &["failed", "cancelled"]),
+            (BulkAction::Delete, &["pending", "succeeded", "failed", "cancelled"]),
+        ];
+        assert_eq!(table.map(|(action, _)| action), BulkAction::ALL);
+        for (action, states) in table {
+            assert_eq!(action.applies_to().words(), states, "{}", action.as_str());
+        }
+    }
+}

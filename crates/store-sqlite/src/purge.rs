@@ -1,0 +1,33 @@
+//! Removal of the tasks of deleted queues, some at a time. When that happens is up to the writer.
+
+use rusqlite::params;
+use taskqueue_core::lease;
+use taskqueue_store::transaction::{Loaded, Transaction};
+
+use crate::each_row::CONTINUE;
+use crate::rows;
+use crate::statements as sql;
+use crate::transaction::SqliteTransaction;
+
+impl SqliteTransaction<'_> {
+    /// Removes up to `most` tasks of a deleted queue. Returns whether anything may be left to purge.
+    pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
+        let Some((queue, runs_kept_until)) = self.one(sql::FIND_PURGE, [], "looking for a purge", rows::purge)? else {
+            return Ok(false);
+        };
+        let runs_kept_until = runs_kept_until.unwrap_or_else(|| lease::run_ids_kept_until(self.now()));
+        let mut keys = Vec::new();
+        self.each(sql::LIST_PURGEABLE_TASKS, params![queue, most], "listing tasks to purge", |row| {
+            keys.push(rows::key(row)?);
+            Ok(CONTINUE)
+        })?;
+        for key in &keys {
+            let finished_run = self.load_head(*key)?.lifecycle.finished_run;
+            self.delete_rows(*key, finished_run, runs_kept_until)?;
+        }
+        if keys.is_empty() {
+            self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,163 @@
+//! Bulk actions: cancelling, requeueing or deleting every task that matches a filter. The tasks are found besides the writer,
+//! in a snapshot, and worked off in portions, each a command in the writer's queue like any other. So others are served in
+//! between, and what is done is done. Why: docs/decisions/0041. What a portion does is in `execute/found.rs`.
+
+mod found;
+mod portion_size;
+
+pub use found::{ChangeRecord, Collector, FOUND_MAX, FoundTask, FoundTasks, KeyRange, Now};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskqueue_core::refusal::Refusal;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::bulk::Gate;
+use crate::command::{ActOnFound, ActOnTasks, Acted, ActedOnFound, Command};
+use crate::submission::{BEGIN_LIMIT, Submission};
+use crate::{Store, StoreError};
+
+use portion_size::PortionSize;
+
+/// Bulk actions at a time; others wait like every command.
+const ACTIONS: usize = 2;
+/// For how long an action begins new portions. The rest of the 30 seconds of a request is for the last one.
+const TIME_LIMIT: Duration = Duration::from_secs(25);
+/// How long after that the answer of the last portion may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(4);
+/// The pause before tasks are tried again that others hold, and before a busy storage is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How a backend finds tasks.
+#[async_trait]
+pub trait FindTasks: Store {
+    /// Finds the tasks that an action selects, in a snapshot besides the writer: counts them, and gives the first ones by
+    /// key. With a range only those in it, and then there need be no count.
+    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>) -> Result<FoundTasks, StoreError>;
+}
+
+/// The bulk actions of a store, a few at a time.
+pub struct BulkActions {
+    permits: Arc<Semaphore>,
+    gate: Gate,
+}
+
+impl BulkActions {
+    /// Every portion passes the gate first.
+    pub fn new(gate: Gate) -> Self {
+        Self { permits: Arc::new(Semaphore::new(ACTIONS)), gate }
+    }
+
+    /// Does a bulk action. When a caller drops this, the portion that has begun is finished and no other begins.
+    pub async fn run(&self, store: &impl FindTasks, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+        if act.dry_run {
+            let matched = store.count_tasks(&act.queue, act.selection()).await?;
+            expect(&act, matched)?;
+            return Ok(Acted { matched, changed: 0 });
+        }
+        let deadline = Instant::now() + TIME_LIMIT;
+        let _permit = match timeout(BEGIN_LIMIT, self.permits.acquire()).await {
+            Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
+            Err(_) => return Err(StoreError::Busy),
+        };
+        let found = store.find_tasks(&act, None).await?;
+        expect(&act, found.matched)?;
+        let acted = Acted { matched: found.matched, changed: 0 };
+        let mut work = Work { store, gate: &self.gate, act, deadline, acted, size: PortionSize::default() };
+        work.run(found).await
+    }
+}
+
+fn expect(act: &ActOnTasks, matched: u64) -> Result<(), StoreError> {
+    match act.expect {
+        Some(expected) if expected != matched => Err(Refusal::ExpectationFailed { expected, matched }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A bulk action under way.
+struct Work<'a, S> {
+    store: &'a S,
+    gate: &'a Gate,
+    act: Arc<ActOnTasks>,
+    deadline: Instant,
+    acted: Acted,
+    size: PortionSize,
+}
+
+impl<S: FindTasks> Work<'_, S> {
+    async fn run(&mut self, mut found: FoundTasks) -> Result<Acted, StoreError> {
+        let mut busy_until = Instant::now() + BEGIN_LIMIT;
+        while !self.is_over() {
+            match self.step(&mut found).await {
+                Ok(Step::More) => busy_until = Instant::now() + BEGIN_LIMIT,
+                Ok(Step::Last) => break,
+                // Before the first portion it is an answer like any other.
+                Err(StoreError::Busy) if self.acted.changed == 0 && Instant::now() >= busy_until => {
+                    return Err(StoreError::Busy);
+                }
+                Err(StoreError::Busy) => sleep(PAUSE).await,
+                // The queue was deleted, and the tasks that were left with it.
+                Err(StoreError::Refused(_)) if self.acted.changed > 0 => break,
+                Err(StoreError::OutcomeUnknown) => return Err(StoreError::PartlyDone),
+                Err(error) if self.acted.changed == 0 => return Err(error),
+                Err(_) => return Err(StoreError::PartlyDone),
+            }
+        }
+        Ok(self.acted)
+    }
+
+    /// Never more tasks than were counted: a client may have agreed to that number.
+    fn remaining(&self) -> usize {
+        usize::try_from(self.acted.matched - self.acted.changed).unwrap_or(usize::MAX)
+    }
+
+    fn is_over(&self) -> bool {
+        self.remaining() == 0 || Instant::now() >= self.deadline
+    }
+
+    /// Does the next portion, or finds the next tasks.
+    async fn step(&mut self, found: &mut FoundTasks) -> Result<Step, StoreError> {
+        let most = self.size.tasks().min(self.remaining());
+        let tasks = found.next(most);
+        if tasks.is_empty() {
+            let Some(range) = found.rest() else { return Ok(Step::Last) };
+            let next = timeout_at(self.deadline, self.store.find_tasks(&self.act, Some(range))).await;
+            found.replace(next.map_err(|_| StoreError::Busy)??);
+            return Ok(Step::More);
+        }
+        self.gate.pass().await;
+        let begun = Instant::now();
+        let ActedOnFound { changed, left } = match self.write(found, tasks.clone()).await {
+            Ok(acted) => acted,
+            Err(error) => {
+                found.put_back(tasks);
+                return Err(error);
+            }
+        };
+        self.size.took(begun.elapsed());
+        self.acted.changed += changed;
+        let is_held_up = left.len() == tasks.len();
+        found.done(&tasks, left);
+        if is_held_up {
+            sleep(PAUSE).await;
+        }
+        Ok(Step::More)
+    }
+
+    async fn write(&self, found: &FoundTasks, tasks: Vec<FoundTask>) -> Result<ActedOnFound, StoreError> {
+        let command =
+            ActOnFound { act: Arc::clone(&self.act), queue: found.queue, tasks, changes: found.changes.clone() };
+        let (submission, answer) = Submission::new(command);
+        self.store.submit(ActOnFound::into_request(submission))?;
+        answer.wait_until(self.deadline + ANSWER_LIMIT).await
+    }
+}
+
+enum Step {
+    More,
+    Last,
+}

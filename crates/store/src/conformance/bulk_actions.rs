@@ -1,0 +1,253 @@
+//! Bulk actions that nobody comes in between of: which tasks they change, what they answer, and that each task ends as a command
+//! for it alone would have left it.
+
+use std::sync::Arc;
+
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::lifecycle::TaskAction;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{Status, Task};
+
+use super::Storage;
+use super::any_command::AnyCommand;
+use super::commands::*;
+use super::counts::assert_kept_counts_are_right;
+use super::filters::{filter_text, json};
+use super::fixture::Fixture;
+use super::random::Random;
+use crate::command::{ActOnTask, ActOnTasks, Acted, DeleteTask};
+use crate::model::ModelStore;
+
+use BulkAction::{Cancel, Delete, Requeue};
+
+fn acted(matched: u64, changed: u64) -> Acted {
+    Acted { matched, changed }
+}
+
+/// A task of every state in `q`, each named after it, and a pending one in `r`.
+async fn one_of_each(storage: &impl Storage) -> Fixture {
+    let fixture = Fixture::with_queue(storage).await;
+    for (id, run) in [("succeeded", 1), ("failed", 2), ("running", 3)] {
+        fixture.create(id, Definition { max_attempts: 1, ..named(id) }).await;
+        fixture.claim(run).await;
+    }
+    fixture.ok(complete("q", "succeeded", 1, object("{}"))).await;
+    fixture.ok(fail("q", "failed", 2)).await;
+    fixture.create("cancelled", named("cancelled")).await;
+    fixture.ok(cancel("q", "cancelled")).await;
+    fixture.create("pending", named("pending")).await;
+    fixture.ok(create_queue("r")).await;
+    fixture.ok(create("r", "pending", named("pending"))).await;
+    fixture
+}
+
+async fn states(fixture: &Fixture) -> Vec<(String, Status)> {
+    let tasks = fixture.tasks("q").await.into_iter();
+    tasks.map(|task| (task.definition.name.unwrap().to_string(), task.lifecycle.status)).collect()
+}
+
+pub async fn a_bulk_action_changes_what_it_applies_to_and_nothing_else(storage: &impl Storage) {
+    use Status::{Cancelled, Pending, Running, Succeeded};
+    let fixture = one_of_each(storage).await;
+    let state = |name: &str, status| (name.to_owned(), status);
+    assert_eq!(fixture.ok(act_on_all("q", Requeue, "exists(id)")).await, acted(2, 2));
+    let after_requeue = vec![
+        state("succeeded", Succeeded),
+        state("cancelled", Pending),
+        state("pending", Pending),
+        state("running", Running),
+        state("failed", Pending),
+    ];
+    let sorted = |mut states: Vec<(String, Status)>| {
+        states.sort_by(|one, other| one.0.cmp(&other.0));
+        states
+    };
+    assert_eq!(sorted(states(&fixture).await), sorted(after_requeue));
+    let untouched = fixture.get("succeeded").await;
+    assert_eq!(fixture.ok(act_on_all("q", Cancel, "name != 'failed'")).await, acted(3, 3));
+    let after_cancel = vec![
+        state("succeeded", Succeeded),
+        state("cancelled", Cancelled),
+        state("pending", Cancelled),
+        state("running", Cancelled),
+        state("failed", Pending),
+    ];
+    assert_eq!(sorted(states(&fixture).await), sorted(after_cancel));
+    assert_eq!(fixture.get("succeeded").await, untouched);
+    assert_eq!(fixture.ok(act_on_all("q", Requeue, "name == 'running'")).await, acted(1, 1));
+    fixture.ok(claim("q", "default", 9)).await;
+    assert_eq!(fixture.ok(act_on_all("q", Delete, "exists(id)")).await, acted(4, 4));
+    let left = fixture.tasks("q").await;
+    assert_eq!(left.iter().map(|task| task.lifecycle.status).collect::<Vec<_>>(), [Running]);
+    assert_ne!(left[0].definition.name.as_deref(), Some("succeeded"));
+    assert_eq!(fixture.ok(act_on_all("q", Requeue, "status == 'failed' or status == 'pending'")).await, acted(0, 0));
+    assert_eq!(fixture.tasks("r").await.len(), 1, "another queue");
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+}
+
+pub async fn an_expectation_that_fails_changes_nothing(storage: &impl Storage) {
+    let fixture = one_of_each(storage).await;
+    let before = fixture.tasks("q").await;
+    for (expected, dry_run) in [(1, false), (3, false), (0, false), (u64::MAX, true)] {
+        let act = ActOnTasks { expect: Some(expected), dry_run, ..act_on_all("q", Cancel, "exists(id)") };
+        assert_eq!(fixture.refused(act).await, Refusal::ExpectationFailed { expected, matched: 2 });
+    }
+    assert_eq!(fixture.tasks("q").await, before);
+    let right = ActOnTasks { expect: Some(2), ..act_on_all("q", Cancel, "exists(id)") };
+    assert_eq!(fixture.ok(right).await, acted(2, 2));
+    let none = ActOnTasks { expect: Some(0), ..act_on_all("q", Cancel, "exists(id)") };
+    assert_eq!(fixture.ok(none).await, acted(0, 0));
+}
+
+pub async fn a_dry_run_only_counts(storage: &impl Storage) {
+    let fixture = one_of_each(storage).await;
+    let before = fixture.tasks("q").await;
+    for (action, matched) in [(Cancel, 2), (Requeue, 2), (Delete, 4)] {
+        for which in ["exists(id)", "status in ['pending', 'running', 'succeeded', 'failed', 'cancelled']"] {
+            let dry_run = ActOnTasks { dry_run: true, expect: Some(matched), ..act_on_all("q", action, which) };
+            assert_eq!(fixture.ok(dry_run).await, acted(matched, 0), "{action:?} {which}");
+        }
+    }
+    assert_eq!(fixture.tasks("q").await, before);
+}
+
+pub async fn a_bulk_action_on_a_missing_queue_is_refused(storage: &impl Storage) {
+    let fixture = Fixture::open(storage).await;
+    for action in BulkAction::ALL {
+        for dry_run in [false, true] {
+            let act = ActOnTasks { dry_run, ..act_on_all("missing", action, "exists(id)") };
+            assert_eq!(fixture.refused(act).await, Refusal::QueueNotFound { queue: queue("missing") });
+        }
+    }
+}
+
+pub async fn tasks_are_requeued_in_the_order_of_their_creation(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for id in ["c", "a", "d", "b"] {
+        fixture.create(id, Definition::default()).await;
+    }
+    for id in ["b", "d", "a", "c"] {
+        fixture.ok(cancel("q", id)).await;
+    }
+    fixture.create("e", Definition::default()).await;
+    assert_eq!(fixture.ok(act_on_all("q", Requeue, "exists(id)")).await, acted(4, 4));
+    for (run, id) in ["e", "c", "a", "d", "b"].into_iter().enumerate() {
+        assert_eq!(fixture.claim(run).await.task.id, task_id(id));
+    }
+}
+
+pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create("a", with_budget(1)).await;
+    fixture.claim(1).await;
+    fixture.ok(fail("q", "a", 1)).await;
+    fixture.ok(act_on_all("q", Requeue, "exists(id)")).await;
+    fixture.claim(2).await;
+    fixture.ok(complete("q", "a", 2, object("{}"))).await;
+    assert_eq!(fixture.ok(act_on_all("q", Delete, "exists(id)")).await, acted(1, 1));
+    fixture.create("b", Definition::default()).await;
+    for run in [1, 2] {
+        let refused = fixture.refused(claim("q", "default", run)).await;
+        assert_eq!(refused, Refusal::StaleRun { run_id: run_id(run) });
+    }
+}
+
+/// Random tasks of random states; the model gets the actions one by one.
+pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let clock = fixture.clock.clone();
+    let model = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
+    model.ok(create_queue("q")).await;
+    let (mut random, mut changed, mut last_run) = (Random::new(5), 0, 0);
+    for round in 0..40 {
+        let mut commands: Vec<AnyCommand> = Vec::new();
+        for _ in 0..6 {
+            let id = random.below(30);
+            match random.below(8) {
+                0..=3 => {
+                    let priority = random.pick(&[0, 0, 1]);
+                    let definition = Definition {
+                        args: json(&mut random),
+                        name: random.percent(50).then(|| "n".into()),
+                        ..with_priority(priority)
+                    };
+                    commands.push(create("q", format!("{round}x{id}"), definition).into());
+                }
+                _ => {
+                    last_run += 1;
+                    commands.push(claim("q", "default", last_run).into());
+                }
+            }
+        }
+        for command in commands {
+            // Each creation at a time of its own.
+            fixture.clock.advance_micros(1);
+            let (ours, theirs) = (fixture.write(command.clone()).await, model.write(command).await);
+            assert_eq!(ours.is_ok(), theirs.is_ok());
+        }
+        for task in fixture.tasks("q").await.iter().filter(|task| task.lifecycle.status == Status::Running) {
+            let run = task.lifecycle.run.unwrap().run_id;
+            let (id, run) = (&task.id.as_str()[2..], &run.as_str()[2..]);
+            let end: AnyCommand = match random.below(4) {
+                0 => complete("q", id, run, json(&mut random)).into(),
+                1 => fail_for_good("q", id, run).into(),
+                2 => unclaim("q", id, run).into(),
+                _ => continue,
+            };
+            fixture.ok(end.clone()).await;
+            model.ok(end).await;
+        }
+        let action = random.pick(&BulkAction::ALL);
+        let act = act_on_all("q", action, &filter_text(&mut random, 2));
+        let done = fixture.ok(act.clone()).await;
+        let expected = loop_over_ids(&model, &act).await;
+        assert_eq!(done, acted(expected, expected), "{act:?}");
+        assert_eq!(fixture.tasks("q").await, model.tasks("q").await, "{act:?}");
+        changed += expected;
+    }
+    assert!(changed > 50, "only {changed} tasks were changed");
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    // The pending order is the same.
+    loop {
+        last_run += 1;
+        let (ours, theirs) = (claim("q", "default", last_run), claim("q", "default", last_run));
+        let ours = fixture.claimed(ours).await.map(|claimed| claimed.task.id);
+        assert_eq!(ours, model.claimed(theirs).await.map(|claimed| claimed.task.id));
+        if ours.is_none() {
+            break;
+        }
+    }
+}
+
+/// Acts on each task that matches, in the order of creation. How many that were.
+async fn loop_over_ids(fixture: &Fixture, act: &ActOnTasks) -> u64 {
+    let mut tasks: Vec<Task> = fixture.tasks("q").await.into_iter().filter(|task| act.selects(&task.view())).collect();
+    tasks.sort_by_key(|task| task.lifecycle.created_at);
+    for Task { id, .. } in &tasks {
+        let (queue, id) = (act.queue.clone(), *id);
+        let one: AnyCommand = match act.action {
+            Cancel => ActOnTask { queue, id, action: TaskAction::Cancel }.into(),
+            Requeue => ActOnTask { queue, id, action: TaskAction::Requeue }.into(),
+            Delete => DeleteTask { queue, id }.into(),
+        };
+        fixture.ok(one).await;
+    }
+    tasks.len() as u64
+}
+
+pub async fn more_tasks_than_a_portion_are_all_done(storage: &impl Storage) {
+    const TASKS: usize = 1_500;
+    let fixture = Fixture::with_queue(storage).await;
+    for id in 0..TASKS {
+        fixture.create(id, named(if id % 5 == 0 { "kept" } else { "n" })).await;
+    }
+    for (action, status) in [(Cancel, Status::Cancelled), (Requeue, Status::Pending)] {
+        assert_eq!(fixture.ok(act_on_all("q", action, "name == 'n'")).await, acted(1_200, 1_200));
+        assert_eq!(fixture.count(of_status(status)).await, if action == Cancel { 1_200 } else { 1_500 });
+    }
+    assert_eq!(fixture.claim(1).await.task.definition.name.as_deref(), Some("kept"), "the others are behind");
+    assert_eq!(fixture.ok(act_on_all("q", Delete, "name == 'n'")).await, acted(1_200, 1_200));
+    assert_eq!(fixture.count(all()).await, 300);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+}

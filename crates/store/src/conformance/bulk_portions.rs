@@ -1,0 +1,295 @@
+//! Bulk actions that others come in between of: before their first portion, and between two. Each task is decided as it is when
+//! its turn comes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::{RunEnd, Status};
+use taskqueue_core::update::Update;
+use tokio::task::JoinHandle;
+
+use super::GatedStorage;
+use super::any_command::{AnyCommand, Write};
+use super::bulk::Held;
+use super::commands::*;
+use super::counts::assert_kept_counts_are_right;
+use super::fixture::Fixture;
+use super::generate::{Generator, Step};
+use crate::clock::ManualClock;
+use crate::command::{ActOnTasks, Acted, DeleteQueue};
+use crate::{StoreError, commands};
+
+use BulkAction::{Cancel, Delete, Requeue};
+
+/// More tasks than the first portion of an action has.
+const MANY: usize = 600;
+
+/// A store with the queue `q`, whose next portion is held before it is written.
+struct GatedBench {
+    fixture: Fixture,
+    held: Held,
+}
+
+type Acting = JoinHandle<Result<Acted, StoreError>>;
+
+impl GatedBench {
+    async fn open(storage: &impl GatedStorage) -> Self {
+        let (clock, held) = (ManualClock::new(super::fixture::START), Held::default());
+        let store = storage.open_gated(clock.clone(), held.gate()).await;
+        let fixture = Fixture { store, clock };
+        fixture.ok(create_queue("q")).await;
+        Self { fixture, held }
+    }
+
+    async fn with_tasks(storage: &impl GatedStorage, tasks: usize) -> Self {
+        let gated = Self::open(storage).await;
+        for id in 0..tasks {
+            gated.fixture.create(id, named("n")).await;
+        }
+        gated
+    }
+
+    /// Begins an action; it has found its tasks when this is over.
+    async fn begin(&self, act: ActOnTasks) -> Acting {
+        self.held.passed.store(false, Ordering::SeqCst);
+        let store = Arc::clone(&self.fixture.store);
+        let acting = tokio::spawn(async move { act.write_to(&*store).await });
+        self.held.reached.notified().await;
+        acting
+    }
+
+    /// Lets it do one portion.
+    async fn one_portion(&self) {
+        self.held.passed.store(false, Ordering::SeqCst);
+        self.held.opened.notify_one();
+        self.held.reached.notified().await;
+    }
+
+    /// Lets it go on to its end.
+    async fn end(&self, acting: Acting) -> Result<Acted, StoreError> {
+        self.held.opened.notify_one();
+        acting.await.unwrap()
+    }
+
+    async fn answer<W: Write>(
+        &self,
+        act: ActOnTasks,
+        between: impl IntoIterator<Item = W>,
+    ) -> Result<Acted, StoreError> {
+        let acting = self.begin(act).await;
+        for command in between {
+            self.fixture.ok(command).await;
+        }
+        self.end(acting).await
+    }
+}
+
+fn acted(matched: u64, changed: u64) -> Result<Acted, StoreError> {
+    Ok(Acted { matched, changed })
+}
+
+pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(
+    storage: &impl GatedStorage,
+) {
+    let gated = GatedBench::open(storage).await;
+    let fixture = &gated.fixture;
+    for id in ["claimed", "completed", "renamed", "moved", "deleted", "again", "untouched"] {
+        fixture.create(id, named("m")).await;
+    }
+    let other_name = Update { name: Some(Some("other".into())), ..Update::default() };
+    let between = commands![
+        claim("q", "default", 1),
+        claim("q", "default", 2),
+        complete("q", "completed", 2, object("{}")),
+        update("q", "renamed", other_name),
+        update("q", "moved", to_priority(3)),
+        delete("q", "deleted"),
+        delete("q", "again"),
+        create("q", "again", named("other")),
+    ];
+    let answer = gated.answer(act_on_all("q", Cancel, "name == 'm'"), between).await;
+    assert_eq!(answer, acted(7, 3), "the claimed, the moved and the untouched one");
+    let expected = [
+        ("claimed", Status::Cancelled),
+        ("completed", Status::Succeeded),
+        ("renamed", Status::Pending),
+        ("moved", Status::Cancelled),
+        ("again", Status::Pending),
+        ("untouched", Status::Cancelled),
+    ];
+    for (id, status) in expected {
+        assert_eq!(fixture.status(id).await, status, "{id}");
+    }
+    let ended = Refusal::RunFinalized { end: RunEnd::Cancel };
+    assert_eq!(fixture.refused(heartbeat("q", "claimed", 1)).await, ended);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    // A running task is not deleted.
+    let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [claim("q", "default", 3)]).await;
+    assert_eq!(answer, acted(6, 5));
+    assert_eq!(fixture.tasks("q").await.len(), 1);
+}
+
+pub async fn what_is_created_meanwhile_is_left_alone(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, 3).await;
+    let created = (10..20).map(|id| create("q", id, named("n")));
+    assert_eq!(gated.answer(act_on_all("q", Cancel, "name == 'n'"), created).await, acted(3, 3));
+    assert_eq!(gated.fixture.count(of_status(Status::Pending)).await, 10);
+}
+
+pub async fn what_matches_only_later_is_not_done_beyond_the_number_that_was_counted(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, 4).await;
+    gated.fixture.create("late", named("other")).await;
+    let act = ActOnTasks { expect: Some(4), ..act_on_all("q", Cancel, "name == 'n'") };
+    let renamed = Update { name: Some(Some("n".into())), ..Update::default() };
+    assert_eq!(gated.answer(act, [update("q", "late", renamed)]).await, acted(4, 4));
+    assert_eq!(gated.fixture.status("late").await, Status::Pending);
+}
+
+pub async fn others_are_served_between_two_portions(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, MANY).await;
+    let fixture = &gated.fixture;
+    let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
+    gated.one_portion().await;
+    let cancelled = fixture.count(of_status(Status::Cancelled)).await;
+    assert!((1..MANY as u64).contains(&cancelled), "{cancelled} of {MANY}");
+    let claimed = fixture.claim(1).await.task.id;
+    fixture.create("new", Definition { max_attempts: 7, ..named("n") }).await;
+    let last = MANY - 1;
+    fixture.ok(delete("q", last)).await;
+    assert_eq!(gated.end(acting).await, acted(MANY as u64, MANY as u64 - 1), "all but the deleted one");
+    let task = fixture.store.get_task(&queue("q"), claimed).await.unwrap();
+    assert_eq!(task.lifecycle.status, Status::Cancelled, "a run counts as well");
+    assert_eq!(fixture.status("new").await, Status::Pending);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+}
+
+pub async fn a_queue_that_is_deleted_before_the_first_portion_is_not_found(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, 3).await;
+    let gone = DeleteQueue { queue: queue("q"), cascade: true };
+    let answer = gated.answer(act_on_all("q", Cancel, "exists(id)"), [gone]).await;
+    assert_eq!(answer, Err(StoreError::Refused(Refusal::QueueNotFound { queue: queue("q") })));
+}
+
+pub async fn a_queue_that_is_deleted_between_two_portions_ends_the_action(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, MANY).await;
+    let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
+    gated.one_portion().await;
+    let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
+    gated.fixture.ok(delete_queue("q", true)).await;
+    assert_eq!(gated.end(acting).await, acted(MANY as u64, cancelled), "what was done until then");
+}
+
+pub async fn a_queue_that_is_made_again_is_left_alone(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, MANY).await;
+    let acting = gated.begin(act_on_all("q", Delete, "exists(id)")).await;
+    gated.one_portion().await;
+    for command in commands![delete_queue("q", true), create_queue("q")] {
+        gated.fixture.ok(command).await;
+    }
+    for id in 0..MANY {
+        gated.fixture.create(id, named("new")).await;
+    }
+    let answer = gated.end(acting).await.unwrap();
+    assert!(answer.changed < MANY as u64, "{answer:?}");
+    assert_eq!(gated.fixture.count(all()).await, MANY as u64);
+}
+
+pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, MANY).await;
+    let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
+    gated.one_portion().await;
+    let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
+    acting.abort();
+    assert!(acting.await.unwrap_err().is_cancelled());
+    gated.held.passed.store(true, Ordering::SeqCst);
+    // Whatever the first one still did would come before this.
+    gated.fixture.create("last", named("n")).await;
+    assert_eq!(gated.fixture.count(of_status(Status::Cancelled)).await, cancelled);
+}
+
+pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, MANY).await;
+    for id in 0..MANY {
+        gated.fixture.ok(cancel("q", id)).await;
+    }
+    let acting = gated.begin(act_on_all("q", Requeue, "exists(id)")).await;
+    gated.one_portion().await;
+    let requeued = gated.fixture.count(of_status(Status::Pending)).await;
+    acting.abort();
+    assert!(acting.await.unwrap_err().is_cancelled());
+    gated.held.passed.store(true, Ordering::SeqCst);
+    let rest = MANY as u64 - requeued;
+    let again = gated.fixture.ok(act_on_all("q", Requeue, "exists(id)")).await;
+    assert_eq!(again, Acted { matched: rest, changed: rest });
+    for run in 0..MANY {
+        assert_eq!(gated.fixture.claim(run).await.task.id, task_id(run), "each in its place");
+    }
+}
+
+/// The tasks that match when the portion is written, among those that matched when they were found.
+pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(storage: &impl GatedStorage) {
+    let gated = GatedBench::open(storage).await;
+    let fixture = &gated.fixture;
+    gated.held.passed.store(true, Ordering::SeqCst);
+    let mut generator = Generator::new(23);
+    let (mut held, mut changed) = (0, 0);
+    while held < 60 {
+        let Step::Write(command) = generator.step() else { continue };
+        let act = match command {
+            AnyCommand::ActOnTasks(act) if !act.dry_run && act.expect.is_none() => act,
+            command => {
+                let answer = fixture.write(command.clone()).await;
+                generator.learn(&command, &answer);
+                continue;
+            }
+        };
+        let name = act.queue.as_str();
+        let Ok(found) = fixture.store.count_tasks(&act.queue, act.selection()).await else { continue };
+        if found == 0 {
+            continue;
+        }
+        held += 1;
+        let selected = |tasks: Vec<taskqueue_core::task::Task>| {
+            tasks.into_iter().filter(|task| act.selects(&task.view())).collect::<Vec<_>>()
+        };
+        let first = selected(fixture.tasks(name).await);
+        assert_eq!(first.len() as u64, found);
+        let acting = gated.begin((*act).clone()).await;
+        fixture.clock.advance_micros(1);
+        for _ in 0..8 {
+            if let Step::Write(between) = generator.step()
+                && !matches!(between, AnyCommand::DeleteQueue(_) | AnyCommand::ActOnTasks(_))
+            {
+                let answer = fixture.write(between.clone()).await;
+                generator.learn(&between, &answer);
+            }
+        }
+        let before = fixture.tasks(name).await;
+        // One that was deleted and created again is another one.
+        let found_before =
+            |id, created_at| first.iter().any(|task| task.id == id && task.lifecycle.created_at == created_at);
+        let due: Vec<_> = selected(before.clone())
+            .into_iter()
+            .filter(|task| found_before(task.id, task.lifecycle.created_at))
+            .map(|task| task.id)
+            .collect();
+        fixture.clock.advance_micros(1);
+        let answer = gated.end(acting).await;
+        assert_eq!(answer, acted(found, due.len() as u64), "{act:?}");
+        generator.learn(&AnyCommand::ActOnTasks(Arc::clone(&act)), &answer.map(super::any_command::AnyAnswer::Acted));
+        let after = fixture.tasks(name).await;
+        for task in before {
+            let now = after.iter().find(|now| now.id == task.id);
+            match due.contains(&task.id) {
+                true => assert_ne!(now, Some(&task), "{act:?}"),
+                false => assert_eq!(now, Some(&task), "{act:?}"),
+            }
+        }
+        changed += due.len();
+        assert_kept_counts_are_right(&*fixture.store, name).await;
+    }
+    assert!(changed > 20, "only {changed} tasks were changed");
+}

@@ -1,0 +1,123 @@
+//! A portion of a bulk action: each of its tasks is decided again, as if a command for it alone had come. The portions are made
+//! in `bulk_action.rs`.
+
+use std::time::{Duration, Instant};
+
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::lease;
+use taskqueue_core::lifecycle::{self, TaskAction};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::TaskHead;
+
+use super::{Executed, existing_queue, save_change};
+use crate::bulk_action::{FoundTask, Now};
+use crate::claimable::Claimable;
+use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
+use crate::transaction::{Queue, TaskKey, Transaction};
+
+/// How long a portion may go on: other commands wait for its end. The task that is under way is finished.
+const TIME_LIMIT: Duration = Duration::from_millis(20);
+/// Tasks whose heads are loaded at a time.
+const HEADS_AT_ONCE: usize = 250;
+/// Whole tasks that are loaded at a time: 16 MiB, should each be as large as it may be.
+const LOADED_AT_ONCE: usize = 8;
+
+pub(super) fn act_on_found<T: Transaction>(
+    tx: &mut T,
+    command: &ActOnFound,
+    claimable: &mut Claimable,
+) -> Executed<ActedOnFound> {
+    let act = &*command.act;
+    let queue = existing_queue(tx, &act.queue)?;
+    if queue.key != command.queue {
+        return Err(Refusal::QueueNotFound { queue: act.queue.clone() }.into());
+    }
+    let until = Instant::now() + TIME_LIMIT;
+    let mut portion = Portion { act, queue, until, has_decided: false, acted: ActedOnFound::default() };
+    for found in command.tasks.chunks(HEADS_AT_ONCE) {
+        if portion.is_over() {
+            portion.acted.left.extend(found);
+        } else {
+            let found = tx.load_found(queue.key, found, command.changes.as_deref())?;
+            portion.decide(tx, found, claimable)?;
+        }
+    }
+    Ok(portion.acted)
+}
+
+struct Portion<'a> {
+    act: &'a ActOnTasks,
+    queue: Queue<'a>,
+    until: Instant,
+    /// Whether anything was decided.
+    has_decided: bool,
+    acted: ActedOnFound,
+}
+
+impl Portion<'_> {
+    /// Not before the first task: every portion gets further.
+    fn is_over(&self) -> bool {
+        self.has_decided && Instant::now() >= self.until
+    }
+
+    fn decide<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        found: Vec<(FoundTask, Now)>,
+        claimable: &mut Claimable,
+    ) -> Executed<()> {
+        let mut changed = Vec::new();
+        for (found, now) in found {
+            match now {
+                Now::Held => self.acted.left.push(found),
+                Now::Changed => changed.push(found),
+                Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
+                // What was found was selected.
+                Now::Unchanged(head) => self.act_on(tx, found.key, &head, claimable)?,
+            }
+        }
+        for found in changed.chunks(LOADED_AT_ONCE) {
+            if self.is_over() {
+                self.acted.left.extend(found);
+                continue;
+            }
+            self.has_decided = true;
+            let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
+            for (key, task) in tx.load_existing(self.queue, &keys)? {
+                if self.act.selects(&task.view()) {
+                    self.act_on(tx, key, &task.head(), claimable)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A task that is selected.
+    fn act_on<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        key: TaskKey,
+        before: &TaskHead,
+        claimable: &mut Claimable,
+    ) -> Executed<()> {
+        self.has_decided = true;
+        if !self.act.action.applies_to().contains(before.lifecycle.status) {
+            return Ok(());
+        }
+        let action = match self.act.action {
+            BulkAction::Cancel => TaskAction::Cancel,
+            BulkAction::Requeue => TaskAction::Requeue,
+            BulkAction::Delete => {
+                lifecycle::check_deletion(before)?;
+                tx.delete_task(self.queue.key, key, before, lease::run_ids_kept_until(tx.now()))?;
+                self.acted.changed += 1;
+                return Ok(());
+            }
+        };
+        if let Some(change) = lifecycle::act(before, action, tx.now(), tx.next_pending_seq())? {
+            save_change(tx, self.queue, key, before, &change, claimable)?;
+            self.acted.changed += 1;
+        }
+        Ok(())
+    }
+}
