@@ -1,5 +1,6 @@
 //! Every endpoint once through the typed client, on whichever database the target has.
 
+mod batches;
 mod queues;
 mod reach;
 mod runs;
