@@ -56,6 +56,7 @@ macro_rules! wire_values {
                 $borrow
             }
 
+            #[inline]
             fn write($out: &mut Vec<u8>, $text: Self::View<'_>) {
                 $write;
             }

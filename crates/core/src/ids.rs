@@ -80,13 +80,18 @@ macro_rules! identifier {
 
             /// The identifier in `text`, or nothing when it breaks the rule.
             pub fn parse(text: &str) -> Option<Self> {
-                let suffix = text.strip_prefix($prefix)?.as_bytes();
+                Self::parse_bytes(text.as_bytes())
+            }
+
+            /// The same of bytes that nobody has checked to be text.
+            pub fn parse_bytes(text: &[u8]) -> Option<Self> {
+                let suffix = text.strip_prefix($prefix.as_bytes())?;
                 let valid = suffix.len() == ID_CHARS
                     && suffix.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
                 if !valid {
                     return None;
                 }
-                text.as_bytes().try_into().ok().map(Self)
+                text.try_into().ok().map(Self)
             }
 
             /// The identifier that these bytes make: base64 writes 9 of them as exactly 12 characters.

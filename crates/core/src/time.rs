@@ -11,6 +11,16 @@ const FIRST_SECOND: i64 = -62_135_596_800;
 /// 9999-12-31T23:59:59Z in seconds since 1970.
 const LAST_SECOND: i64 = 253_402_300_799;
 
+/// The numbers below 100 with two digits. There are 128 places, so that no value leads outside.
+const PAIRS: [[u8; 2]; 128] = {
+    let (mut pairs, mut number) = ([*b"00"; 128], 0);
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// An instant, in microseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
@@ -72,10 +82,7 @@ impl Timestamp {
         let (of_day, micros) = (seconds.rem_euclid(DAY_SECONDS) as u32, self.0.rem_euclid(SECOND) as u32);
         let (year, month, day) = (year as u32, month as u32, day as u32);
         let mut text = *b"0000-00-00T00:00:00.000000Z";
-        let mut pair = |at: usize, value: u32| {
-            text[at] = b'0' + (value / 10 % 10) as u8;
-            text[at + 1] = b'0' + (value % 10) as u8;
-        };
+        let mut pair = |at: usize, value: u32| text[at..at + 2].copy_from_slice(&PAIRS[(value & 127) as usize]);
         pair(0, year / 100);
         pair(2, year % 100);
         pair(5, month);

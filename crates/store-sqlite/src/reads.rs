@@ -2,6 +2,8 @@
 //! other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the page. Filters are evaluated row by row by the evaluator
 //! of `core`, never in SQL, so that a filter has one meaning.
 
+use std::cell::Cell;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
@@ -139,31 +141,35 @@ fn list_by_index(
     after: Option<TaskPosition>,
     mut page: TaskPage,
 ) -> Read<WrittenTasks> {
-    let mut more = false;
-    let take = |row: &Row<'_>| {
+    let more = Cell::new(false);
+    let mut take = |row: &Row<'_>| {
         if !query.selection.matches(&RowFields::new(row)) {
             return Ok(CONTINUE);
         }
-        more = !page.push(&rows::view(row, queue)?);
-        Ok(if more { NextRow::Break(()) } else { CONTINUE })
+        more.set(!page.push(&rows::view(row, queue)?));
+        Ok(if more.get() { NextRow::Break(()) } else { CONTINUE })
     };
-    let id = after.as_ref().map(|after| after.id.to_string());
-    let (created_at, position) = creation_position(after, query.order.descending);
-    match (query.order.field, query.order.descending) {
-        (OrderField::Id, false) => {
-            file.each_row(&sql::LIST_TASKS_BY_ID_ASCENDING, params![key.0, id.unwrap_or(position)], take)?;
-        }
-        (OrderField::Id, true) => {
-            file.each_row(&sql::LIST_TASKS_BY_ID_DESCENDING, params![key.0, id.unwrap_or(position)], take)?;
-        }
-        (_, false) => {
-            file.each_row(&sql::LIST_TASKS_BY_CREATION_ASCENDING, params![key.0, created_at, position], take)?;
-        }
-        (_, true) => {
-            file.each_row(&sql::LIST_TASKS_BY_CREATION_DESCENDING, params![key.0, created_at, position], take)?;
-        }
+    let descending = query.order.descending;
+    if query.order.field == OrderField::Id {
+        let statement = if descending { &sql::LIST_TASKS_BY_ID_DESCENDING } else { &sql::LIST_TASKS_BY_ID_ASCENDING };
+        let first = if descending { AFTER_EVERY_ID } else { "" };
+        let id = after.as_ref().map_or(first, |after| after.id.as_str());
+        file.each_row(statement, params![key.0, id], take)?;
+        return Ok(page.finish(more.get()));
     }
-    Ok(page.finish(more))
+    let (rest_of_time, later) = match descending {
+        false => (&sql::LIST_TASKS_OF_ONE_TIME_ASCENDING, &sql::LIST_TASKS_BY_CREATION_ASCENDING),
+        true => (&sql::LIST_TASKS_OF_ONE_TIME_DESCENDING, &sql::LIST_TASKS_BY_CREATION_DESCENDING),
+    };
+    let is_continued = after.is_some();
+    let (created_at, id) = creation_position(after, descending);
+    if is_continued {
+        file.each_row(rest_of_time, params![key.0, created_at, id], &mut take)?;
+    }
+    if !more.get() {
+        file.each_row(later, params![key.0, created_at], take)?;
+    }
+    Ok(page.finish(more.get()))
 }
 
 fn list_by_visiting(

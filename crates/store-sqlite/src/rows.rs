@@ -75,8 +75,12 @@ mod claim_index {
 
 /// The text of a statement with the columns that it asks for, for example `{task_columns}`.
 pub(crate) fn with_columns(text: &str) -> String {
-    let lists: [(&str, &[&[&str]]); 6] = [
+    // A page does not show keys.
+    let mut listed = NARROW.to_vec();
+    listed[KEY] = "NULL";
+    let lists: [(&str, &[&[&str]]); 7] = [
         ("{head_columns}", &[NARROW]),
+        ("{listed_columns}", &[&listed, HEAVY]),
         ("{task_columns}", &[NARROW, HEAVY]),
         ("{transferred_columns}", &[NARROW, HEAVY, TRANSFERRED]),
         ("{claim_index_columns}", &[claim_index::COLUMNS]),
@@ -99,7 +103,17 @@ macro_rules! parsed {
     };
 }
 
-parsed! { Status TaskId RunId WorkerId Route WorkerStatus }
+parsed! { Status RunId WorkerId Route WorkerStatus }
+
+/// Every row of a page has one.
+impl FromSql for Parsed<TaskId> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value {
+            ValueRef::Text(text) => TaskId::parse_bytes(text).map(Self).ok_or(FromSqlError::InvalidType),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
+}
 
 /// A column of this type.
 fn parsed<T>(row: &Row<'_>, column: impl RowIndex) -> Result<T>

@@ -55,6 +55,8 @@ composed_statements! {
     LIST_TASKS_BY_CREATION_DESCENDING = "list_tasks_by_creation", "{after}" = "<", "{direction}" = "DESC";
     LIST_TASKS_BY_ID_ASCENDING = "list_tasks_by_id", "{after}" = ">", "{direction}" = "ASC";
     LIST_TASKS_BY_ID_DESCENDING = "list_tasks_by_id", "{after}" = "<", "{direction}" = "DESC";
+    LIST_TASKS_OF_ONE_TIME_ASCENDING = "list_tasks_of_one_time", "{after}" = ">", "{direction}" = "ASC";
+    LIST_TASKS_OF_ONE_TIME_DESCENDING = "list_tasks_of_one_time", "{after}" = "<", "{direction}" = "DESC";
     LIST_UNSUCCESSFUL_ASCENDING = "list_unsuccessful", "{after}" = ">", "{direction}" = "ASC";
     LIST_UNSUCCESSFUL_DESCENDING = "list_unsuccessful", "{after}" = "<", "{direction}" = "DESC";
     LOAD_CLAIM_INDEX = "load_claim_index";

@@ -1,6 +1,6 @@
 -- Lists the tasks of a queue by id, after the position ?2. For the first page the position lies before all tasks.
 -- One index gives the order and finds the position.
-SELECT {task_columns}
+SELECT {listed_columns}
 FROM tasks INDEXED BY tasks_by_id
 JOIN definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN outcomes ON outcomes.task_key = tasks.outcome_key
