@@ -72,6 +72,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("pending_order.rs", "SQLite's pending order is in memory, PostgreSQL's in a table"),
     ("checkpoint.rs", "SQLite's log is moved into its file by us"),
     ("claim_index.rs", "SQLite has one writer, which keeps in memory what claims need"),
+    ("prepared.rs", "PostgreSQL prepares statements once for each connection"),
     ("published_index.rs", "SQLite's claim index is in memory and read by all threads of its server"),
     ("mounts.rs", "an SQLite file lies on a file system"),
     ("ownership.rs", "an SQLite file has one owner"),
