@@ -35,6 +35,8 @@ use crate::transaction::SqliteTransaction;
 
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
+/// Batches after which so many are removed while others wait: a few hundredths of the writer's time.
+const BATCHES_PER_PURGE: usize = 10;
 /// Commands of one batch that may be broken before the rest is refused. After each the claim index is loaded again, which takes
 /// up to a second for a million tasks.
 const MAX_BROKEN: u32 = 4;
@@ -129,8 +131,14 @@ impl Writer {
 
     /// Runs until the queue is closed and empty, then moves the whole log into the file.
     pub(crate) fn run(mut self, mut queue: Backlog) {
+        let mut batches: usize = 0;
         while let Some(batch) = self.next_batch(&mut queue) {
             self.with_claim_index(|writer| writer.execute(batch));
+            batches += 1;
+            // A writer that is never idle purges, too.
+            if self.purging && self.failed_at.is_none() && batches.is_multiple_of(BATCHES_PER_PURGE) {
+                self.with_claim_index(Self::purge);
+            }
         }
         let _paused = self.checkpointer.pause();
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));

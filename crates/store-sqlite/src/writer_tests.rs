@@ -10,6 +10,7 @@ use taskqueue_store::conformance::commands::*;
 use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::transaction::{TaskKey, Transaction};
 use taskqueue_store::waiting::Waiter;
+use taskqueue_store::write_backlog::MAX_SINGLE;
 use taskqueue_store::write_queue::WriteQueue;
 use tempfile::TempDir;
 
@@ -413,4 +414,26 @@ fn the_log_is_begun_anew_while_writes_go_on() {
         assert!(begun.elapsed().as_secs() < 60, "the log has {pages} pages");
     }
     assert!(largest >= 8_192, "the log was copied when it had only {largest} pages");
+}
+
+#[test]
+fn a_writer_that_is_never_idle_purges_deleted_queues_all_the_same() {
+    let (mut writer, folder) = writer();
+    assert!(serve_one(&mut writer, create_all(0..1_000)).is_ok());
+    assert!(serve_one(&mut writer, delete_queue("q", true)).is_ok());
+    // All are there when it begins, and no more can come: it is never idle.
+    let (requests, backlog) = WriteQueue::new();
+    let answers: Vec<_> = (0..MAX_SINGLE * BATCHES_PER_PURGE + 1)
+        .map(|_| {
+            let (write, answer) = submit(heartbeat("q", 1, 1));
+            requests.submit(write).unwrap();
+            answer
+        })
+        .collect();
+    requests.close();
+    writer.run(backlog);
+    assert!(answers.into_iter().all(|answer| matches!(wait(answer), Err(StoreError::Refused(_)))));
+    let file = Connection::open(folder.path().join("tasks.db")).unwrap();
+    let left = file.query_row("SELECT count(*) FROM tasks", [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(left, 1_000 - PURGE);
 }

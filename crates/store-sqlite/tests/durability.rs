@@ -252,6 +252,24 @@ async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_space_of_a_deleted_queue_is_used_again() {
+    let folder = fresh();
+    let fixture = Fixture::with_queue(&folder).await;
+    let mut pages = Vec::new();
+    for round in 0..3 {
+        let name = format!("big{round}");
+        fixture.ok(create_queue(&name)).await;
+        for id in 0..2_000 {
+            fixture.ok(create(&name, id, Definition { args: object_of_bytes(500), ..Definition::default() })).await;
+        }
+        pages.push(count(&folder.look(), "SELECT page_count FROM pragma_page_count"));
+        fixture.ok(delete_queue(&name, true)).await;
+        until("the queue is purged", || async { count(&folder.look(), "SELECT count(*) FROM purges") == 0 }).await;
+    }
+    assert!(pages[2] <= pages[0] + pages[0] / 20, "{pages:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart() {
     let folder = fresh();
     let fixture = Fixture::with_queue(&folder).await;
