@@ -104,6 +104,14 @@ macro_rules! identifier {
                 Self(text)
             }
 
+            /// The bytes that make it: see [`Self::from_bytes`].
+            pub fn to_bytes(self) -> [u8; ID_BYTES] {
+                let mut bytes = [0; ID_BYTES];
+                // 12 characters of that alphabet are exactly 9 bytes, so this does not fail.
+                let _ = URL_SAFE_NO_PAD.decode_slice(&self.0[2..], &mut bytes);
+                bytes
+            }
+
             /// The identifier as text.
             pub fn as_str(&self) -> &str {
                 std::str::from_utf8(&self.0).unwrap_or_default()
@@ -196,5 +204,17 @@ mod tests {
         assert_eq!(ids.map(|id| id.to_string()), ["t_AAAAAAAAAAAA", "t_____________", "t_YW55IGJ5dGVz"]);
         assert_eq!(ids.map(|id| TaskId::parse(id.as_str())), ids.map(Some));
         assert_eq!(RunId::from_bytes(*b"any bytes").as_str(), "r_YW55IGJ5dGVz");
+        assert_eq!(ids.map(TaskId::to_bytes), bytes);
+        let every_character = [
+            "r_ABCDEFGHIJKL",
+            "r_MNOPQRSTUVWX",
+            "r_YZabcdefghij",
+            "r_klmnopqrstuv",
+            "r_wxyz01234567",
+            "r_8901-_-_-_89",
+        ];
+        for text in every_character {
+            assert_eq!(RunId::from_bytes(RunId::parse(text).unwrap().to_bytes()).as_str(), text);
+        }
     }
 }

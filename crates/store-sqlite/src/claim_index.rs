@@ -1,11 +1,13 @@
 //! What the writer keeps in memory so that a claim costs the same at a thousand and at a million pending tasks: the
-//! pending order of every route, the heads of the running tasks, and the used run ids. It is derived from the file, and
-//! rebuilt from it at start and after every failure.
+//! pending order of every route, the heads of the running tasks, and what is known of used run ids (`history.rs`). It is
+//! derived from the file, and rebuilt from it at start and after every failure (`claim_index/load.rs`).
+
+mod load;
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use taskqueue_core::delta::{Delta, PendingEntry};
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::status::Statuses;
@@ -14,10 +16,8 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::command::Sought;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
-use crate::each_row::{CONTINUE, each_row};
-use crate::pending_order::{PendingLists, PendingOrder, Rank};
-use crate::rows;
-use crate::statements;
+use crate::history::History;
+use crate::pending_order::{PendingOrder, Rank};
 
 #[derive(Default)]
 pub(crate) struct ClaimIndex {
@@ -29,13 +29,15 @@ pub(crate) struct ClaimIndex {
     running: HashMap<TaskKey, Running>,
     running_ids: HashMap<(QueueKey, TaskId), TaskKey>,
     active_runs: HashMap<RunId, TaskKey>,
-    /// Of existing tasks, and of deleted ones until they are forgotten: 16 to 32 bytes each.
-    past_runs: HashSet<RunId>,
+    /// Which tasks and runs have ended, and what of that is in the file.
+    pub(crate) history: History,
     last_pending_seq: i64,
     /// When the leases were last scanned.
     pub(crate) last_scan_at: Option<Timestamp>,
-    /// The latest time in the file.
+    /// The latest time in the file, or a little later.
     pub(crate) latest_at: Timestamp,
+    /// Rows of tasks that were read to load it.
+    pub(crate) rows_read: usize,
 }
 
 /// A running task. Only actions can change it, so this is what the file holds.
@@ -45,55 +47,6 @@ struct Running {
 }
 
 impl ClaimIndex {
-    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut index = Self::default();
-        each_row(connection, statements::LOAD_QUEUES, [], |row| {
-            if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
-                index.queues.insert(name, QueueKey(row.get(0)?));
-            }
-            Ok(CONTINUE)
-        })?;
-        index.load_tasks(connection)?;
-        for statement in [statements::LOAD_PAST_RUNS, statements::LOAD_DELETED_RUNS] {
-            each_row(connection, statement, [], |row| {
-                index.past_runs.insert(rows::run_id(row)?);
-                Ok(CONTINUE)
-            })?;
-        }
-        // The service was also up at its last write: a run may have been claimed after the last scan in the file.
-        index.latest_at = index.latest_at.max(last_scan_at(connection)?.unwrap_or_default());
-        index.last_scan_at = Some(index.latest_at).filter(|_| index.has_active_runs());
-        Ok(index)
-    }
-
-    fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let living: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
-        let mut pending: HashMap<QueueKey, PendingLists> = HashMap::new();
-        each_row(connection, &statements::LOAD_CLAIM_INDEX, [], |row| {
-            let task = rows::claim_index(row)?;
-            self.last_pending_seq = self.last_pending_seq.max(task.pending_seq);
-            self.latest_at = self.latest_at.max(task.updated_at);
-            // Also of a deleted queue: the run stays used, before the purge and for a while after it.
-            self.past_runs.extend(task.finished_run_id);
-            if !living.contains(&task.queue_key) {
-                return Ok(CONTINUE);
-            }
-            let queue = QueueKey(task.queue_key);
-            if task.status == Status::Running {
-                let head = connection.prepare_cached(&statements::LOAD_HEAD)?.query_row([task.key.0], rows::head)?;
-                self.set_running(queue, task.key, head);
-            }
-            if task.status == Status::Pending {
-                let rank = (Reverse(task.priority), task.pending_seq);
-                pending.entry(queue).or_default().add(rank, task.key, task.routes);
-            }
-            Ok(CONTINUE)
-        })?;
-        self.pending = pending.into_iter().map(|(queue, lists)| (queue, lists.into_order())).collect();
-        self.pending_bytes = self.pending.values().map(PendingOrder::bytes).sum();
-        Ok(())
-    }
-
     pub(crate) fn queue(&self, name: &QueueName) -> Option<QueueKey> {
         self.queues.get(name).copied()
     }
@@ -118,11 +71,11 @@ impl ClaimIndex {
         self.pending.get(&queue)?.first(route)
     }
 
-    /// Whether claims would find nothing. `execute` says the same.
+    /// Whether claims would certainly find nothing. `execute` says the same. Never reads the disk: when that would be needed to
+    /// know whether a run id is new, the claims go to the writer.
     pub(crate) fn finds_nothing(&self, Sought { queue, route, run_ids }: Sought<'_>) -> bool {
         let nothing = |queue: &QueueKey| self.first_pending(*queue, route.as_str()).is_none();
-        let is_new = |run_id: &RunId| matches!(self.run_use(*run_id), RunUse::New);
-        self.queues.get(queue).is_some_and(nothing) && run_ids.iter().all(is_new)
+        self.queues.get(queue).is_some_and(nothing) && run_ids.iter().all(|run_id| self.is_surely_new(*run_id))
     }
 
     /// The keys of the tasks of a queue that are in one of these states, pending or running, each once. Nothing if there are
@@ -159,13 +112,22 @@ impl ClaimIndex {
         self.pending.get(&queue).map_or(0, |order| order.count(route))
     }
 
-    pub(crate) fn run_use(&self, run_id: RunId) -> RunUse {
-        let active = self.active_runs.get(&run_id).and_then(|task| Some((self.running.get(task)?.queue, *task)));
-        match active {
+    /// The task of an active run.
+    pub(crate) fn active_run(&self, run_id: RunId) -> Option<(QueueKey, TaskKey)> {
+        self.active_runs.get(&run_id).and_then(|task| Some((self.running.get(task)?.queue, *task)))
+    }
+
+    fn is_surely_new(&self, run_id: RunId) -> bool {
+        self.active_run(run_id).is_none() && self.history.runs.is_surely_new(run_id)
+    }
+
+    /// What a run id is used for. Reads the disk if memory cannot say it.
+    pub(crate) fn run_use(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<RunUse> {
+        Ok(match self.active_run(run_id) {
             Some((queue, task)) => RunUse::Active(queue, task),
-            None if self.past_runs.contains(&run_id) => RunUse::Past,
+            None if self.history.runs.is_used(connection, run_id)? => RunUse::Past,
             None => RunUse::New,
-        }
+        })
     }
 
     /// The key of a running task.
@@ -178,6 +140,11 @@ impl ClaimIndex {
         self.running.get(&task).map(|running| &running.head)
     }
 
+    /// All running tasks.
+    pub(crate) fn running_tasks(&self) -> Vec<(TaskKey, TaskHead)> {
+        self.running.iter().map(|(task, running)| (*task, running.head.clone())).collect()
+    }
+
     /// Tasks whose lease ends at or before `until`. Visits every running task: there are as many as busy workers.
     pub(crate) fn running_until(&self, until: Timestamp) -> Vec<(QueueKey, TaskKey)> {
         let ends = |running: &Running| running.head.lifecycle.run.is_some_and(|run| run.lease_expires_at <= until);
@@ -188,9 +155,8 @@ impl ClaimIndex {
     }
 
     /// Times in the file may be in the future, because a clock was wrong. The service was not up then.
-    pub(crate) fn with_no_scan_after(mut self, now: Timestamp) -> Self {
+    pub(crate) fn no_scan_after(&mut self, now: Timestamp) {
         self.last_scan_at = self.last_scan_at.map(|last| last.min(now));
-        self
     }
 
     /// The machine slept since the last scan, which then counts as long ago.
@@ -221,6 +187,7 @@ impl ClaimIndex {
 
     /// Applies a change of a task.
     pub(crate) fn apply(&mut self, queue: QueueKey, task: TaskKey, delta: &Delta<'_>, after: Option<&TaskHead>) {
+        self.history.apply(task, delta);
         if let Some(entry) = delta.pending.removed {
             self.remove_pending(queue, entry);
         }
@@ -231,7 +198,6 @@ impl ClaimIndex {
             let ended = self.running.remove(&task);
             ended.and_then(|ended| self.running_ids.remove(&(queue, ended.head.id)));
             self.active_runs.remove(&run_id);
-            self.past_runs.insert(run_id);
         }
         if let Some(head) = after.filter(|head| head.lifecycle.run.is_some()) {
             self.set_running(queue, task, head.clone());
@@ -244,18 +210,8 @@ impl ClaimIndex {
         self.running_ids.insert((queue, head.id), task);
         self.running.insert(task, Running { queue, head });
     }
-
-    pub(crate) fn forget_run(&mut self, run_id: RunId) {
-        self.past_runs.remove(&run_id);
-    }
 }
 
 fn rank(entry: PendingEntry<'_>) -> Rank {
     (Reverse(entry.priority), entry.pending_seq)
-}
-
-/// When the leases were last scanned according to the file.
-fn last_scan_at(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
-    let mut statement = connection.prepare_cached(statements::LOAD_SCAN)?;
-    statement.query_row([], |row| row.get(0).map(Timestamp::from_micros)).optional()
 }

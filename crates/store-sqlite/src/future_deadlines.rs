@@ -3,37 +3,49 @@
 
 use rusqlite::{Connection, params};
 use taskqueue_core::lease;
+use taskqueue_core::task::TaskHead;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::transaction::TaskKey;
 
 use crate::each_row::{CONTINUE, each_row};
 use crate::rows::{self, PackedHead};
 use crate::statements as sql;
 
-pub(crate) fn shorten(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
+/// `running` are all running tasks.
+pub(crate) fn shorten(
+    connection: &mut Connection,
+    running: Vec<(TaskKey, TaskHead)>,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
     let tx = connection.transaction()?;
-    shorten_leases(&tx, lease::from(now))?;
+    shorten_leases(&tx, running, lease::from(now))?;
     let kept_until = lease::run_ids_kept_until(now).as_micros();
     tx.execute(sql::BOUND_DELETED_RUNS, params![kept_until])?;
     tx.execute(sql::BOUND_PURGES, params![kept_until])?;
     // Live workers report again within seconds.
     tx.execute(sql::DELETE_LATE_OBSERVATIONS, params![now.as_micros()])?;
     tx.execute(sql::SAVE_SCAN, params![now.as_micros()])?;
+    // What is known of the latest time may be of tasks that were deleted. This reads all tasks; it is not for every start.
+    let mut latest_at = Timestamp::default();
+    each_row(&tx, &sql::LIST_HEADS, [], |row| {
+        latest_at = latest_at.max(rows::claim_index(row)?.updated_at);
+        Ok(CONTINUE)
+    })?;
+    tx.execute(sql::RESET_MARKS, params![latest_at.as_micros(), now.as_micros()])?;
     tx.commit()
 }
 
-fn shorten_leases(connection: &Connection, lease_expires_at: Timestamp) -> rusqlite::Result<()> {
-    let mut shortened = Vec::new();
-    each_row(connection, &sql::LIST_RUNNING, [], |row| {
-        let mut head = rows::head(row)?;
+fn shorten_leases(
+    connection: &Connection,
+    running: Vec<(TaskKey, TaskHead)>,
+    lease_expires_at: Timestamp,
+) -> rusqlite::Result<()> {
+    let mut save = connection.prepare_cached(sql::SAVE_HEAD)?;
+    for (key, mut head) in running {
         if let Some(run) = head.lifecycle.run.as_mut().filter(|run| run.lease_expires_at > lease_expires_at) {
             run.lease_expires_at = lease_expires_at;
-            shortened.push((rows::key(row)?, head));
+            save.execute(params![key.0, head.lifecycle.status.as_str(), PackedHead::of(&head).pack()])?;
         }
-        Ok(CONTINUE)
-    })?;
-    let mut save = connection.prepare_cached(sql::SAVE_HEAD)?;
-    for (key, head) in shortened {
-        save.execute(params![key.0, head.lifecycle.status.as_str(), PackedHead::of(&head).pack()])?;
     }
     Ok(())
 }

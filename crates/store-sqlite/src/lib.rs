@@ -4,11 +4,14 @@
 
 mod bulk;
 mod bulk_action;
+mod catch_up;
 mod checkpoint;
 mod claim_index;
 mod each_row;
 mod failure;
 mod future_deadlines;
+mod history;
+mod living_tasks;
 mod long_reader;
 mod lost_files;
 mod migrate;
@@ -27,8 +30,11 @@ mod sparse_reads;
 mod statements;
 mod transaction;
 mod transfer;
+mod used_runs;
 mod writer;
 
+#[cfg(test)]
+mod history_tests;
 #[cfg(test)]
 mod sparse_reads_tests;
 #[cfg(test)]
@@ -67,6 +73,7 @@ use taskqueue_store::{Store, StoreError};
 use crate::bulk::{ChangeTracker, ChangeTrackers, Steps};
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;
+pub use crate::history::HistoryOptions;
 pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
@@ -76,6 +83,7 @@ use crate::readers::{Lane, Readers};
 pub use crate::rows::PackedHead;
 use crate::snapshot::Snapshot;
 pub use crate::transfer::SqliteTransfer;
+use crate::used_runs::IndexBuilder;
 use crate::writer::Writer;
 
 /// What can be chosen about a store.
@@ -88,6 +96,8 @@ pub struct Options {
     /// Reads at a time that may take long, each with a thread and a connection. One costs about 1 MiB (its page cache of
     /// 512 KiB, the schema, statements, the used part of a stack), and while it looks at a large task up to 2 MiB more.
     pub long_reads: usize,
+    /// When and how ended tasks and runs leave the writer's memory.
+    pub history: HistoryOptions,
     /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
     pub bulk_gate: Gate,
 }
@@ -98,6 +108,7 @@ impl Default for Options {
             outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
             pending_bytes: usize::MAX,
             long_reads: 64,
+            history: HistoryOptions::default(),
             bulk_gate: Gate::default(),
         }
     }
@@ -151,12 +162,15 @@ impl SqliteStore {
         migrate::recognise(&open::unrecognised(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
-        let claim_index = load_claim_index(&mut connection, &*clock).map_err(failed)?;
+        catch_up::catch_up(&mut connection).map_err(failed)?;
+        let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
+        let builder = IndexBuilder::start(open::long_reader(path).map_err(failed)?).map_err(unusable)?;
+        let mut claim_index = ClaimIndex::new(options.history, Some(builder.requests()));
+        load(&mut claim_index, &mut connection, &*clock).map_err(failed)?;
         ownership.watch_log()?;
         ownership.warn();
         let ownership = Arc::new(ownership);
         let readers = Readers::start(&ownership, options.long_reads).map_err(failed)?;
-        let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let checkpointer = Checkpointer::start(open::checkpointer(path).map_err(failed)?, Arc::clone(&ownership));
         let checkpointer = checkpointer.map_err(unusable)?;
         checkpointer.watch(&mut connection).map_err(failed)?;
@@ -167,7 +181,7 @@ impl SqliteStore {
             Arc::clone(&ownership),
             Arc::clone(&clock),
             options,
-            checkpointer,
+            (checkpointer, builder),
             Arc::clone(&failed),
         );
         let (published_index, waiters) = (writer.published_index(), writer.waiters());
@@ -192,8 +206,8 @@ impl SqliteStore {
 
 /// Reads what the file holds and sets the clock by it. If the clock goes back all the same, because the times in the file
 /// cannot be right, then the deadlines in those times are set again.
-fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Result<ClaimIndex> {
-    let mut claim_index = ClaimIndex::load(connection)?;
+fn load(claim_index: &mut ClaimIndex, connection: &mut Connection, clock: &dyn Clock) -> rusqlite::Result<()> {
+    claim_index.reload(connection)?;
     let latest_at = claim_index.latest_at;
     clock.start_after(latest_at);
     let now = clock.now();
@@ -203,10 +217,17 @@ fn load_claim_index(connection: &mut Connection, clock: &dyn Clock) -> rusqlite:
             "the latest time in the database is more than a day ahead of this machine's clock; the clock is used, and \
              running leases are reset to 300 seconds from now"
         );
-        future_deadlines::shorten(connection, now)?;
-        claim_index = ClaimIndex::load(connection)?;
+        future_deadlines::shorten(connection, claim_index.running_tasks(), now)?;
+        claim_index.reload(connection)?;
     }
-    Ok(claim_index.with_no_scan_after(now))
+    claim_index.no_scan_after(now);
+    if claim_index.history.is_due() {
+        let transaction = connection.transaction()?;
+        claim_index.history.flush(&transaction, now)?;
+        transaction.commit()?;
+    }
+    tracing::debug!(rows = claim_index.rows_read, "loaded the pending and running tasks");
+    Ok(())
 }
 
 impl Drop for SqliteStore {

@@ -17,6 +17,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "deleted_runs", sql: include_str!("migrations/0002_deleted_runs.sql") },
     Migration { version: 3, name: "last_runs", sql: include_str!("migrations/0003_last_runs.sql") },
     Migration { version: 4, name: "unsuccessful_tasks", sql: include_str!("migrations/0004_unsuccessful_tasks.sql") },
+    Migration { version: 5, name: "history", sql: include_str!("migrations/0005_history.sql") },
     Migration { version: 6, name: packed_rows::MIGRATION, sql: include_str!("migrations/0006_packed_rows.sql") },
 ];
 

@@ -21,7 +21,7 @@ const READER_CACHE_KIB: i64 = 4_096;
 /// Page cache of each long read: there may be many, and a scan reads a page once.
 const LONG_READER_CACHE_KIB: i64 = 512;
 /// Cache of prepared statements per connection; there are fewer.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 128;
 
 /// Why a database file was not opened. Each message is one line that says what to do.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::commands::queue;
 
 use crate::claim_index::ClaimIndex;
+use crate::history::HistoryOptions;
 use crate::published_index::PublishedIndex;
 use crate::rows::{PackedDocuments, PackedHead};
 use crate::snapshot::Snapshot;
@@ -89,7 +90,9 @@ impl Filled {
         migrate::migrate(&mut connection, &path).unwrap();
         fill(&connection);
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(0)));
-        let index = PublishedIndex::new(ClaimIndex::load(&connection).unwrap(), clock, 90);
+        let mut claim_index = ClaimIndex::new(HistoryOptions::default(), None);
+        claim_index.reload(&connection).unwrap();
+        let index = PublishedIndex::new(claim_index, clock, 90);
         let steps = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&steps);
         let count = move || {

@@ -55,7 +55,8 @@ impl<'a> SqliteTransaction<'a> {
 
     /// Writes what was deferred. Must come before `COMMIT`.
     pub(crate) fn finish(&mut self) -> Loaded<()> {
-        self.flush_tally()
+        self.flush_tally()?;
+        self.claim_index.history.finish(self.connection, self.now).doing("writing the history")
     }
 
     pub(crate) fn run(&self, statement: &'static str, params: impl Params, doing: &'static str) -> Loaded<usize> {
@@ -121,6 +122,7 @@ impl<'a> SqliteTransaction<'a> {
             self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
         }
         self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
+        self.claim_index.history.touch();
         self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
         Ok(())
     }
@@ -138,12 +140,15 @@ impl<'a> SqliteTransaction<'a> {
             Ok(CONTINUE)
         })?;
         runs.extend(finished_run.map(|run| run.run_id));
+        // A purge may come late. Behind all that was forgotten, so that it is found when it is to be forgotten.
+        let kept_until = runs_kept_until.max(Timestamp::from_micros(self.now.as_micros() + 1));
         for run_id in runs {
-            self.add_deleted_run((runs_kept_until, run_id))?;
+            self.add_deleted_run((kept_until, run_id))?;
         }
         for statement in [sql::DELETE_PAST_RUNS, sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
             self.run(statement, [key.0], "deleting a task")?;
         }
+        self.claim_index.history.removed(key);
         Ok(())
     }
 
@@ -263,6 +268,7 @@ impl Transaction for SqliteTransaction<'_> {
             lifecycle.status.as_str(),
             PackedHead::of(&head).pack(),
             name,
+            self.claim_index.history.next_key(),
         ];
         if self.run(sql::INSERT_TASK, values, "creating a task")? == 0 {
             return Ok(false);
@@ -338,21 +344,12 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn find_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
-        Ok(self.claim_index.run_use(run_id))
+        self.claim_index.run_use(self.connection, run_id).doing("looking for a run id")
     }
 
     fn forget_deleted_runs(&mut self, most: u32) -> Loaded<()> {
-        let mut over: Vec<DeletedRun> = Vec::new();
-        let until = params![self.now.as_micros(), most];
-        self.each(sql::LIST_FORGETTABLE_RUNS, until, "looking for run ids to forget", |row| {
-            over.push(rows::deleted_run(row)?);
-            Ok(CONTINUE)
-        })?;
-        let Some((kept_until, run_id)) = over.last() else { return Ok(()) };
-        let last = params![kept_until.as_micros(), run_id.as_str()];
-        self.run(sql::DELETE_FORGETTABLE_RUNS, last, "forgetting run ids")?;
-        over.into_iter().for_each(|(_, run_id)| self.claim_index.forget_run(run_id));
-        Ok(())
+        let runs = &mut self.claim_index.history.runs;
+        runs.forget_over(self.connection, self.now, most).doing("forgetting run ids")
     }
 
     fn first_pending(&mut self, queue: QueueKey, route: &Route) -> Loaded<Option<TaskKey>> {

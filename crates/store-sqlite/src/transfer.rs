@@ -28,7 +28,7 @@ use crate::each_row::{CONTINUE, each_row};
 use crate::failure::Doing;
 use crate::ownership::Ownership;
 use crate::transaction::SqliteTransaction;
-use crate::{rows, statements as sql};
+use crate::{history, rows, statements as sql};
 
 /// The connection is closed before the file is released.
 pub struct SqliteTransfer {
@@ -223,7 +223,9 @@ impl Target for SqliteTransfer {
     }
 
     async fn clear_deleted_runs(&mut self) -> Result<(), StoreError> {
-        self.run(sql::CLEAR_DELETED_RUNS, [], "deleting run ids")
+        self.run(sql::CLEAR_DELETED_RUNS, [], "deleting run ids")?;
+        // The first start reads all tasks.
+        history::clear(&self.connection).doing("deleting run ids")
     }
 
     async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> Result<(), StoreError> {

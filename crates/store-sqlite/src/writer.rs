@@ -17,7 +17,6 @@ use taskqueue_store::StoreError;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
-use taskqueue_store::transaction::RunUse;
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
@@ -32,13 +31,14 @@ use crate::failure::{Doing, failed_commit};
 use crate::ownership::{Lost, Ownership};
 use crate::published_index::PublishedIndex;
 use crate::transaction::SqliteTransaction;
+use crate::used_runs::IndexBuilder;
 
 /// Tasks of a deleted queue that are removed in one transaction while nothing else waits: a millisecond or two.
 const PURGE: u32 = 100;
 /// Batches after which so many are removed while others wait: a few hundredths of the writer's time.
 const BATCHES_PER_PURGE: usize = 10;
 /// Commands of one batch that may be broken before the rest is refused. After each the claim index is loaded again, which takes
-/// up to a second for a million tasks.
+/// up to a second for a million pending tasks.
 const MAX_BROKEN: u32 = 4;
 
 pub(crate) type Write = QueuedWrite<Arc<ChangeTracker>>;
@@ -46,6 +46,8 @@ pub(crate) type Backlog = WriteBacklog<Arc<ChangeTracker>>;
 
 /// The thread's state.
 pub(crate) struct Writer {
+    /// Dropped first: only a connection that can write removes the log when it is closed last.
+    _index_builder: IndexBuilder,
     connection: Connection,
     published_index: Arc<PublishedIndex>,
     /// The index that was withdrawn; empty while it is published.
@@ -84,7 +86,7 @@ impl Writer {
         ownership: Arc<Ownership>,
         clock: Arc<dyn Clock>,
         options: &Options,
-        checkpointer: Checkpointer,
+        (checkpointer, index_builder): (Checkpointer, IndexBuilder),
         failed: Arc<AtomicBool>,
     ) -> Self {
         let scanned_at = claim_index.last_scan_at;
@@ -92,6 +94,7 @@ impl Writer {
         let (credit_seconds, pending_bytes) = (options.outage_credit_seconds, options.pending_bytes);
         let published_index = PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds);
         Self {
+            _index_builder: index_builder,
             connection,
             published_index: Arc::new(published_index),
             claim_index: ClaimIndex::default(),
@@ -140,6 +143,7 @@ impl Writer {
                 self.with_claim_index(Self::purge);
             }
         }
+        self.with_claim_index(Self::flush_at_close);
         let _paused = self.checkpointer.pause();
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = moved {
@@ -289,7 +293,15 @@ impl Writer {
                 None => self.waiters.queue_deleted(&queue),
             }
         }
-        self.waiters.wake_unless(|run_id| matches!(self.claim_index.run_use(run_id), RunUse::Active(..)));
+        self.waiters.wake_unless(|run_id| self.claim_index.active_run(run_id).is_some());
+    }
+
+    /// Writes what is only in memory, so that the next start has little to read.
+    fn flush_at_close(&mut self) {
+        if self.ready() && self.claim_index.history.close() {
+            // If it fails, that was logged, and the next start reads a few rows more.
+            let _ = self.in_transaction(|_| Ok(()));
+        }
     }
 
     fn purge(&mut self) {

@@ -33,8 +33,10 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
         Checkpointer::start(open::checkpointer(ownership.path()).unwrap(), Arc::clone(&ownership)).unwrap();
     checkpointer.watch(&mut connection).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
-    let mut writer =
-        Writer::new(connection, ClaimIndex::default(), ownership, clock, options, checkpointer, Arc::default());
+    let builder = IndexBuilder::start(open::long_reader(ownership.path()).unwrap()).unwrap();
+    let claim_index = ClaimIndex::new(options.history, Some(builder.requests()));
+    let threads = (checkpointer, builder);
+    let mut writer = Writer::new(connection, claim_index, ownership, clock, options, threads, Arc::default());
     assert_eq!(serve(&mut writer, vec![create_queue("q")]), [Ok(true)]);
     (writer, folder)
 }

@@ -3,7 +3,7 @@
 
 mod storage;
 
-use storage::{assert_file_is_consistent, fresh};
+use storage::{assert_file_is_consistent, flushing, fresh};
 use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
 
 /// Histories for each test, each from a seed of its own; a failure names it.
@@ -25,6 +25,16 @@ async fn random_histories_with_restarts_get_the_same_answers() {
     for seed in SEEDS {
         let folder = fresh();
         let fixture = agree(&folder, 1_000 + seed, STEPS, true).await;
+        fixture.store.close().await;
+        assert_file_is_consistent(&folder.look());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_that_every_transaction_writes_get_the_same_answers() {
+    for seed in SEEDS {
+        let folder = flushing();
+        let fixture = agree(&folder, 3_000 + seed, STEPS, true).await;
         fixture.store.close().await;
         assert_file_is_consistent(&folder.look());
     }

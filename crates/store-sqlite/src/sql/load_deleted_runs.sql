@@ -1,2 +1,2 @@
--- Loads the run ids of deleted tasks at start.
-SELECT run_id FROM deleted_runs;
+-- Loads the run ids of tasks that were deleted lately.
+SELECT run_id FROM deleted_runs WHERE kept_until >= ?1;

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Writer;
-use crate::claim_index::ClaimIndex;
 use crate::failure::failed;
 use crate::ownership::Lost;
 use crate::{lost_files, open};
@@ -16,14 +15,9 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 impl Writer {
     /// After a transaction that was given up although the storage works: its time was over, or a command was broken.
     pub(super) fn undo(&mut self) {
-        // Two indexes at once could be more than there is memory for.
-        self.claim_index = ClaimIndex::default();
-        let undone = self.connection.execute_batch("ROLLBACK").and_then(|()| ClaimIndex::load(&self.connection));
-        match undone {
-            Ok(claim_index) => {
-                self.claim_index = claim_index;
-                self.claim_index.last_scan_at = self.scanned_at;
-            }
+        let rolled_back = self.connection.execute_batch("ROLLBACK");
+        match rolled_back.and_then(|()| self.claim_index.reload(&self.connection)) {
+            Ok(()) => self.claim_index.last_scan_at = self.scanned_at,
             Err(error) => {
                 failed("undoing a transaction", &error);
                 self.recover();
@@ -87,21 +81,20 @@ impl Writer {
         if !self.ownership.is_intact() {
             return;
         }
-        self.claim_index = ClaimIndex::default();
         let opened = open::writer(self.ownership.path()).and_then(|mut connection| {
             self.checkpointer.watch(&mut connection)?;
             open::prove_writable(&connection)?;
-            ClaimIndex::load(&connection)
-                .map(|claim_index| (connection, claim_index.with_no_scan_after(self.clock.now())))
+            self.claim_index.reload(&connection)?;
+            self.claim_index.no_scan_after(self.clock.now());
+            Ok(connection)
         });
         match opened {
             // The new connection opened the log by its name; it must be the one that all others have.
             Ok(_) if !self.ownership.is_intact() => {}
-            Ok((connection, claim_index)) => {
+            Ok(connection) => {
                 self.connection = connection;
                 // The time of the last scan is kept in memory too, and there it may be the newer one.
-                self.scanned_at = self.scanned_at.max(claim_index.last_scan_at);
-                self.claim_index = claim_index;
+                self.scanned_at = self.scanned_at.max(self.claim_index.last_scan_at);
                 self.claim_index.last_scan_at = self.scanned_at;
                 self.failed_at = None;
                 self.failed.store(false, Ordering::Relaxed);

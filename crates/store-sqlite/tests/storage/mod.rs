@@ -11,15 +11,20 @@ use taskqueue_store::Store;
 use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::{GatedStorage, Storage};
-use taskqueue_store_sqlite::{OpenError, Options, PackedHead, SqliteStore};
+use taskqueue_store_sqlite::{HistoryOptions, OpenError, Options, PackedHead, SqliteStore};
 use tempfile::TempDir;
 
-/// A folder with a database file, removed when dropped.
-pub(crate) struct Folder(TempDir);
+/// A folder with a database file, removed when dropped, and how it is opened.
+pub(crate) struct Folder(TempDir, HistoryOptions);
 
 /// A fresh folder.
 pub(crate) fn fresh() -> Folder {
-    Folder(tempfile::tempdir().unwrap())
+    Folder(tempfile::tempdir().unwrap(), HistoryOptions::default())
+}
+
+/// A fresh folder whose store writes the history with every transaction that adds to it.
+pub(crate) fn flushing() -> Folder {
+    Folder(tempfile::tempdir().unwrap(), HistoryOptions { flush_after: 1, ..HistoryOptions::default() })
 }
 
 impl Folder {
@@ -30,7 +35,8 @@ impl Folder {
 
     /// Opens the store, or says why not.
     pub(crate) fn try_open(&self, clock: &ManualClock) -> Result<SqliteStore, OpenError> {
-        SqliteStore::open(&self.file(), Arc::new(clock.clone()), &Options::default())
+        let options = Options { history: self.1, ..Options::default() };
+        SqliteStore::open(&self.file(), Arc::new(clock.clone()), &options)
     }
 
     /// Looks into the file, past the store.
@@ -47,7 +53,7 @@ impl Storage for Folder {
 
 impl GatedStorage for Folder {
     async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
-        let options = Options { bulk_gate, ..Options::default() };
+        let options = Options { bulk_gate, history: self.1, ..Options::default() };
         Arc::new(SqliteStore::open(&self.file(), Arc::new(clock), &options).unwrap())
     }
 }

@@ -1,0 +1,132 @@
+//! Loads the claim index from the file: the living tasks, the tasks behind the last flush, and the runs that have ended since.
+//! What ended before the last flush is not read (docs/decisions/0042).
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::lease;
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::transaction::{QueueKey, TaskKey};
+
+use super::ClaimIndex;
+use crate::each_row::{CONTINUE, each_row};
+use crate::history::{History, HistoryOptions};
+use crate::pending_order::{PendingLists, PendingOrder};
+use crate::used_runs::IndexRequests;
+use crate::{living_tasks, rows, statements as sql};
+
+/// What is collected while rows are read.
+struct Loading<'a> {
+    connection: &'a Connection,
+    index: &'a mut ClaimIndex,
+    queues: HashSet<i64>,
+    pending: HashMap<QueueKey, PendingLists>,
+}
+
+impl ClaimIndex {
+    /// An index that is not loaded yet.
+    pub(crate) fn new(options: HistoryOptions, builder: Option<IndexRequests>) -> Self {
+        Self { history: History::new(options, builder), ..Self::default() }
+    }
+
+    /// Becomes what the file holds. What is in memory about segments that are there is kept.
+    pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        // Two indexes at once could be more than there is memory for.
+        let history = std::mem::take(&mut self.history);
+        *self = Self { history, ..Self::default() };
+        self.history.reload(connection)?;
+        let marks = self.history.marks;
+        each_row(connection, sql::LOAD_QUEUES, [], |row| {
+            if let Some(name) = QueueName::parse(row.get_ref(1)?.as_str()?) {
+                self.queues.insert(name, QueueKey(row.get(0)?));
+            }
+            Ok(CONTINUE)
+        })?;
+        self.load_tasks(connection)?;
+        // Of tasks that were deleted since the last flush.
+        let kept_until = lease::run_ids_kept_until(marks.flushed_at).as_micros();
+        each_row(connection, sql::LOAD_DELETED_RUNS, [kept_until], |row| {
+            self.history.runs.end(rows::run_id(row)?);
+            Ok(CONTINUE)
+        })?;
+        // The service was also up at its last write: a run may have been claimed after the last scan in the file.
+        let last_scan_at = last_scan_at(connection)?.unwrap_or_default();
+        self.latest_at = self.latest_at.max(last_scan_at).max(marks.latest_at).max(marks.flushed_at);
+        self.last_scan_at = Some(self.latest_at).filter(|_| self.has_active_runs());
+        Ok(())
+    }
+
+    fn load_tasks(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let queues: HashSet<i64> = self.queues.values().map(|queue| queue.0).collect();
+        let last_key = self.history.marks.last_key;
+        let mut loading = Loading { connection, index: self, queues, pending: HashMap::new() };
+        living_tasks::visit(connection, |keys, ranges| {
+            let mut ended: HashSet<TaskKey> = keys.iter().copied().collect();
+            for range in ranges {
+                each_row(connection, &sql::LOAD_CLAIM_INDEX, [range.start(), range.end()], |row| {
+                    let key = rows::claim_index(row)?.key;
+                    // Of a row between them without a bit, all is known.
+                    if ended.contains(&key) && loading.add(row)? {
+                        ended.remove(&key);
+                    }
+                    Ok(CONTINUE)
+                })?;
+            }
+            ended.into_iter().for_each(|key| loading.index.history.set_living(key, false));
+            Ok(())
+        })?;
+        each_row(connection, &sql::LOAD_CLAIM_INDEX, [last_key + 1, i64::MAX], |row| {
+            if loading.add(row)? {
+                let key = rows::claim_index(row)?.key;
+                loading.index.history.set_living(key, true);
+            }
+            Ok(CONTINUE)
+        })?;
+        let pending = loading.pending;
+        self.pending = pending.into_iter().map(|(queue, lists)| (queue, lists.into_order())).collect();
+        self.pending_bytes = self.pending.values().map(PendingOrder::bytes).sum();
+        Ok(())
+    }
+}
+
+impl Loading<'_> {
+    /// Adds what a row says. Returns whether its task is pending or running.
+    fn add(&mut self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let task = rows::claim_index(row)?;
+        self.index.rows_read += 1;
+        self.index.last_pending_seq = self.index.last_pending_seq.max(task.pending_seq);
+        self.index.latest_at = self.index.latest_at.max(task.updated_at);
+        // Also of a deleted queue: the run stays used, before the purge and for a while after it.
+        if let Some(run_id) = task.finished_run_id
+            && task.updated_at >= self.index.history.marks.flushed_at
+        {
+            self.index.history.runs.end(run_id);
+            each_row(self.connection, sql::LOAD_PAST_RUNS, [task.key.0, task.key.0], |row| {
+                self.index.history.runs.end(rows::run_id(row)?);
+                Ok(CONTINUE)
+            })?;
+        }
+        let queue = QueueKey(task.queue_key);
+        if !self.queues.contains(&queue.0) {
+            return Ok(false);
+        }
+        if task.status == Status::Running {
+            let mut statement = self.connection.prepare_cached(&sql::LOAD_HEAD)?;
+            self.index.set_running(queue, task.key, statement.query_row([task.key.0], rows::head)?);
+        }
+        if task.status == Status::Pending {
+            let rank = (Reverse(task.priority), task.pending_seq);
+            self.pending.entry(queue).or_default().add(rank, task.key, task.routes);
+        }
+        Ok(matches!(task.status, Status::Pending | Status::Running))
+    }
+}
+
+/// When the leases were last scanned according to the file.
+fn last_scan_at(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+    let mut statement = connection.prepare_cached(sql::LOAD_SCAN)?;
+    statement.query_row([], |row| row.get(0).map(Timestamp::from_micros)).optional()
+}

@@ -1,0 +1,2 @@
+-- Deletes all chunks.
+DELETE FROM living_tasks;

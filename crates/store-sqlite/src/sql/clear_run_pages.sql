@@ -1,0 +1,2 @@
+-- Deletes all pages of used run ids.
+DELETE FROM run_pages;

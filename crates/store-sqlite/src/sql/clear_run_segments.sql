@@ -1,0 +1,2 @@
+-- Deletes all segments.
+DELETE FROM run_segments;

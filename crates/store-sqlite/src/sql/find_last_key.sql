@@ -1,0 +1,2 @@
+-- Finds the key of the task that was created last.
+SELECT coalesce(max(task_key), 0) FROM tasks;

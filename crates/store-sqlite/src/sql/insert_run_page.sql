@@ -1,0 +1,2 @@
+-- Adds a page of used run ids.
+INSERT INTO run_pages (page, entries) VALUES (?1, ?2);

@@ -1,0 +1,102 @@
+//! A Bloom filter over run ids: it says "not here" for certain, or "perhaps". All bits of an id are in one block of 64 bytes,
+//! so that a question costs one access to memory.
+
+use crate::used_runs::page::PackedRun;
+
+/// Bits of memory for each run id. About 1 of 60 questions about another id is then answered "perhaps".
+pub(crate) const BITS_PER_RUN: usize = 10;
+/// Below this a filter answers "perhaps" too often to be worth its memory.
+const BITS_PER_RUN_MIN: usize = 3;
+/// Bits that are set for an id.
+const PROBES: u32 = 5;
+const BLOCK_BITS: usize = 512;
+
+pub(crate) struct Filter {
+    blocks: Box<[[u64; BLOCK_BITS / 64]]>,
+}
+
+impl Filter {
+    /// An empty filter for so many run ids; nothing if there is too little memory for one.
+    pub(crate) fn new(runs: usize, most_bytes: usize) -> Option<Self> {
+        let bits = (runs * BITS_PER_RUN).min(most_bytes.saturating_mul(8));
+        let blocks = bits.div_ceil(BLOCK_BITS).max(1);
+        (bits >= runs * BITS_PER_RUN_MIN).then(|| Self { blocks: vec![[0; BLOCK_BITS / 64]; blocks].into() })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.len() * BLOCK_BITS / 8
+    }
+
+    pub(crate) fn add(&mut self, hash: u64) {
+        let block = self.block(hash);
+        for (word, bit) in probes(hash) {
+            self.blocks[block][word] |= bit;
+        }
+    }
+
+    /// Whether an id with this hash may have been added.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        let block = &self.blocks[self.block(hash)];
+        probes(hash).all(|(word, bit)| block[word] & bit != 0)
+    }
+
+    fn block(&self, hash: u64) -> usize {
+        // The upper half of the hash, scaled to the number of blocks. It is less than that number.
+        usize::try_from(((hash >> 32) * self.blocks.len() as u64) >> 32).unwrap_or(0)
+    }
+}
+
+/// The words and bits of an id within its block.
+fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
+    let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..PROBES).map(move |probe| {
+        let place = (mixed >> (64 - 9 * (probe + 1))) & 511;
+        (usize::try_from(place >> 6).unwrap_or(0), 1 << (place & 63))
+    })
+}
+
+/// A hash of a run id. Clients choose the ids and could choose some that look alike here: their claims would then ask the disk.
+pub(crate) fn hash(run: PackedRun) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&run[..8]);
+    let mut hash = u64::from_le_bytes(first) ^ u64::from(run[8]).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+        hash = (hash ^ (hash >> shift)).wrapping_mul(factor);
+    }
+    hash ^ (hash >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The nth of a series of ids, as counters make them: most of their bytes are the same.
+    fn nth(n: u32) -> PackedRun {
+        let mut run = *b"\0\0\0\0\0\0\0\0\0";
+        run[5..].copy_from_slice(&n.to_be_bytes());
+        run
+    }
+
+    #[test]
+    fn a_filter_never_denies_what_was_added_and_seldom_admits_what_was_not() {
+        let mut filter = Filter::new(10_000, usize::MAX).unwrap();
+        (0..10_000).for_each(|n| filter.add(hash(nth(n))));
+        assert!((0..10_000).all(|n| filter.may_hold(hash(nth(n)))));
+        let wrong = (10_000..110_000).filter(|n| filter.may_hold(hash(nth(*n)))).count();
+        assert!(wrong < 3_000, "{wrong} of 100,000");
+    }
+
+    #[test]
+    fn a_filter_takes_no_more_memory_than_it_may_and_none_if_that_is_too_little() {
+        let bytes = |runs, most| Filter::new(runs, most).map(|filter| filter.bytes());
+        for (runs, most, expected) in [
+            (1_000, usize::MAX, Some(1_280)),
+            (100_000, 100_000, Some(100_032)),
+            (100_000, 37_500, Some(37_504)),
+            (100_000, 37_000, None),
+            (0, 0, Some(64)),
+        ] {
+            assert_eq!(bytes(runs, most), expected, "{runs} {most}");
+        }
+    }
+}

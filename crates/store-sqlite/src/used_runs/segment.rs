@@ -1,0 +1,171 @@
+//! A segment: a sorted set of run ids on pages of the file, which never changes. What is kept of it in memory says on which page
+//! an id would be, and mostly that it is on none.
+
+use std::sync::{Arc, OnceLock};
+
+use rusqlite::{Connection, Row, params};
+
+use crate::each_row::{CONTINUE, each_row};
+use crate::statements as sql;
+use crate::used_runs::filter::{Filter, hash};
+use crate::used_runs::page::{PackedRun, Use, entries, find, page_number, run_of, with_page};
+
+/// Pages that one statement reads to build an index: a read that lasts long keeps the log from being reused.
+const PAGES_AT_ONCE: i64 = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Other segments are being merged into it. They are still asked.
+    Building,
+    /// All of them are in it, but they are still asked.
+    Complete,
+    Live,
+    /// It was merged into another one, and its pages are being deleted.
+    Dead,
+}
+
+impl State {
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Building, "building"), (Self::Complete, "complete"), (Self::Live, "live"), (Self::Dead, "dead")];
+
+    fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(state, _)| *state == self).map_or("", |(_, text)| text)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, name)| *name == text).map(|(state, _)| *state)
+    }
+}
+
+/// A row of `run_segments`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentRow {
+    pub(crate) number: i64,
+    /// The numbers of the oldest and the newest segment that it holds, before any of them was merged.
+    pub(crate) oldest: i64,
+    pub(crate) newest: i64,
+    pub(crate) state: State,
+    pub(crate) pages: i64,
+    pub(crate) entries: u64,
+}
+
+impl SegmentRow {
+    pub(crate) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let state = State::parse(row.get_ref("state")?.as_str()?);
+        Ok(Self {
+            number: row.get("segment")?,
+            oldest: row.get("oldest")?,
+            newest: row.get("newest")?,
+            state: state.ok_or(rusqlite::types::FromSqlError::InvalidType)?,
+            pages: row.get("pages")?,
+            entries: u64::try_from(row.get::<_, i64>("entries")?).unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Self { number, oldest, newest, state, pages, entries } = self;
+        let entries = i64::try_from(*entries).unwrap_or(i64::MAX);
+        let values = params![number, oldest, newest, state.as_str(), pages, entries];
+        connection.prepare_cached(sql::SAVE_RUN_SEGMENT)?.execute(values).map(drop)
+    }
+}
+
+/// What is kept in memory of a segment.
+pub(crate) struct SegmentIndex {
+    /// The first run id of each page.
+    pub(crate) first_runs: Vec<PackedRun>,
+    /// Nothing if there is no memory for it: then every question goes to the disk.
+    pub(crate) filter: Option<Filter>,
+}
+
+/// Where the index of a segment will be. It is built once, perhaps by another thread; nothing inside means that it could not.
+pub(crate) type IndexSlot = Arc<OnceLock<Option<SegmentIndex>>>;
+
+impl SegmentIndex {
+    /// Reads all pages of a segment. Nothing if some are not there, because the segment was merged and deleted meanwhile,
+    /// or if `wanted` says no.
+    pub(crate) fn build(
+        connection: &Connection,
+        row: SegmentRow,
+        filter_bytes: usize,
+        wanted: &dyn Fn() -> bool,
+    ) -> rusqlite::Result<Option<Self>> {
+        let mut filter = Filter::new(usize::try_from(row.entries).unwrap_or(usize::MAX), filter_bytes);
+        let mut first_runs = Vec::with_capacity(usize::try_from(row.pages).unwrap_or(0));
+        let mut first_page = 0;
+        while first_page < row.pages && wanted() {
+            let last_page = row.pages.min(first_page + PAGES_AT_ONCE) - 1;
+            let between = [page_number(row.number, first_page), page_number(row.number, last_page)];
+            each_row(connection, sql::LIST_RUN_PAGES, between, |page| {
+                let entries = entries(page.get_ref("entries")?.as_blob()?);
+                first_runs.extend(entries.first().map(run_of));
+                if let Some(filter) = &mut filter {
+                    entries.iter().for_each(|entry| filter.add(hash(run_of(entry))));
+                }
+                Ok(CONTINUE)
+            })?;
+            first_page = last_page + 1;
+        }
+        let whole = i64::try_from(first_runs.len()) == Ok(row.pages);
+        Ok(whole.then_some(Self { first_runs, filter }))
+    }
+}
+
+pub(crate) struct Segment {
+    pub(crate) row: SegmentRow,
+    pub(crate) index: IndexSlot,
+}
+
+impl Segment {
+    pub(crate) fn new(row: SegmentRow, index: SegmentIndex) -> Self {
+        Self { row, index: Arc::new(OnceLock::from(Some(index))) }
+    }
+
+    fn index(&self) -> Option<&SegmentIndex> {
+        self.index.get().and_then(Option::as_ref)
+    }
+
+    /// The memory of the filter.
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.index().and_then(|index| index.filter.as_ref()).map_or(0, Filter::bytes)
+    }
+
+    /// Whether a run id with this hash may be here, as far as that is known without the disk.
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+        self.index().and_then(|index| index.filter.as_ref()).is_none_or(|filter| filter.may_hold(hash))
+    }
+
+    /// What the pages say about a run id.
+    pub(crate) fn find(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<Use>> {
+        let Some(page) = self.page_of(connection, run)? else { return Ok(None) };
+        let found = with_page(connection, (self.row.number, page), |page| find(page, run))?;
+        found.ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// The page that would hold a run id: the last one that does not begin behind it.
+    fn page_of(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<i64>> {
+        if let Some(index) = self.index() {
+            let behind = index.first_runs.partition_point(|first| *first <= run);
+            return Ok(i64::try_from(behind).ok().and_then(|behind| behind.checked_sub(1)).filter(|page| *page >= 0));
+        }
+        let (mut low, mut high) = (0, self.row.pages);
+        while low < high {
+            let middle = i64::midpoint(low, high);
+            let first = |page: &[u8]| entries(page).first().map(run_of);
+            let first = with_page(connection, (self.row.number, middle), first)?;
+            match first.flatten().ok_or(rusqlite::Error::QueryReturnedNoRows)? <= run {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok((low > 0).then_some(low - 1))
+    }
+
+    /// The place of the first entry behind a run id: page and place on it.
+    pub(crate) fn place_behind(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<(i64, usize)> {
+        let Some(page) = self.page_of(connection, run)? else { return Ok((0, 0)) };
+        let behind = |page: &[u8]| entries(page).partition_point(|entry| run_of(entry) <= run);
+        let place = with_page(connection, (self.row.number, page), behind)?;
+        Ok((page, place.ok_or(rusqlite::Error::QueryReturnedNoRows)?))
+    }
+}
