@@ -74,7 +74,6 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("claim_index.rs", "SQLite has one writer, which keeps in memory what claims need"),
     ("prepared.rs", "PostgreSQL prepares statements once for each connection"),
     ("claim_index/load.rs", "part of the claim index"),
-    ("prepared.rs", "PostgreSQL is written to in sets"),
     ("history.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
     ("living_tasks.rs", "PostgreSQL finds living tasks by an index"),
     ("catch_up.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
