@@ -68,6 +68,18 @@ impl Error {
         matches!(self, Self::OutcomeUnknown { .. })
     }
 
+    /// Whether a batch was refused as a whole for a reason that the single requests may not have: the server, or something before
+    /// it, takes no batches, or not this one. Nothing was done.
+    pub fn is_no_batch(&self) -> bool {
+        let (status, is_about_queue) = match self {
+            Self::Api { status, code, .. } => (*status, *code == Code::Known(ErrorCode::QueueNotFound)),
+            Self::Protocol { status, .. } => (*status, false),
+            _ => return false,
+        };
+        // Proxies answer 408 and 429 when the call should be repeated later.
+        (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 429) && !is_about_queue
+    }
+
     /// Whether the same call may succeed a little later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
@@ -90,5 +102,37 @@ impl Error {
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         if let Self::Api { retry_after, .. } = self { *retry_after } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(status: u16, code: &str) -> Error {
+        Error::Api {
+            status,
+            code: code.into(),
+            message: String::new(),
+            details: JsonObject::empty(),
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn a_batch_is_taken_apart_when_only_its_form_is_refused() {
+        let page = |status| Error::Protocol { status, message: String::new() };
+        for error in
+            [api(404, "not_found"), api(405, "method_not_allowed"), api(422, "invalid_request"), page(404), page(413)]
+        {
+            assert!(error.is_no_batch(), "{error:?}");
+        }
+        let lost = Error::Transport { message: String::new(), may_have_arrived: true };
+        let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(lost.clone()) };
+        let others =
+            [api(401, "unauthorized"), api(403, "forbidden"), api(404, "queue_not_found"), api(429, "slow_down")];
+        for error in [api(503, "database_busy"), page(200), page(502), lost, unknown].into_iter().chain(others) {
+            assert!(!error.is_no_batch(), "{error:?}");
+        }
     }
 }

@@ -39,15 +39,9 @@ impl ErrorClass {
     }
 }
 
-/// Whether a batch was refused as a whole for a reason that the single requests may not have: the server, or something before it, takes
-/// no batches, or not this one. Nothing was done.
+/// As [`Error::is_no_batch`].
 pub(crate) fn is_no_batch(error: &Error) -> bool {
-    let (status, is_about_queue) = match error {
-        Error::Api { status, code, .. } => (*status, *code == Code::Known(ErrorCode::QueueNotFound)),
-        Error::Protocol { status, .. } => (*status, false),
-        _ => return false,
-    };
-    (400..500).contains(&status) && is_final(status) && !matches!(status, 401 | 403) && !is_about_queue
+    error.is_no_batch()
 }
 
 /// Whether repeating the call cannot help. Proxies answer 408 and 429 when the call should be repeated later.
@@ -102,23 +96,6 @@ mod tests {
         ] {
             assert_eq!(ErrorClass::of(&api(status, code)), class, "{status} {code}");
             assert_eq!(ErrorClass::ends_claiming(&api(status, code)), ends, "{status} {code}");
-        }
-    }
-
-    #[test]
-    fn a_batch_is_taken_apart_when_only_its_form_is_refused() {
-        let page = |status| Error::Protocol { status, message: String::new() };
-        for error in
-            [api(404, "not_found"), api(405, "method_not_allowed"), api(422, "invalid_request"), page(404), page(413)]
-        {
-            assert!(is_no_batch(&error), "{error:?}");
-        }
-        let lost = Error::Transport { message: String::new(), may_have_arrived: true };
-        let unknown = Error::OutcomeUnknown { call: "", advice: "", cause: Box::new(lost.clone()) };
-        let others =
-            [api(401, "unauthorized"), api(403, "forbidden"), api(404, "queue_not_found"), api(429, "slow_down")];
-        for error in [api(503, "database_busy"), page(200), page(502), lost, unknown].into_iter().chain(others) {
-            assert!(!is_no_batch(&error), "{error:?}");
         }
     }
 

@@ -40,8 +40,11 @@ fn a_named_task_that_cannot_be_changed_is_a_failure() {
     let ran = server.run("task cancel t_aaaaaaaaaaaa t_cccccccccccc t_zzzzzzzzzzzz");
     assert_eq!(ran.stdout, "1 cancelled, 2 skipped\n");
     let message = ran.fails(1);
-    assert!(message.contains("t_cccccccccccc skipped (task_state_conflict)"), "{message}");
-    assert!(message.contains("t_zzzzzzzzzzzz skipped (task_not_found)"), "{message}");
+    assert!(
+        message.contains("t_cccccccccccc skipped: its status does not allow it (task_state_conflict)"),
+        "{message}"
+    );
+    assert!(message.contains("t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)"), "{message}");
 }
 
 #[test]
@@ -53,7 +56,7 @@ fn the_deletion_of_a_task_that_is_not_there_is_a_failure_unless_that_is_accepted
     assert_eq!(accepted, "t_zzzzzzzzzzzz does not exist\n");
     let ran = server.run("task delete t_aaaaaaaaaaaa t_zzzzzzzzzzzz");
     assert_eq!(ran.stdout, "1 deleted, 1 skipped\n");
-    assert!(ran.fails(1).contains("t_zzzzzzzzzzzz skipped (task_not_found)"));
+    assert!(ran.fails(1).contains("t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)"));
     let ran = server.run("task delete t_eeeeeeeeeeee t_zzzzzzzzzzzz --ignore-missing");
     assert_eq!(ran.ok(), "1 deleted, 1 skipped\n");
     // A task that runs is a failure, also then.

@@ -19,7 +19,12 @@ const BROKEN: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\
 const MISSING: &str = "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 58\r\n\r\n\
                        {\"error\":{\"code\":\"not_found\",\"message\":\"no\",\"details\":{}}}";
 
+/// As a proxy with a limit for bodies answers.
+const TOO_LARGE: &str = "HTTP/1.1 413 Request Entity Too Large\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n\
+                         <html></html>";
+
 /// What becomes of an answer.
+#[derive(Clone, Copy)]
 pub(crate) enum Fate {
     Passed,
     Lost,
@@ -27,6 +32,8 @@ pub(crate) enum Fate {
     Broken,
     /// The server does not see the request and seems not to know it.
     Missing,
+    /// The server does not see the request, which is too large for the proxy.
+    TooLarge,
     /// Held back until the test releases it.
     Held,
 }
@@ -39,7 +46,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// `fate` gets the head of each request.
+    /// `fate` gets each request, head and body.
     pub(crate) fn start(server: &Server, mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> Self {
         let target = server.url.strip_prefix("http://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -50,14 +57,17 @@ impl Proxy {
                 let stream = stream.unwrap();
                 let Some(request) = message(&stream) else { continue };
                 let fate = fate(&String::from_utf8_lossy(&request));
-                let mut answer = MISSING.into();
-                if !matches!(fate, Fate::Missing) {
-                    let mut server = TcpStream::connect(&target).unwrap();
-                    server.write_all(&request).unwrap();
-                    answer = message(&server).unwrap();
-                }
+                let mut answer = match fate {
+                    Fate::Missing => MISSING.into(),
+                    Fate::TooLarge => TOO_LARGE.into(),
+                    _ => {
+                        let mut server = TcpStream::connect(&target).unwrap();
+                        server.write_all(&request).unwrap();
+                        message(&server).unwrap()
+                    }
+                };
                 match fate {
-                    Fate::Passed | Fate::Missing => {}
+                    Fate::Passed | Fate::Missing | Fate::TooLarge => {}
                     Fate::Lost => continue,
                     Fate::Broken => answer = BROKEN.into(),
                     Fate::Held => {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
@@ -133,6 +134,75 @@ fn large_lines_are_divided_among_requests() {
     let message = ran.fails(1);
     assert!(message.starts_with("warning: line 21: ") && message.lines().count() == 1, "{message}");
     assert!(message.contains("a task has at most 1 MiB of data"), "{message}");
+}
+
+/// What proxies usually take at most.
+const PROXY_BODY_BYTES: usize = 1_048_576;
+
+/// Lines of about 2 KB.
+fn long_lines(count: usize) -> String {
+    let text = "x".repeat(2_000);
+    (0..count).map(|n| format!("{{\"args\":{{\"n\":{n},\"text\":\"{text}\"}}}}\n")).collect()
+}
+
+/// A proxy that notes the sizes of the batches.
+fn measuring_proxy(server: &Server) -> (Proxy, Arc<Mutex<Vec<usize>>>) {
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&sizes);
+    let proxy = Proxy::start(server, move |request| {
+        if is_batch(request) {
+            noted.lock().unwrap().push(request.len());
+        }
+        Fate::Passed
+    });
+    (proxy, sizes)
+}
+
+#[test]
+fn a_file_of_long_lines_is_sent_in_full_batches_that_pass_usual_proxies() {
+    let server = Server::start();
+    let path = server.write("long.jsonl", &long_lines(3_000));
+    for (from, said) in [("long.jsonl", "3000 created\n"), ("-", "0 created, 3000 already there\n")] {
+        let (proxy, sizes) = measuring_proxy(&server);
+        let mut command = server.command(&["task", "submit", "--from", from, "--url", &proxy.url]);
+        command.stdin(std::fs::File::open(&path).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        assert_eq!(Ran::of(command.spawn().unwrap()).ok(), said);
+        let sizes = std::mem::take(&mut *sizes.lock().unwrap());
+        assert!(sizes.iter().all(|size| *size <= PROXY_BODY_BYTES), "{sizes:?}");
+        assert!(sizes.len() <= 8, "{sizes:?}");
+    }
+}
+
+#[test]
+fn batches_that_are_refused_as_a_whole_are_sent_one_by_one() {
+    for refusal in [Fate::TooLarge, Fate::Missing] {
+        let server = Server::start();
+        server.submit("t_aaaaaaaaaaaa", &[]);
+        let conflict = "{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":1}\n";
+        server.write("tasks.jsonl", &format!("{}{conflict}{}", lines(BATCH), lines(100)));
+        let proxy = Proxy::start(&server, move |request| if is_batch(request) { refusal } else { Fate::Passed });
+        let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
+        assert_eq!(ran.stdout, format!("{} created, 1 refused\n", BATCH + 100));
+        let message = ran.fails(1);
+        let expected = format!("warning: line {}: there is a task t_aaaaaaaaaaaa already", BATCH + 1);
+        assert!(message.starts_with(&expected) && message.lines().count() == 1, "{message}");
+        assert_eq!(server.count("args.n >= 0"), BATCH as u64 + 100);
+    }
+}
+
+#[test]
+fn what_the_last_batch_created_is_told_although_one_of_its_tasks_ends_the_command() {
+    let server = Server::start();
+    assert_eq!(server.run_reading("task submit --from -", &lines(1)).ok(), "1 created\n");
+    server.write("tasks.jsonl", &lines(10));
+    // The first task is there with another priority, and cannot be read to compare it.
+    let proxy = Proxy::start(&server, |request| {
+        if request.starts_with("GET /api/v2/queues/q/tasks/t_") { Fate::Missing } else { Fate::Passed }
+    });
+    let submit = ["task", "submit", "--from", "tasks.jsonl", "--priority", "5", "--url", &proxy.url];
+    let message = server.run_with(&submit).fails(1);
+    assert!(message.starts_with("note: 9 created so far; run the same command again to go on\n"), "{message}");
+    assert_eq!(server.count("priority == 5"), 9);
 }
 
 #[test]

@@ -193,6 +193,14 @@ fn summary(participle: &'static str, done: u64, skipped: u64, refused: u64) -> S
     Summary { counts: vec![(participle, done), ("skipped", skipped), ("refused", refused)] }
 }
 
+fn why_skipped(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::TaskNotFound => "it does not exist",
+        ErrorCode::TaskRunning => "it is running",
+        _ => "its status does not allow it",
+    }
+}
+
 fn changed_only(id: TaskId) -> String {
     format!("{id} has the new values, but was not requeued")
 }
@@ -314,7 +322,7 @@ impl<'s> ActionProgress<'s> {
                 *self.skipped.entry(code.as_str()).or_default() += 1;
                 self.has_missed |= !self.action.ignores(code);
                 if self.are_named && !self.action.ignores(code) {
-                    self.bar.suspend(|| output::warning(&format!("{id} skipped ({code})")));
+                    self.bar.suspend(|| output::warning(&format!("{id} skipped: {} ({code})", why_skipped(code))));
                 }
             }
             TaskOutcome::Refused(error) => {

@@ -135,10 +135,13 @@ impl<'s> TaskCreator<'s> {
     }
 
     fn record(&mut self, CallResult { place, end, tasks }: CallResult) -> Result<(), CommandError> {
+        let mut fatal = None;
         for (origin, outcome) in tasks? {
-            if let Some(error) = self.count(origin, outcome) {
-                return Err(self.abort(error));
-            }
+            let error = self.count(origin, outcome);
+            fatal = fatal.or(error);
+        }
+        if let Some(error) = fatal {
+            return Err(self.abort(error));
         }
         self.position = self.position.max(end);
         self.progress.set_position(self.position);

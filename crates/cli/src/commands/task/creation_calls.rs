@@ -3,12 +3,16 @@
 
 use taskqueue_client::{Client, CreateOutcome, Definition, Error, ErrorCode, QueueName, Task, TaskId};
 
-use super::concurrent_calls::ConcurrentCalls;
+use super::concurrent_calls::{ConcurrentCalls, TaskOutcome};
 use super::planned_task::{Origin, PlannedTask};
 use crate::failure::Failure;
 
 /// Tasks of a batch that are compared at the same time.
 const COMPARISONS_MAX: usize = 16;
+
+/// Tasks of a refused batch that are created at the same time. All batches under way together have as many calls as a command
+/// has for a server without batches.
+const SINGLE_CALLS_MAX: usize = 16;
 
 /// What became of one task.
 #[derive(Debug)]
@@ -33,7 +37,8 @@ pub(super) async fn create_one(client: Client, queue: QueueName, planned: Planne
     (origin, outcome)
 }
 
-/// Creates the tasks with one request; their results in the same order. A request that fails is the error of each of them.
+/// Creates the tasks with one request. A request that fails is the error of each of them, except where it fails because it is a
+/// batch: then they are created one by one.
 pub(super) async fn create_batch(
     client: Client,
     queue: QueueName,
@@ -45,6 +50,15 @@ pub(super) async fn create_batch(
         origins.push((origin, is_derived));
     }
     let answer = client.create_tasks(&queue, &tasks).await;
+    if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
+        let planned = tasks.into_iter().zip(origins).map(|((id, definition), (origin, is_derived))| PlannedTask {
+            id,
+            is_derived,
+            definition,
+            origin,
+        });
+        return create_one_by_one(client, queue, planned).await;
+    }
     let (mut results, mut conflicts) = (Vec::with_capacity(tasks.len()), ConcurrentCalls::of_at_most(COMPARISONS_MAX));
     for (at, ((outcome, (id, definition)), (origin, is_derived))) in
         answer.items.into_iter().zip(tasks).zip(origins).enumerate()
@@ -67,6 +81,32 @@ pub(super) async fn create_batch(
         store(&mut results, Some(compared));
     }
     Ok(results)
+}
+
+/// Creates the tasks with a request each, up to an error that all others would have, too. Results come in any order.
+async fn create_one_by_one(
+    client: Client,
+    queue: QueueName,
+    planned: impl Iterator<Item = PlannedTask>,
+) -> Result<Vec<CreateResult>, Failure> {
+    let (mut results, mut calls) = (Vec::new(), ConcurrentCalls::of_at_most(SINGLE_CALLS_MAX));
+    for task in planned {
+        let ended = calls.start(create_one(client.clone(), queue.clone(), task)).await?;
+        let is_last = ended.as_ref().is_some_and(is_fatal);
+        results.extend(ended);
+        if is_last {
+            break;
+        }
+    }
+    while let Some(ended) = calls.next().await? {
+        results.push(ended);
+    }
+    Ok(results)
+}
+
+fn is_fatal((_, outcome): &CreateResult) -> bool {
+    let Err(error) = outcome else { return false };
+    matches!(TaskOutcome::of::<()>(Err(error.clone())), TaskOutcome::Fatal(_))
 }
 
 /// Replaces a conflict by what the comparison found.

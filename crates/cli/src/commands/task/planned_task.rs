@@ -1,7 +1,7 @@
 //! A task that is to be created, as a line of a file or a combination of a sweep gives it. How it is created stands in
 //! `creation_calls.rs`.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use taskqueue_client::{Definition, TaskId};
 
@@ -60,19 +60,29 @@ pub(super) struct TaskGroup {
 
 impl TaskGroup {
     /// Fewer than a request may have: the first tasks are under way soon, and one group is being read while others are sent.
-    pub(super) const TASKS_MAX: usize = 500;
-    /// A quarter of what a request may have. Some groups and their requests are in memory at the same time.
-    const BYTES_MAX: usize = 4 * 1_048_576;
+    const TASKS_MAX: usize = 500;
+    /// Many proxies take bodies of 1 MiB, and a request is a little longer than is counted here. A task that is larger is a group
+    /// of its own.
+    const BYTES_MAX: usize = 1_000_000;
 
-    pub(super) fn push(&mut self, task: Result<PlannedTask, WrongTask>, end: u64) {
-        if let Ok(PlannedTask { definition, .. }) = &task {
-            self.bytes += definition.args.as_str().len() + definition.metadata.as_str().len();
-        }
+    /// Adds a task. If it does not fit any more, it begins the next group, and the full one is returned.
+    pub(super) fn push(&mut self, task: Result<PlannedTask, WrongTask>, end: u64) -> Option<Self> {
+        let bytes = task.as_ref().map_or(0, |planned| request_bytes(&planned.definition));
+        let fits = self.tasks.len() < Self::TASKS_MAX && self.bytes + bytes <= Self::BYTES_MAX;
+        let full = (!fits && !self.tasks.is_empty()).then(|| mem::take(self));
         self.tasks.push(task);
+        self.bytes += bytes;
         self.end = end;
+        full
     }
+}
 
-    pub(super) fn is_full(&self) -> bool {
-        self.tasks.len() >= Self::TASKS_MAX || self.bytes >= Self::BYTES_MAX
-    }
+/// About what a task needs in a request.
+fn request_bytes(definition: &Definition) -> usize {
+    /// The id, numbers and names of fields; the quotes and the comma of a route.
+    const FRAME_BYTES: usize = 160;
+    const ROUTE_FRAME_BYTES: usize = 3;
+    let name = definition.name.as_ref().map_or(0, |name| name.len());
+    let routes: usize = definition.routes.iter().map(|route| route.len() + ROUTE_FRAME_BYTES).sum();
+    FRAME_BYTES + name + routes + definition.args.as_str().len() + definition.metadata.as_str().len()
 }

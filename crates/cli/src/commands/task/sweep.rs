@@ -37,9 +37,8 @@ pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(),
         for planned in plan.tasks() {
             let planned = planned?;
             let end = planned.origin.number();
-            group.push(Ok(planned), end);
-            if group.is_full() {
-                creator.add(std::mem::take(&mut group)).await?;
+            if let Some(full) = group.push(Ok(planned), end) {
+                creator.add(full).await?;
             }
         }
         creator.add(group).await
