@@ -37,8 +37,25 @@ struct ClaimAttempt {
     is_repeated: bool,
     /// An answer was lost, so this worker may own a task without knowing it.
     in_doubt: bool,
+    /// The same, without those that were refused as busy, which says that nothing was done.
+    may_own_task: bool,
+    /// A batch said that there is no task for a run that may own one.
+    is_asked_alone: bool,
     /// How many answers were lost.
     lost_answers: u32,
+}
+
+impl ClaimAttempt {
+    fn new(run_id: RunId) -> Self {
+        Self {
+            run_id,
+            is_repeated: false,
+            in_doubt: false,
+            may_own_task: false,
+            is_asked_alone: false,
+            lost_answers: 0,
+        }
+    }
 }
 
 /// A slot that wants a task.
@@ -53,7 +70,13 @@ pub(crate) struct Want {
 impl Want {
     /// A claim whose answer was lost too often is repeated alone: the answer to all of them together may be too much for the network.
     fn may_be_sent_together(&self) -> bool {
-        self.attempt.lost_answers < LOST_TOGETHER
+        self.attempt.lost_answers < LOST_TOGETHER && !self.attempt.is_asked_alone
+    }
+
+    /// Whether the answer that there is no task counts. From a batch it may mean that the task did not fit into the answer, and a run
+    /// id that owns a task must not be forgotten.
+    fn believes_none(&self, is_together: bool) -> bool {
+        !(is_together && self.attempt.may_own_task)
     }
 }
 
@@ -127,7 +150,7 @@ impl WorkerContext {
 
     fn new_attempt(&self) -> Option<ClaimAttempt> {
         match ids::run_id() {
-            Ok(run_id) => Some(ClaimAttempt { run_id, is_repeated: false, in_doubt: false, lost_answers: 0 }),
+            Ok(run_id) => Some(ClaimAttempt::new(run_id)),
             Err(error) => {
                 self.end(EndReason::InternalError(error.to_string()));
                 None

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::Want;
 use super::sending::ClaimAnswers;
 use crate::context::WorkerContext;
+use crate::error_class::ErrorClass;
 use crate::report::{FinalReport, RunKey};
 use crate::stop::{StopMode, stop_reached};
 
@@ -23,32 +24,38 @@ impl WorkerContext {
         let (in_doubt, settled): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(|want| want.attempt.in_doubt);
         settled.into_iter().for_each(|want| self.answer(want, None));
         let is_together = self.features.known().batch && in_doubt.iter().all(Want::may_be_sent_together);
-        if in_doubt.len() > 1 && is_together {
-            self.release_together(in_doubt).await;
-        } else {
-            // At the same time.
-            for want in in_doubt {
-                tokio::spawn(Arc::clone(&self).release_together(vec![want]));
-            }
+        let alone = if in_doubt.len() > 1 && is_together { self.release_claims(in_doubt).await } else { in_doubt };
+        // At the same time.
+        for want in alone {
+            let context = Arc::clone(&self);
+            tokio::spawn(async move { drop(context.release_claims(vec![want]).await) });
         }
     }
 
-    async fn release_together(self: Arc<Self>, in_doubt: Vec<Want>) {
+    /// Repeats these claims once, with one request. Returns those that are to be repeated alone: a batch was answered, and did not
+    /// settle them.
+    async fn release_claims(self: &Arc<Self>, in_doubt: Vec<Want>) -> Vec<Want> {
         let mut stop = self.stop.subscribe();
         let repeated = tokio::select! {
             biased;
             repeated = timeout(GIVE_BACK_TIMEOUT, self.send_claims(&in_doubt, None)) => repeated.ok(),
             _ = stop_reached(&mut stop, StopMode::Kill) => None,
         };
-        let claims = repeated.map_or_else(Vec::new, |ClaimAnswers { claims, .. }| claims);
-        let claims = claims.into_iter().map(|claim| claim.ok().flatten()).chain(std::iter::repeat(None));
+        let Some(ClaimAnswers { claims, .. }) = repeated else {
+            in_doubt.into_iter().for_each(|want| self.answer(want, None));
+            return Vec::new();
+        };
+        let (is_together, mut alone) = (in_doubt.len() > 1, Vec::new());
         for (want, claim) in in_doubt.into_iter().zip(claims) {
             match claim {
                 // At the same time, so that they are reported together.
-                Some(claim) => drop(tokio::spawn(Arc::clone(&self).give_back(want, claim))),
-                None => self.answer(want, None),
+                Ok(Some(claim)) => drop(tokio::spawn(Arc::clone(self).give_back(want, claim))),
+                Ok(None) if !want.believes_none(is_together) => alone.push(want),
+                Err(error) if is_together && ErrorClass::of(&error) != ErrorClass::RunOver => alone.push(want),
+                _ => self.answer(want, None),
             }
         }
+        alone
     }
 
     pub(super) async fn unclaim(&self, claim: &Claim) {

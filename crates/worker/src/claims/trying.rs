@@ -47,12 +47,13 @@ impl WorkerContext {
             answers = self.send_claims(&wants, wait) => Some(answers),
         };
         let Some(ClaimAnswers { claims, wait_applied, is_no_batch }) = answers else {
-            wants.iter_mut().for_each(|want| want.attempt.in_doubt = true);
+            wants.iter_mut().for_each(|want| (want.attempt.in_doubt, want.attempt.may_own_task) = (true, true));
             return Tried { left: wants, next: Next::Never };
         };
         if is_no_batch {
             return Tried { left: wants, next: Next::OneByOne };
         }
+        let is_together = wants.len() > 1;
         let (mut left, mut has_claimed, mut pause) = (Vec::new(), false, None);
         for (mut want, claim) in wants.into_iter().zip(claims) {
             match claim {
@@ -63,7 +64,11 @@ impl WorkerContext {
                 }
                 Ok(None) => {
                     self.reachability.call_succeeded();
-                    self.renew_attempt(&mut want);
+                    if want.believes_none(is_together) {
+                        self.renew_attempt(&mut want);
+                    } else {
+                        want.attempt.is_asked_alone = true;
+                    }
                     left.push(want);
                 }
                 Err(error) => {
@@ -112,6 +117,7 @@ impl WorkerContext {
         attempt.is_repeated = true;
         if !matches!(error, Error::Transport { may_have_arrived: false, .. }) {
             attempt.in_doubt = true;
+            attempt.may_own_task |= error.is_outcome_unknown();
             let is_answered = matches!(error, Error::Api { .. });
             attempt.lost_answers = attempt.lost_answers.saturating_add(u32::from(!is_answered));
         }

@@ -196,6 +196,66 @@ async fn claims_whose_answers_are_lost_again_are_repeated_alone() {
     assert_eq!(worker.end().await.1.succeeded, 3);
 }
 
+/// The claims are done, and the answer says nothing of them.
+fn lost() -> Reply {
+    Reply::Lie(|_| Vec::new())
+}
+
+/// The item of a claim without a task, made of one that has a task.
+fn without_task(item: &str) -> String {
+    format!("{},\"outcome\":\"none\"}}", item.split(',').next().unwrap())
+}
+
+/// Says of the last run that there is no task for it.
+fn none_for_the_last() -> Reply {
+    Reply::Lie(|mut items| {
+        let last = items.pop().unwrap();
+        items.push(without_task(&last));
+        items
+    })
+}
+
+/// Each of three tasks runs, one of them after its claim was sent together and then alone.
+async fn assert_asked_again_alone(server: &Server, mut worker: TestWorker) {
+    let runs = runs(&mut worker, 3).await;
+    assert_eq!(task_ids(&runs).len(), 3);
+    assert_eq!(server.tasks(|tasks| tasks.runs.len()), 3, "claimed more");
+    let alone = run_ids(&server.asked("claim")[0]);
+    let together = server.asked("batch/claim").iter().filter(|claim| run_ids(claim).contains(&alone[0])).count();
+    assert!(together >= 2, "{:?}", server.verbs());
+    runs.into_iter().for_each(WaitingRun::succeed);
+    assert_eq!(worker.end().await.1.succeeded, 3);
+}
+
+#[tokio::test]
+async fn none_for_a_claim_in_doubt_is_asked_again_alone() {
+    let server = Server::with_batches(3).await;
+    server.script("batch/claim", [lost(), none_for_the_last(), Reply::Honest]);
+    let worker = TestWorker::start(&server, for_tasks(3));
+    assert_asked_again_alone(&server, worker).await;
+}
+
+#[tokio::test]
+async fn none_for_a_waiting_claim_in_doubt_is_asked_again_alone() {
+    let server = Server::with_batches(0).await;
+    let worker = TestWorker::start(&server, for_tasks(3));
+    server.until("batch/claim", 2).await;
+    server.script("batch/claim", [lost(), none_for_the_last(), Reply::Honest]);
+    server.tasks(|tasks| tasks.pending = 3);
+    assert_asked_again_alone(&server, worker).await;
+}
+
+#[tokio::test]
+async fn none_for_a_claim_that_was_refused_as_busy_counts() {
+    let server = Server::with_batches(0).await;
+    server.script("batch/claim", [refusal(503, "database_busy"), Reply::Honest]);
+    let worker = TestWorker::start(&server, with_slots(3));
+    server.until("batch/claim", 4).await;
+    assert!(server.asked("claim").is_empty(), "{:?}", server.verbs());
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
+
 #[tokio::test]
 async fn one_task_for_two_runs_is_not_believed() {
     let server = Server::with_batches(3).await;
@@ -283,6 +343,25 @@ async fn claims_that_arrive_while_the_worker_stops_are_given_back() {
     worker.stop(StopMode::Finish);
     assert_eq!(worker.end().await.0, EndReason::Stopped);
     assert_eq!(ended(&server).iter().filter(|(_, action)| action == "unclaim").count(), 3);
+}
+
+#[tokio::test]
+async fn what_a_batch_does_not_settle_for_a_worker_that_stops_is_asked_again_alone() {
+    let none = Reply::Lie(|items| items.iter().map(|item| without_task(item)).collect());
+    let busy = Reply::Lie(|items| {
+        let error = r#""outcome":"refused","error":{"code":"database_busy","message":"no","details":{}}}"#;
+        items.iter().map(|item| format!("{},{error}", item.split(',').next().unwrap())).collect()
+    });
+    for (what, reply) in [("no batch", refusal(404, "not_found")), ("none", none), ("busy", busy)] {
+        let server = Server::with_batches(3).await;
+        server.script("batch/claim", [Reply::Silence, reply]);
+        let worker = TestWorker::patient(&server, with_slots(3), Duration::from_secs(20));
+        server.until("batch/claim", 1).await;
+        worker.stop(StopMode::Finish);
+        assert_eq!(worker.end().await.0, EndReason::Stopped);
+        assert_eq!(ended(&server).iter().filter(|(_, action)| action == "unclaim").count(), 3, "{what}");
+        assert_eq!(server.asked("claim").len(), 3, "{what}");
+    }
 }
 
 /// Intervals with which the server is asked to hold heartbeats.
