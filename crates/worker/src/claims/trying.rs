@@ -36,6 +36,13 @@ pub(super) enum Next {
     Never,
 }
 
+impl Next {
+    /// The pause that the server asked for.
+    pub(super) fn asked_pause(self) -> Duration {
+        if let Self::AfterPause(pause) = self { pause } else { Duration::ZERO }
+    }
+}
+
 impl WorkerContext {
     /// Claims once for each of these. Who gets a task is answered.
     pub(super) async fn try_claims(self: &Arc<Self>, mut wants: Vec<Want>, wait: Option<Duration>) -> Tried {
@@ -121,7 +128,7 @@ impl WorkerContext {
             let is_answered = matches!(error, Error::Api { .. });
             attempt.lost_answers = attempt.lost_answers.saturating_add(u32::from(!is_answered));
         }
-        if let Error::Api { retry_after, .. } = error { retry_after.unwrap_or_default() } else { Duration::ZERO }
+        asked_pause(&error)
     }
 
     /// The next claim gets a new run id. Without one the worker ends.
@@ -170,5 +177,14 @@ impl WorkerContext {
     pub(super) async fn give_back(self: Arc<Self>, want: Want, claim: Claim) {
         self.unclaim(&claim).await;
         self.answer(want, None);
+    }
+}
+
+/// The pause that the server asked for.
+fn asked_pause(error: &Error) -> Duration {
+    match error {
+        Error::Api { retry_after, .. } => retry_after.unwrap_or_default(),
+        Error::OutcomeUnknown { cause, .. } => asked_pause(cause),
+        _ => Duration::ZERO,
     }
 }

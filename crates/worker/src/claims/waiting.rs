@@ -27,14 +27,14 @@ impl WorkerContext {
     }
 
     async fn first_try(self: Arc<Self>, wants: Vec<Want>) {
-        let Tried { left, .. } = self.try_claims(wants, None).await;
+        let Tried { left, next } = self.try_claims(wants, None).await;
         let mut in_doubt = Vec::new();
         for mut want in left {
             self.idle(&mut want);
             if want.attempt.in_doubt { in_doubt.push(want) } else { self.wait_with_others(want) }
         }
         if !in_doubt.is_empty() {
-            tokio::spawn(self.settle(in_doubt));
+            tokio::spawn(self.settle(in_doubt, next.asked_pause()));
         }
     }
 
@@ -62,25 +62,28 @@ impl WorkerContext {
             let many = if self.claims_together().await { BATCH_ITEMS } else { 1 };
             let others = wants.split_off(wants.len().min(many));
             let Tried { left, next } = self.try_claims(wants, Some(wait)).await;
-            wants = self.without_lost(left, many);
+            wants = self.without_lost(left, many, next.asked_pause());
             wants.extend(others);
             self.pause_before(next, &mut backoff).await;
         }
     }
 
-    /// Leaves those to themselves whose answers were lost together too often.
-    fn without_lost(self: &Arc<Self>, wants: Vec<Want>, many: usize) -> Vec<Want> {
+    /// Leaves those to themselves that are not to be sent together any more.
+    fn without_lost(self: &Arc<Self>, wants: Vec<Want>, many: usize, pause: Duration) -> Vec<Want> {
         let is_lost = |want: &Want| many > 1 && !want.may_be_sent_together();
         let (lost, rest): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(is_lost);
         for want in lost {
-            tokio::spawn(Arc::clone(self).settle(vec![want]));
+            tokio::spawn(Arc::clone(self).settle(vec![want], pause));
         }
         rest
     }
 
-    /// Repeats claims in doubt until it is known what became of them.
-    async fn settle(self: Arc<Self>, mut wants: Vec<Want>) {
+    /// Repeats claims in doubt until it is known what became of them: at once, unless the server asked for a pause.
+    async fn settle(self: Arc<Self>, mut wants: Vec<Want>, pause: Duration) {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
+        if pause > Duration::ZERO {
+            self.pause_before(Next::AfterPause(pause), &mut backoff).await;
+        }
         while !wants.is_empty() {
             if self.next_wait().is_none() {
                 return self.release(wants).await;
@@ -139,5 +142,5 @@ impl WorkerContext {
 
 /// Boxed, because it is a future inside of itself.
 fn settle_alone(context: Arc<WorkerContext>, want: Want) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(context.settle(vec![want]))
+    Box::pin(context.settle(vec![want], Duration::ZERO))
 }

@@ -84,6 +84,21 @@ async fn a_server_that_does_not_wait_is_asked_less_and_less_often() {
 }
 
 #[tokio::test]
+async fn a_first_claim_is_repeated_no_earlier_than_the_server_asked_for() {
+    for code in ["database_busy", "database_unavailable"] {
+        let (server, body) =
+            (Server::start().await, format!(r#"{{"error":{{"code":"{code}","message":"no","details":{{}}}}}}"#));
+        server.script("claim", [Reply::Answer(503, "Retry-After: 1\r\n", body), task(1)]);
+        let started = Instant::now();
+        let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(1), ..settings() });
+        let run = worker.next_run().await;
+        assert!(started.elapsed() >= Duration::from_secs(1), "{code}: {:?}", started.elapsed());
+        run.succeed();
+        assert_eq!(worker.end().await.1.succeeded, 1);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_says_it_waited_and_did_not_is_not_asked_at_once_again() {
     let server = Server::start().await;
     server.script("claim", [empty_after_waiting()]);
