@@ -246,15 +246,14 @@ impl ReportedRuns {
         });
     }
 
-    /// Reads for each of these reports the end of its lease, if it has one, or why it was refused.
-    pub fn read(
-        value: &Value<'_>,
-        reports: &[(TaskId, RunId)],
-    ) -> Result<Vec<Result<Option<Timestamp>, Error>>, Unreadable> {
-        answer::read_items(value, reports, |item, outcome, (task_id, run_id)| {
+    /// Reads for each of these reports the end of its lease, which a heartbeat has, or why it was refused.
+    pub fn read(value: &Value<'_>, reports: &[RunItem]) -> Result<Vec<Result<Option<Timestamp>, Error>>, Unreadable> {
+        answer::read_items(value, reports, |item, outcome, RunItem { task_id, run_id, action }| {
             answer::expect(item, "task_id", task_id.as_str())?;
             answer::expect(item, "run_id", run_id.as_str())?;
             Ok(match outcome {
+                // Without it nobody knows that the lease was renewed.
+                "done" if *action == RunAction::Heartbeat => Some(Some(item.time("lease_expires_at")?)),
                 "done" => Some(item.optional("lease_expires_at", |item, name| item.time(name))?),
                 _ => None,
             })

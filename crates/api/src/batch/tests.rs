@@ -326,8 +326,14 @@ fn an_answer_reads_back_and_must_be_about_what_was_sent() {
     ReportedRuns::write(&mut out, task_id(), run_id(), Some(at));
     ReportedRuns::write(&mut out, task_id(), run_id(), None);
     refuse(&mut out, &[("task_id", "t_abcdefghijkl"), ("run_id", "r_abcdefghijkl")]);
-    let reported = answer(&out.end(), |value| ReportedRuns::read(value, &[(task_id(), run_id()); 3])).unwrap();
+    let report = |action| RunItem { task_id: task_id(), run_id: run_id(), action };
+    let unclaim = || report(RunAction::End(RunReport::Unclaim));
+    let (text, heartbeat) = (out.end(), report(RunAction::Heartbeat));
+    let sent = [heartbeat.clone(), unclaim(), heartbeat.clone()];
+    let reported = answer(&text, |value| ReportedRuns::read(value, &sent)).unwrap();
     assert!(matches!(&reported[..], [Ok(Some(lease)), Ok(None), Err(error)] if *lease == at && is_stale(error)));
+    let sent = [heartbeat.clone(), heartbeat, unclaim()];
+    assert!(answer(&text, |value| ReportedRuns::read(value, &sent)).is_err(), "a heartbeat has a lease");
 
     let mut out = ItemsWriter::with_capacity(0);
     ClaimedTasks::write_none(&mut out, run_id());

@@ -88,7 +88,7 @@ impl Client {
                 self.perform(call, |answer| answer.read(&[200], |value| CreatedTasks::read(value, &ids))).await;
             let outcome = |created| if created { CreateOutcome::Created } else { CreateOutcome::Existing };
             let outcomes = created.map(|items| items.into_iter().map(|item| item.map(outcome)).collect());
-            answer.add(ids.len(), outcomes);
+            answer.add(ids.len(), tasks.len(), outcomes);
         }
         answer
     }
@@ -111,7 +111,10 @@ impl Client {
                 answer.wait_applied = wait_applied;
                 claims
             });
-            answer.add(run_ids.len(), claims);
+            answer.add(run_ids.len(), request.run_ids.len(), claims);
+            if answer.items.len() == request.run_ids.len() {
+                break;
+            }
         }
         answer
     }
@@ -122,11 +125,10 @@ impl Client {
         let mut answer = BatchAnswer::with_room_for(reports.len());
         let push = BatchWriter::<ReportRunsRequest>::push_report;
         while let Some((body, asked)) = next_part(reports, &mut answer, ReportRunsRequest::writer, push) {
-            let ids: Vec<(TaskId, RunId)> = asked.iter().map(|report| (report.task_id, report.run_id)).collect();
             let call = Call::change("report runs", Method::POST, of_queue(paths::BATCH_REPORT, queue), AFTER_REPORT);
-            let call = batch_call(call, body, ids.len());
-            let reported = self.perform(call, |answer| answer.read(&[200], |value| ReportedRuns::read(value, &ids)));
-            answer.add(ids.len(), reported.await);
+            let call = batch_call(call, body, asked.len());
+            let reported = self.perform(call, |answer| answer.read(&[200], |value| ReportedRuns::read(value, asked)));
+            answer.add(asked.len(), reports.len(), reported.await);
         }
         answer
     }

@@ -52,6 +52,10 @@ fn done(number: usize) -> String {
     format!(r#"{{"task_id":"{}","run_id":"{}","outcome":"done"}}"#, task_id(number), run_id(number))
 }
 
+fn renewed(number: usize) -> String {
+    done(number).replace("\"done\"", r#""done","lease_expires_at":"2026-01-01T00:05:00Z""#)
+}
+
 fn report(number: usize, action: RunAction) -> RunItem {
     RunItem { task_id: task_id(number), run_id: run_id(number), action }
 }
@@ -104,6 +108,31 @@ async fn more_than_a_thousand_are_split_and_a_part_that_fails_harms_no_other() {
     assert!(answer.items[..1000].iter().chain(&answer.items[2000..]).all(|item| *item == Ok(CreateOutcome::Created)));
     assert!(answer.items[1000..2000].iter().all(|item| item.as_ref().err() == answer.request_error.as_ref()));
     assert_eq!(answer.request_error.unwrap().code(), Some(ErrorCode::InvalidRequest));
+}
+
+#[tokio::test]
+async fn after_a_lost_request_the_rest_is_not_sent_and_known_to_be_not_done() {
+    let server = FaultyServer::start([ok(&items((1..=1000).map(created))), close_connection()]).await;
+    let answer = server.client().create_tasks(&queue(), &tasks(1..=3001)).await;
+    assert_eq!((server.requests().len(), answer.items.len()), (1 + 3, 3001), "three tries of the second part");
+    assert!(answer.items[..1000].iter().all(|item| *item == Ok(CreateOutcome::Created)));
+    let arrived = |item: &Result<_, Error>| matches!(item, Err(Error::Transport { may_have_arrived: true, .. }));
+    let unsent = |item: &Result<_, Error>| matches!(item, Err(Error::Transport { may_have_arrived: false, .. }));
+    assert!(answer.items[1000..2000].iter().all(arrived) && answer.items[2000..].iter().all(unsent));
+    assert_eq!(answer.request_error.as_ref(), answer.items[1000].as_ref().err());
+
+    let server = FaultyServer::start([close_connection()]).await;
+    let request = BatchClaimRequest::new(route(), (1..=2001).map(run_id).collect());
+    let claims = server.client().claim_tasks(&queue(), &request).await.items;
+    let reports = server.client().report_runs(&queue(), &heartbeats(2001)).await.items;
+    assert_eq!((server.requests().len(), claims.len(), reports.len()), (2, 2001, 2001));
+    assert!(
+        claims[999].as_ref().unwrap_err().is_outcome_unknown() && matches!(&claims[1000], Err(Error::Transport { .. }))
+    );
+    assert!(
+        reports[999].as_ref().unwrap_err().is_outcome_unknown()
+            && matches!(&reports[1000], Err(Error::Transport { .. }))
+    );
 }
 
 #[tokio::test]
@@ -228,9 +257,8 @@ async fn more_than_a_thousand_claims_are_split_and_do_not_wait() {
 
 #[tokio::test]
 async fn reports_are_sent_as_the_single_calls_have_them_and_once() {
-    let renewed = done(1).replace("\"done\"", r#""done","lease_expires_at":"2026-01-01T00:05:00Z""#);
     let over = done(3).replace("\"done\"", r#""refused","error":{"code":"run_finalized","message":"no","details":{}}"#);
-    let server = FaultyServer::start([ok(&items([renewed, done(2), over])), close_connection()]).await;
+    let server = FaultyServer::start([ok(&items([renewed(1), done(2), over])), close_connection()]).await;
     let result = JsonObject::from_canonical(r#"{"loss":0.5}"#);
     let reports = [
         report(1, RunAction::Heartbeat),
@@ -249,12 +277,13 @@ async fn reports_are_sent_as_the_single_calls_have_them_and_once() {
 
 #[tokio::test]
 async fn reports_that_are_not_those_of_the_request_are_not_believed() {
-    let other_run = done(2).replace("r_000000000002", "r_000000000003");
+    let other_run = renewed(2).replace("r_000000000002", "r_000000000003");
     let lies = [
-        ("swapped", items([done(2), done(1)])),
-        ("missing", items([done(1)])),
-        ("twice", items([done(1), done(1)])),
-        ("of another run", items([done(1), other_run])),
+        ("swapped", items([renewed(2), renewed(1)])),
+        ("missing", items([renewed(1)])),
+        ("twice", items([renewed(1), renewed(1)])),
+        ("of another run", items([renewed(1), other_run])),
+        ("a heartbeat without a lease", items([renewed(1), done(2)])),
     ];
     for (what, lie) in lies {
         let server = FaultyServer::start([ok(&lie)]).await;
