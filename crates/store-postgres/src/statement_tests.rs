@@ -13,8 +13,8 @@ use crate::dialect::order;
 use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_TASKS, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS, POLL_RUNS,
-    READER, SCAN_TASKS, TRANSFER, WRITER,
+    COMPOSED, COUNT_TASKS, FIND_READY, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS,
+    POLL_RUNS, READER, SCAN_TASKS, TRANSFER, WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -215,6 +215,14 @@ async fn a_writer_finds_everything_by_indexes_whatever_the_planner_knows() {
         assert!(pick.contains("ready_in_order") && !pick.contains("Sort"), "{pick}");
         database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
     }
+}
+
+/// A list of a thousand keys is not searched once for each of a thousand entries.
+#[tokio::test]
+async fn the_keys_of_a_transaction_are_hashed_to_find_what_others_hold() {
+    let (_database, session) = filled().await;
+    let plan = writers_plan(&session, &FIND_READY).await;
+    assert!(plan.contains("ready_in_order") && plan.contains("NOT (hashed SubPlan"), "{plan}");
 }
 
 #[tokio::test]
