@@ -2,6 +2,7 @@
 //! runs them in one transaction, commits once, then releases every answer. There are a few of them in each server, and
 //! any number of servers; what keeps them apart is in docs/decisions/0009.
 
+mod postponed;
 mod recovery;
 
 use std::cell::Cell;
@@ -17,7 +18,7 @@ use taskqueue_store::claimable::Claimable;
 use taskqueue_store::execute::credit_after_outage;
 use taskqueue_store::submission::BEGIN_LIMIT;
 use taskqueue_store::transaction::Transaction;
-use taskqueue_store::write_backlog::{MAX_ITEMS, WriteBacklog};
+use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::writer_health::WriterHealth;
 use tokio::runtime::{Builder, Runtime};
@@ -32,6 +33,7 @@ use crate::session::Session;
 use crate::transaction::{BLOCK, PostgresTransaction};
 use crate::vacuum::DeadEntries;
 use crate::wakeups::Wakeups;
+use crate::writer::postponed::{Postponed, Turn};
 
 /// How often a batch that was overtaken by another server is begun again before its commands are tried one by one.
 const TRIES: u32 = 5;
@@ -66,8 +68,8 @@ pub(crate) struct Writer {
     /// Whether the database can tell what became of a transaction. Engines that only resemble PostgreSQL may not.
     settles: bool,
     connect_failed_at: Option<(Instant, StoreError)>,
-    /// Commands whose task others hold, and when to try them again.
-    postponed: Vec<(Instant, Write)>,
+    /// Commands whose task others hold.
+    postponed: Postponed,
     purging: bool,
     merged_at: Instant,
     health: Arc<WriterHealth>,
@@ -110,7 +112,7 @@ impl Writer {
             session: None,
             settles: false,
             connect_failed_at: None,
-            postponed: Vec::new(),
+            postponed: Postponed::default(),
             purging: true,
             merged_at: Instant::now(),
             health: Arc::default(),
@@ -137,12 +139,11 @@ impl Writer {
     /// The next commands, at least one; nothing when no more can come. An idle writer purges deleted queues in between.
     fn next_batch(&mut self, queue: &SharedQueue) -> Option<Vec<Write>> {
         loop {
-            let due = self.postponed.iter().map(|(due, _)| *due).min();
-            let due = if self.purging { Some(Instant::now()) } else { due };
-            let received = self.runtime.block_on(receive(queue, due));
-            let (is_closed, is_idle) = (received.as_ref().is_some_and(Vec::is_empty), received.is_none());
-            let mut batch = received.unwrap_or_default();
-            self.add_postponed(&mut batch);
+            let (runtime, purging) = (&self.runtime, self.purging);
+            let Turn { batch, is_closed, is_idle } = self.postponed.next_turn(|due| {
+                let due = if purging { Some(Instant::now()) } else { due };
+                runtime.block_on(receive(queue, due))
+            });
             match batch.is_empty() {
                 false => return Some(batch),
                 true if is_closed && self.postponed.is_empty() => return None,
@@ -152,17 +153,6 @@ impl Writer {
                 true => {}
             }
         }
-    }
-
-    /// Adds the postponed commands that are due, as far as there is room for their items.
-    fn add_postponed(&mut self, batch: &mut Vec<Write>) {
-        let (now, mut items) = (Instant::now(), batch.iter().map(|write| write.items).sum::<usize>());
-        let due = self.postponed.extract_if(.., |(due, write)| {
-            let is_taken = *due <= now && (items == 0 || items + write.items <= MAX_ITEMS);
-            items += if is_taken { write.items } else { 0 };
-            is_taken
-        });
-        batch.extend(due.map(|(_, write)| write));
     }
 
     /// Executes a batch; claims come first, because what they take was picked when the transaction began. Long commands and
@@ -244,7 +234,7 @@ impl Writer {
                 let pause = pause / 2 + pause.mul_f64(random_part());
                 write.retries += 1;
                 write.request.reply().postpone();
-                self.postponed.push((now + pause, write));
+                self.postponed.add(now + pause, write);
             } else {
                 write.release();
             }
