@@ -12,10 +12,10 @@ use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
 use crate::transaction_rows::Found;
 
-/// Repeated claims whose tasks are loaded at once: a task has up to 1 MiB.
-const LOADED_AT_ONCE: usize = 16;
-/// Bytes of picked tasks that are loaded at once, the last task aside. `pick_tasks.sql` has more of them, for the first ones.
-const BYTES_AT_ONCE: usize = 4 * 1_048_576;
+/// Tasks of claims that are loaded at once, at most.
+const TASKS_AT_ONCE: usize = 256;
+/// Bytes of tasks that are loaded at once, the last task aside. `pick_tasks.sql` has more of them, for the first ones.
+const BYTES_AT_ONCE: i64 = 4 * 1_048_576;
 
 impl PostgresTransaction<'_> {
     /// Finds out which of these tasks are missing and which are held by other transactions, if that is not known.
@@ -59,15 +59,25 @@ impl PostgresTransaction<'_> {
         Ok(picked.min(most))
     }
 
-    /// Loads a task with its heavy part, and some of those that will be asked for next.
+    /// Loads a task with its heavy part, and some of those that will be asked for next. Busy if it is not held and its run has
+    /// changed since its head was loaded: what was decided by the head may be wrong.
     pub(crate) fn load_ahead(&mut self, key: TaskKey) -> Loaded<()> {
-        let mut next = self.rows.picks_without_body(BYTES_AT_ONCE);
-        if !next.contains(&key) {
-            next = self.rows.repeated_without_body(LOADED_AT_ONCE);
-        }
-        if !next.contains(&key) {
-            next = vec![key];
-        }
-        self.load_bodies(&next)
+        let run = |tx: &Self| tx.rows.tasks.get(&key).map(|entry| entry.head.lifecycle.run.map(|run| run.run_id));
+        let before = run(self);
+        let next = self.rows.next_without_body(key, self.clock.now);
+        let wanted: Vec<i64> = std::iter::once(key).chain(next).take(TASKS_AT_ONCE).map(|key| key.0).collect();
+        let session = self.session;
+        let asked = async { session.query(&sql::LOAD_FIRST_TASKS, &[&wanted, &BYTES_AT_ONCE]).await };
+        let loaded = self.wait("loading tasks", asked)?;
+        loaded.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))?;
+        if before.is_some() && before != run(self) { Err(StoreError::Busy) } else { Ok(()) }
+    }
+
+    /// Loads a task that is only read, without its heavy part, and with it those of all claims that are repeated.
+    pub(crate) fn load_heads_ahead(&mut self, key: TaskKey) -> Loaded<()> {
+        let wanted: Vec<i64> = self.rows.unknown_repeated().chain([key]).map(|key| key.0).collect();
+        let session = self.session;
+        let loaded = self.wait("loading tasks", async { session.query(&sql::LOAD_HEADS, &[&wanted]).await })?;
+        loaded.iter().try_for_each(|row| self.rows.add_read(row))
     }
 }

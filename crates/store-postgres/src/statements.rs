@@ -60,6 +60,7 @@ statements! {
     LIST_DELETED = "list_deleted" (INT8_ARRAY);
     LOAD_CLOCK = "load_clock" ();
     LOAD_DOCUMENTS = "load_documents" (INT8_ARRAY);
+    LOAD_FIRST_TASKS = "load_first_tasks" (INT8_ARRAY, INT8);
     LOAD_HEADS = "load_heads" (INT8_ARRAY);
     LOAD_IDENTITIES = "load_identities" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_OBSERVATIONS = "load_observations" (TEXT_ARRAY, TEXT_ARRAY);

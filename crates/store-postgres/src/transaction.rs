@@ -165,9 +165,8 @@ impl PostgresTransaction<'_> {
         self.entry(key)
     }
 
-    pub(crate) fn load_bodies(&mut self, keys: &[TaskKey]) -> Loaded<()> {
-        let session = self.session;
-        let wanted: Vec<i64> = keys.iter().map(|key| key.0).collect();
+    fn load_body(&mut self, key: TaskKey) -> Loaded<()> {
+        let (session, wanted) = (self.session, vec![key.0]);
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
         rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
     }
@@ -318,14 +317,14 @@ impl Transaction for PostgresTransaction<'_> {
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {
         if !self.rows.tasks.contains_key(&key) {
-            self.load_ahead(key)?;
+            self.load_heads_ahead(key)?;
         }
         self.entry(key).map(|entry| entry.head.clone())
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         if self.rows.tasks.get(&key).is_none_or(|entry| entry.identity.is_none()) {
-            self.load_bodies(&[key])?;
+            self.load_body(key)?;
         }
         self.entry(key)?.identity.ok_or(NO_TASK)
     }

@@ -8,6 +8,7 @@ use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Difference;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
+use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
@@ -266,6 +267,13 @@ impl TransactionRows {
     pub(crate) fn add_whole(&mut self, row: &Row) -> Result<TaskKey, StoreError> {
         let (key, (definition, outcome), identity) = (rows::key(row)?, rows::body(row)?, rows::identity(row)?);
         let entry = match self.tasks.entry(key) {
+            Slot::Occupied(known) if known.get().held => known.into_mut(),
+            // Head and heavy part of one moment.
+            Slot::Occupied(known) if known.get().body.is_none() => {
+                let (entry, read) = (known.into_mut(), Entry::loaded(rows::queue_key(row)?, rows::head(row)?));
+                *entry = Entry { held: false, ..read };
+                entry
+            }
             Slot::Occupied(known) => known.into_mut(),
             Slot::Vacant(free) => {
                 let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
@@ -278,6 +286,13 @@ impl TransactionRows {
             entry.apply_outcome_to_body();
         }
         Ok(key)
+    }
+
+    /// Adds a task that is only read, without its heavy part.
+    pub(crate) fn add_read(&mut self, row: &Row) -> Result<(), StoreError> {
+        let read = Entry::loaded(rows::queue_key(row)?, rows::head(row)?);
+        self.tasks.entry(rows::key(row)?).or_insert(Entry { held: false, ..read });
+        Ok(())
     }
 
     /// Adds a task that is only read, with its identity.
@@ -304,23 +319,6 @@ impl TransactionRows {
         unused.map(|(run_id, _)| run_id.to_string()).collect()
     }
 
-    /// The first picked tasks whose heavy part is not loaded yet, of each route up to so many bytes, the last one aside.
-    pub(crate) fn picks_without_body(&self, most_bytes: usize) -> Vec<TaskKey> {
-        let bare = |key: &TaskKey| self.tasks.get(key).filter(|entry| entry.body.is_none());
-        let mut keys = Vec::new();
-        for picks in self.picks.values() {
-            let mut bytes = 0;
-            for (key, entry) in picks.iter().filter_map(|key| Some((key, bare(key)?))) {
-                if bytes > most_bytes {
-                    break;
-                }
-                bytes += entry.head.definition_bytes;
-                keys.push(*key);
-            }
-        }
-        keys
-    }
-
     pub(crate) fn expect_runs(&mut self, runs: &[RunUse]) {
         let active = runs.iter().filter_map(|usage| match usage {
             RunUse::Active(_, key) => Some(*key),
@@ -329,10 +327,26 @@ impl TransactionRows {
         self.repeated.extend(active);
     }
 
-    /// The first tasks of repeated claims that are not loaded yet.
-    pub(crate) fn repeated_without_body(&self, most: usize) -> Vec<TaskKey> {
-        let bare = |key: &&TaskKey| self.tasks.get(key).is_none_or(|entry| entry.body.is_none());
-        self.repeated.iter().filter(bare).take(most).copied().collect()
+    /// The tasks of repeated claims of which nothing is loaded yet.
+    pub(crate) fn unknown_repeated(&self) -> impl Iterator<Item = TaskKey> {
+        self.repeated.iter().copied().filter(|key| !self.tasks.contains_key(key))
+    }
+
+    /// The tasks that claims want after this one whose heavy part is not loaded yet: the next ones that were picked, or those of
+    /// repeated claims for the same route that get their task again. What is refused is never loaded.
+    pub(crate) fn next_without_body(&self, key: TaskKey, now: Timestamp) -> Vec<TaskKey> {
+        let bare = |other: &TaskKey| *other != key && self.tasks.get(other).is_some_and(|entry| entry.body.is_none());
+        if let Some(picks) = self.picks.values().find(|picks| picks.front() == Some(&key)) {
+            return picks.iter().copied().filter(bare).collect();
+        }
+        let Some(wanted) = self.tasks.get(&key) else { return Vec::new() };
+        let alike = |entry: &&Entry| {
+            let (run, place) = (entry.head.lifecycle.run, (entry.queue, &entry.head.lifecycle.last_route));
+            place == (wanted.queue, &wanted.head.lifecycle.last_route)
+                && run.is_some_and(|run| !lease::is_over(run.lease_expires_at, now))
+        };
+        let behind = self.repeated.iter().copied().skip_while(|other| *other != key);
+        behind.filter(|other| bare(other) && self.tasks.get(other).filter(alike).is_some()).collect()
     }
 
     /// After everything was sent: the database holds what is here.

@@ -34,11 +34,7 @@ impl Fixture {
     async fn open() -> Self {
         let cluster = Cluster::private();
         let database = cluster.database();
-        let url = database.url();
-        let place = url.split('@').nth(1).unwrap().split('/').next().unwrap();
-        let proxy = Proxy::start(place.parse().unwrap()).await;
-        let through = url.replacen(place, &proxy.address().to_string(), 1);
-        let through = format!("{through}{}sslmode=disable", if through.contains('?') { '&' } else { '?' });
+        let (proxy, through) = Proxy::before(&database.url()).await;
         let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
         store.write(create_queue("q")).await.unwrap();
         Self { database, proxy, store, _cluster: cluster }

@@ -3,9 +3,13 @@
 -- it again.
 SELECT {task_columns}, tasks.route_number
 FROM (
-    -- A size above 1 MiB cannot be; the type of a sum of integers is not numeric, which would cost more than the sum.
+    -- A definition above 1 MiB cannot be; the type of a sum of integers is not numeric, which would cost more than the sum.
+    -- The length of a text is known without reading it.
     SELECT locked.*, wanted.route_number,
-        sum(least(locked.definition_bytes, 2000000)::integer) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+        sum(
+            least(locked.definition_bytes, 2000000)::integer + coalesce(octet_length(sized.result), 0)
+            + coalesce(octet_length(sized.error), 0) + coalesce(octet_length(sized.last_run_worker), 0)
+        ) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
     FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, route_number)
     JOIN taskqueue.queues ON queues.name = wanted.queue
     CROSS JOIN LATERAL (
@@ -17,6 +21,7 @@ FROM (
         LIMIT wanted.tasks
         FOR UPDATE OF tasks SKIP LOCKED
     ) AS locked
+    LEFT JOIN taskqueue.outcomes AS sized ON sized.task_key = locked.task_key
 ) AS tasks
 -- The other tables are read as they were when the statement began. If the task was changed after that and before it was
 -- locked, the locked version is not the one in the snapshot; then its JSON is left out and loaded later. So is that of tasks

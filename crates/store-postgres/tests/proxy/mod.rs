@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -45,6 +45,8 @@ struct Shared {
     closes: AtomicBool,
     closed: AtomicBool,
     cuts: AtomicI64,
+    /// Bytes that came from the database.
+    answered: AtomicUsize,
 }
 
 /// The proxy. Its connections end with the runtime.
@@ -64,6 +66,7 @@ impl Proxy {
             closes: AtomicBool::default(),
             closed: AtomicBool::default(),
             cuts: AtomicI64::default(),
+            answered: AtomicUsize::default(),
         });
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -74,6 +77,15 @@ impl Proxy {
             }
         });
         Self { address, shared }
+    }
+
+    /// A proxy in front of a database, and the URL that leads through it.
+    pub(crate) async fn before(url: &str) -> (Self, String) {
+        let place = url.split('@').nth(1).unwrap().split('/').next().unwrap();
+        let proxy = Self::start(place.parse().unwrap()).await;
+        let through = url.replacen(place, &proxy.address().to_string(), 1);
+        let through = format!("{through}{}sslmode=disable", if through.contains('?') { '&' } else { '?' });
+        (proxy, through)
     }
 
     /// Where it listens.
@@ -95,6 +107,11 @@ impl Proxy {
     pub(crate) fn reopen(&self) {
         self.shared.closes.store(false, Ordering::SeqCst);
         self.shared.closed.store(false, Ordering::SeqCst);
+    }
+
+    /// How many bytes have come from the database so far.
+    pub(crate) fn answered(&self) -> usize {
+        self.shared.answered.load(Ordering::SeqCst)
     }
 
     /// How often it cut.
@@ -223,8 +240,9 @@ async fn forth(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared,
     }
 }
 
-async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, _shared: &Shared, wire: &Wire) {
+async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, wire: &Wire) {
     while let Some(message) = message(&mut from, true).await {
+        shared.answered.fetch_add(message.len(), Ordering::SeqCst);
         let cutting = *wire.cutting.lock().unwrap();
         let committed = message[0] == b'C' && contains(&message, b"COMMIT");
         match cutting {

@@ -1,0 +1,126 @@
+//! What a command of several items loads from the database: no more than its answer holds and a few MiB ahead, however large the
+//! tasks are (docs/memory.md).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod proxy;
+mod storage;
+
+use std::sync::Arc;
+
+use proxy::Proxy;
+use storage::tables::assert_tables_are_consistent;
+use storage::{Fresh, fresh, open};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::task::Failure;
+use taskqueue_store::command::{ClaimTasks, Claimed, Command, Items, RunItem};
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::{Store, StoreExt};
+use taskqueue_store_postgres::PostgresStore;
+
+const MIB: usize = 1_048_576;
+/// What the largest tasks of a test have, each.
+const LARGE: usize = 900_000;
+/// What is picked whole, and what is loaded ahead with the last task.
+const AHEAD: usize = 16 * MIB + 6 * MIB;
+
+struct Fixture {
+    storage: Fresh,
+    proxy: Proxy,
+    store: Arc<PostgresStore>,
+}
+
+impl Fixture {
+    async fn open() -> Self {
+        let storage = fresh();
+        let (proxy, through) = Proxy::before(&storage.database.url()).await;
+        let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
+        store.write(create_queue("q")).await.unwrap();
+        Self { storage, proxy, store }
+    }
+
+    async fn ok<C: Command>(&self, command: C) -> C::Answer {
+        self.store.write(command).await.unwrap()
+    }
+
+    /// The answer of a command, and how many bytes came from the database for it.
+    async fn loaded_for<C: Command>(&self, command: C) -> (C::Answer, usize) {
+        let before = self.proxy.answered();
+        let answer = self.ok(command).await;
+        (answer, self.proxy.answered() - before)
+    }
+
+    /// Tasks that wait for their second run, with a large error of the first one. Nothing else of them is large.
+    async fn failed_once(&self, tasks: usize) {
+        self.ok(create_all(0..tasks)).await;
+        let claims = self.ok(claim_all((0..tasks).map(|n| format!("first{n}")))).await;
+        let traceback: Arc<str> = "x".repeat(LARGE).into();
+        for claimed in claims.iter().flatten().flatten() {
+            let failure = Failure { traceback: Some(Arc::clone(&traceback)), ..failure("no") };
+            let (id, run) = (&claimed.task.id.as_str()[2..], &claimed.run_id.as_str()[2..]);
+            self.ok(report_all([RunItem::from(fail_with("q", id, run, failure))])).await;
+        }
+    }
+
+    /// Running tasks of the routes `default` and `other`, with large args. Run ids are 0, 1, 2, ...
+    async fn running(&self, tasks: usize) {
+        let large = Definition { args: object_of_bytes(LARGE), ..with_routes(&["default", "other"]) };
+        for n in 0..tasks {
+            self.ok(create("q", n, large.clone())).await;
+            self.ok(claim("q", "default", n)).await.unwrap();
+        }
+    }
+
+    async fn end(self) {
+        self.store.close().await;
+        assert_tables_are_consistent(&self.storage.database);
+    }
+}
+
+fn bytes_of_error(claimed: &Claimed) -> usize {
+    let error = claimed.task.outcome.last_error.as_ref();
+    error.and_then(|error| error.failure.traceback.as_ref()).map_or(0, |text| text.len())
+}
+
+fn claimed(items: &Items<Option<Box<Claimed>>>) -> usize {
+    items.iter().flatten().flatten().count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_several_load_no_more_errors_than_their_answer_holds() {
+    let fixture = Fixture::open().await;
+    fixture.failed_once(40).await;
+    let command = |runs: &str, most_bytes| {
+        let runs: Vec<String> = (0..40).map(|n| format!("{runs}{n}")).collect();
+        ClaimTasks { measure: bytes_of_error, most_bytes, ..claim_all(runs) }
+    };
+    let (items, loaded) = fixture.loaded_for(command("second", 2 * MIB)).await;
+    assert_eq!(claimed(&items), 2);
+    assert!(loaded < AHEAD, "{} MiB came", loaded / MIB);
+    let (items, loaded) = fixture.loaded_for(command("third", usize::MAX)).await;
+    assert_eq!(
+        (claimed(&items), items.iter().flatten().flatten().map(|task| bytes_of_error(task)).min()),
+        (38, Some(LARGE))
+    );
+    assert!(loaded > 38 * LARGE, "everything comes if everything is wanted: {loaded}");
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeated_claims_that_are_refused_load_no_json() {
+    let fixture = Fixture::open().await;
+    fixture.running(20).await;
+    let other = ClaimTasks { route: route("other"), ..claim_all(0..20) };
+    let (items, loaded) = fixture.loaded_for(other).await;
+    assert!(items.iter().all(|item| matches!(item, Err(Refusal::RunIdConflict { .. }))), "{items:?}");
+    assert!(loaded < LARGE, "{loaded} bytes came");
+    let (answer, loaded) = {
+        let before = fixture.proxy.answered();
+        (fixture.store.write(claim("q", "other", 3)).await, fixture.proxy.answered() - before)
+    };
+    assert!(answer.is_err() && loaded < LARGE, "{loaded} bytes came");
+    let (items, loaded) = fixture.loaded_for(claim_all(0..20)).await;
+    assert_eq!(claimed(&items), 20);
+    assert!(items.iter().flatten().flatten().all(|claimed| bytes_of_args(claimed) >= LARGE) && loaded > 20 * LARGE);
+    fixture.end().await;
+}
