@@ -170,11 +170,13 @@ async fn a_storage_that_does_not_work_is_503_with_retry_after() {
         ("GET", "/api/v2/queues/q/workers", ""),
         ("GET", "/api/v2/queues/q/workers/count?group_by=status", ""),
         ("PUT", "/api/v2/queues/q/tasks/t_abcdefghijkl", "{}"),
+        ("POST", "/api/v2/queues/q/tasks/bulk/cancel", r#"{"filter":"priority == 0"}"#),
     ];
     let failures = [
         (StoreError::Busy, "database_busy", "1"),
         (StoreError::Unavailable, "database_unavailable", "5"),
         (StoreError::OutcomeUnknown, "database_unavailable", "5"),
+        (StoreError::PartlyDone, "database_unavailable", "5"),
     ];
     for (failure, code, retry_after) in failures {
         let http = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
@@ -197,6 +199,7 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
         (StoreError::Busy, "nothing was done"),
         (StoreError::Unavailable, "nothing was done"),
         (StoreError::OutcomeUnknown, "the outcome is not known; read before you repeat"),
+        (StoreError::PartlyDone, "a part of this may be done, and the rest is not; repeat the request"),
     ] {
         let http = service(AppState::new(Arc::new(FailingStore(Some(failure))), None));
         let answered = call(&http, "PUT", "/api/v2/queues/q", "").await;

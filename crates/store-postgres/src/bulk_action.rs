@@ -31,12 +31,17 @@ const ALL_KEYS: KeyRange = KeyRange { after: TaskKey(i64::MIN), until: TaskKey(i
 
 #[async_trait]
 impl FindTasks for PostgresStore {
-    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>) -> Result<FoundTasks, StoreError> {
-        let input = (Arc::clone(act), range);
-        let find = self.readers.read_long("finding tasks", input, |snapshot, (act, range)| {
+    async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError> {
+        let input = (Arc::clone(act), range, most);
+        let find = self.readers.read_long("finding tasks", input, |snapshot, (act, range, most)| {
             async move {
                 let queue = existing_queue(snapshot.session, &act.queue).await?;
-                let mut collector = Collector::default();
+                let mut collector = Collector::up_to(*most);
                 match range {
                     None => find_first(snapshot, queue, act, &mut collector).await?,
                     Some(range) => find_in(snapshot, queue, act, *range, &mut collector).await?,

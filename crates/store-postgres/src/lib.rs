@@ -60,7 +60,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
-use taskqueue_store::bulk_action::BulkActions;
+use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
@@ -104,6 +104,8 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
     /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
     pub bulk_gate: Gate,
+    /// Tasks that a bulk action finds at once; fewer in tests.
+    pub found_at_once: usize,
 }
 
 impl Default for Options {
@@ -113,6 +115,7 @@ impl Default for Options {
             outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
             clock: None,
             bulk_gate: Gate::default(),
+            found_at_once: FOUND_MAX,
         }
     }
 }
@@ -144,7 +147,7 @@ struct Writers {
 impl PostgresStore {
     /// Connects to a database, creates or migrates its schema, and starts the threads.
     pub async fn open(address: Address, options: Options) -> Result<Self, OpenError> {
-        let Options { schema, outage_credit_seconds, clock, bulk_gate } = options;
+        let Options { schema, outage_credit_seconds, clock, bulk_gate, found_at_once } = options;
         let connector = Arc::new(Connector::new(address, Schema::new(&schema))?);
         let mut client = connector.open().await?;
         migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await?;
@@ -181,7 +184,7 @@ impl PostgresStore {
         background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers)));
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
-        let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate));
+        let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate, found_at_once));
         Ok(Self { writers, readers, wakeups, _background_tasks: background_tasks, clock, bulk, bulk_actions, plans })
     }
 

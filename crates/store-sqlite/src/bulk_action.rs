@@ -25,7 +25,12 @@ use crate::transaction::SqliteTransaction;
 
 #[async_trait]
 impl FindTasks for SqliteStore {
-    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>) -> Result<FoundTasks, StoreError> {
+    async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError> {
         let readers = &self.threads.readers;
         let name = act.queue.clone();
         let find_queue = move |file: &Snapshot<'_>| existing_queue(file, &name);
@@ -34,22 +39,27 @@ impl FindTasks for SqliteStore {
         let tracker = self.trackers.add(queue);
         let (act, index) = (Arc::clone(act), Arc::clone(&self.published_index));
         let find = move |file: &Snapshot<'_>| match range {
-            None => find_first(file, &index, queue, &act),
-            Some(range) => find_in(file, queue, &act, range),
+            None => find_first(file, &index, queue, &act, Collector::up_to(most)),
+            Some(range) => find_in(file, queue, &act, range, Collector::up_to(most)),
         };
         let collector = readers.read(Lane::Long, "finding tasks", find).await?;
         Ok(collector.finish(queue, Some(tracker)))
     }
 }
 
-fn find_first(file: &Snapshot<'_>, index: &PublishedIndex, queue: QueueKey, act: &ActOnTasks) -> Read<Collector> {
+fn find_first(
+    file: &Snapshot<'_>,
+    index: &PublishedIndex,
+    queue: QueueKey,
+    act: &ActOnTasks,
+    mut collector: Collector,
+) -> Read<Collector> {
     let selection = act.selection();
     let begun = sparse_reads::begin(file, index, &act.queue, &selection, Need::All)?;
     if begun.key != queue {
         // It was deleted and created again a moment ago.
         return Err(StoreError::Busy.into());
     }
-    let mut collector = Collector::default();
     each_selected(file, &begun, &selection, |row, _| {
         collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         Ok(())
@@ -62,13 +72,13 @@ fn find_in(
     queue: QueueKey,
     act: &ActOnTasks,
     KeyRange { after, until }: KeyRange,
+    mut collector: Collector,
 ) -> Read<Collector> {
     let reads = act.filter.reads();
     let statement = match reads.definition || reads.outcome {
         false => &sql::SCAN_TASKS_BETWEEN,
         true => &sql::SCAN_WHOLE_TASKS_BETWEEN,
     };
-    let mut collector = Collector::default();
     file.each_row(statement, params![queue.0, after.0, until.0], |row| {
         if act.selects(&RowFields::new(row)) {
             collector.add(FoundTask { key: rows::key(row)?, version: 0 });

@@ -59,7 +59,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
-use taskqueue_store::bulk_action::BulkActions;
+use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Sought, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
@@ -100,6 +100,8 @@ pub struct Options {
     pub history: HistoryOptions,
     /// What bulk updates pass between their two steps, and bulk actions before each portion, for tests.
     pub bulk_gate: Gate,
+    /// Tasks that a bulk action finds at once; fewer in tests.
+    pub found_at_once: usize,
 }
 
 impl Default for Options {
@@ -110,6 +112,7 @@ impl Default for Options {
             long_reads: 64,
             history: HistoryOptions::default(),
             bulk_gate: Gate::default(),
+            found_at_once: FOUND_MAX,
         }
     }
 }
@@ -188,7 +191,7 @@ impl SqliteStore {
         let (trackers, writer_health) = (writer.trackers(), writer.health());
         let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
         let bulk = BulkUpdates::new(options.bulk_gate.clone());
-        let bulk_actions = BulkActions::new(options.bulk_gate.clone());
+        let bulk_actions = BulkActions::new(options.bulk_gate.clone(), options.found_at_once);
         Ok(Self {
             clock,
             ownership,

@@ -4,8 +4,8 @@
 
 mod storage;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -15,12 +15,14 @@ use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::command::{CreatedTask, Scan, Scanned};
+use taskqueue_store::command::{CreatedTask, Scan, Scanned, Updated};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 fn clock() -> ManualClock {
@@ -97,6 +99,55 @@ async fn a_command_that_was_answered_busy_is_never_done() {
     stranger.execute_batch("ROLLBACK").unwrap();
     store.write(create_queue("d")).await.unwrap();
     assert_eq!(store.list_queues().await.unwrap(), [queue("d"), queue("q")]);
+}
+
+#[tokio::test]
+async fn while_a_bulk_update_is_written_reads_go_on_and_a_write_that_waits_for_too_long_is_busy_and_never_done() {
+    let folder = fresh();
+    let (written, goes_on) = (Arc::new(Notify::new()), Arc::new(Barrier::new(2)));
+    let (tell, wait) = (Arc::clone(&written), Arc::clone(&goes_on));
+    let bulk_gate = Gate::within_write(move || {
+        tell.notify_one();
+        wait.wait();
+    });
+    let (clock, options) = (clock(), Options { bulk_gate, ..Options::default() });
+    let store = SqliteStore::open(&folder.file(), Arc::new(clock.clone()), &options).unwrap();
+    let fixture = Fixture { store: Arc::new(store), clock };
+    fixture.ok(create_queue("q")).await;
+    for id in 0..10 {
+        fixture.create(id, Definition::default()).await;
+    }
+    let store = Arc::clone(&fixture.store);
+    let bulk = update_all("q", "exists(id)", to_priority(5));
+    let writing = tokio::spawn(async move { store.update_tasks(Arc::new(bulk)).await });
+    written.notified().await;
+    let reads_go_on = async || {
+        assert_eq!(fixture.count(filtered("priority == 0")).await, 10);
+        assert_eq!(fixture.get(1).await.definition.priority, 0);
+        assert_eq!(fixture.tasks("q").await.len(), 10);
+        assert_eq!(fixture.store.list_queues().await.unwrap(), [queue("q")]);
+    };
+    reads_go_on().await;
+
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    let (created, claimed, cancelled) = tokio::join!(
+        fixture.write(create("q", "late", Definition::default())),
+        fixture.write(claim("q", "default", 1)),
+        fixture.write(cancel("q", 2)),
+    );
+    let waited = begun.elapsed();
+    tokio::time::resume();
+    assert!((5_000..5_100).contains(&waited.as_millis()), "{waited:?}");
+    assert_eq!((created, claimed, cancelled), (Err(StoreError::Busy), Err(StoreError::Busy), Err(StoreError::Busy)));
+    reads_go_on().await;
+
+    goes_on.wait();
+    assert_eq!(writing.await.unwrap(), Ok(Updated { matched: 10, updated: 10 }));
+    // It comes after whatever waited.
+    fixture.ok(create_queue("last")).await;
+    assert_eq!(fixture.count_by_status().await, [10, 0, 0, 0, 0], "what was busy is never done");
+    assert_eq!(fixture.count(filtered("priority == 5")).await, 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

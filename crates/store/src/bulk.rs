@@ -44,7 +44,7 @@ pub(crate) fn in_one_step<T: Transaction>(
 pub(crate) fn write<T: BatchTransaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
-    PlannedWrite { plan, limit }: &PlannedWrite<T::Snapshot>,
+    PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
     claimable: &mut Claimable,
 ) -> Result<Updated, StoreError> {
     let mut planned = planned(plan);
@@ -63,6 +63,7 @@ pub(crate) fn write<T: BatchTransaction>(
     for keys in since.chunks(LOADED_AT_ONCE) {
         planned.plan.decide_again(bulk, keys, &tx.load_existing(queue, keys)?)?;
     }
+    gate.pass_within_write();
     save(tx, queue, bulk, &planned.plan, limit, claimable)
 }
 

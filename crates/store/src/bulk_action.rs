@@ -35,20 +35,26 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[async_trait]
 pub trait FindTasks: Store {
     /// Finds the tasks that an action selects, in a snapshot besides the writer: counts them, and gives the first ones by
-    /// key. With a range only those in it, and then there need be no count.
-    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>) -> Result<FoundTasks, StoreError>;
+    /// key, at most `most`. With a range only those in it, and then there need be no count.
+    async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError>;
 }
 
 /// The bulk actions of a store, a few at a time.
 pub struct BulkActions {
     permits: Arc<Semaphore>,
     gate: Gate,
+    found_at_once: usize,
 }
 
 impl BulkActions {
-    /// Every portion passes the gate first.
-    pub fn new(gate: Gate) -> Self {
-        Self { permits: Arc::new(Semaphore::new(ACTIONS)), gate }
+    /// Every portion passes the gate first. So many tasks are found at once: [`FOUND_MAX`], and fewer in tests.
+    pub fn new(gate: Gate, found_at_once: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(ACTIONS)), gate, found_at_once }
     }
 
     /// Does a bulk action. When a caller drops this, the portion that has begun is finished and no other begins.
@@ -63,10 +69,10 @@ impl BulkActions {
             Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
             Err(_) => return Err(StoreError::Busy),
         };
-        let found = store.find_tasks(&act, None).await?;
+        let found = store.find_tasks(&act, None, self.found_at_once).await?;
         expect(&act, found.matched)?;
         let acted = Acted { matched: found.matched, changed: 0 };
-        let mut work = Work { store, gate: &self.gate, act, deadline, acted, size: PortionSize::default() };
+        let mut work = Work { store, actions: self, act, deadline, acted, size: PortionSize::default() };
         work.run(found).await
     }
 }
@@ -81,7 +87,7 @@ fn expect(act: &ActOnTasks, matched: u64) -> Result<(), StoreError> {
 /// A bulk action under way.
 struct Work<'a, S> {
     store: &'a S,
-    gate: &'a Gate,
+    actions: &'a BulkActions,
     act: Arc<ActOnTasks>,
     deadline: Instant,
     acted: Acted,
@@ -125,11 +131,16 @@ impl<S: FindTasks> Work<'_, S> {
         let tasks = found.next(most);
         if tasks.is_empty() {
             let Some(range) = found.rest() else { return Ok(Step::Last) };
-            let next = timeout_at(self.deadline, self.store.find_tasks(&self.act, Some(range))).await;
-            found.replace(next.map_err(|_| StoreError::Busy)??);
+            let find = self.store.find_tasks(&self.act, Some(range), self.actions.found_at_once);
+            let next = timeout_at(self.deadline, find).await.map_err(|_| StoreError::Busy)??;
+            // A queue that was made again has other tasks, perhaps with keys that were used before.
+            if next.queue != found.queue {
+                return Ok(Step::Last);
+            }
+            found.replace(next);
             return Ok(Step::More);
         }
-        self.gate.pass().await;
+        self.actions.gate.pass().await;
         let begun = Instant::now();
         let ActedOnFound { changed, left } = match self.write(found, tasks.clone()).await {
             Ok(acted) => acted,

@@ -23,7 +23,7 @@ use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::batch::{BatchTransaction, execute_batch};
 use crate::bulk::{BulkUpdates, Gate, Limit, Planned, REDECIDED};
-use crate::bulk_action::{BulkActions, ChangeRecord, FoundTask, Now};
+use crate::bulk_action::{BulkActions, ChangeRecord, FOUND_MAX, FoundTask, Now};
 use crate::claimable::Claimable;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Updated};
@@ -72,12 +72,12 @@ struct Row {
 impl ModelStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self::with_gate(clock, Gate::default())
+        Self::with_gate(clock, Gate::default(), FOUND_MAX)
     }
 
-    /// An empty store whose bulk updates pass a gate.
-    pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate) -> Self {
-        let (bulk, bulk_actions) = (BulkUpdates::new(gate.clone()), BulkActions::new(gate));
+    /// An empty store whose bulk updates and actions pass a gate, and whose actions find so many tasks at once.
+    pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate, found_at_once: usize) -> Self {
+        let (bulk, bulk_actions) = (BulkUpdates::new(gate.clone()), BulkActions::new(gate, found_at_once));
         Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk, bulk_actions }
     }
 

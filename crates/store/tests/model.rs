@@ -6,7 +6,7 @@ use std::sync::Arc;
 use taskqueue_store::Store;
 use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::{GatedStorage, Storage};
+use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
 use taskqueue_store::model::ModelStore;
 
 struct Memory;
@@ -19,7 +19,7 @@ impl Storage for Memory {
 
 impl GatedStorage for Memory {
     async fn open_gated(&self, clock: ManualClock, gate: Gate) -> Arc<dyn Store> {
-        Arc::new(ModelStore::with_gate(Arc::new(clock), gate))
+        Arc::new(ModelStore::with_gate(Arc::new(clock), gate, FOUND_AT_ONCE))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::lost_answers::{Fate, Proxy};
 use crate::support::Server;
 
 /// `a` pending, `b` running, `c` succeeded, `d` failed, `e` cancelled.
@@ -229,4 +230,38 @@ fn every_kind_of_selection_is_changed() {
     ] {
         assert_eq!(server.run_with(&[&["task"][..], line].concat()).ok(), done, "{line:?}");
     }
+}
+
+#[test]
+fn a_server_without_bulk_actions_gets_single_requests_and_says_the_same() {
+    let mut said = Vec::new();
+    for knows_bulk_actions in [true, false] {
+        let server = one_of_each();
+        let (mut bulk, mut single) = (0, 0);
+        let (tell, told) = std::sync::mpsc::channel();
+        let proxy = Proxy::start(&server, move |request| {
+            bulk += usize::from(request.contains("/tasks/bulk/"));
+            single += usize::from(request.contains("/tasks/t_"));
+            let _ = tell.send((bulk, single));
+            let asks = request.contains("/api/v2/capabilities");
+            if asks && !knows_bulk_actions { Fate::Missing } else { Fate::Passed }
+        });
+        let lines = ["cancel --filter max_attempts==1", "requeue --status failed", "delete --filter priority==0"];
+        for line in lines {
+            let line: Vec<&str> =
+                ["task"].into_iter().chain(line.split(' ')).chain(["--yes", "--url", &proxy.url]).collect();
+            let ran = server.run_with(&line);
+            said.push((knows_bulk_actions, line[1].to_owned(), ran.stdout, ran.code));
+        }
+        let (bulk, single) = told.try_iter().last().unwrap();
+        assert_eq!((bulk > 0, single > 0), (knows_bulk_actions, !knows_bulk_actions), "{bulk} and {single} requests");
+        assert_eq!(server.run("task count -o quiet").ok(), "0\n");
+    }
+    let without_server =
+        |(_, line, stdout, code): &(bool, String, String, Option<i32>)| (line.clone(), stdout.clone(), *code);
+    let (bulk, single) = said.split_at(3);
+    assert_eq!(
+        bulk.iter().map(without_server).collect::<Vec<_>>(),
+        single.iter().map(without_server).collect::<Vec<_>>()
+    );
 }

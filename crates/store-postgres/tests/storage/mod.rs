@@ -8,7 +8,7 @@ use std::sync::Arc;
 use taskqueue_store::Store;
 use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::{Clock, ManualClock};
-use taskqueue_store::conformance::{GatedStorage, Storage};
+use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
 use taskqueue_test_postgres::{Cluster, Database};
 
@@ -42,7 +42,8 @@ impl Storage for Fresh {
 
 impl GatedStorage for Fresh {
     async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
-        let options = Options { clock: Some(Arc::new(clock)), bulk_gate, ..Options::default() };
+        let options =
+            Options { clock: Some(Arc::new(clock)), bulk_gate, found_at_once: FOUND_AT_ONCE, ..Options::default() };
         let store = PostgresStore::open(Address::parse(&self.database.url()).unwrap(), options).await;
         Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
     }

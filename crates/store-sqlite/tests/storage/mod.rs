@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, Row};
 use taskqueue_store::Store;
 use taskqueue_store::bulk::Gate;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::conformance::{GatedStorage, Storage};
+use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
 use taskqueue_store_sqlite::{HistoryOptions, OpenError, Options, PackedHead, SqliteStore};
 use tempfile::TempDir;
 
@@ -53,7 +53,7 @@ impl Storage for Folder {
 
 impl GatedStorage for Folder {
     async fn open_gated(&self, clock: ManualClock, bulk_gate: Gate) -> Arc<dyn Store> {
-        let options = Options { bulk_gate, history: self.1, ..Options::default() };
+        let options = Options { bulk_gate, found_at_once: FOUND_AT_ONCE, history: self.1, ..Options::default() };
         Arc::new(SqliteStore::open(&self.file(), Arc::new(clock), &options).unwrap())
     }
 }

@@ -84,6 +84,7 @@ pub enum Outdated {
 pub struct PlannedWrite<S> {
     pub plan: SharedPlan<S>,
     pub limit: Limit,
+    pub gate: Gate,
 }
 
 impl<S> Planned<S> {
@@ -172,8 +173,8 @@ impl BulkUpdates {
         }
         loop {
             self.gate.pass().await;
-            let answer =
-                store.write_plan(bulk, PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write() }).await;
+            let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: self.gate.clone() };
+            let answer = store.write_plan(bulk, write).await;
             let outdated =
                 planned(&plan).outdated.take().filter(|_| answer == Err(StoreError::Busy) && !limit.is_over());
             match outdated {
@@ -192,25 +193,40 @@ fn changes_nothing<S>(shared: &SharedPlan<S>) -> Option<u64> {
 
 type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a bulk update passes between its plan and its write, and a bulk action before each portion. Open in the product; tests let others write in between.
+/// What a bulk update passes between its plan and its write and again within its write, and a bulk action before each portion.
+/// Open in the product; tests let others come in between.
 #[derive(Clone, Default)]
-pub struct Gate(Option<Arc<dyn Fn() -> Passing + Send + Sync>>);
+pub struct Gate {
+    before: Option<Arc<dyn Fn() -> Passing + Send + Sync>>,
+    within: Option<Arc<dyn Fn() + Send + Sync>>,
+}
 
 impl Gate {
     /// A gate that opens when `happened` is done.
     pub fn until(happened: impl Fn() -> Passing + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(happened)))
+        Self { before: Some(Arc::new(happened)), within: None }
+    }
+
+    /// A gate within the write of a bulk update: the writer's thread waits in `happens`.
+    pub fn within_write(happens: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { before: None, within: Some(Arc::new(happens)) }
     }
 
     pub(crate) async fn pass(&self) {
-        if let Some(happened) = &self.0 {
+        if let Some(happened) = &self.before {
             happened().await;
+        }
+    }
+
+    pub(super) fn pass_within_write(&self) {
+        if let Some(happens) = &self.within {
+            happens();
         }
     }
 }
 
 impl fmt::Debug for Gate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.0.is_some() { "Gate(guarded)" } else { "Gate(open)" })
+        formatter.write_str(if self.before.is_some() || self.within.is_some() { "Gate(guarded)" } else { "Gate(open)" })
     }
 }

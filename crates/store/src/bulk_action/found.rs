@@ -54,14 +54,8 @@ pub struct Collector {
     lowest: BinaryHeap<FoundTask>,
 }
 
-impl Default for Collector {
-    fn default() -> Self {
-        Self::up_to(FOUND_MAX)
-    }
-}
-
 impl Collector {
-    fn up_to(most: usize) -> Self {
+    pub fn up_to(most: usize) -> Self {
         Self { most, matched: 0, last: None, lowest: BinaryHeap::new() }
     }
 

@@ -11,13 +11,13 @@ use taskqueue_core::task::{RunEnd, Status};
 use taskqueue_core::update::Update;
 use tokio::task::JoinHandle;
 
-use super::GatedStorage;
 use super::any_command::{AnyCommand, Write};
 use super::bulk::Held;
 use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
 use super::generate::{Generator, Step};
+use super::{FOUND_AT_ONCE, GatedStorage};
 use crate::clock::ManualClock;
 use crate::command::{ActOnTasks, Acted, DeleteQueue};
 use crate::{StoreError, commands};
@@ -227,6 +227,48 @@ pub async fn repeating_an_action_that_was_stopped_does_the_rest(storage: &impl G
     for run in 0..MANY {
         assert_eq!(gated.fixture.claim(run).await.task.id, task_id(run), "each in its place");
     }
+}
+
+/// Every other task matches, so that the tasks that are looked for later lie among others.
+pub async fn more_tasks_than_are_found_at_once_are_done_each_once(storage: &impl GatedStorage) {
+    let gated = GatedBench::open(storage).await;
+    let fixture = &gated.fixture;
+    gated.held.passed.store(true, Ordering::SeqCst);
+    let matching = 3 * FOUND_AT_ONCE + 1;
+    for id in 0..matching {
+        fixture.create(id, named("m")).await;
+        let is_first = id < FOUND_AT_ONCE;
+        fixture.create(matching + id, Definition { priority: i64::from(is_first), ..named("other") }).await;
+    }
+    let matched = matching as u64;
+    for (action, left) in [(Cancel, matched), (Requeue, matched), (Delete, 0)] {
+        let acting = gated.begin(act_on_all("q", action, "name == 'm'")).await;
+        gated.one_portion().await;
+        assert_eq!(gated.end(acting).await, acted(matched, matched), "{action:?}");
+        assert_eq!(fixture.count(filtered("name == 'm'")).await, left, "{action:?}");
+        assert_kept_counts_are_right(&*fixture.store, "q").await;
+    }
+    assert_eq!(fixture.count(filtered("name == 'other' and status == 'pending'")).await, matched);
+    // Exactly as many as are found at once.
+    let exactly = FOUND_AT_ONCE as u64;
+    let answer = fixture.ok(act_on_all("q", Cancel, "priority == 1")).await;
+    assert_eq!(answer, Acted { matched: exactly, changed: exactly });
+}
+
+pub async fn what_is_found_later_is_decided_as_it_is_then(storage: &impl GatedStorage) {
+    let gated = GatedBench::with_tasks(storage, MANY).await;
+    let fixture = &gated.fixture;
+    let acting = gated.begin(act_on_all("q", Cancel, "name == 'n'")).await;
+    gated.one_portion().await;
+    let other_name = Update { name: Some(Some("other".into())), ..Update::default() };
+    let (renamed, cancelled, deleted) = (MANY - 1, MANY - 2, MANY - 3);
+    for command in commands![update("q", renamed, other_name), cancel("q", cancelled), delete("q", deleted)] {
+        fixture.ok(command).await;
+    }
+    fixture.create("new", named("n")).await;
+    assert_eq!(gated.end(acting).await, acted(MANY as u64, MANY as u64 - 3));
+    assert_eq!((fixture.status(renamed).await, fixture.status("new").await), (Status::Pending, Status::Pending));
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
 /// The tasks that match when the portion is written, among those that matched when they were found.

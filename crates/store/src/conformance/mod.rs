@@ -46,9 +46,13 @@ pub trait Storage {
     fn open(&self, clock: ManualClock) -> impl Future<Output = Arc<dyn Store>>;
 }
 
+/// So few tasks that a bulk action in these tests looks for more several times.
+pub const FOUND_AT_ONCE: usize = 100;
+
 /// A place whose stores can let bulk updates wait between their two steps.
 pub trait GatedStorage: Storage {
-    /// Opens the storage with a gate between the two steps of every bulk update.
+    /// Opens the storage with a gate between the two steps of every bulk update and before each portion of a bulk action,
+    /// which finds [`FOUND_AT_ONCE`] tasks at once.
     fn open_gated(&self, clock: ManualClock, gate: Gate) -> impl Future<Output = Arc<dyn Store>>;
 }
 
@@ -298,6 +302,8 @@ macro_rules! bulk_suite {
                 a_queue_that_is_made_again_is_left_alone
                 a_caller_that_leaves_stops_the_action_and_what_is_done_stays
                 repeating_an_action_that_was_stopped_does_the_rest
+                more_tasks_than_are_found_at_once_are_done_each_once
+                what_is_found_later_is_decided_as_it_is_then
                 random_writes_before_the_portion_are_decided_as_they_are_then
             }
         }

@@ -34,10 +34,15 @@ impl BulkSteps for ModelStore {
 
 #[async_trait]
 impl FindTasks for ModelStore {
-    async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>) -> Result<FoundTasks, StoreError> {
+    async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError> {
         let state = self.state();
         let queue = state.queue(&act.queue)?;
-        let mut collector = Collector::default();
+        let mut collector = Collector::up_to(most);
         for (key, _) in state.tasks_of(queue).filter(|(_, task)| act.selects(&task.view())) {
             if range.is_none_or(|range| range.after < key && key <= range.until) {
                 collector.add(FoundTask { key, version: 0 });
