@@ -93,10 +93,14 @@ impl History {
     }
 
     /// The key for a new task; in a transfer the database chooses it.
-    pub(crate) fn next_key(&mut self) -> Option<i64> {
-        self.options?;
-        self.last_key += 1;
-        Some(self.last_key)
+    pub(crate) fn next_key(&self) -> Option<i64> {
+        self.options.map(|_| self.last_key + 1)
+    }
+
+    /// Records that a task was created with this key. A creation that found its task there uses up none: a start reads what
+    /// lies behind the last flush by its keys.
+    pub(crate) fn key_given(&mut self, task: TaskKey) {
+        self.last_key = self.last_key.max(task.0);
     }
 
     /// Records that a task is pending or running, or no longer. Said of tasks whose bit may be otherwise.

@@ -274,6 +274,7 @@ impl Transaction for SqliteTransaction<'_> {
             return Ok(false);
         }
         let key = TaskKey(self.connection.last_insert_rowid());
+        self.claim_index.history.key_given(key);
         let documents = PackedDocuments { args: args.as_str(), metadata: metadata.as_str() }.pack();
         self.run(sql::INSERT_DEFINITION, params![key.0, identity, documents], "creating a task")?;
         self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));

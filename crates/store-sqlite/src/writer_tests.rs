@@ -98,6 +98,23 @@ fn the_index_is_not_published_before_the_commit() {
 }
 
 #[test]
+fn a_repeated_creation_uses_up_no_task_key() {
+    let (mut writer, _folder) = writer();
+    let last_key = |writer: &mut Writer| {
+        let mut last_key = 0;
+        writer.with_claim_index(|writer| last_key = writer.claim_index.history.last_key());
+        last_key
+    };
+    let creation = create("q", 1, Definition::default());
+    assert!(serve_one(&mut writer, creation.clone()).is_ok());
+    assert_eq!(last_key(&mut writer), 1);
+    for _ in 0..3 {
+        assert!(serve_one(&mut writer, creation.clone()).is_ok());
+    }
+    assert_eq!(last_key(&mut writer), 1);
+}
+
+#[test]
 fn empty_claims_that_reach_the_writer_need_no_transaction() {
     let (mut writer, folder) = writer();
     // Whoever holds the file lets every transaction fail.
