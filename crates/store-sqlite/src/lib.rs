@@ -34,6 +34,8 @@ mod used_runs;
 mod writer;
 
 #[cfg(test)]
+mod copy_failure_tests;
+#[cfg(test)]
 mod history_tests;
 #[cfg(test)]
 mod sparse_reads_tests;
@@ -325,7 +327,7 @@ impl Store for SqliteStore {
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         let out_of_order = self.failed.load(Ordering::Relaxed) || self.writer_health.is_stuck(Instant::now());
-        if out_of_order || !self.ownership.is_intact() {
+        if out_of_order || self.ownership.copying_failed() || !self.ownership.is_intact() {
             return Err(StoreError::Unavailable);
         }
         self.threads.readers.read(Lane::Short, "checking the database", reads::check).await.map(|()| Vec::new())

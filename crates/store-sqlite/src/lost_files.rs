@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
+use crate::checkpoint::{self, Copied, Mode};
 use crate::ownership::{Lost, Ownership, path_of};
 
 /// Suffix for a foreign file in the place of our log.
@@ -13,15 +14,8 @@ const FOREIGN_SUFFIX: &str = "-foreign";
 
 /// Copies the log into the database file and syncs it; returns whether all of it was copied. Waits for readers of an older
 /// state up to the busy timeout.
-pub(crate) fn copy_log(connection: &Connection) -> bool {
-    let counts = |row: &Row<'_>| -> rusqlite::Result<(i64, i64, i64)> { Ok((row.get(0)?, row.get(1)?, row.get(2)?)) };
-    match connection.query_row("PRAGMA wal_checkpoint(FULL)", [], counts) {
-        Ok((busy, pages, copied)) => busy == 0 && pages == copied,
-        Err(error) => {
-            tracing::error!(%error, "a checkpoint failed");
-            false
-        }
-    }
+pub(crate) fn copy_log(connection: &Connection, ownership: &Ownership) -> bool {
+    checkpoint::run(connection, ownership, Mode::Full).is_some_and(Copied::is_whole)
 }
 
 /// Logs what was found and what to do. `complete`: the database file holds everything.

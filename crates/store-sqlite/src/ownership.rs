@@ -10,12 +10,19 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+#[cfg(test)]
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mounts;
 use crate::open::OpenError;
 
 /// Only the owner may read the files, which hold args, results and errors. SQLite gives its files the same mode.
 const MODE: u32 = 0o600;
+
+/// What a failing disk answers.
+#[cfg(test)]
+const EIO: i32 = 5;
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -54,6 +61,10 @@ pub(crate) struct Ownership {
     _lock: File,
     /// Holds the lock on the database.
     file: File,
+    copying_failed: AtomicBool,
+    /// How many syncs of the database fail from now on.
+    #[cfg(test)]
+    pub(crate) syncs_to_fail: AtomicU32,
 }
 
 impl Ownership {
@@ -87,7 +98,17 @@ impl Ownership {
             (Lost::Database, path.clone(), identity(&metadata)),
             (Lost::Lock, path_of(&path, Lost::Lock), identity(&lock.metadata().map_err(unusable)?)),
         ];
-        Ok(Self { path, watched, mode: metadata.mode() & 0o777, unlockable, _lock: lock, file })
+        Ok(Self {
+            path,
+            watched,
+            mode: metadata.mode() & 0o777,
+            unlockable,
+            _lock: lock,
+            file,
+            copying_failed: AtomicBool::new(false),
+            #[cfg(test)]
+            syncs_to_fail: AtomicU32::new(0),
+        })
     }
 
     /// Watches the files of the log too. A connection must have opened them.
@@ -134,10 +155,36 @@ impl Ownership {
         self.lost().is_none()
     }
 
-    /// Makes durable what has been written to the database file. An error is reported to SQLite too, which syncs by itself before
-    /// it relies on anything.
+    /// Makes durable what has been written to the database file. After an error nobody knows what got there: the operating
+    /// system reports it once, and a second sync would succeed without having written anything.
     pub(crate) fn sync_database(&self) -> bool {
-        self.file.sync_data().inspect_err(|error| tracing::warn!(%error, "the database could not be synced")).is_ok()
+        self.sync().inspect_err(|error| self.give_up_copying(error)).is_ok()
+    }
+
+    /// Whether pages that were copied from the log may be lost. Then nothing is copied and written any more (decision 0047).
+    pub(crate) fn copying_failed(&self) -> bool {
+        self.copying_failed.load(Ordering::Acquire)
+    }
+
+    /// Ends copying and writing until a restart, which copies the whole log again.
+    pub(crate) fn give_up_copying(&self, error: &dyn std::fmt::Display) {
+        if !self.copying_failed.swap(true, Ordering::AcqRel) {
+            let path = self.path.display();
+            tracing::error!(
+                %error,
+                "{path} could not be synced or read: it is not known what of it is on the disk. Everything that was \
+                 acknowledged is in {path}-wal, so keep both files. Writes are refused: check the disk, then start the \
+                 server again"
+            );
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        #[cfg(test)]
+        if self.syncs_to_fail.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        self.file.sync_data()
     }
 
     /// A path to the opened database, which works as long as this process runs.

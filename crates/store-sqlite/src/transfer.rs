@@ -28,7 +28,7 @@ use crate::each_row::{CONTINUE, each_row};
 use crate::failure::Doing;
 use crate::ownership::Ownership;
 use crate::transaction::SqliteTransaction;
-use crate::{history, rows, statements as sql};
+use crate::{checkpoint, history, rows, statements as sql};
 
 /// The connection is closed before the file is released.
 pub struct SqliteTransfer {
@@ -244,6 +244,8 @@ impl Target for SqliteTransfer {
             tracing::error!("a file of the database was moved or removed during the transfer");
             return Err(StoreError::Unavailable);
         }
-        self.connection.execute_batch("COMMIT").doing("committing")
+        self.connection.execute_batch("COMMIT").doing("committing")?;
+        checkpoint::empty_log(&self.connection, &self.ownership);
+        Ok(())
     }
 }

@@ -25,7 +25,7 @@ use taskqueue_store::writer_health::WriterHealth;
 
 use crate::Options;
 use crate::bulk::{ChangeTracker, ChangeTrackers};
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{self, Checkpointer};
 use crate::claim_index::ClaimIndex;
 use crate::failure::{Doing, failed_commit};
 use crate::ownership::{Lost, Ownership};
@@ -46,8 +46,9 @@ pub(crate) type Backlog = WriteBacklog<Arc<ChangeTracker>>;
 
 /// The thread's state.
 pub(crate) struct Writer {
-    /// Dropped first: only a connection that can write removes the log when it is closed last.
+    /// The threads are dropped first: the writer's connection is the one that may remove the log when it is closed last.
     _index_builder: IndexBuilder,
+    checkpointer: Checkpointer,
     connection: Connection,
     published_index: Arc<PublishedIndex>,
     /// The index that was withdrawn; empty while it is published.
@@ -58,7 +59,6 @@ pub(crate) struct Writer {
     pending_bytes: usize,
     /// When it was last logged that a queue was refused tasks because of it.
     full_logged_at: Option<Instant>,
-    checkpointer: Checkpointer,
     waiters: Arc<Waiters>,
     /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
@@ -95,6 +95,7 @@ impl Writer {
         let published_index = PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds);
         Self {
             _index_builder: index_builder,
+            checkpointer,
             connection,
             published_index: Arc::new(published_index),
             claim_index: ClaimIndex::default(),
@@ -102,7 +103,6 @@ impl Writer {
             credit_seconds,
             pending_bytes,
             full_logged_at: None,
-            checkpointer,
             waiters: Arc::default(),
             failed_at,
             failed,
@@ -144,11 +144,9 @@ impl Writer {
             }
         }
         self.with_claim_index(Self::flush_at_close);
-        let _paused = self.checkpointer.pause();
-        let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        if let Err(error) = moved {
-            tracing::warn!(%error, "the log could not be moved into the database; the next start does it");
-        }
+        let paused = self.checkpointer.pause();
+        checkpoint::empty_log(&self.connection, &self.ownership);
+        drop(paused);
     }
 
     /// The next commands, none if only a long one waits; nothing when no more can come. An idle writer purges deleted queues
@@ -318,6 +316,9 @@ impl Writer {
         &mut self,
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if !self.keeps_log() {
+            return Err(StoreError::Unavailable);
+        }
         run_prepared(&self.connection, "BEGIN IMMEDIATE").doing("beginning a transaction")?;
         let (now, sleeps) = (self.clock.now(), self.clock.times_found_ahead());
         if self.published_index.sleeps_credited() != sleeps {

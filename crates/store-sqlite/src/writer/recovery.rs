@@ -1,5 +1,5 @@
 //! What the writer does when something went wrong: a transaction that was given up, a storage that failed, a file of the
-//! database that is not where it was.
+//! database that is not where it was or could not be synced.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Writer {
         if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
             self.fail();
             let paused = self.checkpointer.pause();
-            let found = (lost, lost_files::copy_log(&self.connection));
+            let found = (lost, lost_files::copy_log(&self.connection, &self.ownership));
             drop(paused);
             if self.lost != Some(found) {
                 lost_files::log_loss(&self.ownership, found);
@@ -63,8 +63,21 @@ impl Writer {
         lost != Lost::Database && self.lost == Some((lost, true))
     }
 
-    /// Whether writes can be taken: the paths lead to our files, and after a failure the file was opened again.
+    /// Whether what is committed stays in the log until it is known to be in the database file. If not, it is so until a
+    /// restart: a reopen would keep SQLite's count of copied pages.
+    pub(super) fn keeps_log(&mut self) -> bool {
+        if self.ownership.copying_failed() {
+            self.fail();
+        }
+        !self.ownership.copying_failed()
+    }
+
+    /// Whether writes can be taken: the log can be trusted, the paths lead to our files, and after a failure the file was
+    /// opened again.
     pub(super) fn ready(&mut self) -> bool {
+        if !self.keeps_log() {
+            return false;
+        }
         if !self.holds_files() || self.lost.is_some() {
             return false;
         }
@@ -78,7 +91,7 @@ impl Writer {
     /// Opens the file again, writes something, and reads everything that is kept in memory; only then are writes taken
     /// again. A full disk, for example, lets itself be opened.
     pub(super) fn reopen(&mut self) {
-        if !self.ownership.is_intact() {
+        if !self.keeps_log() || !self.ownership.is_intact() {
             return;
         }
         let opened = open::writer(self.ownership.path()).and_then(|mut connection| {
