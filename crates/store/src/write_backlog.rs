@@ -13,7 +13,8 @@ use crate::write_queue::{CAPACITY, QueuedWrite};
 /// Single commands of one transaction at most. A longer one would let its first caller wait for no gain: so many share
 /// the sync already that its part of each command is below a microsecond.
 pub const MAX_SINGLE: usize = 256;
-/// Items of one transaction, unless single commands and one other have more: about 20 milliseconds on SQLite.
+/// Items of one transaction, unless single commands and one other of up to as many have more: about 20 milliseconds on
+/// SQLite. A command that has more itself is large: it gets a transaction of its own.
 pub const MAX_ITEMS: usize = 1_024;
 
 /// The receivers' end of a [`crate::write_queue::WriteQueue`].
@@ -24,11 +25,13 @@ pub struct WriteBacklog<S> {
     /// Whether the last transaction had many items of commands of several. Single commands that came meanwhile have waited for
     /// it, and do not wait for another one like it.
     was_full: bool,
+    /// Whether the last transaction had single commands that were committed before a large command. Now it is its turn.
+    was_put_off: bool,
 }
 
 impl<S> WriteBacklog<S> {
     pub(crate) fn new(receiver: Receiver<QueuedWrite<S>>) -> Self {
-        Self { receiver, single: VecDeque::new(), several: VecDeque::new(), was_full: false }
+        Self { receiver, single: VecDeque::new(), several: VecDeque::new(), was_full: false, was_put_off: false }
     }
 
     /// The commands of the next transaction, without waiting: none if none is there. Nothing when no more can come.
@@ -81,6 +84,13 @@ impl<S> WriteBacklog<S> {
     }
 
     fn take(&mut self) -> Vec<QueuedWrite<S>> {
+        let was_put_off = std::mem::take(&mut self.was_put_off);
+        if (was_put_off || self.single.is_empty())
+            && let Some(large) = self.several.pop_front_if(|write| write.items > MAX_ITEMS)
+        {
+            self.was_full = true;
+            return vec![large];
+        }
         let (mut next, mut items) = (Vec::new(), 0);
         let fits = |items, more| items == 0 || items + more <= MAX_ITEMS;
         while next.len() < MAX_SINGLE
@@ -88,6 +98,10 @@ impl<S> WriteBacklog<S> {
         {
             items += write.items;
             next.push(write);
+        }
+        if self.several.front().is_some_and(|write| write.items > MAX_ITEMS) {
+            (self.was_put_off, self.was_full) = (true, false);
+            return next;
         }
         let is_pressed = self.was_full && items > 0;
         let (most, single_items) = (if is_pressed { MAX_SINGLE } else { MAX_ITEMS }, items);
@@ -180,6 +194,31 @@ mod tests {
         send(several(100));
         assert_eq!(items(backlog.try_next()), [1; 256]);
         assert_eq!(items(backlog.try_next()), [vec![1; 44], vec![1_000]].concat());
+    }
+
+    #[test]
+    fn single_commands_do_not_share_the_transaction_of_a_large_command() {
+        let (sender, receiver) = channel(CAPACITY);
+        let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
+        let mut backlog = WriteBacklog::new(receiver);
+        let items = |next: Option<Vec<Write>>| next.unwrap().iter().map(|write| write.items).collect::<Vec<_>>();
+        let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let new = |n: usize| (task_id(n), Box::new(with_routes(&names).into()));
+        let large = || queued(CreateTasks { queue: queue("q"), tasks: (0..100).map(new).collect() }).0;
+        assert_eq!(large().items, 1_700, "routes count");
+        (0..3).for_each(|_| send(large()));
+        send(single());
+        assert_eq!(items(backlog.try_next()), [1], "it is committed before");
+        send(single());
+        assert_eq!(items(backlog.try_next()), [1_700], "the turn of the large one, whatever else comes");
+        send(several(10));
+        assert_eq!(items(backlog.try_next()), [1]);
+        send(single());
+        assert_eq!(items(backlog.try_next()), [1_700]);
+        assert_eq!(items(backlog.try_next()), [1]);
+        assert_eq!(items(backlog.try_next()), [1_700]);
+        assert_eq!(items(backlog.try_next()), [10]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::submission::{Reply, Submission};
 
 /// Bytes whose storing takes about as long as an item.
 const ITEM_BYTES: usize = 4_096;
+/// Routes whose entries in the pending order take about as long as an item.
+const ITEM_ROUTES: usize = 16;
 
 #[derive(Debug)]
 pub enum WriteRequest {
@@ -56,7 +58,8 @@ impl WriteRequest {
         }
     }
 
-    /// What it takes of a transaction: its items, and the bytes that they store.
+    /// What it takes of a transaction: its items, the bytes that they store, and the routes of new tasks. Which routes the
+    /// tasks of claims and reports have is not known before.
     pub fn items(&self) -> usize {
         match self {
             Self::CreateTask(create) => new_task_items(&create.command.new),
@@ -102,7 +105,8 @@ impl WriteRequest {
 }
 
 fn new_task_items(NewTask { definition, .. }: &NewTask) -> usize {
-    1 + (definition.args.as_str().len() + definition.metadata.as_str().len()) / ITEM_BYTES
+    let bytes = definition.args.as_str().len() + definition.metadata.as_str().len();
+    1 + bytes / ITEM_BYTES + definition.routes.iter().count() / ITEM_ROUTES
 }
 
 fn run_items(action: &RunAction) -> usize {
