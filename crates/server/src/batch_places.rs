@@ -46,6 +46,11 @@ impl<I> Places<I> {
         self.refused_bytes > 0
     }
 
+    /// What the places take in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.places.len() * size_of::<Place<I>>() + self.refused_bytes
+    }
+
     /// The bytes of the answer at most, whatever the store decides; tasks aside.
     pub(crate) fn most_bytes(&self) -> usize {
         self.places.len() * MOST_ITEM_BYTES + self.refused_bytes

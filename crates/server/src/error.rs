@@ -135,6 +135,12 @@ impl ApiError {
         Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
     }
 
+    /// For a repeated claim in a batch whose task does not fit into the answer.
+    pub(crate) fn no_room_for_claimed() -> Self {
+        let message = "this run has a task that does not fit into the answer now; repeat its claim with fewer others";
+        Self::new(ErrorCode::DatabaseBusy, message, ObjectWriter::new())
+    }
+
     /// Appends it to the answer of a batch, as the error of one item; `ids` are what the item is known by.
     pub(crate) fn write_item(self, out: &mut ItemsWriter, ids: &[(&str, &str)]) {
         out.refused(ids, self.code, &self.message, self.details);

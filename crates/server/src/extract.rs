@@ -14,6 +14,7 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{self as api_body, Body, Invalid, RequestError};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
+use taskqueue_store::submission::Held;
 
 use crate::connection::Disconnect;
 use crate::error::ApiError;
@@ -68,6 +69,11 @@ impl Call {
     pub(crate) fn into_wait_preference(self) -> Option<WaitPreference> {
         let seconds = prefer::wait_seconds(&self.headers)?;
         Some(WaitPreference { seconds, disconnect: self.disconnect })
+    }
+
+    /// What is reserved for the request. It goes with its command: a writer may have that for longer than its client waits.
+    pub(crate) fn into_held(self) -> Option<Held> {
+        self.reservation.map(|reservation| -> Held { Box::new(reservation) })
     }
 
     pub(crate) fn query(&self) -> Query<'_> {

@@ -174,6 +174,19 @@ impl Budget {
         Ok(())
     }
 
+    /// Makes it a reservation of so many bytes of a body; a small one needs none.
+    pub(crate) async fn resize(&self, reservation: &mut Option<Reservation>, bytes: usize) -> Result<(), ApiError> {
+        match reservation {
+            _ if bytes <= SMALL_BODY_BYTES => *reservation = None,
+            Some(reservation) => {
+                reservation.shrink(bytes);
+                self.grow(reservation, bytes).await?;
+            }
+            None => *reservation = Some(self.reserve_within(bytes, GROW_TIMEOUT).await?),
+        }
+        Ok(())
+    }
+
     fn total_bytes(&self) -> usize {
         self.total_permits as usize * PERMIT_BYTES
     }
@@ -216,9 +229,9 @@ impl Reservation {
         self.permit.num_permits() * PERMIT_BYTES
     }
 
-    /// Frees half of it.
-    pub(crate) fn halve(&mut self) {
-        drop(self.permit.split(self.permit.num_permits() / 2));
+    /// Frees what is more than so many bytes.
+    fn shrink(&mut self, bytes: usize) {
+        drop(self.permit.split(self.permit.num_permits().saturating_sub(permits_for(bytes) as usize)));
     }
 
     fn merge(&mut self, more: Option<Self>) {

@@ -23,6 +23,18 @@ async fn an_answer_holds_its_size_until_its_last_slice_is_dropped() {
     assert_eq!(budget.free_bytes(), 20 * MIB);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reservation_of_a_body_is_made_as_large_as_its_items() {
+    let budget = Budget::new(4 * MIB);
+    let mut reservation = Some(budget.reserve(2 * MIB).await.unwrap());
+    for (bytes, free) in [(MIB, 3 * MIB), (3 * MIB, MIB), (SMALL_BODY_BYTES, 4 * MIB), (2 * MIB, 2 * MIB)] {
+        budget.resize(&mut reservation, bytes).await.unwrap();
+        assert_eq!(budget.free_bytes(), free, "{bytes}");
+    }
+    let _other = budget.reserve(MIB).await.unwrap();
+    assert!(budget.resize(&mut reservation, 4 * MIB).await.is_err(), "there is no room for more");
+}
+
 #[tokio::test]
 async fn a_small_answer_holds_nothing() {
     let budget = Budget::new(20 * MIB);

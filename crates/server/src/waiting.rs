@@ -7,11 +7,12 @@ use std::time::Duration;
 use taskqueue_core::ids::RunId;
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::{Claim, ClaimTasks, Claimed, Heartbeat, Items};
+use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbeat};
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 
+use crate::batch_places::Places;
 use crate::connection::Disconnect;
 use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
 use crate::state::AppState;
@@ -74,21 +75,21 @@ pub(crate) async fn claim(
 
 /// The answers of a batch of claims, with the memory that is reserved for them.
 pub(crate) struct ClaimedBatch {
-    pub(crate) items: Items<Option<Box<Claimed>>>,
+    pub(crate) items: ClaimedItems,
     pub(crate) reservation: Reservation,
 }
 
 /// Claims several tasks, and waits if the client prefers that until one of the claims got a task or is refused. The rest is as
-/// in [`claim`]; `answer_bytes` are what the answer takes besides the tasks. Who waits keeps its run ids: where these are many,
-/// they are a part of the memory for bodies, and without room for them there is no wait.
+/// in [`claim`]. Who waits keeps its run ids and their places in the answer: where these are many, they are a part of the memory
+/// for bodies, and without room for them there is no wait.
 pub(crate) async fn claim_tasks(
     state: &AppState,
     claims: ClaimTasks,
-    answer_bytes: usize,
+    places: &Places<RunId>,
     preference: Option<WaitPreference>,
 ) -> Result<(ClaimedBatch, Option<u32>), StoreError> {
-    let (store, budgets) = (state.store(), state.budgets());
-    let kept_bytes = claims.run_ids.len() * size_of::<RunId>();
+    let (store, budgets, answer_bytes) = (state.store(), state.budgets(), places.most_bytes());
+    let kept_bytes = claims.run_ids.len() * size_of::<RunId>() + places.memory_bytes();
     let kept = match preference {
         Some(_) if kept_bytes > SMALL_BODY_BYTES => budgets.try_reserve_waiting(kept_bytes).map(Some),
         _ => Some(None),
@@ -135,7 +136,7 @@ pub(crate) async fn claim_tasks(
     Ok((ClaimedBatch { items, reservation }, applied))
 }
 
-fn has_found_nothing(items: &Items<Option<Box<Claimed>>>) -> bool {
+fn has_found_nothing(items: &ClaimedItems) -> bool {
     items.iter().all(|item| matches!(item, Ok(None)))
 }
 

@@ -165,3 +165,54 @@ async fn a_page_of_workers_holds_its_room_until_it_is_sent() {
     held.clear();
     assert_eq!(page(&http, "/api/v2/queues/q/workers?limit=100").await, (100, false));
 }
+
+/// Which outcome each item of a batch of claims has, with its error code if it is refused.
+fn outcomes(answered: &Answered) -> Vec<String> {
+    let text = |item: &serde_json::Value| match item["outcome"].as_str().unwrap() {
+        "refused" => item["error"]["code"].as_str().unwrap().to_owned(),
+        outcome => outcome.to_owned(),
+    };
+    answered.json()["items"].as_array().unwrap().iter().map(text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_batch_of_claims_says_of_no_run_with_a_task_that_it_has_none() {
+    const CLAIM: &str = "/api/v2/queues/q/tasks/batch/claim";
+    let http = server(24 * MIB).await;
+    let body = |runs: std::ops::Range<usize>| {
+        let run_ids: Vec<String> = runs.map(|run| format!("r_{run:012}")).collect();
+        json!({"route": "default", "run_ids": run_ids}).to_string()
+    };
+    let first = outcomes(&expect(&http, StatusCode::OK, "POST", CLAIM, &body(0..8)).await);
+    assert_eq!(first, ["claimed"; 8]);
+    let held = [unread(&http, "POST", CLAIM, &body(0..8)).await, unread(&http, "POST", CLAIM, &body(0..8)).await];
+    let repeated = outcomes(&expect(&http, StatusCode::OK, "POST", CLAIM, &body(0..9)).await);
+    let claimed = repeated.iter().take_while(|outcome| *outcome == "claimed").count();
+    assert!((1..8).contains(&claimed), "{repeated:?}");
+    assert!(repeated[claimed..8].iter().all(|outcome| outcome == "database_busy"), "{repeated:?}");
+    assert_eq!(repeated[8], "none", "a new run gets nothing while there is no room");
+    drop(held);
+    assert_eq!(outcomes(&expect(&http, StatusCode::OK, "POST", CLAIM, &body(0..8)).await), first);
+}
+
+/// A client that is told to come later must not be able to leave its body in the memory of the writer for nothing.
+#[tokio::test(start_paused = true)]
+async fn the_body_of_a_withdrawn_command_holds_its_room_until_the_writer_drops_the_command() {
+    let text = "x".repeat(200 * 1024);
+    let batch = format!("{{\"tasks\":[{{\"id\":\"{TASK}\",\"args\":{{\"a\":\"{text}\"}}}}]}}");
+    let single = format!("{{\"args\":{{\"a\":\"{text}\"}}}}");
+    let one = format!("/api/v2/queues/q/tasks/{TASK}");
+    for (method, path, body) in [("POST", "/api/v2/queues/q/tasks/batch/create", &batch), ("PUT", &one, &single)] {
+        let store = Arc::new(FailingStore::stuck());
+        let plan = MemoryPlan { requests_bytes: 640 * 1024, ..MemoryPlan::within(1 << 30) };
+        let http = service(AppState::with_limits(store.clone(), None, Arc::new(Budgets::new(&plan)), 1));
+        let kept = || store.kept.as_ref().unwrap().lock().unwrap();
+        for (commands, case) in [(1, "it waits and is withdrawn"), (1, "no room"), (1, "no room")] {
+            assert_eq!(call(&http, method, path, body).await.code(), "database_busy");
+            assert_eq!(kept().len(), commands, "{path}: {case}");
+        }
+        kept().clear();
+        assert_eq!(call(&http, method, path, body).await.code(), "database_busy");
+        assert_eq!(kept().len(), 1, "{path}: there is room again");
+    }
+}

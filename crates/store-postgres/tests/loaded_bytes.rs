@@ -13,9 +13,9 @@ use storage::{Fresh, fresh, open};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Failure;
-use taskqueue_store::command::{ClaimTasks, Claimed, Command, Items, RunItem};
+use taskqueue_store::command::{ClaimTasks, Claimed, ClaimedItems, Command, RunItem};
 use taskqueue_store::conformance::commands::*;
-use taskqueue_store::{Store, StoreExt};
+use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
 
 const MIB: usize = 1_048_576;
@@ -82,7 +82,7 @@ fn bytes_of_error(claimed: &Claimed) -> usize {
     error.and_then(|error| error.failure.traceback.as_ref()).map_or(0, |text| text.len())
 }
 
-fn claimed(items: &Items<Option<Box<Claimed>>>) -> usize {
+fn claimed(items: &ClaimedItems) -> usize {
     items.iter().flatten().flatten().count()
 }
 
@@ -112,7 +112,10 @@ async fn repeated_claims_that_are_refused_load_no_json() {
     fixture.running(20).await;
     let other = ClaimTasks { route: route("other"), ..claim_all(0..20) };
     let (items, loaded) = fixture.loaded_for(other).await;
-    assert!(items.iter().all(|item| matches!(item, Err(Refusal::RunIdConflict { .. }))), "{items:?}");
+    assert!(
+        items.iter().all(|item| matches!(item, Err(StoreError::Refused(Refusal::RunIdConflict { .. })))),
+        "{items:?}"
+    );
     assert!(loaded < LARGE, "{loaded} bytes came");
     let (answer, loaded) = {
         let before = fixture.proxy.answered();

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use storage::fresh;
 use storage::tables::assert_tables_are_consistent;
 use taskqueue_store::StoreExt;
-use taskqueue_store::command::{Claimed, Items, RunItem};
+use taskqueue_store::command::{ClaimedItems, RunItem};
 use taskqueue_store::conformance::Storage;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use tokio::task::JoinSet;
 
-fn tasks(items: &Items<Option<Box<Claimed>>>) -> Vec<Option<String>> {
+fn tasks(items: &ClaimedItems) -> Vec<Option<String>> {
     items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id.to_string())).collect()
 }
 

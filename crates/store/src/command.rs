@@ -16,11 +16,11 @@ use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
-use crate::Store;
 use crate::bulk_action::{ChangeRecord, FoundTask};
 use crate::submission::Submission;
 use crate::transaction::QueueKey;
 use crate::write_request::WriteRequest;
+use crate::{Store, StoreError};
 
 /// One write. Writes behave as if they happened one after the other.
 pub trait Command: Send + Sized {
@@ -236,13 +236,14 @@ pub struct ClaimTasks {
     pub worker: Option<JsonObject>,
     /// The bytes of a claimed task in the answer.
     pub measure: fn(&Claimed) -> usize,
-    /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed.
+    /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed; a task that one of the
+    /// runs has already is not shown, and its item is [`StoreError::Busy`].
     pub most_bytes: usize,
 }
 
 impl ClaimTasks {
     /// The answer if there is no task, and all runs are new.
-    pub fn nothing(&self) -> Items<Option<Box<Claimed>>> {
+    pub fn nothing(&self) -> ClaimedItems {
         self.run_ids.iter().map(|_| Ok(None)).collect()
     }
 }
@@ -307,6 +308,10 @@ pub enum RunAction {
 
 /// What became of each item, in the order of the command.
 pub type Items<A> = Vec<Result<A, Refusal>>;
+
+/// What each run of [`ClaimTasks`] got: [`StoreError::Refused`] as a [`Claim`] is, and [`StoreError::Busy`] if it has a task
+/// that does not fit into the answer. Then it can be asked for again.
+pub type ClaimedItems = Vec<Result<Option<Box<Claimed>>, StoreError>>;
 
 /// Records an observation.
 #[derive(Clone, Debug)]
@@ -423,7 +428,7 @@ impl Command for Claim {
 }
 
 impl Command for ClaimTasks {
-    type Answer = Items<Option<Box<Claimed>>>;
+    type Answer = ClaimedItems;
     fn into_request(submission: Submission<Self>) -> WriteRequest {
         WriteRequest::ClaimTasks(submission)
     }

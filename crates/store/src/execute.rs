@@ -174,7 +174,7 @@ fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Cla
     let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
     match tx.find_run(command.run_id)? {
         RunUse::New => claim_first(tx, claims, command.run_id, |_| true),
-        used => repeat_claim(tx, claims, command.run_id, used).map(Some),
+        used => active_claim(tx, claims, command.run_id, used)?.load(tx, claims, command.run_id).map(Some),
     }
 }
 
@@ -204,12 +204,12 @@ fn claim_first<T: Transaction>(
 
 /// A claim with a run id that was used before: the same task for the same queue and route, as long as its lease holds. What it
 /// says of its worker does not matter any more.
-fn repeat_claim<T: Transaction>(
+fn active_claim<T: Transaction>(
     tx: &mut T,
     Claims { queue, route, .. }: Claims<'_>,
     run_id: RunId,
     used: RunUse,
-) -> Executed<Box<Claimed>> {
+) -> Executed<ActiveClaim> {
     let RunUse::Active(owner, key) = used else { return Err(Refusal::StaleRun { run_id }.into()) };
     let Lifecycle { run, last_route, .. } = tx.load_head(key)?.lifecycle;
     // Another server may have ended the run after the run id was found.
@@ -218,7 +218,20 @@ fn repeat_claim<T: Transaction>(
     if owner != queue.key || last_route.as_ref() != Some(route) {
         return Err(Refusal::RunIdConflict { run_id }.into());
     }
-    Ok(Box::new(Claimed { task: tx.load_task(queue, key)?, run_id, lease_expires_at }))
+    Ok(ActiveClaim { key, lease_expires_at })
+}
+
+/// A task that a run has.
+struct ActiveClaim {
+    key: TaskKey,
+    lease_expires_at: Timestamp,
+}
+
+impl ActiveClaim {
+    fn load<T: Transaction>(self, tx: &mut T, claims: Claims<'_>, run_id: RunId) -> Executed<Box<Claimed>> {
+        let Self { key, lease_expires_at } = self;
+        Ok(Box::new(Claimed { task: tx.load_task(claims.queue, key)?, run_id, lease_expires_at }))
+    }
 }
 
 fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Claimable) -> Executed<Timestamp> {

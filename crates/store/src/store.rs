@@ -13,7 +13,7 @@ use taskqueue_core::task::Task;
 use crate::StoreError;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Sought, Updated};
 use crate::page::{WriteTask, WrittenTasks};
-use crate::submission::Submission;
+use crate::submission::{Held, Submission};
 use crate::waiting::Waiters;
 use crate::write_request::WriteRequest;
 
@@ -91,11 +91,20 @@ pub trait StoreExt: Store {
     /// it has begun it is executed. [`StoreError::Busy`] and [`StoreError::Unavailable`] mean that nothing was done and
     /// nothing will be; where that is not certain the answer is [`StoreError::OutcomeUnknown`].
     fn write<C: Command>(&self, command: C) -> impl Future<Output = Result<C::Answer, StoreError>> + Send {
+        self.write_holding(command, None)
+    }
+
+    /// The same with what is reserved for the memory of the command.
+    fn write_holding<C: Command>(
+        &self,
+        command: C,
+        held: Option<Held>,
+    ) -> impl Future<Output = Result<C::Answer, StoreError>> + Send {
         async move {
             if let Some(answer) = command.known_answer(self) {
                 return Ok(answer);
             }
-            let (submission, answer) = Submission::new(command);
+            let (submission, answer) = Submission::holding(command, held);
             self.submit(C::into_request(submission))?;
             answer.wait().await
         }

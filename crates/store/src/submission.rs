@@ -2,6 +2,7 @@
 //! until then its caller can withdraw it. Once begun it is executed even if the caller has left, and the caller waits for
 //! the answer. So `Busy` always means that nothing was done and nothing will be.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -22,6 +23,10 @@ const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
+/// What is reserved for the memory of a command. It is let go when the writer lets go of the command: one that was withdrawn
+/// is still in its queue.
+pub type Held = Box<dyn Any + Send + Sync>;
+
 /// The writer's end: a command, and its answer until that is released.
 #[derive(Debug)]
 pub struct Submission<C: Command> {
@@ -30,6 +35,7 @@ pub struct Submission<C: Command> {
     answer: Result<C::Answer, StoreError>,
     state: Arc<AtomicU8>,
     sender: Option<oneshot::Sender<Result<C::Answer, StoreError>>>,
+    held: Option<Held>,
 }
 
 /// The caller's end. Dropping it withdraws the command if it has not begun.
@@ -41,10 +47,15 @@ pub struct PendingAnswer<A> {
 
 impl<C: Command> Submission<C> {
     pub fn new(command: C) -> (Self, PendingAnswer<C::Answer>) {
+        Self::holding(command, None)
+    }
+
+    /// The same with what is reserved for the command.
+    pub fn holding(command: C, held: Option<Held>) -> (Self, PendingAnswer<C::Answer>) {
         let state = Arc::new(AtomicU8::new(WAITING));
         let (sender, receiver) = oneshot::channel();
-        let submission =
-            Self { command, answer: Err(StoreError::Unavailable), state: Arc::clone(&state), sender: Some(sender) };
+        let answer = Err(StoreError::Unavailable);
+        let submission = Self { command, answer, state: Arc::clone(&state), sender: Some(sender), held };
         (submission, PendingAnswer { state, receiver })
     }
 
@@ -85,6 +96,8 @@ impl<C: Command> Reply for Submission<C> {
 
     fn release(&mut self) {
         let answer = std::mem::replace(&mut self.answer, Err(StoreError::Unavailable));
+        // The command is dropped next. A caller that has its answer finds that room again.
+        drop(self.held.take());
         if let Some(sender) = self.sender.take() {
             let _ = sender.send(answer);
         }

@@ -114,6 +114,20 @@ async fn a_writer_that_ends_without_an_answer_has_done_nothing_unless_it_had_beg
     assert_eq!(pending.wait().await, Err(StoreError::OutcomeUnknown));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_reserved_for_a_command_is_held_until_its_writer_lets_go_of_it() {
+    let held = Arc::new(());
+    let (withdrawn, pending) = Submission::holding(Scan, Some(Box::new(Arc::clone(&held))));
+    assert_eq!(waiting(pending).await.unwrap().0, Err(StoreError::Busy));
+    assert_eq!(Arc::strong_count(&held), 2, "the writer has the command");
+    drop(withdrawn);
+    assert_eq!(Arc::strong_count(&held), 1);
+    let (begun, pending) = Submission::holding(Scan, Some(Box::new(Arc::clone(&held))));
+    assert!(begun.begin());
+    answer(begun, DONE);
+    assert_eq!((Arc::strong_count(&held), pending.wait().await), (1, DONE));
+}
+
 /// The first of the two decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_is_either_begun_or_withdrawn_and_never_both() {

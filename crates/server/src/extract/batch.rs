@@ -4,6 +4,7 @@ use axum::extract::{FromRequest, Request};
 use taskqueue_api::batch::BatchBody;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::BATCH_BODY_BYTES;
+use taskqueue_store::submission::Held;
 
 use super::{Call, is_json};
 use crate::error::ApiError;
@@ -25,11 +26,13 @@ impl FromRequest<AppState> for BatchCall {
 }
 
 impl BatchCall {
-    /// Reads the body, and makes of it what `understand` does. The text is dropped: from then on only the items are held.
+    /// Reads the body, and makes of it what `understand` does. The text is dropped: from then on only the items are held, and
+    /// what they `weigh` is reserved.
     pub(crate) async fn body<B: BatchBody + 'static, T: Send + 'static>(
         &mut self,
         state: &AppState,
         understand: fn(B) -> T,
+        weigh: fn(&T) -> usize,
     ) -> Result<T, ApiError> {
         let Self(Call { headers, body, reservation, .. }) = self;
         let body = std::mem::take(body);
@@ -46,12 +49,18 @@ impl BatchCall {
         })
         .await;
         *reservation = held;
-        reservation.iter_mut().for_each(crate::memory_budget::Reservation::halve);
-        Ok(understood?)
+        let understood = understood?;
+        state.budgets().bodies.resize(reservation, weigh(&understood)).await?;
+        Ok(understood)
     }
 
     pub(crate) fn queue(&self) -> Result<QueueName, ApiError> {
         self.0.queue()
+    }
+
+    /// What is reserved for its items, as [`Call::into_held`].
+    pub(crate) fn into_held(self) -> Option<Held> {
+        self.0.into_held()
     }
 
     /// How long the caller wants to wait, as [`Call::into_wait_preference`].

@@ -11,8 +11,9 @@ use taskqueue_api::parameters::{ClaimPreference, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_store::StoreExt;
+use taskqueue_core::lifecycle::RunReport;
 use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns};
+use taskqueue_store::{StoreError, StoreExt};
 
 use super::HandlerResult;
 use crate::batch_places::Places;
@@ -34,16 +35,19 @@ use crate::{prefer, respond, waiting};
     ),
 )]
 pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let (places, tasks) = call.body(&state, sort_creations).await?;
+    let (places, tasks) = call.body(&state, sort_creations, creations_bytes).await?;
     let queue = call.queue()?;
     let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = state.store().write(CreateTasks { queue, tasks }).await?;
+    let answers = state.store().write_holding(CreateTasks { queue, tasks }, call.into_held()).await?;
     let body = places.answer(answers, |out, id, created| match created {
         Ok(created) => CreatedTasks::write(out, id, created),
         Err(refusal) => ApiError::from(refusal).write_item(out, &[("id", id.as_str())]),
     })?;
     Ok(respond::large(reservation, body))
 }
+
+/// What the allocations of the texts of an item take besides them.
+const TEXTS_BYTES: usize = 96;
 
 type NewTasks = Vec<(TaskId, Box<NewTask>)>;
 
@@ -62,6 +66,13 @@ fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<T
     (places, new)
 }
 
+/// What they take in memory.
+fn creations_bytes((places, new): &(Places<TaskId>, NewTasks)) -> usize {
+    let fixed = size_of::<(TaskId, Box<NewTask>)>() + size_of::<NewTask>() + TEXTS_BYTES;
+    let texts: usize = new.iter().map(|(_, new)| new.definition.stored_bytes()).sum();
+    places.memory_bytes() + new.len() * fixed + texts
+}
+
 /// Claims up to 1,000 tasks of a route, one for each run. With `Prefer: wait=N` the server waits up to N seconds (at most 60)
 /// until there is one.
 #[utoipa::path(
@@ -78,25 +89,32 @@ fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<T
     ),
 )]
 pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let SortedClaims { places, route, run_ids, worker } = call.body(&state, sort_claims).await?;
+    let SortedClaims { places, route, run_ids, worker } = call.body(&state, sort_claims, SortedClaims::bytes).await?;
     let queue = call.queue()?;
     // Who has a refused item does not wait: it is an item that is not `none`.
     let preference = call.into_wait_preference().filter(|_| !places.has_refused());
     let claims = ClaimTasks { queue, route, run_ids, worker, measure, most_bytes: 0 };
-    let (batch, applied) = waiting::claim_tasks(&state, claims, places.most_bytes(), preference).await?;
+    let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
     let ClaimedBatch { items, reservation } = batch;
     let task_bytes: usize = items.iter().flatten().flatten().map(|claimed| measure(claimed)).sum();
     let write = move || {
         places.answer_with(task_bytes, items, |out, run_id, claimed| match claimed {
             Ok(Some(claimed)) => ClaimedTasks::write(out, &claimed.task, run_id, claimed.lease_expires_at),
             Ok(None) => ClaimedTasks::write_none(out, run_id),
-            Err(refusal) => ApiError::from(refusal).write_item(out, &[("run_id", run_id.as_str())]),
+            Err(error) => claim_error(error).write_item(out, &[("run_id", run_id.as_str())]),
         })
     };
     let body = away_from_async(&state, task_bytes, write).await?;
     let mut response = respond::large(reservation, body);
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
+}
+
+fn claim_error(error: StoreError) -> ApiError {
+    match error {
+        StoreError::Busy => ApiError::no_room_for_claimed(),
+        error => error.into(),
+    }
 }
 
 /// The bytes of a claimed task in the answer.
@@ -109,6 +127,14 @@ struct SortedClaims {
     route: Route,
     run_ids: Vec<RunId>,
     worker: Option<JsonObject>,
+}
+
+impl SortedClaims {
+    /// What they take in memory.
+    fn bytes(&self) -> usize {
+        let worker_bytes = self.worker.as_ref().map_or(0, |worker| worker.as_str().len());
+        self.places.memory_bytes() + self.run_ids.len() * size_of::<RunId>() + worker_bytes
+    }
 }
 
 fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker }: ClaimTasksRequest) -> SortedClaims {
@@ -139,10 +165,10 @@ fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker }: ClaimTasksRe
     ),
 )]
 pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let (places, reports) = call.body(&state, sort_reports).await?;
+    let (places, reports) = call.body(&state, sort_reports, reports_bytes).await?;
     let queue = call.queue()?;
     let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = state.store().write(ReportRuns { queue, reports }).await?;
+    let answers = state.store().write_holding(ReportRuns { queue, reports }, call.into_held()).await?;
     let body = places.answer(answers, |out, (task_id, run_id), done| match done {
         Ok(lease_expires_at) => ReportedRuns::write(out, task_id, run_id, lease_expires_at),
         Err(refusal) => {
@@ -152,7 +178,22 @@ pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCa
     Ok(respond::large(reservation, body))
 }
 
-fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> (Places<(TaskId, RunId)>, Vec<command::RunItem>) {
+type SortedReports = (Places<(TaskId, RunId)>, Vec<command::RunItem>);
+
+/// What they take in memory.
+fn reports_bytes((places, reports): &SortedReports) -> usize {
+    let texts = |item: &command::RunItem| match &item.action {
+        command::RunAction::Report(RunReport::Complete { result }) => result.as_str().len(),
+        command::RunAction::Report(RunReport::Fail { failure, .. }) => {
+            failure.kind.len() + failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
+        }
+        _ => 0,
+    };
+    let fixed = size_of::<command::RunItem>() + TEXTS_BYTES;
+    places.memory_bytes() + reports.len() * fixed + reports.iter().map(texts).sum::<usize>()
+}
+
+fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedReports {
     let mut places = Places::of(reports.len());
     let mut good = Vec::with_capacity(reports.len());
     for report in reports {
@@ -172,4 +213,19 @@ fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> (Places<(Ta
         }
     }
     (places, good)
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::definition::Definition;
+
+    use super::*;
+
+    #[test]
+    fn bare_tasks_weigh_more_than_their_text() {
+        let id = TaskId::parse("t_0123456789ab").unwrap_or_else(|| panic!("an id"));
+        let tasks = (0..1_000).map(|_| Ok((id, Definition::default()))).collect();
+        let bytes = creations_bytes(&sort_creations(CreateTasksRequest { tasks }));
+        assert!((150_000..600_000).contains(&bytes), "{bytes}");
+    }
 }

@@ -67,5 +67,5 @@ pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> Handl
 pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> HandlerResult {
     let cascade = call.query().delete_queue()?;
     let queue = call.queue()?;
-    empty_answer(&state, DeleteQueue { queue, cascade }).await
+    empty_answer(&state, call, DeleteQueue { queue, cascade }).await
 }

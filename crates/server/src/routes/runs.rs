@@ -92,7 +92,7 @@ pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> Hand
 pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let CompleteRequest { run_id, result } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Complete { result } }).await
+    empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Complete { result } }).await
 }
 
 /// Ends a run with an error; the task is tried again while its budget lasts, unless `retry` is false.
@@ -109,7 +109,7 @@ pub(crate) async fn complete_task(State(state): State<AppState>, call: Call) -> 
 pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let FailRequest { run_id, error: failure, retry } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Fail { failure, retry } }).await
+    empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Fail { failure, retry } }).await
 }
 
 /// Gives a task back; the attempt is not charged.
@@ -126,5 +126,5 @@ pub(crate) async fn fail_task(State(state): State<AppState>, call: Call) -> Hand
 pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let RunRequest { run_id } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    empty_answer(&state, ReportRun { queue, id, run_id, report: RunReport::Unclaim }).await
+    empty_answer(&state, call, ReportRun { queue, id, run_id, report: RunReport::Unclaim }).await
 }

@@ -42,7 +42,7 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ha
     let (queue, id) = call.task()?;
     let reservation = state.budgets().reserve_task().await?;
     let create = CreateTask { queue, id, new: Box::new(definition.into()) };
-    let CreatedTask { created, task } = state.store().write(create).await?;
+    let CreatedTask { created, task } = state.store().write_holding(create, call.into_held()).await?;
     Ok(respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, reservation))
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Handl
 pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    task_answer(&state, UpdateTask { queue, id, update: Box::new(update) }).await
+    task_answer(&state, call, UpdateTask { queue, id, update: Box::new(update) }).await
 }
 
 /// Replaces fields of every task that matches and is not running, or of none.
@@ -119,7 +119,7 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> H
 )]
 pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    task_answer(&state, ActOnTask { queue, id, action: TaskAction::Cancel }).await
+    task_answer(&state, call, ActOnTask { queue, id, action: TaskAction::Cancel }).await
 }
 
 /// Starts a pending, failed or cancelled task over.
@@ -134,7 +134,7 @@ pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Ha
 )]
 pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    task_answer(&state, ActOnTask { queue, id, action: TaskAction::Requeue }).await
+    task_answer(&state, call, ActOnTask { queue, id, action: TaskAction::Requeue }).await
 }
 
 /// Deletes a task that is not running.
@@ -149,5 +149,5 @@ pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> H
 )]
 pub(crate) async fn delete_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    empty_answer(&state, DeleteTask { queue, id }).await
+    empty_answer(&state, call, DeleteTask { queue, id }).await
 }

@@ -25,7 +25,7 @@ use crate::state::AppState;
 pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
     let report = call.body(&state).await?;
     let (queue, id) = call.worker()?;
-    empty_answer(&state, ReportWorker { queue, id, report }).await
+    empty_answer(&state, call, ReportWorker { queue, id, report }).await
 }
 
 /// Forgets a worker.
@@ -39,5 +39,5 @@ pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> 
 )]
 pub(crate) async fn withdraw_worker(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.worker()?;
-    empty_answer(&state, WithdrawWorker { queue, id }).await
+    empty_answer(&state, call, WithdrawWorker { queue, id }).await
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
 use axum::body::Body;
@@ -102,18 +102,33 @@ pub(crate) async fn expect(http: &HttpService, status: StatusCode, method: &str,
 }
 
 /// A store that fails every request in one way; `None` panics.
-pub(crate) struct FailingStore(pub(crate) Option<StoreError>);
+pub(crate) struct FailingStore {
+    error: Option<StoreError>,
+    /// Commands that are neither executed nor failed, if it keeps them.
+    pub(crate) kept: Option<Mutex<Vec<WriteRequest>>>,
+}
 
 impl FailingStore {
+    pub(crate) fn new(error: Option<StoreError>) -> Self {
+        Self { error, kept: None }
+    }
+
+    /// One whose writer takes commands and never begins them.
+    pub(crate) fn stuck() -> Self {
+        Self { error: None, kept: Some(Mutex::default()) }
+    }
+
     fn fail<T>(&self) -> Result<T, StoreError> {
-        Err(self.0.clone().unwrap_or_else(|| panic!("secret of the panic")))
+        Err(self.error.clone().unwrap_or_else(|| panic!("secret of the panic")))
     }
 }
 
 #[async_trait]
 impl Store for FailingStore {
-    fn submit(&self, _: WriteRequest) -> Result<(), StoreError> {
-        self.fail()
+    fn submit(&self, request: WriteRequest) -> Result<(), StoreError> {
+        let Some(kept) = &self.kept else { return self.fail() };
+        kept.lock().unwrap().push(request);
+        Ok(())
     }
     async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
         self.fail()

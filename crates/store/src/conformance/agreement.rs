@@ -136,7 +136,8 @@ async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, S
             let mut items = Vec::new();
             for run_id in run_ids {
                 let (queue, route, worker) = (queue.clone(), route.clone(), worker.clone());
-                items.push(item(store.write(Claim { queue, route, run_id, worker }).await)?);
+                let claimed = item(store.write(Claim { queue, route, run_id, worker }).await)?;
+                items.push(claimed.map_err(StoreError::from));
             }
             Ok(AnyAnswer::ClaimedItems(items))
         }

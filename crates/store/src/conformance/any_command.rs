@@ -7,9 +7,9 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnTask, ActOnTasks, Acted, BulkUpdate, Claim, ClaimTasks, Claimed, Command, CreateQueue, CreateTask,
-    CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportRun, ReportRuns, ReportWorker, Scan,
-    Scanned, UpdateTask, Updated, WithdrawWorker,
+    ActOnTask, ActOnTasks, Acted, BulkUpdate, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
+    CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportRun, ReportRuns,
+    ReportWorker, Scan, Scanned, UpdateTask, Updated, WithdrawWorker,
 };
 use crate::{Store, StoreError, StoreExt};
 
@@ -78,7 +78,7 @@ pub enum AnyAnswer {
     Claimed(Option<Box<Claimed>>),
     Lease(Timestamp),
     CreatedItems(Items<bool>),
-    ClaimedItems(Items<Option<Box<Claimed>>>),
+    ClaimedItems(ClaimedItems),
     ReportedItems(Items<Option<Timestamp>>),
     Scanned(Scanned),
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{RunEnd, Status};
+use taskqueue_core::task::RunEnd;
 use tokio::time::timeout;
 
 use super::Storage;
@@ -144,7 +144,7 @@ pub async fn a_thousand_items_are_one_command(storage: &impl Storage) {
 }
 
 /// Which tasks were claimed, by their number.
-fn claimed_ids(items: &Items<Option<Box<Claimed>>>) -> Vec<Option<String>> {
+fn claimed_ids(items: &[Result<Option<Box<Claimed>>, StoreError>]) -> Vec<Option<String>> {
     let id = |claimed: &Claimed| claimed.task.id.as_str()[2..].trim_start_matches('0').to_owned();
     items.iter().map(|item| item.as_ref().unwrap().as_deref().map(id)).collect()
 }
@@ -169,10 +169,27 @@ pub async fn what_does_not_fit_into_the_answer_is_not_claimed(storage: &impl Sto
     assert_eq!(claimed_ids(&third), ids(&["3", "4"]));
     let repeated = fixture.ok(within(230, &[9, 1, 3, 5, 2])).await;
     assert_eq!(claimed_ids(&repeated), ids(&["", "1", "2", "3", "4"]), "repeated claims come first");
-    let repeated = fixture.ok(within(150, &[1, 3, 5, 2])).await;
-    assert_eq!(claimed_ids(&repeated), ids(&["1", "", "", ""]), "runs stay active and can be asked for again");
-    assert_eq!(fixture.status(3).await, Status::Running);
-    assert_eq!(claimed_ids(&fixture.ok(within(150, &[3, 5, 2])).await), ids(&["2", "3", "4"]));
+}
+
+/// "Nothing" would mean that the run has no task, and its claimant would go on with another run id.
+pub async fn a_repeated_claim_that_does_not_fit_is_not_answered_with_nothing(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for (id, bytes) in [(1, 100), (2, 60), (3, 50), (4, 10), (5, 10)] {
+        fixture.create(id, Definition { args: object_of_bytes(bytes), ..Definition::default() }).await;
+    }
+    fixture.ok(claim_all([1, 2, 3, 4])).await;
+    fixture.ok(complete("q", 4, 4, object("{}"))).await;
+    fixture.create(6, with_routes(&["a"])).await;
+    fixture.ok(claim("q", "a", 6)).await;
+    let within = |most_bytes, runs: &[usize]| ClaimTasks { most_bytes, ..claim_all(runs.iter().copied()) };
+    let got = fixture.ok(within(150, &[7, 1, 2, 3, 4, 6])).await;
+    assert_eq!(got[0], Ok(None), "a new run gets nothing that does not fit");
+    assert_eq!(claimed_ids(&got[1..2]), ids(&["1"]));
+    assert_eq!(got[2..4], [Err(StoreError::Busy), Err(StoreError::Busy)], "they have tasks");
+    assert_eq!(got[4], Err(Refusal::StaleRun { run_id: run_id(4) }.into()), "whatever fits");
+    assert_eq!(got[5], Err(Refusal::RunIdConflict { run_id: run_id(6) }.into()), "whatever fits");
+    assert_eq!(fixture.count_by_status().await, [1, 4, 1, 0, 0], "nothing has changed");
+    assert_eq!(claimed_ids(&fixture.ok(within(150, &[2, 3])).await), ids(&["2", "3"]), "asked for again");
 }
 
 pub async fn tasks_that_were_created_together_wake_one_waiting_claim_each(storage: &impl Storage) {
@@ -224,7 +241,7 @@ pub async fn a_claim_of_several_waits_until_one_of_them_gets_a_task(storage: &im
     // A used run id is not waited for.
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     let got = timeout(PATIENCE, waiting(vec![6, 1])).await.expect("it does not wait").unwrap().unwrap();
-    assert_eq!(got, [Ok(None), Err(Refusal::StaleRun { run_id: run_id(1) })]);
+    assert_eq!(got, [Ok(None), Err(Refusal::StaleRun { run_id: run_id(1) }.into())]);
     let last = waiting(vec![6, 7]);
     resting(&fixture, 1).await;
     fixture.store.waiters().close();

@@ -230,6 +230,7 @@ macro_rules! conformance_suite {
                 a_missing_queue_refuses_the_whole
                 a_thousand_items_are_one_command
                 what_does_not_fit_into_the_answer_is_not_claimed
+                a_repeated_claim_that_does_not_fit_is_not_answered_with_nothing
                 tasks_that_were_created_together_wake_one_waiting_claim_each
                 a_claim_of_several_waits_until_one_of_them_gets_a_task
                 runs_that_were_ended_together_end_their_held_heartbeats

@@ -2,14 +2,16 @@
 //! others alone. Any other error is one of the whole command. [`StoreError::Busy`] comes before the first change: what
 //! another transaction may hold is looked at first.
 
+use std::collections::HashSet;
+
 use taskqueue_core::ids::RunId;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
 
-use super::{Claims, Creation, Executed, claim_first, create, end_run, existing_queue, renew, repeat_claim};
+use super::{Claims, Creation, Executed, active_claim, claim_first, create, end_run, existing_queue, renew};
 use crate::StoreError;
 use crate::claimable::Claimable;
-use crate::command::{ClaimTasks, Claimed, CreateTasks, Items, ReportRuns, RunAction};
+use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, ReportRuns, RunAction};
 use crate::transaction::{RunUse, Transaction};
 
 pub(super) fn create_tasks<T: Transaction>(
@@ -47,9 +49,9 @@ pub(super) fn report_runs<T: Transaction>(
 }
 
 /// Used run ids come first: a repeated command gets all tasks again that it got before, and what is left of the bytes is for
-/// new ones. Neither changes what is answered to the other. A repeated claim that does not fit is answered with nothing: its
-/// run stays active, and its claim can be repeated with fewer others.
-pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> Executed<Items<Option<Box<Claimed>>>> {
+/// new ones. Neither changes what is answered to the other. A run whose task does not fit is busy and never without a task:
+/// its claimant would go on with another run id.
+pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> Executed<ClaimedItems> {
     let queue = existing_queue(tx, &command.queue)?;
     let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
     let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
@@ -64,20 +66,21 @@ pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> E
             used => repeated(tx, claims, *run_id, *used, &mut bytes)?,
         });
     }
+    let mut claimed_runs = HashSet::new();
     for ((run_id, usage), answer) in command.run_ids.iter().zip(&uses).zip(&mut items) {
         if *usage != RunUse::New {
             continue;
         }
-        *answer = match tx.find_run(*run_id)? {
-            RunUse::New if most > 0 => {
-                let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed))?;
-                // The next one in the order is this one again.
-                most = if claimed.is_some() { most - 1 } else { 0 };
-                Ok(claimed)
-            }
-            RunUse::New => Ok(None),
-            used => repeated(tx, claims, *run_id, used, &mut bytes)?,
-        };
+        if claimed_runs.contains(run_id) {
+            let used = tx.find_run(*run_id)?;
+            *answer = repeated(tx, claims, *run_id, used, &mut bytes)?;
+        } else if most > 0 {
+            let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed))?;
+            claimed_runs.extend(claimed.as_ref().map(|claimed| claimed.run_id));
+            // The next one in the order is this one again.
+            most = if claimed.is_some() { most - 1 } else { 0 };
+            *answer = Ok(claimed);
+        }
     }
     Ok(items)
 }
@@ -88,12 +91,17 @@ fn repeated<T: Transaction>(
     run_id: RunId,
     used: RunUse,
     bytes: &mut AnswerBytes<'_>,
-) -> Executed<Result<Option<Box<Claimed>>, Refusal>> {
-    if bytes.left.is_none() && matches!(used, RunUse::Active(..)) {
-        return Ok(Ok(None));
+) -> Executed<Result<Option<Box<Claimed>>, StoreError>> {
+    let active = match item(active_claim(tx, claims, run_id, used))? {
+        Ok(active) => active,
+        Err(refusal) => return Ok(Err(refusal.into())),
+    };
+    // Once one did not fit, the others are not even loaded.
+    if bytes.left.is_none() {
+        return Ok(Err(StoreError::Busy));
     }
-    let claimed = item(repeat_claim(tx, claims, run_id, used))?;
-    Ok(claimed.map(|claimed| Some(claimed).filter(|claimed| bytes.take(claimed))))
+    let claimed = active.load(tx, claims, run_id)?;
+    Ok(if bytes.take(&claimed) { Ok(Some(claimed)) } else { Err(StoreError::Busy) })
 }
 
 /// What claimed tasks may still take of the answer.

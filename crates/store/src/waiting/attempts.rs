@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{RunWatcher, Waiter};
 use crate::StoreError;
-use crate::command::{Claimed, Items};
+use crate::command::{Claimed, ClaimedItems};
 
 /// Pause before a woken waiter tries again after a failure of the storage. A claim keeps its hint, so that only one waiter
 /// per task repeats its claim.
@@ -62,11 +62,11 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
 
 /// The same for claims of several tasks: waits until one of them got a task or is refused. One waiter stands for all of them,
 /// and the tasks that it is not woken for stay for others.
-pub async fn claim_tasks<L: Future<Output = Result<Items<Option<Box<Claimed>>>, StoreError>>>(
+pub async fn claim_tasks<L: Future<Output = Result<ClaimedItems, StoreError>>>(
     mut waiter: Waiter,
     mut try_claim: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<Items<Option<Box<Claimed>>>, StoreError> {
+) -> Result<ClaimedItems, StoreError> {
     let attempt = || {
         let claims = try_claim();
         async {
