@@ -26,7 +26,10 @@ use portion_size::PortionSize;
 const ACTIONS: usize = 2;
 /// For how long an action begins new portions. The rest of the 30 seconds of a request is for the last one.
 const TIME_LIMIT: Duration = Duration::from_secs(25);
-/// How long after that the answer of the last portion may take.
+/// For how long an action may wait for its turn and look for tasks. Then there is time for a portion: an action that finds tasks
+/// and does nothing would be repeated for ever.
+const FIND_LIMIT: Duration = Duration::from_secs(20);
+/// How long after [`TIME_LIMIT`] the answer of the last portion may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(4);
 /// The pause before tasks are tried again that others hold, and before a busy storage is asked again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -64,14 +67,15 @@ impl BulkActions {
             expect(&act, matched)?;
             return Ok(Acted { matched, changed: 0 });
         }
-        let deadline = Instant::now() + TIME_LIMIT;
+        let begun = Instant::now();
         let _permit = match timeout(BEGIN_LIMIT, self.permits.acquire()).await {
             Ok(permit) => permit.map_err(|_| StoreError::Unavailable)?,
             Err(_) => return Err(StoreError::Busy),
         };
-        let found = store.find_tasks(&act, None, self.found_at_once).await?;
+        let find = timeout_at(begun + FIND_LIMIT, store.find_tasks(&act, None, self.found_at_once)).await;
+        let found = find.map_err(|_| StoreError::Busy)??;
         expect(&act, found.matched)?;
-        let acted = Acted { matched: found.matched, changed: 0 };
+        let (deadline, acted) = (begun + TIME_LIMIT, Acted { matched: found.matched, changed: 0 });
         let mut work = Work { store, actions: self, act, deadline, acted, size: PortionSize::default() };
         work.run(found).await
     }
@@ -100,20 +104,21 @@ impl<S: FindTasks> Work<'_, S> {
         while !self.is_over() {
             match self.step(&mut found).await {
                 Ok(Step::More) => busy_until = Instant::now() + BEGIN_LIMIT,
-                Ok(Step::Last) => break,
+                Ok(Step::Last) => return Ok(self.acted),
                 // Before the first portion it is an answer like any other.
                 Err(StoreError::Busy) if self.acted.changed == 0 && Instant::now() >= busy_until => {
                     return Err(StoreError::Busy);
                 }
                 Err(StoreError::Busy) => sleep(PAUSE).await,
                 // The queue was deleted, and the tasks that were left with it.
-                Err(StoreError::Refused(_)) if self.acted.changed > 0 => break,
+                Err(StoreError::Refused(_)) if self.acted.changed > 0 => return Ok(self.acted),
                 Err(StoreError::OutcomeUnknown) => return Err(StoreError::PartlyDone),
                 Err(error) if self.acted.changed == 0 => return Err(error),
                 Err(_) => return Err(StoreError::PartlyDone),
             }
         }
-        Ok(self.acted)
+        // Its time was over before anything was done.
+        if self.acted.changed == 0 && self.remaining() > 0 { Err(StoreError::Busy) } else { Ok(self.acted) }
     }
 
     /// Never more tasks than were counted: a client may have agreed to that number.
