@@ -234,7 +234,8 @@ fn detail_text(error: &Error, name: &str) -> Option<String> {
     }
 }
 
-fn detail_number(error: &Error, name: &str) -> Option<u64> {
+/// A number in the details of an error.
+pub(crate) fn detail_number(error: &Error, name: &str) -> Option<u64> {
     match lookup(details(error)?.as_str(), &[name])? {
         Found::Int(number) => u64::try_from(number).ok(),
         _ => None,
