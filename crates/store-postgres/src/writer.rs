@@ -41,6 +41,8 @@ const TRIES: u32 = 5;
 const LAST_TRY: Duration = Duration::from_millis(200);
 /// Tasks of a deleted queue that are removed in one transaction: a few milliseconds.
 const PURGE: i64 = 500;
+/// A writer that is never idle purges after so many batches.
+const BATCHES_PER_PURGE: usize = 10;
 /// The longest pause before a command whose task others hold is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(64);
 /// How often the tally is tidied up.
@@ -126,8 +128,14 @@ impl Writer {
 
     /// Runs until the queue is closed and empty.
     pub(crate) fn run(mut self, queue: &SharedQueue) {
+        let mut batches: usize = 0;
         while let Some(batch) = self.next_batch(queue) {
             self.execute(batch);
+            batches += 1;
+            // A writer that is never idle purges, too.
+            if self.purging && batches.is_multiple_of(BATCHES_PER_PURGE) {
+                self.purge();
+            }
         }
         let Self { runtime, session, .. } = self;
         drop(session);
@@ -405,3 +413,7 @@ fn to_store_error(cause: Cause) -> StoreError {
         Cause::StatementLost | Cause::Lost | Cause::Failed => StoreError::Unavailable,
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;
