@@ -15,7 +15,7 @@ use crate::{living_tasks, rows, statements as sql};
 
 /// Keys behind the last one that was written, with which a start reads their rows instead.
 const KEYS_MAX: i64 = 65_536;
-/// Run ids of one part: 10 MB of memory.
+/// Run ids of one part: 10 MB of memory, and the past ones among them, at most half, 12 MB more while they are read.
 const PART_RUNS: usize = 1_000_000;
 /// Tasks of one part.
 const PART_TASKS: usize = 4_000_000;
@@ -41,7 +41,7 @@ pub(crate) fn catch_up(connection: &mut Connection) -> rusqlite::Result<()> {
             tracing::info!(tasks = last_key, "reading all tasks once, so that later starts need not");
         }
         let transaction = connection.transaction()?;
-        let part = read_part(&transaction, marks.last_key)?;
+        let part = read_part(&transaction, marks.last_key, PART_RUNS)?;
         let marks = Marks {
             last_key: part.last_key.unwrap_or(last_key),
             // Not changed: the run ids of deleted tasks are not written here.
@@ -49,9 +49,7 @@ pub(crate) fn catch_up(connection: &mut Connection) -> rusqlite::Result<()> {
             latest_at: part.latest_at,
         };
         living_tasks::save(&transaction, part.living)?;
-        let mut used_runs = UsedRuns::default();
-        used_runs.reload(&transaction)?;
-        used_runs.add_segment(&transaction, &part.runs)?;
+        UsedRuns::behind_all(&transaction)?.add_segment(&transaction, &part.runs)?;
         marks.save(&transaction)?;
         transaction.commit()?;
         // Nobody else does it yet.
@@ -60,10 +58,12 @@ pub(crate) fn catch_up(connection: &mut Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Reads rows behind a key. Nothing is said of the active runs: a start reads their tasks.
-fn read_part(connection: &Connection, after: i64) -> rusqlite::Result<Part> {
-    let mut part = Part::default();
-    each_row(connection, &sql::LOAD_CLAIM_INDEX, [after + 1, i64::MAX], |row| {
+/// Reads rows behind a key, up to about so many run ids. Nothing is said of the active runs: a start reads their tasks.
+fn read_part(connection: &Connection, after: i64, most_runs: usize) -> rusqlite::Result<Part> {
+    let (past_runs, until) = read_past_runs(connection, after, most_runs / 2)?;
+    let mut part = Part { last_key: until, ..Part::default() };
+    let most_finished = most_runs - past_runs.len().min(most_runs / 2);
+    each_row(connection, &sql::LOAD_CLAIM_INDEX, [after + 1, until.unwrap_or(i64::MAX)], |row| {
         let task = rows::claim_index(row)?;
         part.tasks += 1;
         part.latest_at = part.latest_at.max(task.updated_at);
@@ -71,15 +71,69 @@ fn read_part(connection: &Connection, after: i64) -> rusqlite::Result<Part> {
         if matches!(task.status, Status::Pending | Status::Running) {
             part.living.push((task.key, true));
         }
-        let full = part.tasks >= PART_TASKS || part.runs.len() >= PART_RUNS;
-        part.last_key = full.then_some(task.key.0);
+        let full = part.tasks >= PART_TASKS || part.runs.len() >= most_finished;
+        if full {
+            part.last_key = Some(task.key.0);
+        }
         Ok(if full { ControlFlow::Break(()) } else { CONTINUE })
     })?;
-    each_row(connection, sql::LOAD_PAST_RUNS, [after + 1, part.last_key.unwrap_or(i64::MAX)], |row| {
-        part.runs.push(entry(rows::run_id(row)?, Use::Used));
-        Ok(CONTINUE)
-    })?;
+    // Of tasks that are left to the next part, that one reads them again.
+    let last_key = part.last_key.unwrap_or(i64::MAX);
+    part.runs.extend(past_runs.into_iter().filter(|(key, _)| *key <= last_key).map(|(_, entry)| entry));
     part.runs.sort_unstable();
     part.runs.dedup();
     Ok(part)
+}
+
+/// The past runs of tasks behind a key, and the key of the task with which there are as many as may be; nothing if these are
+/// all. A task has all its runs in one part.
+fn read_past_runs(
+    connection: &Connection,
+    after: i64,
+    most: usize,
+) -> rusqlite::Result<(Vec<(i64, Entry)>, Option<i64>)> {
+    let (mut runs, mut until): (Vec<(i64, Entry)>, _) = (Vec::new(), None);
+    each_row(connection, sql::LOAD_PAST_RUNS, [after + 1, i64::MAX], |row| {
+        let key: i64 = row.get("task_key")?;
+        if let Some((last, _)) = runs.last()
+            && *last != key
+            && runs.len() >= most
+        {
+            until = Some(*last);
+            return Ok(ControlFlow::Break(()));
+        }
+        runs.push((key, entry(rows::run_id(row)?, Use::Used)));
+        Ok(CONTINUE)
+    })?;
+    Ok((runs, until))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate;
+
+    #[test]
+    fn a_part_ends_where_its_past_runs_are_as_many_as_may_be() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut connection, "memory".as_ref()).unwrap();
+        for key in 1..=50 {
+            for run in 0..3 {
+                let values = rusqlite::params![key, format!("r_{key:06}{run:06}")];
+                connection.execute("INSERT INTO past_runs (task_key, run_id) VALUES (?1, ?2)", values).unwrap();
+            }
+        }
+        let (mut after, mut runs) = (0, Vec::new());
+        loop {
+            let part = read_part(&connection, after, 20).unwrap();
+            assert!(part.runs.len() <= 20, "{} run ids in a part", part.runs.len());
+            runs.extend(part.runs);
+            let Some(last_key) = part.last_key else { break };
+            assert!(last_key > after, "no progress behind {after}");
+            after = last_key;
+        }
+        assert_eq!(runs.len(), 150);
+        runs.dedup();
+        assert_eq!(runs.len(), 150, "a run id in two parts");
+    }
 }

@@ -67,6 +67,16 @@ impl UsedRuns {
         Self { filter_bytes, builder, ..Self::default() }
     }
 
+    /// What can only add segments: it knows nothing of those that are there but their numbers.
+    pub(crate) fn behind_all(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut runs = Self::default();
+        each_row(connection, sql::LOAD_RUN_SEGMENTS, [], |row| {
+            runs.next_segment = runs.next_segment.max(row.get::<_, i64>("segment")? + 1);
+            Ok(CONTINUE)
+        })?;
+        Ok(runs)
+    }
+
     /// Reads which segments there are. Of those that were known before, the indexes in memory are kept: a number is never
     /// given twice.
     pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {

@@ -149,3 +149,15 @@ fn filters_take_no_more_memory_than_they_may_and_large_segments_get_less() {
     assert_eq!(bytes, [0, 128]);
     both.assert_equal(21_000);
 }
+
+#[test]
+fn to_add_a_segment_no_page_of_the_others_is_read() {
+    let mut both = Both::new(16 << 20);
+    for part in 0..2 {
+        both.end(run(part));
+        both.runs.flush(&both.connection).unwrap();
+    }
+    both.connection.execute_batch("DROP TABLE run_pages").unwrap();
+    let runs = UsedRuns::behind_all(&both.connection).unwrap();
+    assert_eq!((runs.next_segment, runs.segments.len()), (3, 0));
+}
