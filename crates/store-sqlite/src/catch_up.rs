@@ -30,32 +30,39 @@ struct Part {
     runs: Vec<Entry>,
 }
 
-pub(crate) fn catch_up(connection: &mut Connection) -> rusqlite::Result<()> {
-    let last_key: i64 = connection.query_row(sql::FIND_LAST_KEY, [], |row| row.get(0))?;
-    loop {
-        let marks = Marks::load(connection)?;
-        if last_key - marks.last_key <= KEYS_MAX {
-            return Ok(());
-        }
-        if marks.last_key == 0 {
-            tracing::info!(tasks = last_key, "reading all tasks once, so that later starts need not");
-        }
-        let transaction = connection.transaction()?;
-        let part = read_part(&transaction, marks.last_key, PART_RUNS)?;
-        let marks = Marks {
-            last_key: part.last_key.unwrap_or(last_key),
-            // Not changed: the run ids of deleted tasks are not written here.
-            flushed_at: marks.flushed_at,
-            latest_at: part.latest_at,
-        };
-        living_tasks::save(&transaction, part.living)?;
-        UsedRuns::behind_all(&transaction)?.add_segment(&transaction, &part.runs)?;
-        marks.save(&transaction)?;
-        transaction.commit()?;
+/// Before the threads are started.
+pub(crate) fn catch_up(connection: &Connection) -> rusqlite::Result<()> {
+    while write_part(connection)? {
         // Nobody else does it yet.
         connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-        tracing::info!(read = marks.last_key, of = last_key, "tasks were read");
     }
+    Ok(())
+}
+
+/// Writes the next part, if the history is far behind; false if it is not.
+pub(crate) fn write_part(connection: &Connection) -> rusqlite::Result<bool> {
+    let last_key: i64 = connection.query_row(sql::FIND_LAST_KEY, [], |row| row.get(0))?;
+    let marks = Marks::load(connection)?;
+    if last_key - marks.last_key <= KEYS_MAX {
+        return Ok(false);
+    }
+    if marks.last_key == 0 {
+        tracing::info!(tasks = last_key, "reading all tasks once, so that later starts need not");
+    }
+    let transaction = connection.unchecked_transaction()?;
+    let part = read_part(&transaction, marks.last_key, PART_RUNS)?;
+    let marks = Marks {
+        last_key: part.last_key.unwrap_or(last_key),
+        // Not changed: the run ids of deleted tasks are not written here.
+        flushed_at: marks.flushed_at,
+        latest_at: part.latest_at,
+    };
+    living_tasks::save(&transaction, part.living)?;
+    UsedRuns::behind_all(&transaction)?.add_segment(&transaction, &part.runs)?;
+    marks.save(&transaction)?;
+    transaction.commit()?;
+    tracing::info!(read = marks.last_key, of = last_key, "tasks were read");
+    Ok(true)
 }
 
 /// Reads rows behind a key, up to about so many run ids. Nothing is said of the active runs: a start reads their tasks.

@@ -9,7 +9,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::TaskKey;
 
 use crate::used_runs::{IndexRequests, UsedRuns};
-use crate::{living_tasks, statements as sql, used_runs};
+use crate::{catch_up, living_tasks, statements as sql, used_runs};
 
 /// Changes in memory after which a store that is closed writes them: with fewer the next start reads them as quickly.
 const CLOSING_CHANGES: usize = 1_024;
@@ -70,6 +70,8 @@ pub(crate) struct History {
     touched: bool,
     /// Whether the store is being closed.
     closing: bool,
+    /// Whether this process has found it damaged and made it anew.
+    made_anew: bool,
 }
 
 impl History {
@@ -78,8 +80,36 @@ impl History {
         Self { options: Some(options), runs, ..Self::default() }
     }
 
-    /// Drops what is not in the file and reads what is.
+    /// Drops what is not in the file and reads what is. If that is damaged, it is made anew, but only once: reading all tasks
+    /// at each claim would help nobody.
     pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.runs.is_damaged() && !self.made_anew {
+            self.make_anew(connection)?;
+        }
+        match self.read(connection) {
+            Err(error) if used_runs::is_damage(&error) && !self.made_anew => {
+                self.make_anew(connection)?;
+                self.read(connection)
+            }
+            read => read,
+        }
+    }
+
+    /// Everything here can be found in the rows of the tasks and of the deleted runs. The latest time is kept.
+    fn make_anew(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        tracing::error!("the list of used run ids in the database is damaged; it is made anew from all tasks");
+        let transaction = connection.unchecked_transaction()?;
+        let Marks { flushed_at, latest_at, .. } = Marks::load(&transaction)?;
+        clear(&transaction)?;
+        Marks { latest_at: latest_at.max(flushed_at), ..Marks::default() }.save(&transaction)?;
+        transaction.commit()?;
+        while catch_up::write_part(connection)? {}
+        self.runs.made_anew();
+        self.made_anew = true;
+        Ok(())
+    }
+
+    fn read(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         (self.changes, self.revived, self.touched) = (Vec::new(), Vec::new(), false);
         self.marks = Marks::load(connection)?;
         let last_key = connection.prepare_cached(sql::FIND_LAST_KEY)?.query_row([], |row| row.get(0))?;

@@ -12,7 +12,6 @@ use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreExt;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::Scan;
 use taskqueue_store::conformance::any_command::Write;
@@ -20,6 +19,7 @@ use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::generate::{Generator, Step};
 use taskqueue_store::conformance::random::Random;
 use taskqueue_store::transaction::{RunUse, TaskKey};
+use taskqueue_store::{StoreError, StoreExt};
 
 use crate::claim_index::ClaimIndex;
 use crate::each_row::{CONTINUE, each_row};
@@ -260,5 +260,33 @@ async fn an_end_between_flushes_costs_a_start_no_more_rows_than_there_were_chang
         let mut index = ClaimIndex::new(HistoryOptions::default(), None);
         index.reload(&connection).unwrap();
         assert!(index.rows_read <= 100, "{} rows after {id}", index.rows_read);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_page_of_used_run_ids_is_made_anew_and_claims_go_on() {
+    for damage in ["UPDATE run_pages SET entries = x''", "DELETE FROM run_pages", "UPDATE run_segments SET state = '?'"]
+    {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), clock());
+        let file = folder.path().join("tasks.db");
+        let store = open(&file, &clock, flushing_after(1));
+        store.write(create_queue("q")).await.unwrap();
+        for id in 0..3 {
+            store.write(create("q", id, Definition::default())).await.unwrap();
+            store.write(claim("q", "default", id)).await.unwrap();
+            store.write(complete("q", id, id, object("{}"))).await.unwrap();
+        }
+        store.write(create("q", "living", Definition::default())).await.unwrap();
+        drop(store);
+        Connection::open(&file).unwrap().execute_batch(damage).unwrap();
+        let store = open(&file, &clock, flushing_after(1));
+        // The one that finds the damage may fail.
+        let _ = store.write(claim("q", "default", 1)).await;
+        let again = store.write(claim("q", "default", 1)).await.map(drop);
+        assert!(!matches!(again, Ok(()) | Err(StoreError::Unavailable)), "{damage}: a used run id: {again:?}");
+        let claimed = store.write(claim("q", "default", "new")).await.map(|claimed| claimed.is_some());
+        assert_eq!(claimed, Ok(true), "{damage}");
+        let ids: Vec<RunId> = (0..3).map(run_id).collect();
+        assert_start_finds_the_truth(&file, &ids, damage);
     }
 }

@@ -167,7 +167,7 @@ impl SqliteStore {
         migrate::recognise(&open::unrecognised(path).map_err(failed)?, path)?;
         let mut connection = open::writer(path).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
-        catch_up::catch_up(&mut connection).map_err(failed)?;
+        catch_up::catch_up(&connection).map_err(failed)?;
         let unusable = |error: std::io::Error| OpenError::unusable(path, &error);
         let builder = IndexBuilder::start(open::long_reader(path).map_err(failed)?).map_err(unusable)?;
         let mut claim_index = ClaimIndex::new(options.history, Some(builder.requests()));

@@ -12,6 +12,7 @@ mod segment;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, params};
 use taskqueue_core::ids::RunId;
@@ -60,6 +61,8 @@ pub(crate) struct UsedRuns {
     filter_bytes: usize,
     /// Where indexes are built; without it they are built at once.
     builder: Option<IndexRequests>,
+    /// Whether a page or a row was found that cannot be what was written. The next reload makes all of them anew.
+    damaged: AtomicBool,
 }
 
 impl UsedRuns {
@@ -185,8 +188,26 @@ impl UsedRuns {
         }
     }
 
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Drops what is in memory of the segments, after those of the file were made anew: their numbers are given again.
+    pub(crate) fn made_anew(&mut self) {
+        (self.segments, self.merges, self.dead) = (Vec::new(), Vec::new(), Vec::new());
+        *self.damaged.get_mut() = false;
+    }
+
+    fn notice<T>(&self, result: rusqlite::Result<T>) -> rusqlite::Result<T> {
+        result.inspect_err(|error| self.damaged.store(self.is_damaged() || is_damage(error), Ordering::Relaxed))
+    }
+
     /// Whether a run id was used and not forgotten.
     pub(crate) fn is_used(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
+        self.notice(self.find(connection, run_id))
+    }
+
+    fn find(&self, connection: &Connection, run_id: RunId) -> rusqlite::Result<bool> {
         if let Some(is) = self.recent.get(&run_id) {
             return Ok(*is == Use::Used);
         }
@@ -244,7 +265,8 @@ impl UsedRuns {
         self.merges.iter_mut().for_each(|merge| merge.is_fresh = false);
         let mut left = usize::try_from(pages).unwrap_or(0);
         while left > 0 && !self.merged {
-            match self.work_once(connection, left)? {
+            let worked = self.work_once(connection, left);
+            match self.notice(worked)? {
                 Some(used) => left = left.saturating_sub(used),
                 None => break,
             }
@@ -337,6 +359,11 @@ impl UsedRuns {
 /// The memory that the filter of a segment takes if there is enough.
 fn wanted_bytes(row: &SegmentRow) -> usize {
     usize::try_from(row.entries).unwrap_or(usize::MAX).saturating_mul(filter::BITS_PER_RUN) / 8
+}
+
+/// Whether the database could be read, but what it said makes no sense.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_none()
 }
 
 /// Deletes all segments.

@@ -161,3 +161,16 @@ fn to_add_a_segment_no_page_of_the_others_is_read() {
     let runs = UsedRuns::behind_all(&both.connection).unwrap();
     assert_eq!((runs.next_segment, runs.segments.len()), (3, 0));
 }
+
+#[test]
+fn a_merge_that_meets_a_page_without_entries_fails_and_does_not_wait_for_ever() {
+    let mut both = Both::new(16 << 20);
+    for part in 0..4 {
+        both.end(run(part));
+        both.runs.flush(&both.connection).unwrap();
+    }
+    both.connection.execute("UPDATE run_pages SET entries = x''", []).unwrap();
+    both.runs.credit = 10_000;
+    assert!(both.runs.work(&both.connection).is_err());
+    assert!(both.runs.is_damaged());
+}

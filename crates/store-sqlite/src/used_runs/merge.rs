@@ -68,7 +68,8 @@ impl Input {
                 continue;
             }
             let loaded = with_page(connection, (self.segment, self.page), |page| entries(page).to_vec())?;
-            self.loaded = loaded.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            // No page is written without entries.
+            self.loaded = loaded.filter(|loaded| !loaded.is_empty()).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         }
         Ok(self.loaded.get(self.place))
     }

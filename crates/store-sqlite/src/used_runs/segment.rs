@@ -91,7 +91,7 @@ impl SegmentIndex {
         wanted: &dyn Fn() -> bool,
     ) -> rusqlite::Result<Option<Self>> {
         let mut filter = Filter::new(usize::try_from(row.entries).unwrap_or(usize::MAX), filter_bytes);
-        let mut first_runs = Vec::with_capacity(usize::try_from(row.pages).unwrap_or(0));
+        let mut first_runs = Vec::new();
         let mut first_page = 0;
         while first_page < row.pages && wanted() {
             let last_page = row.pages.min(first_page + PAGES_AT_ONCE) - 1;
@@ -138,8 +138,9 @@ impl Segment {
     /// What the pages say about a run id.
     pub(crate) fn find(&self, connection: &Connection, run: PackedRun) -> rusqlite::Result<Option<Use>> {
         let Some(page) = self.page_of(connection, run)? else { return Ok(None) };
-        let found = with_page(connection, (self.row.number, page), |page| find(page, run))?;
-        found.ok_or(rusqlite::Error::QueryReturnedNoRows)
+        let find = |page: &[u8]| (!entries(page).is_empty()).then(|| find(page, run));
+        let found = with_page(connection, (self.row.number, page), find)?;
+        found.flatten().ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
     /// The page that would hold a run id: the last one that does not begin behind it.
