@@ -18,9 +18,10 @@ pub(crate) struct Filter {
 impl Filter {
     /// An empty filter for so many run ids; nothing if there is too little memory for one.
     pub(crate) fn new(runs: usize, most_bytes: usize) -> Option<Self> {
-        let bits = (runs * BITS_PER_RUN).min(most_bytes.saturating_mul(8));
+        let bits = runs.saturating_mul(BITS_PER_RUN).min(most_bytes.saturating_mul(8));
         let blocks = bits.div_ceil(BLOCK_BITS).max(1);
-        (bits >= runs * BITS_PER_RUN_MIN).then(|| Self { blocks: vec![[0; BLOCK_BITS / 64]; blocks].into() })
+        (bits >= runs.saturating_mul(BITS_PER_RUN_MIN))
+            .then(|| Self { blocks: vec![[0; BLOCK_BITS / 64]; blocks].into() })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -98,5 +99,10 @@ mod tests {
         ] {
             assert_eq!(bytes(runs, most), expected, "{runs} {most}");
         }
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_true_gets_no_filter() {
+        assert!(Filter::new(usize::MAX, 16 << 20).is_none());
     }
 }
