@@ -20,6 +20,9 @@ const PART_RUNS: usize = 1_000_000;
 /// Tasks of one part.
 const PART_TASKS: usize = 4_000_000;
 
+/// A past run, and the key of its task.
+type PastRun = (i64, Entry);
+
 /// What a part found.
 #[derive(Default)]
 struct Part {
@@ -94,12 +97,8 @@ fn read_part(connection: &Connection, after: i64, most_runs: usize) -> rusqlite:
 
 /// The past runs of tasks behind a key, and the key of the task with which there are as many as may be; nothing if these are
 /// all. A task has all its runs in one part.
-fn read_past_runs(
-    connection: &Connection,
-    after: i64,
-    most: usize,
-) -> rusqlite::Result<(Vec<(i64, Entry)>, Option<i64>)> {
-    let (mut runs, mut until): (Vec<(i64, Entry)>, _) = (Vec::new(), None);
+fn read_past_runs(connection: &Connection, after: i64, most: usize) -> rusqlite::Result<(Vec<PastRun>, Option<i64>)> {
+    let (mut runs, mut until): (Vec<PastRun>, _) = (Vec::new(), None);
     each_row(connection, sql::LOAD_PAST_RUNS, [after + 1, i64::MAX], |row| {
         let key: i64 = row.get("task_key")?;
         if let Some((last, _)) = runs.last()
