@@ -1,0 +1,227 @@
+//! Bulk actions on a storage that fails, is busy or is slow: what is answered, and what was done then. Time is paused.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::filter::ObservationFilter;
+use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::task::{Status, Task};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::bulk::Gate;
+use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX, FindTasks, FoundTasks, KeyRange};
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::model::ModelStore;
+use taskqueue_store::page::{WriteTask, WrittenTasks};
+use taskqueue_store::waiting::Waiters;
+use taskqueue_store::write_request::WriteRequest;
+use taskqueue_store::{Store, StoreError, StoreExt};
+use tokio::time::{Instant, advance};
+
+/// Several portions; the first one has [`FIRST`].
+const TASKS: u64 = 1_000;
+const FIRST: u64 = 250;
+/// Less than a portion may wait, and much more than it should take.
+const SLOWNESS: Duration = Duration::from_secs(4);
+
+/// What becomes of a portion.
+#[derive(Clone, Debug)]
+enum Fate {
+    Done,
+    DoneSlowly,
+    Refused(StoreError),
+    /// It is taken and never begun.
+    Forgotten,
+    /// It is begun, and its answer is lost.
+    Lost,
+}
+
+use Fate::{Done, DoneSlowly, Forgotten, Lost, Refused};
+
+/// A model with pending tasks, whose portions meet their fates one after the other; the last fate repeats.
+struct Troubled {
+    model: Arc<ModelStore>,
+    fates: Mutex<VecDeque<Fate>>,
+    forgotten: Mutex<Vec<WriteRequest>>,
+}
+
+impl Troubled {
+    async fn new(fates: impl IntoIterator<Item = Fate>) -> Self {
+        let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+        let model = Arc::new(ModelStore::new(Arc::new(clock)));
+        model.write(create_queue("q")).await.unwrap();
+        for id in 0..TASKS {
+            model.write(create("q", id, Definition::default())).await.unwrap();
+        }
+        Self { model, fates: Mutex::new(fates.into_iter().collect()), forgotten: Mutex::default() }
+    }
+
+    /// Cancels everything; gives the answer, how long it took, and how many tasks are cancelled.
+    async fn cancel_all(&self) -> (Result<Acted, StoreError>, Duration, u64) {
+        let begun = Instant::now();
+        let actions = BulkActions::new(Gate::default(), FOUND_MAX);
+        let answer = actions.run(self, Arc::new(act_on_all("q", BulkAction::Cancel, "exists(id)"))).await;
+        let took = begun.elapsed();
+        (answer, took, self.model.count_tasks(&queue("q"), of_status(Status::Cancelled)).await.unwrap())
+    }
+}
+
+#[async_trait]
+impl FindTasks for Troubled {
+    async fn find_tasks(
+        &self,
+        act: &Arc<ActOnTasks>,
+        range: Option<KeyRange>,
+        most: usize,
+    ) -> Result<FoundTasks, StoreError> {
+        self.model.find_tasks(act, range, most).await
+    }
+}
+
+/// A bulk action needs nothing but `submit` and `count_tasks`.
+#[async_trait]
+impl Store for Troubled {
+    fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
+        let mut fates = self.fates.lock().unwrap();
+        let fate = if fates.len() > 1 { fates.pop_front() } else { fates.front().cloned() };
+        match fate.unwrap() {
+            Done => self.model.submit(request),
+            DoneSlowly => {
+                let model = Arc::clone(&self.model);
+                tokio::spawn(async move {
+                    advance(SLOWNESS).await;
+                    model.submit(request)
+                });
+                Ok(())
+            }
+            Refused(error) => Err(error),
+            Forgotten => {
+                self.forgotten.lock().unwrap().push(request);
+                Ok(())
+            }
+            Lost => {
+                assert!(request.reply().begin());
+                Ok(())
+            }
+        }
+    }
+    async fn count_tasks(&self, queue: &QueueName, selection: TaskSelection) -> Result<u64, StoreError> {
+        self.model.count_tasks(queue, selection).await
+    }
+    async fn update_tasks(&self, _: Arc<BulkUpdate>) -> Result<Updated, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn act_on_tasks(&self, _: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn group_tasks(&self, _: &QueueName, _: TaskGroupQuery) -> Result<GroupPage, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn list_workers(&self, _: &QueueName, _: ObservationQuery) -> Result<Page<Observation>, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn count_workers(&self, _: &QueueName, _: Option<ObservationFilter>) -> Result<u64, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    fn waiters(&self) -> &Arc<Waiters> {
+        self.model.waiters()
+    }
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn close(&self) {}
+}
+
+fn acted(changed: u64) -> Result<Acted, StoreError> {
+    Ok(Acted { matched: TASKS, changed })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_before_the_first_portion_is_told_as_it_is() {
+    for error in [StoreError::Unavailable, StoreError::Broken("a bug")] {
+        let store = Troubled::new([Refused(error.clone())]).await;
+        assert_eq!(store.cancel_all().await, (Err(error), Duration::ZERO, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_between_two_portions_says_that_a_part_may_be_done_and_repeating_does_the_rest() {
+    for fate in [Refused(StoreError::Unavailable), Refused(StoreError::OutcomeUnknown), Lost] {
+        let store = Troubled::new([Done, fate.clone(), Done]).await;
+        let (answer, _, cancelled) = store.cancel_all().await;
+        assert_eq!((answer, cancelled), (Err(StoreError::PartlyDone), FIRST), "{fate:?}");
+        let (answer, _, cancelled) = store.cancel_all().await;
+        let rest = TASKS - FIRST;
+        assert_eq!((answer, cancelled), (Ok(Acted { matched: rest, changed: rest }), TASKS), "{fate:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_portion_whose_outcome_is_not_known_may_be_a_part() {
+    let store = Troubled::new([Lost]).await;
+    assert_eq!(store.cancel_all().await.0, Err(StoreError::PartlyDone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_whose_first_portion_does_not_begin_in_five_seconds_is_busy_and_never_done() {
+    for fate in [Refused(StoreError::Busy), Forgotten] {
+        let store = Troubled::new([fate.clone()]).await;
+        let (answer, took, cancelled) = store.cancel_all().await;
+        assert_eq!((answer, cancelled), (Err(StoreError::Busy), 0), "{fate:?}");
+        assert!((5_000..5_050).contains(&took.as_millis()), "{fate:?}: {took:?}");
+        for request in store.forgotten.lock().unwrap().iter_mut() {
+            assert!(!request.reply().begin(), "it can begin later");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_portion_that_stays_busy_ends_the_action_after_25_seconds_with_what_was_done() {
+    for fate in [Refused(StoreError::Busy), Forgotten] {
+        let store = Troubled::new([Done, fate.clone()]).await;
+        let (answer, took, cancelled) = store.cancel_all().await;
+        assert_eq!((answer, cancelled), (acted(FIRST), FIRST), "{fate:?}");
+        assert!((25_000..25_200).contains(&took.as_millis()), "{fate:?}: {took:?}");
+        for request in store.forgotten.lock().unwrap().iter_mut() {
+            assert!(!request.reply().begin(), "it can begin later");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_portion_that_was_busy_is_tried_again_and_no_task_is_left_out() {
+    let busy = std::iter::repeat_n(Refused(StoreError::Busy), 40);
+    let store = Troubled::new(busy.clone().chain([Done]).chain(busy).chain([Forgotten, Done])).await;
+    let (answer, _, cancelled) = store.cancel_all().await;
+    assert_eq!((answer, cancelled), (acted(TASKS), TASKS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_portion_begins_after_25_seconds_and_the_last_one_is_counted() {
+    let store = Troubled::new([DoneSlowly]).await;
+    let (answer, took, cancelled) = store.cancel_all().await;
+    // Each is half as large as the one before, down to 10: seven of them begin.
+    assert_eq!((answer, cancelled), (acted(503), 503));
+    assert!((28_000..28_050).contains(&took.as_millis()), "{took:?}");
+}
