@@ -109,6 +109,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("dialect/operand.rs", "part of the dialect"),
     ("dialect/order.rs", "part of the dialect"),
     ("holding.rs", "other transactions may hold rows"),
+    ("writer/postponed.rs", "other transactions may hold rows, and a command is tried again then"),
     ("prefetch.rs", "a batch is loaded in one round trip"),
     ("purge.rs", "several servers purge at once"),
     ("commit_outcome.rs", "a connection can be lost inside COMMIT"),
