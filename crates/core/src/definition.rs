@@ -190,9 +190,10 @@ impl Definition {
     }
 }
 
-/// Refuses a task whose stored data would exceed the limit.
-pub fn check_stored_size(definition_bytes: usize, result: &JsonObject) -> Result<(), Refusal> {
-    if definition_bytes + result.as_str().len() > TASK_DATA_BYTES { Err(Refusal::TaskDataTooLarge) } else { Ok(()) }
+/// Refuses a task whose stored data would exceed the limit: its definition, its result and its progress.
+pub fn check_stored_size(definition_bytes: usize, result_bytes: usize, progress_bytes: usize) -> Result<(), Refusal> {
+    let bytes = definition_bytes + result_bytes + progress_bytes;
+    if bytes > TASK_DATA_BYTES { Err(Refusal::TaskDataTooLarge) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -295,8 +296,8 @@ mod tests {
     fn stored_data_of_exactly_the_limit_is_accepted() {
         let room = TASK_DATA_BYTES - Definition::default().stored_bytes();
         let result = |bytes: usize| object(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - r#"{"a":""}"#.len())));
-        assert_eq!(check_stored_size(Definition::default().stored_bytes(), &result(room)), Ok(()));
-        let refused = check_stored_size(Definition::default().stored_bytes(), &result(room + 1));
+        assert_eq!(check_stored_size(Definition::default().stored_bytes(), result(room).as_str().len(), 0), Ok(()));
+        let refused = check_stored_size(Definition::default().stored_bytes(), room, 1);
         assert_eq!(refused, Err(Refusal::TaskDataTooLarge));
     }
 }

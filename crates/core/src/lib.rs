@@ -15,6 +15,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod limits;
 pub mod observation;
+pub mod output;
 pub mod refusal;
 pub mod selection;
 pub mod sparse;

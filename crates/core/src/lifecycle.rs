@@ -7,7 +7,9 @@ use crate::ids::{Route, RunId};
 use crate::json::JsonObject;
 use crate::lease;
 use crate::refusal::{Refusal, Transition};
-use crate::task::{ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, RunEnd, Status, TaskHead};
+use crate::task::{
+    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, TaskHead,
+};
 use crate::time::Timestamp;
 
 /// What a client does to a task. Updates are in `update.rs`.
@@ -59,12 +61,41 @@ pub struct Change {
     pub result: Option<JsonObject>,
     pub last_error: ErrorChange,
     pub last_run: LastRunChange,
+    pub progress: ProgressChange,
 }
 
 impl Change {
     /// A change that leaves the outcome as it is.
     pub fn of_lifecycle(lifecycle: Lifecycle) -> Self {
-        Self { lifecycle, result: None, last_error: ErrorChange::Keep, last_run: LastRunChange::Keep }
+        let (last_error, last_run, progress) = (ErrorChange::Keep, LastRunChange::Keep, ProgressChange::Keep);
+        Self { lifecycle, result: None, last_error, last_run, progress }
+    }
+
+    /// The head of a task after this change.
+    pub fn head_after(&self, before: &TaskHead) -> TaskHead {
+        let progress_bytes = match &self.progress {
+            ProgressChange::Keep => before.progress_bytes,
+            ProgressChange::Clear => 0,
+            ProgressChange::Set(progress) => progress.value.as_str().len(),
+        };
+        TaskHead { lifecycle: self.lifecycle.clone(), progress_bytes, ..before.clone() }
+    }
+
+    /// Whether the outcome stays as it is.
+    pub fn keeps_outcome(&self) -> bool {
+        self.result.is_none()
+            && self.last_error == ErrorChange::Keep
+            && self.last_run == LastRunChange::Keep
+            && self.progress == ProgressChange::Keep
+    }
+
+    pub fn apply_to_outcome(&self, outcome: &mut Outcome) {
+        if let Some(result) = &self.result {
+            outcome.result = result.clone();
+        }
+        self.last_error.apply(&mut outcome.last_error);
+        self.last_run.apply(&mut outcome.last_run);
+        self.progress.apply(&mut outcome.progress);
     }
 }
 
@@ -78,6 +109,7 @@ pub enum PartChange<T> {
 
 pub type ErrorChange = PartChange<LastError>;
 pub type LastRunChange = PartChange<LastRun>;
+pub type ProgressChange = PartChange<Progress>;
 
 impl<T: Clone> PartChange<T> {
     /// The change after which a task that has no such part has this one, if any.
@@ -115,27 +147,65 @@ impl From<Refusal> for RunRefusal {
     }
 }
 
-/// A worker takes a pending task. Choosing it (route, priority, order) comes before. `last_run` is what the task has.
+/// What a run says of how far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct NewProgress<'a> {
+    pub value: &'a JsonObject,
+    /// The size of the task's result, which counts towards the stored size, too.
+    pub result_bytes: usize,
+}
+
+/// A worker takes a pending task. Choosing it (route, priority, order) comes before. `outcome` is what the task has.
 pub fn claim(
     task: &TaskHead,
-    last_run: Option<&LastRun>,
+    outcome: &Outcome,
     claimant: Claimant<'_>,
     now: Timestamp,
 ) -> Result<LeaseChange, Refusal> {
     let step = Step::new(task, now, task.lifecycle.pending_seq);
     match task.lifecycle.status {
-        Status::Pending => Ok(step.claim(last_run, claimant)),
+        Status::Pending => Ok(step.claim(outcome, claimant)),
         Status::Running | Status::Succeeded | Status::Failed | Status::Cancelled => {
             Err(step.state_conflict(Transition::Claim))
         }
     }
 }
 
-/// The owner of a task is alive.
-pub fn heartbeat(task: &TaskHead, run_id: RunId, now: Timestamp, pending_seq: i64) -> Result<LeaseChange, RunRefusal> {
+/// The owner of a task is alive, and may say how far it is.
+pub fn heartbeat(
+    task: &TaskHead,
+    run_id: RunId,
+    progress: Option<NewProgress<'_>>,
+    now: Timestamp,
+    pending_seq: i64,
+) -> Result<LeaseChange, RunRefusal> {
     let step = Step::new(task, now, pending_seq);
     match step.active_run(run_id)? {
-        Some(run) => Ok(step.heartbeat(run)),
+        Some(run) => {
+            let mut renewed = step.heartbeat(run);
+            if let Some(progress) = progress {
+                renewed.change.progress = step.progress(progress)?;
+            }
+            Ok(renewed)
+        }
+        None => Err(step.refusal_of_inactive(run_id).into()),
+    }
+}
+
+/// The owner of a task says how far it is. This renews no lease, and touches nothing else that a client can see.
+pub fn report_progress(
+    task: &TaskHead,
+    run_id: RunId,
+    progress: NewProgress<'_>,
+    now: Timestamp,
+    pending_seq: i64,
+) -> Result<Change, RunRefusal> {
+    let step = Step::new(task, now, pending_seq);
+    match step.active_run(run_id)? {
+        Some(_) => {
+            let progress = step.progress(progress)?;
+            Ok(Change { progress, ..Change::of_lifecycle(task.lifecycle.clone()) })
+        }
         None => Err(step.refusal_of_inactive(run_id).into()),
     }
 }
@@ -223,11 +293,12 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// A claim that says nothing of its worker removes what an earlier one said, and writes nothing if there is nothing.
-    fn claim(&self, last_run: Option<&LastRun>, Claimant { route, run_id, worker }: Claimant<'_>) -> LeaseChange {
+    /// A claim that says nothing of its worker removes what an earlier one said, and writes nothing if there is nothing. The
+    /// progress of an earlier run goes, too.
+    fn claim(&self, outcome: &Outcome, Claimant { route, run_id, worker }: Claimant<'_>) -> LeaseChange {
         let lease_expires_at = lease::from(self.lease_now);
         let attempt = self.lifecycle.attempt.saturating_add(1);
-        let last_run = match (worker, last_run) {
+        let last_run = match (worker, &outcome.last_run) {
             (Some(worker), _) => LastRunChange::Set(LastRun { attempt, worker: worker.clone() }),
             (None, Some(_)) => LastRunChange::Clear,
             (None, None) => LastRunChange::Keep,
@@ -242,7 +313,14 @@ impl<'a> Step<'a> {
             run: Some(ActiveRun { run_id, lease_expires_at }),
             ..self.lifecycle.clone()
         };
-        LeaseChange { change: Change { last_run, ..Change::of_lifecycle(lifecycle) }, lease_expires_at }
+        let progress = if outcome.progress.is_some() { ProgressChange::Clear } else { ProgressChange::Keep };
+        LeaseChange { change: Change { last_run, progress, ..Change::of_lifecycle(lifecycle) }, lease_expires_at }
+    }
+
+    fn progress(&self, NewProgress { value, result_bytes }: NewProgress<'_>) -> Result<ProgressChange, Refusal> {
+        check_stored_size(self.task.definition_bytes, result_bytes, value.as_str().len())?;
+        let progress = Progress { value: value.clone(), updated_at: self.now, attempt: self.lifecycle.attempt };
+        Ok(ProgressChange::Set(progress))
     }
 
     /// Renews the lease and touches nothing that a client can see. A lease that is longer already stays as it is.
@@ -253,7 +331,7 @@ impl<'a> Step<'a> {
     }
 
     fn complete(&self, run: ActiveRun, result: &JsonObject) -> Result<Change, Refusal> {
-        check_stored_size(self.task.definition_bytes, result)?;
+        check_stored_size(self.task.definition_bytes, result.as_str().len(), self.task.progress_bytes)?;
         let lifecycle = self.ended(run, RunEnd::Complete, Status::Succeeded);
         Ok(Change { result: Some(result.clone()), ..Change::of_lifecycle(lifecycle) })
     }

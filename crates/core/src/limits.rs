@@ -45,6 +45,16 @@ pub const OBSERVATION_SECONDS: i64 = 300;
 pub const REPORT_METADATA_BYTES: usize = 16_384;
 /// Largest canonical size of what a claim may say of its worker; beyond the contract, see docs/decisions/0034.
 pub const CLAIM_WORKER_BYTES: usize = 4_096;
+/// Largest canonical size of what a worker may report as telemetry; beyond the contract.
+pub const TELEMETRY_BYTES: usize = 16_384;
+/// Most bytes of output that a run may send at once; beyond the contract, like the following.
+pub const OUTPUT_TEXT_BYTES: usize = 65_536;
+/// The last bytes of output that are kept of a task (`--task-output-bytes`).
+pub const TASK_OUTPUT_BYTES: usize = 262_144;
+/// Most bytes of output in one answer, as they are written there: characters that JSON escapes count as what they become.
+pub const OUTPUT_ANSWER_BYTES: usize = 1_048_576;
+/// Most parts of output with gaps between them that are kept of a task. Beyond it the oldest parts are pushed out.
+pub const OUTPUT_PARTS: usize = 256;
 /// The longest time in seconds that a claim may wait for a task; beyond the contract, see docs/decisions/0013.
 pub const WAIT_SECONDS_MAX: u32 = 60;
 /// Longest `X-Request-Id` in bytes; beyond the contract.

@@ -31,10 +31,20 @@ pub struct Observation {
     pub queue: QueueName,
     /// What it reported.
     pub report: Report,
+    /// What it measured last; beyond the contract, and nothing for workers that measure nothing.
+    pub telemetry: Option<Telemetry>,
     /// When the report was accepted.
     pub last_seen_at: Timestamp,
     /// When it stops counting.
     pub expires_at: Timestamp,
+}
+
+/// What a worker measured of its machine and its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    pub value: JsonObject,
+    /// When it was accepted.
+    pub updated_at: Timestamp,
 }
 
 impl Observation {
@@ -52,12 +62,27 @@ pub fn observe(
     report: Report,
     now: Timestamp,
 ) -> Result<Observation, Refusal> {
-    let moved = known.is_some_and(|known| known.is_current(now) && known.report.route != report.route);
-    if moved {
+    let current = known.filter(|known| known.is_current(now));
+    if current.is_some_and(|known| known.report.route != report.route) {
         return Err(Refusal::WorkerRouteConflict { worker_id: id });
     }
+    let telemetry = current.and_then(|known| known.telemetry.clone());
     let expires_at = now.plus_seconds(OBSERVATION_SECONDS);
-    Ok(Observation { id, queue: queue.clone(), report, last_seen_at: now, expires_at })
+    Ok(Observation { id, queue: queue.clone(), report, telemetry, last_seen_at: now, expires_at })
+}
+
+/// Accepts telemetry of a worker that is observed. It prolongs nothing.
+pub fn measure(
+    known: Option<Observation>,
+    queue: &QueueName,
+    id: WorkerId,
+    value: JsonObject,
+    now: Timestamp,
+) -> Result<Observation, Refusal> {
+    let Some(known) = known.filter(|known| known.is_current(now)) else {
+        return Err(Refusal::WorkerNotFound { queue: queue.clone(), worker_id: id });
+    };
+    Ok(Observation { telemetry: Some(Telemetry { value, updated_at: now }), ..known })
 }
 
 impl ObservationFields for Observation {
@@ -81,6 +106,15 @@ impl ObservationFields for Observation {
     }
     fn expires_at(&self) -> Timestamp {
         self.expires_at
+    }
+    fn metadata(&self) -> &str {
+        self.report.metadata.as_str()
+    }
+    fn telemetry(&self) -> Option<&str> {
+        self.telemetry.as_ref().map(|telemetry| telemetry.value.as_str())
+    }
+    fn telemetry_updated_at(&self) -> Option<Timestamp> {
+        self.telemetry.as_ref().map(|telemetry| telemetry.updated_at)
     }
 }
 

@@ -63,6 +63,10 @@ pub enum Refusal {
     RunIdConflict { run_id: RunId },
     /// A known worker reported another route.
     WorkerRouteConflict { worker_id: WorkerId },
+    /// There is no live observation of the worker.
+    WorkerNotFound { queue: QueueName, worker_id: WorkerId },
+    /// No output of the task is kept.
+    OutputNotFound { task_id: TaskId },
     /// The cursor belongs to another selection or to an earlier queue of the same name.
     InvalidCursor,
     /// A bulk action found another number of tasks than its client expects.

@@ -110,6 +110,17 @@ pub struct LastRun {
     pub worker: JsonObject,
 }
 
+/// How far a run of a task is, as it said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What the run said.
+    pub value: JsonObject,
+    /// When it was recorded.
+    pub updated_at: Timestamp,
+    /// The attempt of that run.
+    pub attempt: i64,
+}
+
 /// What came out of a task so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -119,19 +130,26 @@ pub struct Outcome {
     pub last_error: Option<LastError>,
     /// Nothing if the latest claim did not say who claims.
     pub last_run: Option<LastRun>,
+    /// Of the latest run that said any; the next claim clears it.
+    pub progress: Option<Progress>,
 }
 
 impl Outcome {
     /// The outcome of a task to which nothing has happened.
     pub fn empty() -> Self {
-        Self { result: JsonObject::empty(), last_error: None, last_run: None }
+        Self { result: JsonObject::empty(), last_error: None, last_run: None, progress: None }
     }
 
     /// What its texts take in memory.
     pub fn bytes(&self) -> usize {
         let error = self.last_error.as_ref().map_or(0, |error| error.failure.bytes());
         let worker = self.last_run.as_ref().map_or(0, |run| run.worker.as_str().len());
-        self.result.as_str().len() + error + worker
+        self.result.as_str().len() + error + worker + self.progress_bytes()
+    }
+
+    /// What the progress counts towards the stored size.
+    pub fn progress_bytes(&self) -> usize {
+        self.progress.as_ref().map_or(0, |progress| progress.value.as_str().len())
     }
 }
 
@@ -163,6 +181,7 @@ impl Task {
             max_attempts: self.definition.max_attempts,
             routes: self.definition.routes.clone(),
             definition_bytes: self.definition.stored_bytes(),
+            progress_bytes: self.outcome.progress_bytes(),
             lifecycle: self.lifecycle.clone(),
         }
     }
@@ -181,6 +200,8 @@ pub struct TaskHead {
     pub routes: Routes,
     /// See [`Definition::stored_bytes`].
     pub definition_bytes: usize,
+    /// See [`Outcome::progress_bytes`].
+    pub progress_bytes: usize,
     /// What actions change.
     pub lifecycle: Lifecycle,
 }

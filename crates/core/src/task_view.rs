@@ -2,9 +2,9 @@
 //! these, so that no task of it is built first. Nothing private (run, lease, place in the pending order) is in it.
 
 use crate::definition::routes_of;
-use crate::filter::{LastErrorFields, LastRunFields, TaskFields};
+use crate::filter::{LastErrorFields, LastRunFields, ProgressFields, TaskFields};
 use crate::ids::{Route, TaskId};
-use crate::task::{LastError, Status, Task};
+use crate::task::{LastError, Progress, Status, Task};
 use crate::time::Timestamp;
 
 /// The task resource; JSON as canonical text.
@@ -45,6 +45,8 @@ pub struct TaskView<'a> {
     pub finished_at: Option<Timestamp>,
     /// Who ran it last, if the claimant said so.
     pub last_run: Option<LastRunFields<'a>>,
+    /// How far its latest run is, if it said so.
+    pub progress: Option<ProgressFields<'a>>,
 }
 
 impl Task {
@@ -73,6 +75,7 @@ impl Task {
             finished_at: lifecycle.finished_at,
             last_run: last_run
                 .map(|run| LastRunFields::new(run.attempt, run.worker.as_str(), lifecycle.status, finished_run_id)),
+            progress: self.outcome.progress.as_ref().map(Progress::fields),
         }
     }
 }
@@ -82,6 +85,13 @@ impl<'a> LastRunFields<'a> {
     /// shown only when the run is over; then it is the latest finished one, because every claim replaces the last run.
     pub fn new(attempt: i64, worker: &'a str, status: Status, finished_run_id: Option<&'a str>) -> Self {
         Self { attempt, worker, run_id: finished_run_id.filter(|_| status != Status::Running) }
+    }
+}
+
+impl Progress {
+    /// This progress as the API shows it.
+    pub fn fields(&self) -> ProgressFields<'_> {
+        ProgressFields { value: self.value.as_str(), updated_at: self.updated_at, attempt: self.attempt }
     }
 }
 
@@ -106,7 +116,8 @@ impl TaskView<'_> {
             .last_error
             .map_or(0, |error| error.kind.len() + error.message.len() + error.traceback.map_or(0, str::len));
         let worker = self.last_run.map_or("", |run| run.worker);
-        let texts = [self.args, self.metadata, self.routes, self.result, worker];
+        let progress = self.progress.map_or("", |progress| progress.value);
+        let texts = [self.args, self.metadata, self.routes, self.result, worker, progress];
         error + self.name.map_or(0, str::len) + texts.iter().map(|text| text.len()).sum::<usize>()
     }
 }
@@ -162,5 +173,8 @@ impl TaskFields for TaskView<'_> {
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         self.last_run
+    }
+    fn progress(&self) -> Option<&str> {
+        self.progress.map(|progress| progress.value)
     }
 }

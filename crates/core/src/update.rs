@@ -84,6 +84,7 @@ impl Update {
             max_attempts: self.max_attempts.unwrap_or(before.max_attempts),
             routes: self.routes.as_ref().unwrap_or(&before.routes).clone(),
             definition_bytes: effect.definition_bytes as usize,
+            progress_bytes: before.progress_bytes,
             lifecycle,
         }
     }
@@ -99,7 +100,8 @@ impl Update {
         if task.lifecycle.status == Status::Pending && updated.definition.max_attempts <= attempt {
             return Err(Refusal::UpdateConflict { task_id: task.id, field: "max_attempts", attempt });
         }
-        check_stored_size(updated.definition.stored_bytes(), &updated.outcome.result)?;
+        let (result_bytes, progress_bytes) = (updated.outcome.result.as_str().len(), updated.outcome.progress_bytes());
+        check_stored_size(updated.definition.stored_bytes(), result_bytes, progress_bytes)?;
         if updated == *task {
             return Ok(None);
         }

@@ -123,7 +123,7 @@ fn exactly_the_limit_is_accepted_and_one_byte_more_refused_whatever_the_parts_ar
         let check = |filling: usize| {
             let args = JsonObject::from_canonical(&sized(filling).to_string());
             let definition = Definition { args, ..definition.clone() };
-            check_stored_size(definition.stored_bytes(), &JsonObject::empty())
+            check_stored_size(definition.stored_bytes(), JsonObject::empty().as_str().len(), 0)
         };
         assert_eq!(check(filling), Ok(()), "{definition:?} {key:?}");
         assert_eq!(check(filling + 1), Err(Refusal::TaskDataTooLarge), "{definition:?} {key:?}");

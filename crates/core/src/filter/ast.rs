@@ -217,6 +217,8 @@ pub enum Document {
     Result,
     /// `last_run.worker`, which a task may lack: then no question about it holds but `missing`.
     Worker,
+    /// `progress`, which a task may lack, too.
+    Progress,
 }
 
 /// What a filter may ask about a value inside a JSON document (docs/reference/filter-language.md §8).

@@ -48,6 +48,8 @@ pub trait TaskFields {
     fn last_error(&self) -> Option<LastErrorFields<'_>>;
     /// `last_run`
     fn last_run(&self) -> Option<LastRunFields<'_>>;
+    /// `progress` as canonical JSON object text, if a run said any.
+    fn progress(&self) -> Option<&str>;
 
     /// A document as canonical JSON object text, if the task has it.
     fn document(&self, document: Document) -> Option<&str> {
@@ -56,6 +58,7 @@ pub trait TaskFields {
             Document::Metadata => Some(self.metadata()),
             Document::Result => Some(self.result()),
             Document::Worker => self.last_run().map(|run| run.worker),
+            Document::Progress => self.progress(),
         }
     }
 }
@@ -88,6 +91,17 @@ pub struct LastRunFields<'a> {
     pub run_id: Option<&'a str>,
 }
 
+/// The progress of a task.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgressFields<'a> {
+    /// `progress` as canonical JSON object text.
+    pub value: &'a str,
+    /// `progress_updated_at`
+    pub updated_at: Timestamp,
+    /// `progress_attempt`
+    pub attempt: i64,
+}
+
 /// What a filter may ask of a worker observation.
 pub trait ObservationFields {
     /// `id`
@@ -104,6 +118,12 @@ pub trait ObservationFields {
     fn last_seen_at(&self) -> Timestamp;
     /// `expires_at`
     fn expires_at(&self) -> Timestamp;
+    /// `metadata` as canonical JSON object text.
+    fn metadata(&self) -> &str;
+    /// `telemetry` as canonical JSON object text, if there was any.
+    fn telemetry(&self) -> Option<&str>;
+    /// `telemetry_updated_at`
+    fn telemetry_updated_at(&self) -> Option<Timestamp>;
 }
 
 impl<P> Expression<P> {

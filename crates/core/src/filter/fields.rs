@@ -35,9 +35,10 @@ pub(super) struct Path<'a> {
 }
 
 #[rustfmt::skip]
-const TASK_FIELDS: [&str; 17] = [
+const TASK_FIELDS: [&str; 18] = [
     "id", "status", "name", "last_route", "priority", "attempt", "max_attempts", "created_at", "updated_at",
     "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result", "last_run",
+    "progress",
 ];
 #[rustfmt::skip]
 const LAST_ERROR_FIELDS: [&str; 6] = [
@@ -68,6 +69,7 @@ impl FieldSet for TaskPredicate {
             ["args", ref keys @ ..] => document(path, Document::Args, keys, question),
             ["metadata", ref keys @ ..] => document(path, Document::Metadata, keys, question),
             ["result", ref keys @ ..] => document(path, Document::Result, keys, question),
+            ["progress", ref keys @ ..] => document(path, Document::Progress, keys, question),
             _ => Err(path.unknown(&TASK_FIELDS)),
         }
     }

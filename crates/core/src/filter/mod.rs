@@ -46,7 +46,7 @@ pub use ast::{
     Number, ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use error::FilterError;
-pub use eval::{LastErrorFields, LastRunFields, ObservationFields, TaskFields};
+pub use eval::{LastErrorFields, LastRunFields, ObservationFields, ProgressFields, TaskFields};
 pub use plan::Plan;
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
@@ -114,7 +114,7 @@ impl TaskFilter {
         let mut reads = Reads::default();
         self.expression.for_each(&mut |predicate| match predicate {
             TaskPredicate::Document(Document::Args | Document::Metadata, ..) => reads.definition = true,
-            TaskPredicate::Document(Document::Result | Document::Worker, ..)
+            TaskPredicate::Document(Document::Result | Document::Worker | Document::Progress, ..)
             | TaskPredicate::LastError(_)
             | TaskPredicate::LastRun(_) => reads.outcome = true,
             _ => {}

@@ -14,7 +14,8 @@ use crate::limits::JSON_DEPTH;
 const FEW: usize = 3;
 
 /// The documents in the order of their numbers.
-const DOCUMENTS: [Document; 4] = [Document::Args, Document::Metadata, Document::Result, Document::Worker];
+const DOCUMENTS: [Document; 5] =
+    [Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress];
 
 /// How a filter is evaluated.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,6 +137,7 @@ fn number(document: Document) -> usize {
         Document::Metadata => 1,
         Document::Result => 2,
         Document::Worker => 3,
+        Document::Progress => 4,
     }
 }
 

@@ -117,6 +117,7 @@ impl Document {
             Self::Metadata => "metadata",
             Self::Result => "result",
             Self::Worker => "last_run.worker",
+            Self::Progress => "progress",
         }
     }
 }

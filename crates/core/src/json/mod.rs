@@ -20,5 +20,5 @@ pub use merge::merge_patch;
 pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, Reader, parse};
 pub use paths::{Pass, Paths};
-pub use strings::{JsonStr, string_len, write_string};
+pub use strings::{JsonStr, string_len, write_string, written_prefix};
 pub use value::{LoneSurrogateKeys, Unusable, Value};

@@ -87,6 +87,19 @@ pub fn string_len(text: &str) -> usize {
     len
 }
 
+/// The longest beginning of a text whose characters take at most so many bytes in JSON, without the quotes.
+pub fn written_prefix(text: &str, most_bytes: usize) -> &str {
+    if string_len(text) - 2 <= most_bytes {
+        return text;
+    }
+    let mut written = 0;
+    let end = text.char_indices().find(|(at, character)| {
+        written += string_len(&text[*at..*at + character.len_utf8()]) - 2;
+        written > most_bytes
+    });
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
 /// A string inside canonical text: the text between the quotes, escapes not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonStr<'a>(pub(super) &'a str);
