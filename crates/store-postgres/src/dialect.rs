@@ -326,6 +326,7 @@ impl Writer {
             Document::Metadata => "definitions.metadata",
             Document::Result => "outcomes.result",
             Document::Worker => "outcomes.last_run_worker",
+            Document::Progress => "outcomes.progress",
         };
         let member = keys.last().map_or_else(String::new, |key| quoted(key) + ":");
         match (predicate, wanted) {

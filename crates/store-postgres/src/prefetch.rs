@@ -73,6 +73,14 @@ impl BatchKeys {
                 let task = self.task(&heartbeat.command.queue, heartbeat.command.id);
                 self.held.insert(task);
             }
+            WriteRequest::ReportProgress(report) => {
+                let task = self.task(&report.command.queue, report.command.id);
+                self.held.insert(task);
+            }
+            WriteRequest::AddOutput(output) => {
+                let task = self.task(&output.command.queue, output.command.id);
+                self.held.insert(task);
+            }
             WriteRequest::ReportRun(report) => {
                 let task = self.task(&report.command.queue, report.command.id);
                 self.held.insert(task);
@@ -96,6 +104,7 @@ impl BatchKeys {
                 }
             }
             WriteRequest::ReportWorker(report) => self.add_observation(&report.command.queue, report.command.id),
+            WriteRequest::ReportTelemetry(report) => self.add_observation(&report.command.queue, report.command.id),
             WriteRequest::WithdrawWorker(withdraw) => {
                 self.add_observation(&withdraw.command.queue, withdraw.command.id)
             }

@@ -211,6 +211,7 @@ fn lifecycle(row: &Row) -> Read<Lifecycle> {
 pub(crate) fn head(row: &Row) -> Read<TaskHead> {
     let definition_bytes: i64 = get(row, DEFINITION_BYTES)?;
     Ok(TaskHead {
+        progress_bytes: 0,
         id: id(row)?,
         priority: get(row, PRIORITY)?,
         max_attempts: get(row, MAX_ATTEMPTS)?,
@@ -252,7 +253,7 @@ fn outcome(row: &Row) -> Read<Outcome> {
             Some(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker: JsonObject::from_canonical(worker) })
         }
     };
-    Ok(Outcome { result, last_error, last_run })
+    Ok(Outcome { result, last_error, last_run, progress: None })
 }
 
 /// The heavy part of a whole task.
@@ -325,6 +326,7 @@ pub(crate) fn bytes(row: &Row) -> Read<usize> {
 pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
     use observations::{EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID};
     Ok(Observation {
+        telemetry: None,
         id: parsed(row, ID, WorkerId::parse)?,
         queue: queue.clone(),
         report: Report {

@@ -322,6 +322,18 @@ impl Transaction for PostgresTransaction<'_> {
         self.entry(key).map(|entry| entry.head.clone())
     }
 
+    fn load_result_bytes(&mut self, _: TaskKey) -> Loaded<usize> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
+    fn load_output(&mut self, _: TaskKey) -> Loaded<Option<taskqueue_core::output::KeptOutput>> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
+    fn save_output(&mut self, _: QueueKey, _: TaskKey, _: &taskqueue_core::output::OutputChange<'_>) -> Loaded<()> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         if self.rows.tasks.get(&key).is_none_or(|entry| entry.identity.is_none()) {
             self.load_body(key)?;

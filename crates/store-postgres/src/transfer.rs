@@ -133,7 +133,7 @@ impl Source for PostgresTransfer {
         for row in self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await? {
             let queue = self.queues.get(&rows::queue_key(&row)?).ok_or(StoreError::Unavailable)?;
             let task = rows::task(&row, queue)?;
-            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, rows::runs(&row)?));
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, rows::runs(&row)?, None));
             chunk.last_key = Some(rows::key(&row)?.0);
         }
         Ok(chunk)

@@ -272,6 +272,16 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn read_output(
+        &self,
+        _: &QueueName,
+        _: TaskId,
+        _: u64,
+        _: usize,
+    ) -> Result<taskqueue_store::command::Output, StoreError> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
     async fn list_tasks(
         &self,
         queue: &QueueName,

@@ -157,6 +157,7 @@ pub(crate) fn id(row: &Row<'_>) -> Result<TaskId> {
 pub(crate) fn head(row: &Row<'_>) -> Result<TaskHead> {
     let packed = packed_head(row, PACKED)?;
     Ok(TaskHead {
+        progress_bytes: 0,
         id: parsed(row, ID)?,
         priority: packed.priority,
         max_attempts: packed.max_attempts,
@@ -252,6 +253,7 @@ pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 2]> {
 pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observation> {
     use observations::{EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID};
     Ok(Observation {
+        telemetry: None,
         id: parsed(row, ID)?,
         queue: queue.clone(),
         report: Report {

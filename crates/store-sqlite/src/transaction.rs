@@ -232,6 +232,18 @@ impl Transaction for SqliteTransaction<'_> {
         keys.iter().map(|key| Ok((*key, self.load_own_documents(*key)?))).collect()
     }
 
+    fn load_result_bytes(&mut self, _: TaskKey) -> Loaded<usize> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
+    fn load_output(&mut self, _: TaskKey) -> Loaded<Option<taskqueue_core::output::KeptOutput>> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
+    fn save_output(&mut self, _: QueueKey, _: TaskKey, _: &taskqueue_core::output::OutputChange<'_>) -> Loaded<()> {
+        Err(StoreError::Broken("not built yet"))
+    }
+
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         self.one(sql::LOAD_IDENTITY, [key.0], "loading an identity", |row| row.get(0))?.ok_or(NO_TASK)
     }

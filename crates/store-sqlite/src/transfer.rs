@@ -108,6 +108,7 @@ fn history(task: &Task) -> Change {
         result: Some(outcome.result.clone()).filter(|result| !result.is_empty_object()),
         last_error: ErrorChange::to(outcome.last_error.as_ref()),
         last_run: LastRunChange::to(outcome.last_run.as_ref()),
+        progress: taskqueue_core::lifecycle::ProgressChange::to(outcome.progress.as_ref()),
     }
 }
 
@@ -123,7 +124,7 @@ impl Source for SqliteTransfer {
             let Some(queue) = self.queues.get(&rows::queue_key(row)?) else { return Ok(CONTINUE) };
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
-            chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?));
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?, None));
             chunk.last_key = Some(key.0);
             bytes += rows::bytes(row)?;
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;

@@ -2,7 +2,7 @@
 //! waiters after the commit. A hint may be wrong: a waiter that is woken claims, and may find nothing.
 
 use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::task::{FinishedRun, Lifecycle, Status, TaskHead};
 
 use crate::waiting::Hint;
@@ -15,6 +15,8 @@ const MAX_HINTS: usize = 2_048;
 pub struct Claimable {
     hints: Vec<Hint>,
     ended_runs: Vec<FinishedRun>,
+    /// Runs whose output has grown.
+    printed_runs: Vec<RunId>,
     deleted_queues: Vec<QueueName>,
     poll_all: bool,
     /// Collect nothing.
@@ -75,14 +77,21 @@ impl Claimable {
         }
     }
 
+    pub(crate) fn printed(&mut self, run_id: RunId) {
+        if self.has_room() {
+            self.printed_runs.push(run_id);
+        }
+    }
+
     /// Whether one more is collected. If there are too many, none is.
     fn has_room(&mut self) -> bool {
         if self.disabled || self.poll_all {
             return false;
         }
-        if self.hints.len().max(self.ended_runs.len()) >= MAX_HINTS {
+        if self.hints.len().max(self.ended_runs.len()).max(self.printed_runs.len()) >= MAX_HINTS {
             self.hints.clear();
             self.ended_runs.clear();
+            self.printed_runs.clear();
             self.poll_all = true;
         }
         !self.poll_all
@@ -96,6 +105,10 @@ impl Claimable {
         &self.ended_runs
     }
 
+    pub fn printed_runs(&self) -> &[RunId] {
+        &self.printed_runs
+    }
+
     pub fn deleted_queues(&self) -> &[QueueName] {
         &self.deleted_queues
     }
@@ -106,7 +119,11 @@ impl Claimable {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.hints.is_empty() && self.ended_runs.is_empty() && self.deleted_queues.is_empty() && !self.poll_all
+        self.hints.is_empty()
+            && self.ended_runs.is_empty()
+            && self.printed_runs.is_empty()
+            && self.deleted_queues.is_empty()
+            && !self.poll_all
     }
 }
 

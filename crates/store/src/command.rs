@@ -268,12 +268,55 @@ impl<'a> From<&'a ClaimTasks> for Sought<'a> {
     }
 }
 
-/// Renews the lease of a run. Answers its new end.
+/// Renews the lease of a run, and may record its progress. Answers the new end of the lease.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
     pub queue: QueueName,
     pub id: TaskId,
     pub run_id: RunId,
+    pub progress: Option<JsonObject>,
+}
+
+/// Records how far a run is.
+#[derive(Clone, Debug)]
+pub struct ReportProgress {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub run_id: RunId,
+    pub progress: JsonObject,
+}
+
+/// Keeps what a run prints.
+#[derive(Clone, Debug)]
+pub struct AddOutput {
+    pub queue: QueueName,
+    pub id: TaskId,
+    pub run_id: RunId,
+    /// The number of bytes of output before it.
+    pub offset: u64,
+    pub text: Box<str>,
+    /// The bytes of output that are kept of a task.
+    pub most_bytes: usize,
+}
+
+/// What is kept of the output of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The run that printed it.
+    pub run_id: RunId,
+    pub attempt: i64,
+    /// The offset of the first byte of the text.
+    pub start: u64,
+    pub text: String,
+    /// Whether that run is over.
+    pub ended: bool,
+}
+
+impl Output {
+    /// The offset behind the last byte of the text.
+    pub fn end(&self) -> u64 {
+        self.start + self.text.len() as u64
+    }
 }
 
 /// Ends a run.
@@ -285,8 +328,8 @@ pub struct ReportRun {
     pub report: RunReport,
 }
 
-/// Renews the leases of some runs and ends others, each judged like a [`Heartbeat`] or [`ReportRun`] of its own, one after the
-/// other. Answers for each the new end of its lease, if it has one.
+/// Renews the leases of some runs, records their progress and ends others, each judged like a [`Heartbeat`], [`ReportProgress`]
+/// or [`ReportRun`] of its own, one after the other. Answers for each the new end of its lease, if it has one.
 #[derive(Clone, Debug)]
 pub struct ReportRuns {
     pub queue: QueueName,
@@ -302,7 +345,13 @@ pub struct RunItem {
 
 #[derive(Clone, Debug)]
 pub enum RunAction {
-    Heartbeat,
+    Heartbeat {
+        progress: Option<JsonObject>,
+    },
+    Progress {
+        progress: JsonObject,
+    },
+    /// Ends the run.
     Report(RunReport),
 }
 
@@ -319,6 +368,14 @@ pub struct ReportWorker {
     pub queue: QueueName,
     pub id: WorkerId,
     pub report: Report,
+}
+
+/// Records what a worker measured, if it is observed.
+#[derive(Clone, Debug)]
+pub struct ReportTelemetry {
+    pub queue: QueueName,
+    pub id: WorkerId,
+    pub telemetry: JsonObject,
 }
 
 /// Deletes an observation, if it exists.
@@ -447,6 +504,20 @@ impl Command for Heartbeat {
     }
 }
 
+impl Command for ReportProgress {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ReportProgress(submission)
+    }
+}
+
+impl Command for AddOutput {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::AddOutput(submission)
+    }
+}
+
 impl Command for ReportRun {
     type Answer = ();
     fn into_request(submission: Submission<Self>) -> WriteRequest {
@@ -465,6 +536,13 @@ impl Command for ReportWorker {
     type Answer = ();
     fn into_request(submission: Submission<Self>) -> WriteRequest {
         WriteRequest::ReportWorker(submission)
+    }
+}
+
+impl Command for ReportTelemetry {
+    type Answer = ();
+    fn into_request(submission: Submission<Self>) -> WriteRequest {
+        WriteRequest::ReportTelemetry(submission)
     }
 }
 

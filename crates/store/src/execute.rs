@@ -1,17 +1,18 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
-//! `core`. Commands that have several items are in `items.rs`,
-//! the portions of bulk actions in `found.rs`.
+//! `core`. Commands that have several items are in `items.rs`, the portions of bulk actions in `found.rs`, output in
+//! `output.rs`.
 
 mod found;
 mod items;
+mod output;
 
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, Change, Claimant, LeaseChange, RunRefusal, RunReport};
-use taskqueue_core::observation::observe;
+use taskqueue_core::lifecycle::{self, Change, Claimant, LeaseChange, NewProgress, RunRefusal, RunReport};
+use taskqueue_core::observation::{measure, observe};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
@@ -21,7 +22,7 @@ use crate::bulk;
 use crate::claimable::Claimable;
 use crate::command::{
     ActOnTask, Claim, Claimed, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, NewTask,
-    ReportRun, ReportWorker, Scanned, UpdateTask, WithdrawWorker,
+    ReportProgress, ReportRun, ReportTelemetry, ReportWorker, Scanned, UpdateTask, WithdrawWorker,
 };
 use crate::transaction::{Queue, RunUse, TaskKey, Transaction};
 use crate::write_request::WriteRequest;
@@ -60,11 +61,16 @@ pub(crate) fn execute<T: Transaction>(
         WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command)),
         WriteRequest::ClaimTasks(submission) => submission.execute(|command| items::claim_tasks(tx, command)),
         WriteRequest::Heartbeat(submission) => submission.execute(|command| heartbeat(tx, command, claimable)),
+        WriteRequest::ReportProgress(submission) => {
+            submission.execute(|command| report_progress(tx, command, claimable))
+        }
+        WriteRequest::AddOutput(submission) => submission.execute(|command| output::add_output(tx, command, claimable)),
         WriteRequest::ReportRun(submission) => submission.execute(|command| report_run(tx, command, claimable)),
         WriteRequest::ReportRuns(submission) => {
             submission.execute(|command| items::report_runs(tx, command, claimable))
         }
         WriteRequest::ReportWorker(submission) => submission.execute(|command| report_worker(tx, command)),
+        WriteRequest::ReportTelemetry(submission) => submission.execute(|command| report_telemetry(tx, command)),
         WriteRequest::WithdrawWorker(submission) => submission.execute(|command| withdraw_worker(tx, command)),
         WriteRequest::Scan(submission) => submission.execute(|_| scan(tx, credited_runs, claimable)),
     }
@@ -115,7 +121,7 @@ fn create<T: Transaction>(
     claimable: &mut Claimable,
 ) -> Executed<Creation> {
     let outcome = Outcome::empty();
-    let size = check_stored_size(definition.stored_bytes(), &outcome.result);
+    let size = check_stored_size(definition.stored_bytes(), outcome.result.as_str().len(), 0);
     if size.is_ok() {
         let lifecycle = Lifecycle::created(tx.now(), tx.next_pending_seq());
         let task = Task { queue: queue.name.clone(), id, definition: definition.clone(), lifecycle, outcome };
@@ -188,11 +194,11 @@ fn claim_first<T: Transaction>(
     let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
     let mut task = tx.load_task(queue, key)?;
     let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
-    let claimed = lifecycle::claim(&before, task.outcome.last_run.as_ref(), claimant, tx.now());
+    let claimed = lifecycle::claim(&before, &task.outcome, claimant, tx.now());
     let Ok(LeaseChange { change, lease_expires_at }) = claimed else {
         return Err(StoreError::Broken("a task that is not pending was offered to a claim"));
     };
-    change.last_run.apply(&mut task.outcome.last_run);
+    change.apply_to_outcome(&mut task.outcome);
     task.lifecycle = change.lifecycle.clone();
     let claimed = Box::new(Claimed { task, run_id, lease_expires_at });
     if !fits(&claimed) {
@@ -236,7 +242,7 @@ impl ActiveClaim {
 
 fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Claimable) -> Executed<Timestamp> {
     let queue = existing_queue(tx, &command.queue)?;
-    renew(tx, queue, command.id, command.run_id, claimable)
+    renew(tx, queue, command.id, command.run_id, command.progress.as_ref(), claimable)
 }
 
 fn renew<T: Transaction>(
@@ -244,15 +250,43 @@ fn renew<T: Transaction>(
     queue: Queue<'_>,
     id: TaskId,
     run_id: RunId,
+    progress: Option<&JsonObject>,
     claimable: &mut Claimable,
 ) -> Executed<Timestamp> {
     let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
-    match lifecycle::heartbeat(&before, run_id, tx.now(), tx.next_pending_seq()) {
+    let progress = progress.map(|value| new_progress(tx, key, value)).transpose()?;
+    match lifecycle::heartbeat(&before, run_id, progress, tx.now(), tx.next_pending_seq()) {
         Ok(LeaseChange { change, lease_expires_at }) => {
             tx.save_change(queue.key, key, &before, &change)?;
             Ok(lease_expires_at)
         }
+        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
+    }
+}
+
+fn new_progress<'a, T: Transaction>(tx: &mut T, key: TaskKey, value: &'a JsonObject) -> Executed<NewProgress<'a>> {
+    Ok(NewProgress { value, result_bytes: tx.load_result_bytes(key)? })
+}
+
+fn report_progress<T: Transaction>(tx: &mut T, command: &ReportProgress, claimable: &mut Claimable) -> Executed<()> {
+    let queue = existing_queue(tx, &command.queue)?;
+    record_progress(tx, queue, command.id, command.run_id, &command.progress, claimable)
+}
+
+fn record_progress<T: Transaction>(
+    tx: &mut T,
+    queue: Queue<'_>,
+    id: TaskId,
+    run_id: RunId,
+    progress: &JsonObject,
+    claimable: &mut Claimable,
+) -> Executed<()> {
+    let key = existing_task(tx, queue, id)?;
+    let before = tx.load_head(key)?;
+    let progress = new_progress(tx, key, progress)?;
+    match lifecycle::report_progress(&before, run_id, progress, tx.now(), tx.next_pending_seq()) {
+        Ok(change) => tx.save_change(queue.key, key, &before, &change),
         Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
     }
 }
@@ -311,6 +345,13 @@ fn report_worker<T: Transaction>(tx: &mut T, ReportWorker { queue, id, report }:
     let queue = existing_queue(tx, queue)?;
     let known = tx.load_observation(queue, *id)?;
     let observation = observe(known.as_ref(), queue.name, *id, report.clone(), tx.now())?;
+    tx.save_observation(queue.key, &observation)
+}
+
+fn report_telemetry<T: Transaction>(tx: &mut T, command: &ReportTelemetry) -> Executed<()> {
+    let queue = existing_queue(tx, &command.queue)?;
+    let known = tx.load_observation(queue, command.id)?;
+    let observation = measure(known, queue.name, command.id, command.telemetry.clone(), tx.now())?;
     tx.save_observation(queue.key, &observation)
 }
 

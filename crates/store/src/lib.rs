@@ -16,6 +16,7 @@ pub mod execute;
 pub mod long_reads;
 pub mod migration;
 pub mod model;
+pub mod output;
 pub mod page;
 mod store;
 pub mod submission;

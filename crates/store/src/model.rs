@@ -15,6 +15,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
+use taskqueue_core::output::{KeptOutput, OutputChange};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::{Status, Task, TaskHead};
@@ -26,7 +27,8 @@ use crate::bulk::{BulkUpdates, Gate, Limit, Planned, REDECIDED};
 use crate::bulk_action::{BulkActions, ChangeRecord, FOUND_MAX, FoundTask, Now};
 use crate::claimable::Claimable;
 use crate::clock::Clock;
-use crate::command::{ActOnTasks, Acted, BulkUpdate, Updated};
+use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
+use crate::output::read_output;
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
 };
@@ -65,8 +67,14 @@ struct Row {
     queue: QueueKey,
     task: Task,
     identity: Identity,
+    output: Option<ModelOutput>,
     /// The number of its last change.
     change: u64,
+}
+
+struct ModelOutput {
+    kept: KeptOutput,
+    bytes: BTreeMap<u64, u8>,
 }
 
 impl ModelStore {
@@ -248,6 +256,26 @@ impl Transaction for ModelTransaction<'_> {
         keys.iter().map(documents).collect()
     }
 
+    fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
+        Ok(self.state.task(key)?.outcome.result.as_str().len())
+    }
+
+    fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>> {
+        let row = self.state.tasks.get(&key).ok_or(NO_TASK)?;
+        Ok(row.output.as_ref().map(|output| output.kept.clone()))
+    }
+
+    fn save_output(&mut self, _: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()> {
+        let row = self.state.tasks.get_mut(&key).ok_or(NO_TASK)?;
+        let before = row.output.take().filter(|_| !change.replaces);
+        let mut bytes = before.map(|output| output.bytes).unwrap_or_default();
+        for (offset, text) in &change.added {
+            bytes.extend((*offset..).zip(text.bytes()));
+        }
+        row.output = Some(ModelOutput { kept: change.kept.clone(), bytes });
+        Ok(())
+    }
+
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
         self.state.tasks.get(&key).map(|row| row.identity).ok_or(NO_TASK)
     }
@@ -279,7 +307,7 @@ impl Transaction for ModelTransaction<'_> {
         }
         let key = TaskKey(self.state.next_key());
         let change = self.state.next_change();
-        self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity, change });
+        self.state.tasks.insert(key, Row { queue, task: task.clone(), identity: *identity, output: None, change });
         Ok(true)
     }
 
@@ -289,11 +317,7 @@ impl Transaction for ModelTransaction<'_> {
         }
         let task = self.state.task_mut(key)?;
         task.lifecycle = change.lifecycle.clone();
-        if let Some(result) = &change.result {
-            task.outcome.result = result.clone();
-        }
-        change.last_error.apply(&mut task.outcome.last_error);
-        change.last_run.apply(&mut task.outcome.last_run);
+        change.apply_to_outcome(&mut task.outcome);
         Ok(())
     }
 
@@ -418,6 +442,25 @@ impl Store for ModelStore {
         let key = state.queue(queue)?;
         let task = state.tasks_of(key).find(|(_, task)| task.id == id).map(|(_, task)| task.clone());
         task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id }.into())
+    }
+
+    async fn read_output(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        offset: u64,
+        most_bytes: usize,
+    ) -> Result<Output, StoreError> {
+        let state = self.state();
+        let key = state.queue(queue)?;
+        let row = state.tasks.values().find(|row| row.queue == key && row.task.id == id);
+        let row = row.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id })?;
+        let output = row.output.as_ref().ok_or(Refusal::OutputNotFound { task_id: id })?;
+        let active = row.task.lifecycle.run.map(|run| run.run_id);
+        let kept = output.kept.clone().within(most_bytes).ok_or(Refusal::OutputNotFound { task_id: id })?;
+        read_output(&kept, active, offset, |part| {
+            Ok(output.bytes.range(part.start..part.end).map(|(_, byte)| *byte).collect())
+        })
     }
 
     async fn list_tasks(

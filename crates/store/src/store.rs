@@ -11,7 +11,7 @@ use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
-use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Sought, Updated};
+use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Output, Sought, Updated};
 use crate::page::{WriteTask, WrittenTasks};
 use crate::submission::{Held, Submission};
 use crate::waiting::Waiters;
@@ -43,6 +43,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// One task.
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError>;
+
+    /// What is kept of the output of a task from `offset` on, at most one answer of it, if `most_bytes` of it are kept.
+    /// Refused as `OutputNotFound` if nothing is kept.
+    async fn read_output(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        offset: u64,
+        most_bytes: usize,
+    ) -> Result<Output, StoreError>;
 
     /// One page of the selected tasks, each written by `write` as soon as it is read: a page of tasks is the largest
     /// answer there is, and none of them is needed for anything else.

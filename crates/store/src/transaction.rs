@@ -5,6 +5,7 @@ use taskqueue_core::definition::Identity;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
+use taskqueue_core::output::{KeptOutput, OutputChange};
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
@@ -61,7 +62,7 @@ pub trait Transaction {
     /// Adds a queue that does not exist.
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
-    /// Removes a queue with all its tasks and observations. The run ids of its tasks stay used until `runs_kept_until`.
+    /// Removes a queue with all its tasks, their output, and observations. The run ids of its tasks stay used until `runs_kept_until`.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
@@ -90,6 +91,12 @@ pub trait Transaction {
     fn load_documents(&mut self, keys: &[TaskKey]) -> Loaded<Vec<(TaskKey, Documents)>>;
     /// A task that exists, without its heavy JSON.
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead>;
+    /// The size of the result of a task.
+    fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize>;
+    /// What is kept of the output of a task, without its bytes.
+    fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>>;
+    /// Saves output. The bytes before the first kept one may be removed.
+    fn save_output(&mut self, queue: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()>;
     /// The identity that a task was created with.
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity>;
     /// The tasks of a queue that a bulk update selects, one after the other, until `each` breaks. Ends with
@@ -118,7 +125,7 @@ pub trait Transaction {
         effect: Effect,
         merged: Option<&Documents>,
     ) -> Loaded<()>;
-    /// Removes a task that is not running. Its run ids stay used until `runs_kept_until`.
+    /// Removes a task that is not running, with its output. Its run ids stay used until `runs_kept_until`.
     fn delete_task(
         &mut self,
         queue: QueueKey,

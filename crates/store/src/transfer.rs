@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::observation::Observation;
+use taskqueue_core::output::KeptOutput;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
@@ -32,15 +33,24 @@ pub struct TransferredTask {
     pub identity: Identity,
     /// Its other run ids, sorted.
     pub past_runs: Vec<RunId>,
+    pub output: Option<TransferredOutput>,
+}
+
+/// The output of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferredOutput {
+    pub kept: KeptOutput,
+    /// The bytes of each part.
+    pub bytes: Vec<Vec<u8>>,
 }
 
 impl TransferredTask {
     /// `runs` may contain those of the lifecycle.
-    pub fn new(task: Task, identity: Identity, mut runs: Vec<RunId>) -> Self {
+    pub fn new(task: Task, identity: Identity, mut runs: Vec<RunId>, output: Option<TransferredOutput>) -> Self {
         let known: Vec<RunId> = lifecycle_runs(&task).collect();
         runs.retain(|run_id| !known.contains(run_id));
         runs.sort_unstable();
-        Self { task, identity, past_runs: runs }
+        Self { task, identity, past_runs: runs, output }
     }
 
     pub fn runs(&self) -> impl Iterator<Item = RunId> {

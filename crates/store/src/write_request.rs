@@ -1,11 +1,13 @@
 //! The commands that a writer executes, each with the channel for its own answer.
 
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::RunReport;
 
 use crate::command::{
-    ActOnFound, ActOnTask, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask, Heartbeat,
-    NewTask, ReportRun, ReportRuns, ReportWorker, RunAction, Scan, UpdateTask, UpdateTasks, WithdrawWorker,
+    ActOnFound, ActOnTask, AddOutput, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
+    Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, RunAction, Scan, UpdateTask,
+    UpdateTasks, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
 
@@ -28,9 +30,12 @@ pub enum WriteRequest {
     Claim(Submission<Claim>),
     ClaimTasks(Submission<ClaimTasks>),
     Heartbeat(Submission<Heartbeat>),
+    ReportProgress(Submission<ReportProgress>),
+    AddOutput(Submission<AddOutput>),
     ReportRun(Submission<ReportRun>),
     ReportRuns(Submission<ReportRuns>),
     ReportWorker(Submission<ReportWorker>),
+    ReportTelemetry(Submission<ReportTelemetry>),
     WithdrawWorker(Submission<WithdrawWorker>),
     Scan(Submission<Scan>),
 }
@@ -50,9 +55,12 @@ impl WriteRequest {
             Self::Claim(submission) => submission,
             Self::ClaimTasks(submission) => submission,
             Self::Heartbeat(submission) => submission,
+            Self::ReportProgress(submission) => submission,
+            Self::AddOutput(submission) => submission,
             Self::ReportRun(submission) => submission,
             Self::ReportRuns(submission) => submission,
             Self::ReportWorker(submission) => submission,
+            Self::ReportTelemetry(submission) => submission,
             Self::WithdrawWorker(submission) => submission,
             Self::Scan(submission) => submission,
         }
@@ -64,6 +72,9 @@ impl WriteRequest {
         match self {
             Self::CreateTask(create) => new_task_items(&create.command.new),
             Self::CreateTasks(create) => create.command.tasks.iter().map(|(_, new)| new_task_items(new)).sum(),
+            Self::Heartbeat(heartbeat) => heartbeat.command.progress.as_ref().map_or(1, progress_items),
+            Self::ReportProgress(report) => progress_items(&report.command.progress),
+            Self::AddOutput(output) => 1 + output.command.text.len() / ITEM_BYTES,
             Self::ReportRun(report) => report_items(&report.command.report),
             Self::ReportRuns(reports) => reports.command.reports.iter().map(|report| run_items(&report.action)).sum(),
             Self::ClaimTasks(claim) => claim.command.run_ids.len(),
@@ -111,9 +122,14 @@ fn new_task_items(NewTask { definition, .. }: &NewTask) -> usize {
 
 fn run_items(action: &RunAction) -> usize {
     match action {
-        RunAction::Heartbeat => 1,
+        RunAction::Heartbeat { progress: None } => 1,
+        RunAction::Heartbeat { progress: Some(progress) } | RunAction::Progress { progress } => progress_items(progress),
         RunAction::Report(report) => report_items(report),
     }
+}
+
+fn progress_items(progress: &JsonObject) -> usize {
+    1 + progress.as_str().len() / ITEM_BYTES
 }
 
 fn report_items(report: &RunReport) -> usize {

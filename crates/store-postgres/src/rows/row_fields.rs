@@ -67,6 +67,7 @@ impl<'a> RowFields<'a> {
             started_at: time_or_null(row, STARTED_AT)?,
             finished_at: time_or_null(row, FINISHED_AT)?,
             last_run,
+            progress: None,
         })
     }
 
@@ -139,6 +140,9 @@ impl TaskFields for RowFields<'_> {
             attempt: self.int(ERROR_ATTEMPT)?,
             run_id: self.text(ERROR_RUN_ID)?,
         })
+    }
+    fn progress(&self) -> Option<&str> {
+        None
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         let (worker, attempt) = (self.text(LAST_RUN_WORKER)?, self.int(LAST_RUN_ATTEMPT)?);

@@ -117,7 +117,7 @@ impl<'a> PackedOutcome<'a> {
         };
         let last_run =
             self.last_run.map(|(attempt, worker)| LastRun { attempt, worker: JsonObject::from_canonical(worker) });
-        Ok(Outcome { result: JsonObject::from_canonical(self.result), last_error, last_run })
+        Ok(Outcome { result: JsonObject::from_canonical(self.result), last_error, last_run, progress: None })
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskVie
         started_at: head.started_at,
         finished_at: head.finished_at,
         last_run: last_run(&outcome, status, &head),
+        progress: None,
     })
 }
 
@@ -132,6 +133,9 @@ impl TaskFields for RowFields<'_, '_> {
     }
     fn last_error(&self) -> Option<LastErrorFields<'_>> {
         self.outcome()?.last_error
+    }
+    fn progress(&self) -> Option<&str> {
+        None
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         last_run(self.outcome()?, self.status(), self.head()?)

@@ -52,6 +52,7 @@ impl SqliteTransaction<'_> {
                 ErrorChange::Clear => None,
                 ErrorChange::Set(error) => Some(error.clone()),
             },
+            progress: before.progress.clone(),
             last_run: match last_run {
                 LastRunChange::Keep => before.last_run.clone(),
                 LastRunChange::Clear => None,

@@ -8,7 +8,9 @@ use taskqueue_core::ids::RunId;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::time::Timestamp;
 
-use super::{Claims, Creation, Executed, active_claim, claim_first, create, end_run, existing_queue, renew};
+use super::{
+    Claims, Creation, Executed, active_claim, claim_first, create, end_run, existing_queue, record_progress, renew,
+};
 use crate::StoreError;
 use crate::claimable::Claimable;
 use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, ReportRuns, RunAction};
@@ -40,7 +42,12 @@ pub(super) fn report_runs<T: Transaction>(
     for report in reports {
         let (id, run_id) = (report.id, report.run_id);
         let done = match &report.action {
-            RunAction::Heartbeat => renew(tx, queue, id, run_id, claimable).map(Some),
+            RunAction::Heartbeat { progress } => {
+                renew(tx, queue, id, run_id, progress.as_ref(), claimable).map(Some)
+            }
+            RunAction::Progress { progress } => {
+                record_progress(tx, queue, id, run_id, progress, claimable).map(|()| None)
+            }
             RunAction::Report(report) => end_run(tx, queue, id, run_id, report, claimable).map(|()| None),
         };
         items.push(item(done)?);
