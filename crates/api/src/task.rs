@@ -136,6 +136,15 @@ task_resource! {
         /// Who ran it last; only there if the latest claim said so.
         #[schema(nullable = false)]
         last_run: LastRun,
+        /// How far its latest run is; only there, with the next two fields, if that run said so.
+        #[schema(value_type = Option<Object>, nullable = false)]
+        progress: JsonObject,
+        /// When that was recorded.
+        #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
+        progress_updated_at: Timestamp,
+        /// The attempt of that run.
+        #[schema(nullable = false, minimum = 0)]
+        progress_attempt: i64,
     }
 }
 

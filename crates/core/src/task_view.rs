@@ -2,9 +2,9 @@
 //! these, so that no task of it is built first. Nothing private (run, lease, place in the pending order) is in it.
 
 use crate::definition::routes_of;
-use crate::filter::{LastErrorFields, LastRunFields, ProgressFields, TaskFields};
+use crate::filter::{LastErrorFields, LastRunFields, TaskFields};
 use crate::ids::{Route, TaskId};
-use crate::task::{LastError, Progress, Status, Task};
+use crate::task::{LastError, Status, Task};
 use crate::time::Timestamp;
 
 /// The task resource; JSON as canonical text.
@@ -45,8 +45,10 @@ pub struct TaskView<'a> {
     pub finished_at: Option<Timestamp>,
     /// Who ran it last, if the claimant said so.
     pub last_run: Option<LastRunFields<'a>>,
-    /// How far its latest run is, if it said so.
-    pub progress: Option<ProgressFields<'a>>,
+    /// How far its latest run is, if it said so; as JSON. The next two fields are there with it.
+    pub progress: Option<&'a str>,
+    pub progress_updated_at: Option<Timestamp>,
+    pub progress_attempt: Option<i64>,
 }
 
 impl Task {
@@ -54,7 +56,7 @@ impl Task {
     pub fn view(&self) -> TaskView<'_> {
         let (definition, lifecycle) = (&self.definition, &self.lifecycle);
         let finished_run_id = lifecycle.finished_run.as_ref().map(|run| run.run_id.as_str());
-        let last_run = self.outcome.last_run.as_ref();
+        let (last_run, progress) = (self.outcome.last_run.as_ref(), self.outcome.progress.as_ref());
         TaskView {
             id: self.id,
             queue: self.queue.as_str(),
@@ -75,7 +77,9 @@ impl Task {
             finished_at: lifecycle.finished_at,
             last_run: last_run
                 .map(|run| LastRunFields::new(run.attempt, run.worker.as_str(), lifecycle.status, finished_run_id)),
-            progress: self.outcome.progress.as_ref().map(Progress::fields),
+            progress: progress.map(|progress| progress.value.as_str()),
+            progress_updated_at: progress.map(|progress| progress.updated_at),
+            progress_attempt: progress.map(|progress| progress.attempt),
         }
     }
 }
@@ -85,13 +89,6 @@ impl<'a> LastRunFields<'a> {
     /// shown only when the run is over; then it is the latest finished one, because every claim replaces the last run.
     pub fn new(attempt: i64, worker: &'a str, status: Status, finished_run_id: Option<&'a str>) -> Self {
         Self { attempt, worker, run_id: finished_run_id.filter(|_| status != Status::Running) }
-    }
-}
-
-impl Progress {
-    /// This progress as the API shows it.
-    pub fn fields(&self) -> ProgressFields<'_> {
-        ProgressFields { value: self.value.as_str(), updated_at: self.updated_at, attempt: self.attempt }
     }
 }
 
@@ -116,8 +113,7 @@ impl TaskView<'_> {
             .last_error
             .map_or(0, |error| error.kind.len() + error.message.len() + error.traceback.map_or(0, str::len));
         let worker = self.last_run.map_or("", |run| run.worker);
-        let progress = self.progress.map_or("", |progress| progress.value);
-        let texts = [self.args, self.metadata, self.routes, self.result, worker, progress];
+        let texts = [self.args, self.metadata, self.routes, self.result, worker, self.progress.unwrap_or_default()];
         error + self.name.map_or(0, str::len) + texts.iter().map(|text| text.len()).sum::<usize>()
     }
 }
@@ -175,6 +171,6 @@ impl TaskFields for TaskView<'_> {
         self.last_run
     }
     fn progress(&self) -> Option<&str> {
-        self.progress.map(|progress| progress.value)
+        self.progress
     }
 }

@@ -91,17 +91,6 @@ pub struct LastRunFields<'a> {
     pub run_id: Option<&'a str>,
 }
 
-/// The progress of a task.
-#[derive(Clone, Copy, Debug)]
-pub struct ProgressFields<'a> {
-    /// `progress` as canonical JSON object text.
-    pub value: &'a str,
-    /// `progress_updated_at`
-    pub updated_at: Timestamp,
-    /// `progress_attempt`
-    pub attempt: i64,
-}
-
 /// What a filter may ask of a worker observation.
 pub trait ObservationFields {
     /// `id`

@@ -46,7 +46,7 @@ pub use ast::{
     Number, ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use error::FilterError;
-pub use eval::{LastErrorFields, LastRunFields, ObservationFields, ProgressFields, TaskFields};
+pub use eval::{LastErrorFields, LastRunFields, ObservationFields, TaskFields};
 pub use plan::Plan;
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.

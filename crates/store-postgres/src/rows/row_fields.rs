@@ -68,6 +68,8 @@ impl<'a> RowFields<'a> {
             finished_at: time_or_null(row, FINISHED_AT)?,
             last_run,
             progress: None,
+            progress_updated_at: None,
+            progress_attempt: None,
         })
     }
 

@@ -41,6 +41,8 @@ pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskVie
         finished_at: head.finished_at,
         last_run: last_run(&outcome, status, &head),
         progress: None,
+        progress_updated_at: None,
+        progress_attempt: None,
     })
 }
 
