@@ -12,14 +12,20 @@ pub const BATCH: &str = "batch";
 pub const BULK_ACTIONS: &str = "bulk-actions";
 /// Updates accept `args_patch` and `metadata_patch`.
 pub const MERGE_UPDATES: &str = "merge-updates";
+/// Runs may send what they print, and it can be read.
+pub const OUTPUT: &str = "output";
+/// Runs may say how far they are, and tasks show it.
+pub const PROGRESS: &str = "progress";
 /// Claims accept `worker`, and tasks show `last_run`.
 pub const RUN_INFO: &str = "run-info";
+/// Workers may say what they measure, and observations show it.
+pub const TELEMETRY: &str = "telemetry";
 /// Claims and heartbeats follow `Prefer: wait=N`.
 pub const WAIT: &str = "wait";
 
 /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
 /// every backend.
-pub const FEATURES: [&str; 5] = [BATCH, BULK_ACTIONS, MERGE_UPDATES, RUN_INFO, WAIT];
+pub const FEATURES: [&str; 8] = [BATCH, BULK_ACTIONS, MERGE_UPDATES, OUTPUT, PROGRESS, RUN_INFO, TELEMETRY, WAIT];
 
 /// The extensions of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]

@@ -19,6 +19,10 @@ pub enum ErrorCode {
     QueueNotFound,
     /// No such task in an existing queue.
     TaskNotFound,
+    /// There is no live observation of the worker.
+    WorkerNotFound,
+    /// No output of the task is kept.
+    OutputNotFound,
     /// The path does not take this method.
     MethodNotAllowed,
     /// The id is taken by a task with another definition.
@@ -75,12 +79,14 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All of them, in the order of their statuses.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
         Self::QueueNotFound,
         Self::TaskNotFound,
+        Self::WorkerNotFound,
+        Self::OutputNotFound,
         Self::MethodNotAllowed,
         Self::TaskIdConflict,
         Self::TaskRunning,
@@ -117,6 +123,8 @@ impl ErrorCode {
             Self::NotFound => ("not_found", 404),
             Self::QueueNotFound => ("queue_not_found", 404),
             Self::TaskNotFound => ("task_not_found", 404),
+            Self::WorkerNotFound => ("worker_not_found", 404),
+            Self::OutputNotFound => ("output_not_found", 404),
             Self::MethodNotAllowed => ("method_not_allowed", 405),
             Self::TaskIdConflict => ("task_id_conflict", 409),
             Self::TaskRunning => ("task_running", 409),

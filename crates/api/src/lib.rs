@@ -13,6 +13,7 @@ pub mod headers;
 pub mod health;
 pub mod last_run;
 pub mod object_reader;
+pub mod output;
 pub mod page;
 pub mod parameters;
 pub mod paths;

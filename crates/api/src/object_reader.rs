@@ -61,6 +61,10 @@ impl<'v> ObjectReader<'v> {
         if let Value::Int(integer) = self.value(name)? { Ok(*integer) } else { self.wrong(name) }
     }
 
+    pub fn boolean(&self, name: &str) -> Result<bool, Unreadable> {
+        if let Value::Bool(flag) = self.value(name)? { Ok(*flag) } else { self.wrong(name) }
+    }
+
     /// An integer from 0.
     pub fn count(&self, name: &str) -> Result<u64, Unreadable> {
         u64::try_from(self.integer(name)?).or_else(|_| self.wrong(name))

@@ -31,6 +31,10 @@ pub const CANCEL: &str = "/api/v2/queues/{queue}/tasks/{task_id}/cancel";
 pub const REQUEUE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/requeue";
 /// Renews a lease.
 pub const HEARTBEAT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat";
+/// Says how far a run is.
+pub const PROGRESS: &str = "/api/v2/queues/{queue}/tasks/{task_id}/progress";
+/// What a run prints.
+pub const OUTPUT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/output";
 /// Ends a run with a result.
 pub const COMPLETE: &str = "/api/v2/queues/{queue}/tasks/{task_id}/complete";
 /// Ends a run with an error.
@@ -49,9 +53,11 @@ pub const WORKERS: &str = "/api/v2/queues/{queue}/workers";
 pub const WORKER_COUNT: &str = "/api/v2/queues/{queue}/workers/count";
 /// One observation.
 pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
+/// What a worker measures.
+pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
 
 /// All of them.
-pub const ALL: [&str; 24] = [
+pub const ALL: [&str; 27] = [
     HEALTH,
     OPENAPI,
     CAPABILITIES,
@@ -67,6 +73,8 @@ pub const ALL: [&str; 24] = [
     CANCEL,
     REQUEUE,
     HEARTBEAT,
+    PROGRESS,
+    OUTPUT,
     COMPLETE,
     FAIL,
     UNCLAIM,
@@ -76,6 +84,7 @@ pub const ALL: [&str; 24] = [
     WORKERS,
     WORKER_COUNT,
     WORKER,
+    TELEMETRY,
 ];
 
 /// The template that a path matches; the values of its parameters are not checked.

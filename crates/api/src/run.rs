@@ -1,4 +1,5 @@
-//! The worker protocol: the bodies of claim, heartbeat, complete, fail and unclaim, and the answers to claim and heartbeat.
+//! The worker protocol: the bodies of claim, heartbeat, progress, complete, fail and unclaim, and the answers to claim and
+//! heartbeat. Output is in `output.rs`.
 
 use std::borrow::BorrowMut;
 
@@ -49,7 +50,66 @@ impl Body for ClaimRequest {
     }
 }
 
-/// A heartbeat or an unclaim.
+/// A heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatRequest {
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    /// How far the run is. Null and absent are the same: the task keeps what it has.
+    #[schema(value_type = Option<Object>)]
+    pub progress: Option<JsonObject>,
+}
+
+impl Body for HeartbeatRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["run_id", "progress"];
+
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
+        let (run_id, progress) =
+            (body.required("run_id", field::run_id), body.optional("progress", field::optional_object));
+        Some(Self { run_id: run_id?, progress })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        let object = object.text("run_id", self.run_id.as_str());
+        match &self.progress {
+            Some(progress) => object.json("progress", progress.as_str()),
+            None => object,
+        }
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgressRequest {
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    /// Replaces what the run said before.
+    #[schema(value_type = Object)]
+    pub progress: JsonObject,
+}
+
+impl Body for ProgressRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["run_id", "progress"];
+
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
+        let (run_id, progress) = (body.required("run_id", field::run_id), body.required("progress", field::object));
+        Some(Self { run_id: run_id?, progress: progress? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.text("run_id", self.run_id.as_str()).json("progress", self.progress.as_str())
+    }
+}
+
+/// An unclaim.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {

@@ -359,10 +359,10 @@ task_body! {
     /// A JSON merge patch of the args (RFC 7396): members replace, nested objects merge, null removes a member. Not together
     /// with `args`.
     #[schema(value_type = Option<Object>)]
-    args_patch: JsonObject = field::patch,
+    args_patch: JsonObject = field::optional_object,
     /// A JSON merge patch of the metadata. Not together with `metadata`.
     #[schema(value_type = Option<Object>)]
-    metadata_patch: JsonObject = field::patch,
+    metadata_patch: JsonObject = field::optional_object,
 }
 
 fn check_creation(_: &mut Members<'_, '_>) {}

@@ -4,7 +4,7 @@ use std::borrow::BorrowMut;
 
 use taskqueue_core::ids::{QueueName, Route, TaskId, WorkerId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
@@ -76,11 +76,40 @@ pub struct ObservationSchema {
     /// What else it says of itself; only there for workers that report it.
     #[schema(value_type = Option<Object>, nullable = false)]
     pub metadata: Option<JsonObject>,
+    /// What it measured last; only there, with the next field, once there was any.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    pub telemetry: Option<JsonObject>,
+    /// When that was accepted.
+    #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
+    pub telemetry_updated_at: Option<schema::Timestamp>,
+}
+
+/// What a worker measures.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TelemetryRequest {
+    /// At most 16 KiB; replaces what it measured before.
+    #[schema(value_type = Object)]
+    pub telemetry: JsonObject,
+}
+
+impl Body for TelemetryRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["telemetry"];
+
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
+        Some(Self { telemetry: body.required("telemetry", field::telemetry)? })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.json("telemetry", self.telemetry.as_str())
+    }
 }
 
 /// Appends an observation.
 pub fn write_observation(out: &mut Vec<u8>, observation: &Observation) {
-    let Observation { id, queue, report, last_seen_at, expires_at } = observation;
+    let Observation { id, queue, report, telemetry, last_seen_at, expires_at } = observation;
     let object = ObjectWriter::append_to(out)
         .text("id", id.as_str())
         .text("queue", queue.as_str())
@@ -89,7 +118,14 @@ pub fn write_observation(out: &mut Vec<u8>, observation: &Observation) {
         .text_or_null("task_id", report.task_id.as_ref().map(TaskId::as_str))
         .time("last_seen_at", *last_seen_at)
         .time("expires_at", *expires_at);
-    write_metadata(object, &report.metadata).end();
+    let object = write_metadata(object, &report.metadata);
+    let object = match telemetry {
+        Some(Telemetry { value, updated_at }) => {
+            object.json("telemetry", value.as_str()).time("telemetry_updated_at", *updated_at)
+        }
+        None => object,
+    };
+    object.end();
 }
 
 /// Reads an observation.
@@ -101,10 +137,15 @@ pub fn read_observation(value: &Value<'_>) -> Result<Observation, Unreadable> {
         task_id: observation.nullable("task_id", |worker, name| worker.parsed(name, TaskId::parse))?,
         metadata: observation.optional("metadata", |worker, name| worker.json(name))?.unwrap_or(JsonObject::empty()),
     };
+    let telemetry = match observation.optional("telemetry", |worker, name| worker.json(name))? {
+        Some(value) => Some(Telemetry { value, updated_at: observation.time("telemetry_updated_at")? }),
+        None => None,
+    };
     Ok(Observation {
         id: observation.parsed("id", WorkerId::parse)?,
         queue: observation.parsed("queue", QueueName::parse)?,
         report,
+        telemetry,
         last_seen_at: observation.time("last_seen_at")?,
         expires_at: observation.time("expires_at")?,
     })

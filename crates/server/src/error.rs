@@ -271,6 +271,16 @@ impl From<Refusal> for ApiError {
                 format!("there is no task {task_id} in the queue {queue}").into(),
                 none().text("queue", queue.as_str()).text("task_id", task_id.as_str()),
             ),
+            Refusal::WorkerNotFound { queue, worker_id } => (
+                Code::WorkerNotFound,
+                format!("no live worker {worker_id} is known in the queue {queue}; report the worker first").into(),
+                none().text("queue", queue.as_str()).text("worker_id", worker_id.as_str()),
+            ),
+            Refusal::OutputNotFound { task_id } => (
+                Code::OutputNotFound,
+                format!("no output of the task {task_id} is kept").into(),
+                none().text("task_id", task_id.as_str()),
+            ),
             Refusal::TaskIdConflict { queue, task_id } => (
                 Code::TaskIdConflict,
                 format!("{task_id} is taken by a task with another definition; choose another id").into(),

@@ -8,7 +8,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::routes::{batches, bulk_actions, counts, discovery, fallback, lists, queues, runs, tasks, workers};
+use crate::routes::{batches, bulk_actions, counts, discovery, fallback, lists, output, queues, runs, tasks, workers};
 use crate::state::AppState;
 
 /// Every route, and the document that describes them.
@@ -34,12 +34,16 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(lists::list_workers))
         .routes(routes!(counts::count_workers))
         .routes(routes!(workers::report_worker, workers::withdraw_worker))
+        .routes(routes!(workers::report_telemetry))
         // Worker protocol
         .routes(routes!(runs::claim_task))
         .routes(routes!(runs::heartbeat))
+        .routes(routes!(runs::report_progress))
         .routes(routes!(runs::complete_task))
         .routes(routes!(runs::fail_task))
         .routes(routes!(runs::unclaim_task))
+        // Output
+        .routes(routes!(output::add_output))
         // Batches
         .routes(routes!(batches::create_tasks))
         .routes(routes!(batches::claim_tasks))

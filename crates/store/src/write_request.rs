@@ -6,8 +6,8 @@ use taskqueue_core::lifecycle::RunReport;
 
 use crate::command::{
     ActOnFound, ActOnTask, AddOutput, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
-    Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, RunAction, Scan, UpdateTask,
-    UpdateTasks, WithdrawWorker,
+    Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, RunAction, Scan,
+    UpdateTask, UpdateTasks, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
 
@@ -123,7 +123,9 @@ fn new_task_items(NewTask { definition, .. }: &NewTask) -> usize {
 fn run_items(action: &RunAction) -> usize {
     match action {
         RunAction::Heartbeat { progress: None } => 1,
-        RunAction::Heartbeat { progress: Some(progress) } | RunAction::Progress { progress } => progress_items(progress),
+        RunAction::Heartbeat { progress: Some(progress) } | RunAction::Progress { progress } => {
+            progress_items(progress)
+        }
         RunAction::Report(report) => report_items(report),
     }
 }

@@ -131,7 +131,7 @@ impl Outgoing {
 
     fn in_batch(&self) -> RunItem {
         let action = match self.report.clone() {
-            None => RunAction::Heartbeat,
+            None => RunAction::Heartbeat { progress: None },
             Some(report) => report.in_batch(),
         };
         RunItem { task_id: self.run.task_id, run_id: self.run.run_id, action }

@@ -1,9 +1,9 @@
-//! `batch/report`: heartbeats and ends of runs, and what became of each.
+//! `batch/report`: heartbeats, progress and ends of runs, and what became of each.
 
 use std::borrow::Cow;
 
 use taskqueue_core::ids::{RunId, TaskId};
-use taskqueue_core::json::{ObjectWriter, Reader, Value};
+use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::time::Timestamp;
 use utoipa::openapi::schema::Schema;
@@ -16,11 +16,11 @@ use super::writer::{BatchWriter, with_action};
 use crate::body::{At, Body, BodyErrors};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
-use crate::run::{CompleteRequest, FailRequest, RunRequest};
+use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, RunRequest};
 use crate::schema;
 
 const IDS: Ids = Ids { outside: &["task_id", "action"], inside: &["run_id"] };
-const ACTIONS: [&str; 4] = ["heartbeat", "complete", "fail", "unclaim"];
+const ACTIONS: [&str; 5] = ["heartbeat", "complete", "fail", "unclaim", "progress"];
 
 /// What runs report, each as a single request would.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -41,7 +41,8 @@ pub struct RunItem {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunAction {
-    Heartbeat,
+    Heartbeat { progress: Option<JsonObject> },
+    Progress { progress: JsonObject },
     End(RunReport),
 }
 
@@ -113,9 +114,17 @@ fn read_body(item: &mut Item<'_>, action: &str) -> Result<(RunId, RunAction), It
             let FailRequest { run_id, error: failure, retry } = item.body()?;
             (run_id, RunAction::End(RunReport::Fail { failure, retry }))
         }
-        _ => {
+        "unclaim" => {
             let RunRequest { run_id } = item.body()?;
-            (run_id, if action == "unclaim" { RunAction::End(RunReport::Unclaim) } else { RunAction::Heartbeat })
+            (run_id, RunAction::End(RunReport::Unclaim))
+        }
+        "progress" => {
+            let ProgressRequest { run_id, progress } = item.body()?;
+            (run_id, RunAction::Progress { progress })
+        }
+        _ => {
+            let HeartbeatRequest { run_id, progress } = item.body()?;
+            (run_id, RunAction::Heartbeat { progress })
         }
     })
 }
@@ -123,7 +132,8 @@ fn read_body(item: &mut Item<'_>, action: &str) -> Result<(RunId, RunAction), It
 impl RunAction {
     fn name(&self) -> &'static str {
         match self {
-            Self::Heartbeat => "heartbeat",
+            Self::Heartbeat { .. } => "heartbeat",
+            Self::Progress { .. } => "progress",
             Self::End(RunReport::Complete { .. }) => "complete",
             Self::End(RunReport::Fail { .. }) => "fail",
             Self::End(RunReport::Unclaim) => "unclaim",
@@ -137,7 +147,9 @@ impl RunAction {
             Self::End(RunReport::Fail { failure, .. }) => {
                 failure.kind.len() + failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
             }
-            Self::Heartbeat | Self::End(RunReport::Unclaim) => 0,
+            Self::Heartbeat { progress } => progress.as_ref().map_or(0, |progress| progress.as_str().len()),
+            Self::Progress { progress } => progress.as_str().len(),
+            Self::End(RunReport::Unclaim) => 0,
         }
     }
 }
@@ -163,7 +175,13 @@ impl BatchWriter<ReportRunsRequest> {
                 RunAction::End(RunReport::Fail { failure, retry }) => {
                     FailRequest { run_id, error: failure.clone(), retry: *retry }.write_fields(item)
                 }
-                RunAction::Heartbeat | RunAction::End(RunReport::Unclaim) => RunRequest { run_id }.write_fields(item),
+                RunAction::Heartbeat { progress } => {
+                    HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(item)
+                }
+                RunAction::Progress { progress } => {
+                    ProgressRequest { run_id, progress: progress.clone() }.write_fields(item)
+                }
+                RunAction::End(RunReport::Unclaim) => RunRequest { run_id }.write_fields(item),
             }
         })
     }
@@ -180,6 +198,8 @@ impl ToSchema for RunItemSchema {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push((schema::TaskId::name().into_owned(), schema::TaskId::schema()));
         RunRequest::schemas(schemas);
+        HeartbeatRequest::schemas(schemas);
+        ProgressRequest::schemas(schemas);
         CompleteRequest::schemas(schemas);
         FailRequest::schemas(schemas);
     }
@@ -188,11 +208,9 @@ impl ToSchema for RunItemSchema {
 impl PartialSchema for RunItemSchema {
     fn schema() -> RefOr<Schema> {
         OneOfBuilder::new()
-            .item(with_action(
-                RunRequest::schema(),
-                "Renews a lease, or gives the task back.",
-                &["heartbeat", "unclaim"],
-            ))
+            .item(with_action(HeartbeatRequest::schema(), "Renews a lease.", &["heartbeat"]))
+            .item(with_action(ProgressRequest::schema(), "Says how far a run is.", &["progress"]))
+            .item(with_action(RunRequest::schema(), "Gives the task back.", &["unclaim"]))
             .item(with_action(CompleteRequest::schema(), "Ends a run with a result.", &["complete"]))
             .item(with_action(FailRequest::schema(), "Ends a run with an error.", &["fail"]))
             .description(Some("What a run reports: the body of the single request, with the task and the action."))
@@ -253,7 +271,7 @@ impl ReportedRuns {
             answer::expect(item, "run_id", run_id.as_str())?;
             Ok(match outcome {
                 // Without it nobody knows that the lease was renewed.
-                "done" if *action == RunAction::Heartbeat => Some(Some(item.time("lease_expires_at")?)),
+                "done" if matches!(action, RunAction::Heartbeat { .. }) => Some(Some(item.time("lease_expires_at")?)),
                 "done" => Some(item.optional("lease_expires_at", |item, name| item.time(name))?),
                 _ => None,
             })

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use taskqueue_core::definition::{Routes, check_route_count, task_name};
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
-use taskqueue_core::limits::{CLAIM_WORKER_BYTES, JSON_DEPTH, REPORT_METADATA_BYTES, TASK_ROUTES};
+use taskqueue_core::limits::{
+    CLAIM_WORKER_BYTES, JSON_DEPTH, OUTPUT_TEXT_BYTES, REPORT_METADATA_BYTES, TASK_ROUTES, TELEMETRY_BYTES,
+};
 use taskqueue_core::observation::WorkerStatus;
 
 use super::errors::{At, BodyErrors};
@@ -48,8 +50,8 @@ pub(crate) fn object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) ->
     None
 }
 
-/// A merge patch of args or metadata. Null is the same as leaving it out.
-pub(crate) fn patch(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+/// An object such as a merge patch or progress. Null is the same as leaving it out.
+pub(crate) fn optional_object(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
     if *value == Value::Null { None } else { object(value, at, errors) }
 }
 
@@ -70,6 +72,29 @@ pub(crate) fn report_metadata(value: &Value<'_>, at: &At<'_>, errors: &mut BodyE
 /// What a claim says of its worker, or null.
 pub(crate) fn claim_worker(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Option<JsonObject>> {
     if *value == Value::Null { Some(None) } else { small_object(value, at, errors, CLAIM_WORKER_BYTES).map(Some) }
+}
+
+/// What a worker measured.
+pub(crate) fn telemetry(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<JsonObject> {
+    small_object(value, at, errors, TELEMETRY_BYTES)
+}
+
+/// What a run printed.
+pub(crate) fn output_text(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
+    let text = text(value, at, errors)?;
+    if text.len() > OUTPUT_TEXT_BYTES {
+        errors.add(at, too_long(OUTPUT_TEXT_BYTES));
+        return None;
+    }
+    Some(text)
+}
+
+/// The place of output among all that a run prints, in bytes.
+pub(crate) fn output_offset(value: &Value<'_>, at: &At<'_>, errors: &mut BodyErrors) -> Option<u64> {
+    match u64::try_from(integer(value, at, errors)?) {
+        Ok(offset) => Some(offset),
+        Err(_) => refuse(errors, at, "use an integer from 0"),
+    }
 }
 
 /// An object of at most so many bytes in canonical form.

@@ -3,12 +3,14 @@
 
 mod batches;
 mod discovery;
+mod output;
 mod queues;
 mod runs;
 mod tasks;
 mod workers;
 
 pub use batches::{BatchClaimRequest, CreateOutcome};
+pub use output::OutputAnswer;
 pub use runs::{ClaimAnswer, ClaimRequest, HeartbeatAnswer};
 
 use taskqueue_core::ids::{QueueName, TaskId};

@@ -3,7 +3,7 @@
 
 use reqwest::Method;
 use taskqueue_api::paths;
-use taskqueue_api::run::{self, Claim, CompleteRequest, FailRequest, Lease, RunRequest};
+use taskqueue_api::run::{self, Claim, CompleteRequest, FailRequest, Lease, ProgressRequest, RunRequest};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::task::Failure;
@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::error::Error;
 
 pub(super) const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
+const AFTER_PROGRESS: &str = "report the present progress: each report replaces the one before";
 const AFTER_HEARTBEAT: &str = "send another heartbeat with the same run id";
 pub(super) const AFTER_REPORT: &str = "repeat the report with the same run id: a repetition has no second effect, and run_finalized means \
      that the run ended in another way";
@@ -123,6 +124,21 @@ impl Client {
             Ok(HeartbeatAnswer { lease_expires_at, wait_applied: answer.wait_applied })
         })
         .await
+    }
+
+    /// Says how far a run is, which replaces what it said before. Only for a server that has
+    /// [`PROGRESS`](taskqueue_api::capabilities::PROGRESS). It is not repeated here: a late repetition would replace what was
+    /// said since.
+    pub async fn report_progress(
+        &self,
+        queue: &QueueName,
+        id: TaskId,
+        run_id: RunId,
+        progress: &JsonObject,
+    ) -> Result<(), Error> {
+        let path = of_task(paths::PROGRESS, queue, id);
+        let call = Call::change("report the progress", Method::POST, path, AFTER_PROGRESS);
+        self.perform(call.body(&ProgressRequest { run_id, progress: progress.clone() }), Answer::no_content).await
     }
 
     /// Ends a run with a result.

@@ -4,8 +4,9 @@ use reqwest::Method;
 use taskqueue_api::counts::{Count, GroupPage};
 use taskqueue_api::page::Page;
 use taskqueue_api::paths;
-use taskqueue_api::worker::read_observation;
+use taskqueue_api::worker::{TelemetryRequest, read_observation};
 use taskqueue_core::ids::{QueueName, WorkerId};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report};
 
 use super::of_queue;
@@ -64,6 +65,14 @@ impl Client {
     pub async fn report_worker(&self, queue: &QueueName, id: WorkerId, report: &Report) -> Result<(), Error> {
         let call = Call::change("report the worker", Method::PUT, of_worker(queue, id), AFTER_REPORT);
         self.perform(call.body(report), Answer::no_content).await
+    }
+
+    /// Says what a worker measures, which replaces what it measured before. Only for a server that has
+    /// [`TELEMETRY`](taskqueue_api::capabilities::TELEMETRY), and for a worker that has reported.
+    pub async fn report_telemetry(&self, queue: &QueueName, id: WorkerId, telemetry: &JsonObject) -> Result<(), Error> {
+        let path = of_queue(paths::TELEMETRY, queue).replace("{id}", id.as_str());
+        let call = Call::change("report the telemetry", Method::POST, path, AFTER_REPORT);
+        self.perform(call.body(&TelemetryRequest { telemetry: telemetry.clone() }), Answer::no_content).await
     }
 
     /// Forgets a worker. One that is not known counts as forgotten.

@@ -201,7 +201,8 @@ fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedRepor
             Ok(RunItem { task_id, run_id, action }) => {
                 places.send((task_id, run_id));
                 let action = match action {
-                    RunAction::Heartbeat => command::RunAction::Heartbeat,
+                    RunAction::Heartbeat { progress } => command::RunAction::Heartbeat { progress },
+                    RunAction::Progress { progress } => command::RunAction::Progress { progress },
                     RunAction::End(report) => command::RunAction::Report(report),
                 };
                 good.push(command::RunItem { id: task_id, run_id, action });

@@ -7,6 +7,7 @@ pub(crate) mod counts;
 pub(crate) mod discovery;
 pub(crate) mod fallback;
 pub(crate) mod lists;
+pub(crate) mod output;
 pub(crate) mod queues;
 pub(crate) mod runs;
 pub(crate) mod tasks;

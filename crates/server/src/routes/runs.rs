@@ -4,10 +4,12 @@ use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{ClaimPreference, HeartbeatPreference, QueuePath, TaskPath};
 use taskqueue_api::paths;
-use taskqueue_api::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, Lease, RunRequest};
+use taskqueue_api::run::{
+    Claim, ClaimRequest, CompleteRequest, FailRequest, HeartbeatRequest, Lease, ProgressRequest, RunRequest,
+};
 use taskqueue_api::task::Task;
 use taskqueue_core::lifecycle::RunReport;
-use taskqueue_store::command::{self, Heartbeat, ReportRun};
+use taskqueue_store::command::{self, Heartbeat, ReportProgress, ReportRun};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
@@ -54,7 +56,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
 /// at once when the run is over.
 #[utoipa::path(
     post, path = paths::HEARTBEAT, tag = "worker protocol",
-    params(TaskPath, HeartbeatPreference), request_body = RunRequest,
+    params(TaskPath, HeartbeatPreference), request_body = HeartbeatRequest,
     responses(
         (
             status = 200, description = "The renewed lease.", body = Lease,
@@ -66,13 +68,33 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
     ),
 )]
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let RunRequest { run_id } = call.body(&state).await?;
+    let HeartbeatRequest { run_id, progress } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    let heartbeat = Heartbeat { queue, id, run_id };
+    let heartbeat = Heartbeat { queue, id, run_id, progress };
     let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, call.into_wait_preference()).await?;
     let mut response = respond::written(|out| Lease::write(out, lease_expires_at));
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
+}
+
+/// Says how far a run is. This renews no lease.
+#[utoipa::path(
+    post, path = paths::PROGRESS, tag = "worker protocol",
+    params(TaskPath), request_body = ProgressRequest,
+    responses(
+        (status = 204, description = "It was recorded."),
+        (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
+        (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `json_too_deep`, `invalid_task_id` or `task_data_too_large`",
+        ),
+    ),
+)]
+pub(crate) async fn report_progress(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let ProgressRequest { run_id, progress } = call.body(&state).await?;
+    let (queue, id) = call.task()?;
+    empty_answer(&state, call, ReportProgress { queue, id, run_id, progress }).await
 }
 
 /// Ends a run with a result.

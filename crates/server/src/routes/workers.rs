@@ -4,8 +4,8 @@ use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::WorkerPath;
 use taskqueue_api::paths;
-use taskqueue_api::worker::WorkerReport;
-use taskqueue_store::command::{ReportWorker, WithdrawWorker};
+use taskqueue_api::worker::{TelemetryRequest, WorkerReport};
+use taskqueue_store::command::{ReportTelemetry, ReportWorker, WithdrawWorker};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
@@ -26,6 +26,22 @@ pub(crate) async fn report_worker(State(state): State<AppState>, call: Call) -> 
     let report = call.body(&state).await?;
     let (queue, id) = call.worker()?;
     empty_answer(&state, call, ReportWorker { queue, id, report }).await
+}
+
+/// Records what a worker measures. The observation lives no longer by it.
+#[utoipa::path(
+    post, path = paths::TELEMETRY, tag = "workers",
+    params(WorkerPath), request_body = TelemetryRequest,
+    responses(
+        (status = 204, description = "It was recorded."),
+        (status = 404, description = "`queue_not_found` or `worker_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request` or `json_too_deep`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn report_telemetry(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let TelemetryRequest { telemetry } = call.body(&state).await?;
+    let (queue, id) = call.worker()?;
+    empty_answer(&state, call, ReportTelemetry { queue, id, telemetry }).await
 }
 
 /// Forgets a worker.

@@ -42,9 +42,7 @@ pub(super) fn report_runs<T: Transaction>(
     for report in reports {
         let (id, run_id) = (report.id, report.run_id);
         let done = match &report.action {
-            RunAction::Heartbeat { progress } => {
-                renew(tx, queue, id, run_id, progress.as_ref(), claimable).map(Some)
-            }
+            RunAction::Heartbeat { progress } => renew(tx, queue, id, run_id, progress.as_ref(), claimable).map(Some),
             RunAction::Progress { progress } => {
                 record_progress(tx, queue, id, run_id, progress, claimable).map(|()| None)
             }

@@ -1,0 +1,92 @@
+//! What runs print: the body that sends some of it, and the answer that gives what is kept.
+
+use std::borrow::BorrowMut;
+use std::sync::Arc;
+
+use taskqueue_core::ids::RunId;
+use taskqueue_core::json::{ObjectWriter, Value};
+use utoipa::ToSchema;
+
+use crate::ErrorCode;
+use crate::body::{At, Body, BodyErrors, Members, field};
+use crate::object_reader::{ObjectReader, Unreadable};
+use crate::schema;
+
+/// What a run printed.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputRequest {
+    /// The claimant's token.
+    #[schema(value_type = schema::RunId)]
+    pub run_id: RunId,
+    /// The number of bytes that the run has printed before it.
+    #[schema(minimum = 0)]
+    pub offset: u64,
+    /// At most 65,536 bytes.
+    #[schema(value_type = String)]
+    pub text: Arc<str>,
+}
+
+impl Body for OutputRequest {
+    const CODE: ErrorCode = ErrorCode::InvalidRequest;
+    const FIELDS: &'static [&'static str] = &["run_id", "offset", "text"];
+
+    fn read(value: &Value<'_>, at: At<'_>, errors: &mut BodyErrors) -> Option<Self> {
+        let mut body = Members::of(value, at, Self::FIELDS, errors)?;
+        let run_id = body.required("run_id", field::run_id);
+        let offset = body.required("offset", field::output_offset);
+        let text = body.required("text", field::output_text);
+        let (run_id, offset, text) = (run_id?, offset?, text?);
+        // An offset is a 64-bit integer in every answer, so the last byte has one, too.
+        if offset + text.len() as u64 > i64::MAX as u64 {
+            let (at, errors) = body.errors();
+            errors.add(&At::Key(at, "offset"), "use an offset whose end is below 2^63");
+            return None;
+        }
+        Some(Self { run_id, offset, text })
+    }
+
+    fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
+        object.text("run_id", self.run_id.as_str()).integer("offset", self.offset).text("text", &self.text)
+    }
+}
+
+/// What is kept of what a run printed.
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+pub struct Output {
+    /// The attempt of the run.
+    pub attempt: i64,
+    /// The offset of the first byte of `text`.
+    #[schema(minimum = 0)]
+    pub start: u64,
+    /// The offset behind the last byte of `text`.
+    #[schema(minimum = 0)]
+    pub end: u64,
+    /// The text up to the end, a gap or the size of an answer; empty if there is nothing behind the offset.
+    pub text: String,
+    /// Whether the run is over. Its last bytes may still come.
+    pub ended: bool,
+}
+
+impl Output {
+    /// Appends an answer.
+    pub fn write(out: &mut Vec<u8>, attempt: i64, start: u64, text: &str, ended: bool) {
+        ObjectWriter::append_to(out)
+            .integer("attempt", attempt)
+            .integer("start", start)
+            .integer("end", start + text.len() as u64)
+            .text("text", text)
+            .boolean("ended", ended)
+            .end();
+    }
+
+    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let output = ObjectReader::of(value, "output")?;
+        let (start, end, text) = (output.count("start")?, output.count("end")?, output.text("text")?);
+        if start + text.len() as u64 != end {
+            return Err(Unreadable("the offsets of the output do not fit its text".to_owned()));
+        }
+        let (attempt, ended) = (output.integer("attempt")?, output.boolean("ended")?);
+        Ok(Self { attempt, start, end, text: text.to_owned(), ended })
+    }
+}
