@@ -91,6 +91,7 @@ mod tests {
             max_attempts: 3,
             routes: Routes::new(vec![Route::parse(route).unwrap()]).unwrap(),
             definition_bytes: 0,
+            progress_bytes: 0,
             lifecycle: Lifecycle {
                 status,
                 run: (status == Status::Running).then_some(running),

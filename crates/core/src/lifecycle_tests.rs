@@ -5,7 +5,7 @@
 #[path = "../tests/support/any_action.rs"]
 mod any_action;
 
-use any_action::{Action, Decision, decide};
+use any_action::{Action, Decision};
 
 use super::*;
 use crate::definition::{Definition, Routes};
@@ -32,6 +32,10 @@ fn route(name: &str) -> Route {
 
 fn object(text: &str) -> JsonObject {
     JsonObject::from_value(&json::parse(text.as_bytes()).unwrap()).unwrap()
+}
+
+fn oversized() -> JsonObject {
+    object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)))
 }
 
 fn failure() -> Failure {
@@ -73,6 +77,7 @@ fn task(status: Status) -> TaskHead {
         max_attempts: 3,
         routes: definition.routes.clone(),
         definition_bytes: definition.stored_bytes(),
+        progress_bytes: 0,
         lifecycle: if status == Status::Running { claimed } else { lifecycle },
     }
 }
@@ -81,7 +86,16 @@ fn claim(by: &str) -> Action {
     Action::Claim { route: route("new"), run_id: run(by) }
 }
 fn heartbeat(by: &str) -> Action {
-    Action::Heartbeat { run_id: run(by) }
+    Action::Heartbeat { run_id: run(by), progress: None }
+}
+fn progress_value() -> JsonObject {
+    object(r#"{"step":3}"#)
+}
+fn heartbeat_with_progress(by: &str) -> Action {
+    Action::Heartbeat { run_id: run(by), progress: Some(progress_value()) }
+}
+fn progress(by: &str) -> Action {
+    Action::Progress { run_id: run(by), value: progress_value() }
 }
 fn report(by: &str, report: RunReport) -> Action {
     Action::Report { run_id: run(by), report }
@@ -99,8 +113,13 @@ fn unclaim(by: &str) -> Action {
     report(by, RunReport::Unclaim)
 }
 
+/// What is decided for a task that came to nothing so far. Those that have progress are in `tests/progress.rs`.
+fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
+    any_action::decide(task, &Outcome::empty(), action, now, seq)
+}
+
 /// A decision in a few words: the new status and attempt, whether the task goes to the back of the pending order, what
-/// happens to result and error; or the refusal.
+/// happens to result, error and progress; or the refusal.
 fn words(decision: &Decision) -> String {
     let change = |change: &Change| {
         let back = if change.lifecycle.pending_seq == NEXT { ", back" } else { "" };
@@ -110,7 +129,12 @@ fn words(decision: &Decision) -> String {
             ErrorChange::Clear => ", no error",
             ErrorChange::Set(_) => ", error",
         };
-        format!("{} {}{back}{result}{error}", change.lifecycle.status.as_str(), change.lifecycle.attempt)
+        let progress = match change.progress {
+            ProgressChange::Keep => "",
+            ProgressChange::Clear => ", no progress",
+            ProgressChange::Set(_) => ", progress",
+        };
+        format!("{} {}{back}{result}{error}{progress}", change.lifecycle.status.as_str(), change.lifecycle.attempt)
     };
     let refusal = |refusal: &Refusal| match refusal {
         Refusal::StaleRun { .. } => "stale".to_owned(),
@@ -136,6 +160,10 @@ fn every_status_and_every_action() {
         (Pending, claim("fresh"), "running 2"),
         (Pending, heartbeat("before"), "finalized by fail"),
         (Pending, heartbeat("other"), "stale"),
+        (Pending, heartbeat_with_progress("before"), "finalized by fail"),
+        (Pending, heartbeat_with_progress("other"), "stale"),
+        (Pending, progress("before"), "finalized by fail"),
+        (Pending, progress("other"), "stale"),
         (Pending, complete("before"), "finalized by fail"),
         (Pending, complete("other"), "stale"),
         (Pending, fail("before"), "unchanged"),
@@ -152,6 +180,12 @@ fn every_status_and_every_action() {
         (Running, heartbeat("active"), "running 2"),
         (Running, heartbeat("before"), "finalized by fail"),
         (Running, heartbeat("other"), "stale"),
+        (Running, heartbeat_with_progress("active"), "running 2, progress"),
+        (Running, heartbeat_with_progress("before"), "finalized by fail"),
+        (Running, heartbeat_with_progress("other"), "stale"),
+        (Running, progress("active"), "running 2, progress"),
+        (Running, progress("before"), "finalized by fail"),
+        (Running, progress("other"), "stale"),
         (Running, complete("active"), "succeeded 2, result"),
         (Running, complete("before"), "finalized by fail"),
         (Running, complete("other"), "stale"),
@@ -171,6 +205,10 @@ fn every_status_and_every_action() {
         (Succeeded, claim("fresh"), "conflict with succeeded"),
         (Succeeded, heartbeat("before"), "finalized by complete"),
         (Succeeded, heartbeat("other"), "stale"),
+        (Succeeded, heartbeat_with_progress("before"), "finalized by complete"),
+        (Succeeded, heartbeat_with_progress("other"), "stale"),
+        (Succeeded, progress("before"), "finalized by complete"),
+        (Succeeded, progress("other"), "stale"),
         (Succeeded, complete("before"), "unchanged"),
         (Succeeded, complete("other"), "stale"),
         (Succeeded, fail("before"), "finalized by complete"),
@@ -185,6 +223,10 @@ fn every_status_and_every_action() {
         (Failed, claim("fresh"), "conflict with failed"),
         (Failed, heartbeat("before"), "finalized by heartbeat_expired"),
         (Failed, heartbeat("other"), "stale"),
+        (Failed, heartbeat_with_progress("before"), "finalized by heartbeat_expired"),
+        (Failed, heartbeat_with_progress("other"), "stale"),
+        (Failed, progress("before"), "finalized by heartbeat_expired"),
+        (Failed, progress("other"), "stale"),
         (Failed, complete("before"), "finalized by heartbeat_expired"),
         (Failed, complete("other"), "stale"),
         (Failed, fail("before"), "finalized by heartbeat_expired"),
@@ -199,6 +241,10 @@ fn every_status_and_every_action() {
         (Cancelled, claim("fresh"), "conflict with cancelled"),
         (Cancelled, heartbeat("before"), "finalized by cancel"),
         (Cancelled, heartbeat("other"), "stale"),
+        (Cancelled, heartbeat_with_progress("before"), "finalized by cancel"),
+        (Cancelled, heartbeat_with_progress("other"), "stale"),
+        (Cancelled, progress("before"), "finalized by cancel"),
+        (Cancelled, progress("other"), "stale"),
         (Cancelled, complete("before"), "finalized by cancel"),
         (Cancelled, complete("other"), "stale"),
         (Cancelled, fail("before"), "finalized by cancel"),
@@ -261,6 +307,16 @@ fn a_heartbeat_renews_the_lease_and_changes_no_visible_field() {
     let expected = Lifecycle { run: Some(renewed), ..running() };
     let change = changed(&task(Status::Running), &heartbeat("active"));
     assert_eq!(change, Change::of_lifecycle(expected));
+}
+
+#[test]
+fn progress_is_recorded_and_changes_nothing_else_and_a_heartbeat_with_it_does_both() {
+    let recorded = Progress { value: progress_value(), updated_at: at(NOW), attempt: 2 };
+    let set = |change: Change| Change { progress: ProgressChange::Set(recorded.clone()), ..change };
+    let change = changed(&task(Status::Running), &progress("active"));
+    assert_eq!(change, set(Change::of_lifecycle(running())));
+    let renewed = changed(&task(Status::Running), &heartbeat("active"));
+    assert_eq!(changed(&task(Status::Running), &heartbeat_with_progress("active")), set(renewed));
 }
 
 #[test]
@@ -355,8 +411,7 @@ fn requeue_starts_over_and_keeps_result_route_times_and_the_finished_run() {
 
 #[test]
 fn repeating_the_end_of_the_latest_run_is_accepted_without_effect_even_if_oversized_or_different() {
-    let oversized = object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)));
-    let again = report("before", RunReport::Complete { result: oversized });
+    let again = report("before", RunReport::Complete { result: oversized() });
     assert_eq!(decide(&task(Status::Succeeded), &again, at(NOW), NEXT), Decision::Unchanged);
     let other = Failure { kind: "Other".into(), message: "different".into(), traceback: None };
     let again = report("before", RunReport::Fail { failure: other, retry: false });
@@ -410,9 +465,11 @@ fn expiry_by_scan_charges_the_attempt_records_the_timeout_and_is_final_at_the_bu
 fn a_report_of_an_expired_run_performs_the_expiry_that_a_scan_would_and_is_refused() {
     let task = task(Status::Running);
     let by_scan = changed_at(&task, &Action::Expire, 431);
-    let oversized = object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)));
-    let too_large = report("active", RunReport::Complete { result: oversized });
-    for action in [heartbeat("active"), complete("active"), too_large, fail("active"), unclaim("active")] {
+    let too_large = report("active", RunReport::Complete { result: oversized() });
+    let too_far = Action::Progress { run_id: run("active"), value: oversized() };
+    let reports = [heartbeat("active"), complete("active"), too_large, fail("active"), unclaim("active")];
+    let progress = [progress("active"), heartbeat_with_progress("active"), too_far];
+    for action in reports.into_iter().chain(progress) {
         let refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
         assert_eq!(decide(&task, &action, at(431), NEXT), Decision::Expire(by_scan.clone(), refusal));
     }
@@ -421,9 +478,14 @@ fn a_report_of_an_expired_run_performs_the_expiry_that_a_scan_would_and_is_refus
 #[test]
 fn a_report_of_another_run_does_not_expire_the_active_one() {
     let task = task(Status::Running);
-    for (action, expected) in
-        [(fail("other"), "stale"), (fail("before"), "unchanged"), (heartbeat("before"), "finalized by fail")]
-    {
+    let cases = [
+        (fail("other"), "stale"),
+        (fail("before"), "unchanged"),
+        (heartbeat("before"), "finalized by fail"),
+        (progress("before"), "finalized by fail"),
+        (progress("other"), "stale"),
+    ];
+    for (action, expected) in cases {
         assert_eq!(words(&decide(&task, &action, at(500), NEXT)), expected);
     }
 }
@@ -476,6 +538,16 @@ fn timestamps_never_decrease_when_the_clock_goes_back() {
 }
 
 #[test]
+fn progress_is_never_older_than_the_last_change_of_the_task() {
+    for action in [progress("active"), heartbeat_with_progress("active")] {
+        let ProgressChange::Set(progress) = changed_at(&task(Status::Running), &action, 50).progress else {
+            panic!("no progress was recorded")
+        };
+        assert_eq!(progress.updated_at, at(130));
+    }
+}
+
+#[test]
 fn a_clock_that_goes_back_neither_ends_nor_shortens_a_lease() {
     let claimed = after(&task(Status::Pending), &claim("fresh"), 120 - 15);
     assert_eq!(claimed.lifecycle.run.unwrap().lease_expires_at, at(120 + 300));
@@ -495,7 +567,8 @@ fn a_lease_goes_by_the_time_as_it_is_whatever_the_task_says() {
     assert_eq!(claimed.lifecycle.updated_at, at(1_000_000), "timestamps of a task are monotone");
     assert_eq!(claimed.lifecycle.run.unwrap().lease_expires_at, at(NOW + 300));
     let running = TaskHead { lifecycle: claimed.lifecycle, ..pending };
-    let Decision::Change(renewed) = decide(&running, &Action::Heartbeat { run_id: run("next") }, at(NOW + 10), NEXT)
+    let Decision::Change(renewed) =
+        decide(&running, &Action::Heartbeat { run_id: run("next"), progress: None }, at(NOW + 10), NEXT)
     else {
         panic!("refused")
     };

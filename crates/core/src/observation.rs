@@ -141,4 +141,35 @@ mod tests {
         assert!(observe(Some(&first), &queue, id, report("a"), just_before).is_ok());
         assert!(observe(Some(&first), &queue, id, report("b"), first.expires_at).is_ok());
     }
+
+    #[test]
+    fn telemetry_is_kept_by_reports_and_prolongs_nothing() {
+        let queue = QueueName::parse("q").unwrap();
+        let id = WorkerId::parse("w_abcdefghijkl").unwrap();
+        let [start, soon, later] = [0, 10, 20].map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds));
+        let value = |text| JsonObject::from_canonical(text);
+        let seen = observe(None, &queue, id, report("a"), start).unwrap();
+        let measured = measure(Some(seen.clone()), &queue, id, value(r#"{"cpu":1}"#), soon).unwrap();
+        let telemetry = Some(Telemetry { value: value(r#"{"cpu":1}"#), updated_at: soon });
+        assert_eq!(measured, Observation { telemetry: telemetry.clone(), ..seen.clone() });
+        let again = measure(Some(measured.clone()), &queue, id, value("{}"), later).unwrap();
+        assert_eq!(again.telemetry, Some(Telemetry { value: value("{}"), updated_at: later }), "replaced as a whole");
+        let reported = observe(Some(&measured), &queue, id, report("a"), later).unwrap();
+        assert_eq!((reported.telemetry, reported.last_seen_at), (telemetry, later));
+        let back = observe(Some(&measured), &queue, id, report("a"), measured.expires_at).unwrap();
+        assert_eq!(back.telemetry, None, "it goes with the observation");
+    }
+
+    #[test]
+    fn telemetry_of_a_worker_that_is_not_observed_is_refused() {
+        let queue = QueueName::parse("q").unwrap();
+        let id = WorkerId::parse("w_abcdefghijkl").unwrap();
+        let refused = Err(Refusal::WorkerNotFound { queue: queue.clone(), worker_id: id });
+        let seen = observe(None, &queue, id, report("a"), Timestamp::from_micros(0)).unwrap();
+        let end = seen.expires_at;
+        let just_before = Timestamp::from_micros(end.as_micros() - 1);
+        assert_eq!(measure(None, &queue, id, JsonObject::empty(), just_before), refused);
+        assert_eq!(measure(Some(seen.clone()), &queue, id, JsonObject::empty(), end), refused);
+        assert!(measure(Some(seen), &queue, id, JsonObject::empty(), just_before).is_ok());
+    }
 }

@@ -5,7 +5,7 @@ use std::str;
 
 use crate::ids::RunId;
 use crate::json;
-use crate::limits::{OUTPUT_ANSWER_BYTES, OUTPUT_PARTS};
+use crate::limits::{OUTPUT_ANSWER_BYTES, OUTPUT_OFFSET_MAX, OUTPUT_PARTS};
 use crate::refusal::Refusal;
 use crate::task::{Lifecycle, RunEnd, TaskHead};
 
@@ -22,7 +22,7 @@ impl Part {
     }
 
     pub fn bytes(self) -> u64 {
-        self.end - self.start
+        self.end.saturating_sub(self.start)
     }
 }
 
@@ -82,20 +82,14 @@ pub fn add<'a>(
     }
     let before = own.map_or(&[][..], |kept| &kept.parts);
     let mut added = missing(before, new);
-    let mut parts = before.to_vec();
-    for (offset, text) in &added {
-        insert(&mut parts, Part { start: *offset, end: offset + text.len() as u64 });
-    }
-    push_out(&mut parts, most_bytes);
-    let Some(first) = parts.first_mut() else { return Ok(None) };
-    let start = first.start;
+    let Some(start) = first_kept(before, &added, most_bytes) else { return Ok(None) };
+    // Characters that begin before the first kept byte are not stored at all.
     added.retain_mut(|(offset, text)| cut_front(offset, text, start));
-    let Some((offset, _)) = added.first() else { return Ok(None) };
-    let was_kept = before.iter().any(|part| part.start <= start && start < part.end);
-    if !was_kept {
-        // A character that begins before the first byte is not stored.
-        first.start = *offset;
+    if added.is_empty() {
+        return Ok(None);
     }
+    let left = before.iter().filter_map(|part| Part::new(part.start.max(start), part.end));
+    let parts = joined(left, &added);
     let replaces = own.is_none() && kept.is_some();
     let attempt = own.map_or(attempt, |kept| kept.attempt);
     Ok(Some(OutputChange { kept: KeptOutput { run_id: new.run_id, attempt, parts }, replaces, added }))
@@ -131,7 +125,7 @@ pub fn shown(start: u64, bytes: &[u8]) -> (u64, &str) {
         Ok(text) => text,
         Err(error) => str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
     };
-    (start + skipped as u64, json::written_prefix(text, OUTPUT_ANSWER_BYTES))
+    (start.saturating_add(skipped as u64), json::written_prefix(text, OUTPUT_ANSWER_BYTES))
 }
 
 /// The attempt of the latest finished run. Only the task's own attempt is stored, and a run that was given back or requeued
@@ -142,21 +136,17 @@ fn finished_attempt(lifecycle: &Lifecycle) -> i64 {
     lifecycle.attempt.saturating_sub(later_claims).saturating_add(i64::from(given_back)).max(1)
 }
 
-/// What is not in the parts of a text at its offset.
+/// What is not in the parts of a text at its offset. Of a text that would end beyond the largest offset nothing is taken: it
+/// could not be stored.
 fn missing<'a>(parts: &[Part], NewOutput { mut offset, mut text, .. }: NewOutput<'a>) -> Vec<(u64, &'a str)> {
     let mut missing = Vec::new();
-    for part in parts {
-        let end = offset + text.len() as u64;
-        if part.end <= offset || part.start >= end {
-            continue;
-        }
-        if part.start > offset {
-            let before = boundary_before(text, (part.start - offset) as usize);
-            missing.push((offset, &text[..before]));
-        }
-        if !cut_front(&mut offset, &mut text, part.end) {
-            break;
-        }
+    let Some(end) = offset.checked_add(text.len() as u64).filter(|end| *end <= OUTPUT_OFFSET_MAX) else {
+        return missing;
+    };
+    for part in parts.iter().filter(|part| part.start < end) {
+        let before = usize::try_from(part.start.saturating_sub(offset)).unwrap_or(usize::MAX);
+        missing.push((offset, &text[..text.floor_char_boundary(before)]));
+        cut_front(&mut offset, &mut text, part.end);
     }
     missing.push((offset, text));
     missing.retain(|(_, text)| !text.is_empty());
@@ -165,21 +155,25 @@ fn missing<'a>(parts: &[Part], NewOutput { mut offset, mut text, .. }: NewOutput
 
 /// Removes the characters of a text that begin before `start`. Returns whether something is left.
 fn cut_front(offset: &mut u64, text: &mut &str, start: u64) -> bool {
-    let cut = usize::try_from(start.saturating_sub(*offset)).unwrap_or(usize::MAX).min(text.len());
-    let cut = (cut..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let cut = usize::try_from(start.saturating_sub(*offset)).unwrap_or(usize::MAX);
+    let cut = text.ceil_char_boundary(cut);
     *offset += cut as u64;
     *text = &text[cut..];
     !text.is_empty()
 }
 
-fn boundary_before(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+/// Where the bytes begin that are kept of what is there and what is added, if any are.
+fn first_kept(before: &[Part], added: &[(u64, &str)], most_bytes: usize) -> Option<u64> {
+    let mut parts = joined(before.iter().copied(), added);
+    push_out(&mut parts, most_bytes);
+    parts.first().map(|part| part.start)
 }
 
-/// Adds a part that overlaps none of the others.
-fn insert(parts: &mut Vec<Part>, part: Part) {
-    let place = parts.partition_point(|other| other.end <= part.start);
-    parts.insert(place, part);
+/// Parts and new texts that do not overlap, in order, as few as can be.
+fn joined(parts: impl Iterator<Item = Part>, added: &[(u64, &str)]) -> Vec<Part> {
+    let added = added.iter().filter_map(|(offset, text)| Part::new(*offset, offset + text.len() as u64));
+    let mut parts: Vec<Part> = parts.chain(added).collect();
+    parts.sort_unstable_by_key(|part| part.start);
     parts.dedup_by(|next, previous| {
         let touches = previous.end == next.start;
         if touches {
@@ -187,6 +181,7 @@ fn insert(parts: &mut Vec<Part>, part: Part) {
         }
         touches
     });
+    parts
 }
 
 /// Removes the oldest bytes until there are no more than this, in no more than [`OUTPUT_PARTS`] parts.
@@ -200,3 +195,7 @@ fn push_out(parts: &mut Vec<Part>, most_bytes: usize) {
         part.start < part.end
     });
 }
+
+#[cfg(test)]
+#[path = "output_tests.rs"]
+mod tests;

@@ -148,7 +148,8 @@ fn last_run_predicate() -> impl Strategy<Value = LastRunPredicate> {
 }
 
 fn document_predicate() -> impl Strategy<Value = TaskPredicate> {
-    let document = select(vec![Document::Args, Document::Metadata, Document::Result, Document::Worker]);
+    let document =
+        select(vec![Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress]);
     let predicate = prop_oneof![
         1 => Just(DocumentPredicate::Exists),
         1 => Just(DocumentPredicate::Missing),
@@ -288,6 +289,9 @@ impl TaskFields for Row {
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         let run_id = self.nullable.as_deref();
         self.has_run.then_some(LastRunFields { attempt: self.number, worker: self.document, run_id })
+    }
+    fn progress(&self) -> Option<&str> {
+        self.has_run.then_some(self.document)
     }
 }
 

@@ -33,15 +33,14 @@ fn task() -> Task {
 
 fn changed(task: &Task, change: &Change) -> Task {
     let mut task = Task { lifecycle: change.lifecycle.clone(), ..task.clone() };
-    change.last_error.apply(&mut task.outcome.last_error);
-    change.last_run.apply(&mut task.outcome.last_run);
+    change.apply_to_outcome(&mut task.outcome);
     task
 }
 
 fn claim_change(task: &Task, n: u32, worker: Option<&JsonObject>) -> Change {
     let route = Route::parse("default").unwrap();
     let claimant = Claimant { route: &route, run_id: run(n), worker };
-    lifecycle::claim(&task.head(), task.outcome.last_run.as_ref(), claimant, NOW).unwrap().change
+    lifecycle::claim(&task.head(), &task.outcome, claimant, NOW).unwrap().change
 }
 
 fn claimed(task: &Task, n: u32, worker: Option<&JsonObject>) -> Task {
@@ -91,7 +90,7 @@ fn the_run_id_is_shown_once_the_run_is_over_however_it_ends() {
 #[test]
 fn everything_but_a_claim_keeps_who_ran_a_task() {
     let running = claimed(&task(), 1, Some(&worker("a")));
-    let beating = changed(&running, &lifecycle::heartbeat(&running.head(), run(1), NOW, 7).unwrap().change);
+    let beating = changed(&running, &lifecycle::heartbeat(&running.head(), run(1), None, NOW, 7).unwrap().change);
     assert_eq!(shown(&beating), expected(1, "a", None));
     let unclaimed = reported(&beating, 1, &RunReport::Unclaim);
     assert_eq!((unclaimed.lifecycle.attempt, shown(&unclaimed)), (0, expected(1, "a", Some(1))));

@@ -32,7 +32,8 @@ struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Claim,
-    Heartbeat,
+    Heartbeat { progress: bool },
+    Progress,
     Complete,
     Fail { retry: bool },
     Unclaim,
@@ -44,10 +45,11 @@ enum What {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    use What::{Cancel, Claim, Complete, Delete, Expire, Fail, Heartbeat, Requeue, Unclaim};
+    use What::{Cancel, Claim, Complete, Delete, Expire, Fail, Heartbeat, Progress, Requeue, Unclaim};
     let action = prop_oneof![
         6 => Just(Claim),
-        2 => Just(Heartbeat),
+        2 => any::<bool>().prop_map(|progress| Heartbeat { progress }),
+        3 => Just(Progress),
         1 => Just(Complete),
         3 => Just(Fail { retry: true }),
         1 => Just(Fail { retry: false }),
@@ -99,13 +101,21 @@ impl History {
         self.runs.iter().rev().nth(back).copied().unwrap_or_else(|| run_id(999_999))
     }
 
+    /// Something else each time.
+    fn progress(&self) -> JsonObject {
+        result(self.now.as_micros() as usize)
+    }
+
     fn action(&self, event: &Event) -> Option<Action> {
         let run_id_of = self.run(event.back);
         let report = |report| Action::Report { run_id: run_id_of, report };
         let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
         Some(match event.what {
             What::Claim => Action::Claim { route: Route::parse("default").unwrap(), run_id: run_id(self.runs.len()) },
-            What::Heartbeat => Action::Heartbeat { run_id: run_id_of },
+            What::Heartbeat { progress } => {
+                Action::Heartbeat { run_id: run_id_of, progress: progress.then(|| self.progress()) }
+            }
+            What::Progress => Action::Progress { run_id: run_id_of, value: self.progress() },
             What::Complete => report(RunReport::Complete { result: result(self.runs.len()) }),
             What::Fail { retry } => report(RunReport::Fail { failure: failure(), retry }),
             What::Unclaim => report(RunReport::Unclaim),
@@ -119,10 +129,7 @@ impl History {
 
     fn write(&mut self, change: &Change) {
         self.task.lifecycle = change.lifecycle.clone();
-        if let Some(result) = &change.result {
-            self.task.outcome.result = result.clone();
-        }
-        change.last_error.apply(&mut self.task.outcome.last_error);
+        change.apply_to_outcome(&mut self.task.outcome);
     }
 
     /// Lets the event happen and checks what only the step itself shows.
@@ -131,9 +138,12 @@ impl History {
         let before = self.task.clone();
         let Some(action) = self.action(event) else { return self.set_budget(event, &before) };
         let seq = self.last_seq + 1;
-        let decision = decide(&before.head(), &action, self.now, seq);
+        let decision = decide(&before.head(), &before.outcome, &action, self.now, seq);
         match &decision {
-            Decision::Change(change) | Decision::Expire(change, _) => self.write(change),
+            Decision::Change(change) | Decision::Expire(change, _) => {
+                self.write(change);
+                prop_assert_eq!(change.head_after(&before.head()), self.task.head(), "the head is that of the task");
+            }
             Decision::Unchanged | Decision::Refuse(_) | Decision::Delete => {}
         }
         if self.task.lifecycle.pending_seq != before.lifecycle.pending_seq {
@@ -143,6 +153,7 @@ impl History {
         }
         self.check_run_rule(&before, event, &action, &decision)?;
         self.check_charge(&before, &action, &decision)?;
+        self.check_progress(&before, &action, &decision)?;
         if before.lifecycle.status == Status::Running && matches!(action, Action::Delete) {
             prop_assert!(matches!(decision, Decision::Refuse(Refusal::TaskRunning { .. })), "I24");
         }
@@ -172,7 +183,7 @@ impl History {
         decision: &Decision,
     ) -> Result<(), TestCaseError> {
         let end = match event.what {
-            What::Heartbeat => None,
+            What::Heartbeat { .. } | What::Progress => None,
             What::Complete => Some(RunEnd::Complete),
             What::Fail { .. } => Some(RunEnd::Fail),
             What::Unclaim => Some(RunEnd::Unclaim),
@@ -185,9 +196,14 @@ impl History {
             prop_assert_eq!(matches!(decision, Decision::Expire(..)), over);
             prop_assert_eq!(matches!(decision, Decision::Change(_)), !over);
             if end.is_none() && !over {
-                let visible =
-                    |task: &Task| Task { lifecycle: Lifecycle { run: None, ..task.lifecycle.clone() }, ..task.clone() };
-                prop_assert_eq!(visible(&self.task), visible(before), "a heartbeat is invisible");
+                let visible = |task: &Task| {
+                    let outcome = Outcome { progress: None, ..task.outcome.clone() };
+                    Task { lifecycle: Lifecycle { run: None, ..task.lifecycle.clone() }, outcome, ..task.clone() }
+                };
+                prop_assert_eq!(visible(&self.task), visible(before), "a heartbeat and progress are invisible");
+            }
+            if event.what == What::Progress && !over {
+                prop_assert_eq!(&self.task.lifecycle, &before.lifecycle, "progress renews no lease");
             }
             return Ok(());
         }
@@ -223,6 +239,25 @@ impl History {
             _ => {}
         }
         prop_assert_eq!(self.task.lifecycle.attempt, self.charged);
+        Ok(())
+    }
+
+    /// A run sets its progress, a claim clears it, and nothing else touches it.
+    fn check_progress(&self, before: &Task, action: &Action, decision: &Decision) -> Result<(), TestCaseError> {
+        let said = match action {
+            Action::Progress { value, .. } | Action::Heartbeat { progress: Some(value), .. } => Some(value),
+            _ => None,
+        };
+        let progress = self.task.outcome.progress.as_ref();
+        match (action, said, decision) {
+            (Action::Claim { .. }, _, Decision::Change(_)) => prop_assert!(progress.is_none()),
+            (_, Some(value), Decision::Change(_)) => {
+                let attempt = before.lifecycle.attempt;
+                prop_assert_eq!(progress.map(|is| (&is.value, is.attempt)), Some((value, attempt)));
+                prop_assert!(progress.is_some_and(|is| is.updated_at >= before.lifecycle.updated_at), "I30");
+            }
+            _ => prop_assert_eq!(progress, before.outcome.progress.as_ref()),
+        }
         Ok(())
     }
 
@@ -302,12 +337,15 @@ proptest! {
         }
         let (head, now) = (history.task.head(), history.now.plus_seconds(seconds));
         if let Some(run) = head.lifecycle.run {
-            let scan = decide(&head, &Action::Expire, now, 999);
-            let report = decide(&head, &Action::Heartbeat { run_id: run.run_id }, now, 999);
-            match (scan, report) {
-                (Decision::Change(by_scan), Decision::Expire(by_report, _)) => prop_assert_eq!(by_scan, by_report),
-                (Decision::Unchanged, Decision::Change(_)) => {}
-                other => prop_assert!(false, "{other:?}"),
+            let decided = |action: &Action| decide(&head, &history.task.outcome, action, now, 999);
+            let heartbeat = Action::Heartbeat { run_id: run.run_id, progress: None };
+            let progress = Action::Progress { run_id: run.run_id, value: history.progress() };
+            for report in [heartbeat, progress] {
+                match (decided(&Action::Expire), decided(&report)) {
+                    (Decision::Change(by_scan), Decision::Expire(by_report, _)) => prop_assert_eq!(by_scan, by_report),
+                    (Decision::Unchanged, Decision::Change(_)) => {}
+                    other => prop_assert!(false, "{other:?}"),
+                }
             }
         }
     }

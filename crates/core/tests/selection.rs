@@ -13,7 +13,9 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::observation::{Observation, Report, WorkerStatus};
 use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
-use taskqueue_core::task::{Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::task::{
+    Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
+};
 use taskqueue_core::time::Timestamp;
 
 fn at(second: i64) -> Timestamp {
@@ -55,6 +57,11 @@ fn task() -> Task {
             result: JsonObject::from_canonical(r#"{"a":3}"#),
             last_error: Some(LastError { failure, occurred_at: at(5), attempt: 6, run_id }),
             last_run: Some(LastRun { attempt: 4, worker: JsonObject::from_canonical(r#"{"host":"h"}"#) }),
+            progress: Some(Progress {
+                value: JsonObject::from_canonical(r#"{"step":8}"#),
+                updated_at: at(6),
+                attempt: 4,
+            }),
         },
     }
 }
@@ -89,6 +96,7 @@ fn filters_see_every_field_of_a_task_and_of_its_view() {
         "last_run.attempt == 4",
         "last_run.run_id == 'r_run000000002'",
         "last_run.worker.host == 'h'",
+        "progress.step == 8",
     ];
     for text in true_ones {
         for (text, expected) in [(text.to_owned(), true), (format!("not ({text})"), false)] {
@@ -102,7 +110,14 @@ fn observation(route: &str, status: WorkerStatus) -> Observation {
     let route = Route::parse(route).unwrap();
     let report = Report { route, status, task_id: Some(task_id(1)), metadata: JsonObject::empty() };
     let id = WorkerId::parse("w_000000000001").unwrap();
-    Observation { id, queue: QueueName::parse("q").unwrap(), report, last_seen_at: at(1), expires_at: at(2) }
+    Observation {
+        id,
+        queue: QueueName::parse("q").unwrap(),
+        report,
+        telemetry: None,
+        last_seen_at: at(1),
+        expires_at: at(2),
+    }
 }
 
 #[test]

@@ -344,10 +344,19 @@ mod tests {
         error: Option<Option<&'static str>>,
         /// The run id of the last run, if there is a last run.
         run: Option<Option<&'static str>>,
+        progress: Option<&'static str>,
     }
 
-    const PLAIN: Row =
-        Row { name: None, priority: 0, status: Status::Pending, started_at: None, args: "{}", error: None, run: None };
+    const PLAIN: Row = Row {
+        name: None,
+        priority: 0,
+        status: Status::Pending,
+        started_at: None,
+        args: "{}",
+        error: None,
+        run: None,
+        progress: None,
+    };
 
     fn time(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()
@@ -412,6 +421,9 @@ mod tests {
         fn last_run(&self) -> Option<LastRunFields<'_>> {
             let worker = r#"{"gpus":[0,1],"host":"gpu-3","pid":4711,"venv":null}"#;
             self.run.map(|run_id| LastRunFields { attempt: 2, worker, run_id })
+        }
+        fn progress(&self) -> Option<&str> {
+            self.progress
         }
     }
 
@@ -819,6 +831,15 @@ mod tests {
         }
         fn expires_at(&self) -> Timestamp {
             time("2026-01-01T00:05:00Z")
+        }
+        fn metadata(&self) -> &str {
+            r#"{"gpus":[0,1],"host":"gpu-3"}"#
+        }
+        fn telemetry(&self) -> Option<&str> {
+            None
+        }
+        fn telemetry_updated_at(&self) -> Option<Timestamp> {
+            None
         }
     }
 

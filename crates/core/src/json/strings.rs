@@ -197,6 +197,15 @@ mod tests {
     }
 
     #[test]
+    fn a_written_prefix_is_the_longest_that_fits_and_splits_no_character() {
+        let text = "a\n\u{1b}é😀\"";
+        let prefixes: Vec<&str> = (0..18).map(|most_bytes| written_prefix(text, most_bytes)).collect();
+        let ends = [0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 5, 5, 5, 5, 9, 9, 10];
+        assert_eq!(prefixes, ends.map(|end| &text[..end]));
+        assert!(prefixes.iter().zip(0..).all(|(prefix, most_bytes)| written(prefix).len() - 2 <= most_bytes));
+    }
+
+    #[test]
     fn a_plain_run_ends_at_the_first_special_byte_wherever_it_stands() {
         for special in 0..=255 {
             for position in 0..20 {

@@ -2,16 +2,18 @@
 //! into `lifecycle_properties.rs`.
 
 use crate::ids::{Route, RunId};
-use crate::lifecycle::{self, Change, Claimant, LeaseChange, RunRefusal, RunReport, TaskAction};
+use crate::json::JsonObject;
+use crate::lifecycle::{self, Change, Claimant, LeaseChange, NewProgress, RunRefusal, RunReport, TaskAction};
 use crate::refusal::Refusal;
-use crate::task::TaskHead;
+use crate::task::{Outcome, TaskHead};
 use crate::time::Timestamp;
 
 /// Everything that can happen to a task.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Claim { route: Route, run_id: RunId },
-    Heartbeat { run_id: RunId },
+    Heartbeat { run_id: RunId, progress: Option<JsonObject> },
+    Progress { run_id: RunId, value: JsonObject },
     Report { run_id: RunId, report: RunReport },
     Expire,
     Cancel,
@@ -50,15 +52,20 @@ fn leased(leased: LeaseChange) -> Decision {
     Decision::Change(leased.change)
 }
 
-pub(crate) fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
+pub(crate) fn decide(task: &TaskHead, outcome: &Outcome, action: &Action, now: Timestamp, seq: i64) -> Decision {
+    let result_bytes = outcome.result.as_str().len();
+    let new = |value| NewProgress { value, result_bytes };
     match action {
         Action::Claim { route, run_id } => {
             let claimant = Claimant { route, run_id: *run_id, worker: None };
-            lifecycle::claim(task, None, claimant, now).map_or_else(Decision::Refuse, leased)
+            lifecycle::claim(task, outcome, claimant, now).map_or_else(Decision::Refuse, leased)
         }
-        Action::Heartbeat { run_id } => {
-            lifecycle::heartbeat(task, *run_id, now, seq).map_or_else(Decision::from, leased)
+        Action::Heartbeat { run_id, progress } => {
+            let progress = progress.as_ref().map(new);
+            lifecycle::heartbeat(task, *run_id, progress, now, seq).map_or_else(Decision::from, leased)
         }
+        Action::Progress { run_id, value } => lifecycle::report_progress(task, *run_id, new(value), now, seq)
+            .map_or_else(Decision::from, Decision::Change),
         Action::Report { run_id, report } => {
             lifecycle::report_run(task, *run_id, report, now, seq).map_or_else(Decision::from, Decision::from)
         }
