@@ -17,6 +17,7 @@ mod lost_files;
 mod migrate;
 mod mounts;
 mod open;
+mod output;
 mod ownership;
 mod pending_order;
 mod prepared;
@@ -63,7 +64,7 @@ use taskqueue_core::task::Task;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Sought, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -274,12 +275,14 @@ impl Store for SqliteStore {
 
     async fn read_output(
         &self,
-        _: &QueueName,
-        _: TaskId,
-        _: u64,
-        _: usize,
-    ) -> Result<taskqueue_store::command::Output, StoreError> {
-        Err(StoreError::Broken("not built yet"))
+        queue: &QueueName,
+        id: TaskId,
+        offset: u64,
+        most_bytes: usize,
+    ) -> Result<Output, StoreError> {
+        let queue = queue.clone();
+        let read = move |file: &Snapshot<'_>| output::get_output(file, &queue, id, offset, most_bytes);
+        self.threads.readers.read(Lane::Short, "reading output", read).await
     }
 
     async fn list_tasks(

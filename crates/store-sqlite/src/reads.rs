@@ -37,7 +37,7 @@ pub(crate) type Read<T> = Result<T, ReadError>;
 /// Sorts after every identifier.
 const AFTER_EVERY_ID: &str = "\u{10ffff}";
 
-fn refused(refusal: Refusal) -> ReadError {
+pub(crate) fn refused(refusal: Refusal) -> ReadError {
     ReadError::Refused(StoreError::Refused(refusal))
 }
 
@@ -60,10 +60,15 @@ pub(crate) fn list_queues(file: &Snapshot<'_>) -> Read<Vec<QueueName>> {
 pub(crate) fn get_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<Task> {
     let mut statement = file.connection.prepare_cached(&sql::GET_TASK)?;
     let task = statement.query_row([queue.as_str(), id.as_str()], |row| rows::task(row, queue)).optional()?;
-    task.ok_or_else(|| match existing_queue(file, queue) {
+    task.ok_or_else(|| no_task(file, queue, id))
+}
+
+/// Why a task is not there.
+pub(crate) fn no_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> ReadError {
+    match existing_queue(file, queue) {
         Ok(_) => refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }),
         Err(error) => error,
-    })
+    }
 }
 
 pub(crate) fn list_tasks(

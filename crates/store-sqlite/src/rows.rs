@@ -6,6 +6,7 @@ mod packed;
 mod packed_documents;
 mod packed_head;
 mod packed_outcome;
+mod packed_output;
 mod row_fields;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
@@ -13,7 +14,8 @@ use rusqlite::{Result, Row, RowIndex};
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
+use taskqueue_core::output::KeptOutput;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
@@ -25,6 +27,8 @@ pub(crate) use self::packed::Unreadable;
 pub(crate) use self::packed_documents::PackedDocuments;
 pub use self::packed_head::PackedHead;
 pub(crate) use self::packed_outcome::PackedOutcome;
+pub(crate) use self::packed_output::pack_output;
+use self::packed_output::unpack_output;
 pub(crate) use self::row_fields::{RowFields, view};
 
 columns! {
@@ -60,6 +64,8 @@ mod observations {
         LAST_SEEN_AT = "observations.last_seen_at",
         EXPIRES_AT = "observations.expires_at",
         METADATA = "observations.metadata",
+        TELEMETRY = "observations.telemetry",
+        TELEMETRY_UPDATED_AT = "observations.telemetry_updated_at",
     }
 }
 
@@ -157,12 +163,12 @@ pub(crate) fn id(row: &Row<'_>) -> Result<TaskId> {
 pub(crate) fn head(row: &Row<'_>) -> Result<TaskHead> {
     let packed = packed_head(row, PACKED)?;
     Ok(TaskHead {
-        progress_bytes: 0,
         id: parsed(row, ID)?,
         priority: packed.priority,
         max_attempts: packed.max_attempts,
         routes: Routes::from_json(packed.routes),
         definition_bytes: usize::try_from(packed.definition_bytes).unwrap_or(usize::MAX),
+        progress_bytes: usize::try_from(packed.progress_bytes).unwrap_or(usize::MAX),
         lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
     })
 }
@@ -203,6 +209,17 @@ pub(crate) fn documents(row: &Row<'_>) -> Result<Documents> {
 /// A row with nothing but an outcome.
 pub(crate) fn outcome(row: &Row<'_>) -> Result<Outcome> {
     Ok(packed_outcome(row, 0)?.outcome()?)
+}
+
+/// What is kept of the output of a task, from a column that is null if there is none.
+pub(crate) fn kept_output(row: &Row<'_>, column: impl RowIndex) -> Result<Option<KeptOutput>> {
+    Ok(row.get_ref(column)?.as_blob_or_null()?.map(unpack_output).transpose()?)
+}
+
+/// The id of the active run, from a packed head.
+pub(crate) fn active_run(row: &Row<'_>, column: impl RowIndex) -> Result<Option<RunId>> {
+    let run = PackedHead::unpack(row.get_ref(column)?.as_blob()?)?.run;
+    Ok(run.map(|(run_id, _)| RunId::parse(run_id).ok_or(Unreadable)).transpose()?)
 }
 
 /// The key of the queue of a transferred task.
@@ -251,9 +268,11 @@ pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 2]> {
 }
 
 pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observation> {
-    use observations::{EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID};
+    use observations::{
+        EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID, TELEMETRY, TELEMETRY_UPDATED_AT,
+    };
+    let telemetry = row.get_ref(TELEMETRY)?.as_str_or_null()?.map(JsonObject::from_canonical);
     Ok(Observation {
-        telemetry: None,
         id: parsed(row, ID)?,
         queue: queue.clone(),
         report: Report {
@@ -262,6 +281,9 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
             task_id: parsed_or_null(row, TASK_ID)?,
             metadata: JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?),
         },
+        telemetry: telemetry
+            .zip(time_or_null(row, TELEMETRY_UPDATED_AT)?)
+            .map(|(value, updated_at)| Telemetry { value, updated_at }),
         last_seen_at: time(row, LAST_SEEN_AT)?,
         expires_at: time(row, EXPIRES_AT)?,
     })

@@ -59,6 +59,7 @@ fn fill(connection: &Connection) {
             run: (state == Status::Running).then_some((&run_id, Timestamp::from_micros(1_000))),
             finished_run: None,
             last_route: None,
+            progress_bytes: 0,
             routes: r#"["default"]"#,
         };
         let id = format!("t_{:012}", n * 7_919 % TASKS);

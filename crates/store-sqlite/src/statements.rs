@@ -107,7 +107,10 @@ statements! {
     DELETE_LIVING_TASKS = "delete_living_tasks";
     DELETE_OBSERVATION = "delete_observation";
     DELETE_OBSERVATIONS = "delete_observations";
+    DELETE_OLD_OUTPUT_PIECES = "delete_old_output_pieces";
     DELETE_OUTCOME = "delete_outcome";
+    DELETE_OUTPUT = "delete_output";
+    DELETE_OUTPUT_PIECES = "delete_output_pieces";
     DELETE_PAST_RUNS = "delete_past_runs";
     DELETE_PURGE = "delete_purge";
     DELETE_QUEUE = "delete_queue";
@@ -119,19 +122,23 @@ statements! {
     FIND_LAST_KEY = "find_last_key";
     FIND_LAST_RUN_PAGE = "find_last_run_page";
     FIND_LIVING_TASKS = "find_living_tasks";
+    FIND_OUTPUT_PIECE = "find_output_piece";
     FIND_PURGE = "find_purge";
     FIND_QUEUE = "find_queue";
     FIND_RUN_PAGE = "find_run_page";
     FIND_STATUS = "find_status";
     FIND_TASK = "find_task";
+    GET_OUTPUT = "get_output";
     INSERT_DEFINITION = "insert_definition";
     INSERT_DELETED_RUN = "insert_deleted_run";
+    INSERT_OUTPUT_PIECE = "insert_output_piece";
     INSERT_PAST_RUN = "insert_past_run";
     INSERT_PURGE = "insert_purge";
     INSERT_QUEUE = "insert_queue";
     INSERT_RUN_PAGE = "insert_run_page";
     INSERT_TASK = "insert_task";
     LIST_FORGETTABLE_RUNS = "list_forgettable_runs";
+    LIST_OUTPUT_PIECES = "list_output_pieces";
     LIST_PAST_RUNS = "list_past_runs";
     LIST_PURGEABLE_TASKS = "list_purgeable_tasks";
     LIST_QUEUES = "list_queues";
@@ -144,6 +151,7 @@ statements! {
     LOAD_LIVING_TASKS = "load_living_tasks";
     LOAD_MARKS = "load_marks";
     LOAD_OUTCOME = "load_outcome";
+    LOAD_OUTPUT = "load_output";
     LOAD_PAST_RUNS = "load_past_runs";
     LOAD_QUEUES = "load_queues";
     LOAD_RUN_SEGMENTS = "load_run_segments";
@@ -157,8 +165,11 @@ statements! {
     SAVE_NAME = "save_name";
     SAVE_OBSERVATION = "save_observation";
     SAVE_OUTCOME = "save_outcome";
+    SAVE_OUTPUT = "save_output";
+    SAVE_OUTPUT_PIECE = "save_output_piece";
     SAVE_RUN_SEGMENT = "save_run_segment";
     SAVE_SCAN = "save_scan";
+    TAKE_OUTPUT_PIECE = "take_output_piece";
     TOUCH_MARKS = "touch_marks";
     TRANSFER_QUEUE = "transfer_queue";
 }

@@ -1,6 +1,7 @@
 //! One write transaction on the file: a function for each thing that can be loaded or saved, each a statement of `sql/`
 //! or a lookup in the claim index. Nothing is decided here.
 
+mod output;
 mod task_rows;
 
 use std::collections::HashMap;
@@ -10,8 +11,9 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
+use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
+use taskqueue_core::output::{KeptOutput, OutputChange};
 use taskqueue_core::task::{FinishedRun, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
@@ -27,7 +29,7 @@ use crate::claim_index::ClaimIndex;
 use crate::each_row::{CONTINUE, NextRow, each_row};
 use crate::failure::Doing;
 use crate::prepared::Prepared;
-use crate::rows::{self, PackedDocuments, PackedHead};
+use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
@@ -116,8 +118,11 @@ impl<'a> SqliteTransaction<'a> {
         (before, after): (&TaskHead, &TaskHead),
         changed: &Update,
     ) -> Loaded<()> {
-        let outcome = self.changed_outcome(key, changed.result.as_ref(), &ErrorChange::Keep, &LastRunChange::Keep)?;
-        self.save_rows(key, after, outcome.as_ref())?;
+        let outcome = match &changed.result {
+            Some(result) => self.changed_outcome(key, |outcome| outcome.result = result.clone())?,
+            None => None,
+        };
+        self.save_rows(key, (before, after), outcome.as_ref())?;
         if let Some(name) = &changed.name {
             self.run(sql::SAVE_NAME, params![key.0, name], "updating a task")?;
         }
@@ -148,6 +153,7 @@ impl<'a> SqliteTransaction<'a> {
         for statement in [sql::DELETE_PAST_RUNS, sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
             self.run(statement, [key.0], "deleting a task")?;
         }
+        self.delete_output(key)?;
         self.claim_index.history.removed(key);
         Ok(())
     }
@@ -232,16 +238,19 @@ impl Transaction for SqliteTransaction<'_> {
         keys.iter().map(|key| Ok((*key, self.load_own_documents(*key)?))).collect()
     }
 
-    fn load_result_bytes(&mut self, _: TaskKey) -> Loaded<usize> {
-        Err(StoreError::Broken("not built yet"))
+    fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
+        let read = |row: &Row<'_>| Ok(rows::packed_outcome(row, 0)?.result.len());
+        let bytes = self.one(sql::LOAD_OUTCOME, [key.0], "loading an outcome", read)?;
+        Ok(bytes.unwrap_or(PackedOutcome::NONE.result.len()))
     }
 
-    fn load_output(&mut self, _: TaskKey) -> Loaded<Option<taskqueue_core::output::KeptOutput>> {
-        Err(StoreError::Broken("not built yet"))
+    fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>> {
+        let read = |row: &Row<'_>| rows::kept_output(row, 0);
+        Ok(self.one(sql::LOAD_OUTPUT, [key.0], "loading output", read)?.flatten())
     }
 
-    fn save_output(&mut self, _: QueueKey, _: TaskKey, _: &taskqueue_core::output::OutputChange<'_>) -> Loaded<()> {
-        Err(StoreError::Broken("not built yet"))
+    fn save_output(&mut self, _: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()> {
+        self.save_kept_output(key, change)
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
@@ -294,10 +303,13 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
-        let after = TaskHead { lifecycle: change.lifecycle.clone(), ..before.clone() };
+        let after = change.head_after(before);
         let delta = Delta::between(Some(before), Some(&after));
-        let outcome = self.changed_outcome(key, change.result.as_ref(), &change.last_error, &change.last_run)?;
-        self.save_rows(key, &after, outcome.as_ref())?;
+        let outcome = match change.keeps_outcome() {
+            true => None,
+            false => self.changed_outcome(key, |outcome| change.apply_to_outcome(outcome))?,
+        };
+        self.save_rows(key, (before, &after), outcome.as_ref())?;
         if let Some(run_id) = delta.past_run {
             self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
         }
@@ -402,6 +414,8 @@ impl Transaction for SqliteTransaction<'_> {
             observation.last_seen_at.as_micros(),
             observation.expires_at.as_micros(),
             report.metadata.as_str(),
+            observation.telemetry.as_ref().map(|telemetry| telemetry.value.as_str()),
+            observation.telemetry.as_ref().map(|telemetry| telemetry.updated_at.as_micros()),
         ];
         self.run(sql::SAVE_OBSERVATION, values, "saving an observation").map(drop)
     }

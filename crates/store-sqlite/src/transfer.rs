@@ -13,19 +13,20 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Params, Row, params};
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::{QueueName, RunId};
-use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
+use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
 use taskqueue_store::transfer::{
-    CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferredTask,
+    CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferredOutput, TransferredTask,
 };
 
 use crate::claim_index::ClaimIndex;
 use crate::each_row::{CONTINUE, each_row};
 use crate::failure::Doing;
+use crate::output::transferred_output;
 use crate::ownership::Ownership;
 use crate::transaction::SqliteTransaction;
 use crate::{checkpoint, history, rows, statements as sql};
@@ -91,7 +92,10 @@ impl SqliteTransfer {
         for run_id in &copied.past_runs {
             self.run(sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "copying past runs")?;
         }
-        Ok(())
+        match &copied.output {
+            Some(output) => tx.add_output(key, output),
+            None => Ok(()),
+        }
     }
 
     fn past_runs(&self, key: TaskKey) -> rusqlite::Result<Vec<RunId>> {
@@ -108,7 +112,7 @@ fn history(task: &Task) -> Change {
         result: Some(outcome.result.clone()).filter(|result| !result.is_empty_object()),
         last_error: ErrorChange::to(outcome.last_error.as_ref()),
         last_run: LastRunChange::to(outcome.last_run.as_ref()),
-        progress: taskqueue_core::lifecycle::ProgressChange::to(outcome.progress.as_ref()),
+        progress: ProgressChange::to(outcome.progress.as_ref()),
     }
 }
 
@@ -124,9 +128,10 @@ impl Source for SqliteTransfer {
             let Some(queue) = self.queues.get(&rows::queue_key(row)?) else { return Ok(CONTINUE) };
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
-            chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?, None));
+            let output = transferred_output(&self.connection, key)?;
+            bytes += rows::bytes(row)? + output.as_ref().map_or(0, TransferredOutput::byte_count);
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(row)?, self.past_runs(key)?, output));
             chunk.last_key = Some(key.0);
-            bytes += rows::bytes(row)?;
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;
             Ok(if full { ControlFlow::Break(()) } else { CONTINUE })
         };

@@ -44,6 +44,12 @@ pub struct TransferredOutput {
     pub bytes: Vec<Vec<u8>>,
 }
 
+impl TransferredOutput {
+    pub fn byte_count(&self) -> usize {
+        self.bytes.iter().map(Vec::len).sum()
+    }
+}
+
 impl TransferredTask {
     /// `runs` may contain those of the lifecycle.
     pub fn new(task: Task, identity: Identity, mut runs: Vec<RunId>, output: Option<TransferredOutput>) -> Self {

@@ -175,6 +175,7 @@ fn packed_head(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
         run: text(row, RUN_ID)?.zip(time(row, LEASE_EXPIRES_AT)?),
         finished_run,
         last_route: text(row, LAST_ROUTE)?,
+        progress_bytes: 0,
         routes: text(row, ROUTES)?.unwrap_or_default(),
     };
     Ok(head.pack())
@@ -199,5 +200,5 @@ fn packed_outcome(row: &Row<'_>) -> rusqlite::Result<Option<Vec<u8>>> {
     };
     let result = text(row, RESULT)?.unwrap_or("{}");
     let is_empty = result == "{}" && last_error.is_none() && last_run.is_none();
-    Ok((!is_empty).then(|| PackedOutcome { result, last_error, last_run }.pack()))
+    Ok((!is_empty).then(|| PackedOutcome { result, last_error, last_run, progress: None }.pack()))
 }

@@ -80,6 +80,7 @@ fn tasks() -> Vec<Task> {
                 result: object(if has(0) { r#"{"r":"ö"}"# } else { "{}" }),
                 last_error: has(1).then_some(error),
                 last_run: has(2).then(|| LastRun { attempt: 5, worker: object(r#"{"host":"h"}"#) }),
+                progress: None,
             },
         });
     }

@@ -57,7 +57,12 @@ impl Packer {
     }
 
     pub(super) fn length(&mut self, text: &str) {
-        self.int(i64::try_from(text.len()).unwrap_or(i64::MAX));
+        self.count(text.len() as u64);
+    }
+
+    /// A number of bytes or of parts.
+    pub(super) fn count(&mut self, count: u64) {
+        self.int(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Eight bytes, the lowest first.
@@ -110,6 +115,10 @@ impl<'a> Unpacker<'a> {
 
     pub(super) fn length(&mut self) -> Result<usize, Unreadable> {
         usize::try_from(self.int()?).map_err(|_| Unreadable)
+    }
+
+    pub(super) fn count(&mut self) -> Result<u64, Unreadable> {
+        u64::try_from(self.int()?).map_err(|_| Unreadable)
     }
 
     pub(super) fn time(&mut self) -> Result<Timestamp, Unreadable> {

@@ -1,9 +1,10 @@
 //! `tasks.packed`: what rules about actions need of a task and SQL does not. In this order:
 //!
 //! 1. the version; 1 if a run has finished, else 0; if so, its id (14 bytes, always at this place: SQL reads it there);
-//! 2. flags ([`STARTED`] to [`ROUTED`]); the numbers attempt, attempt budget, priority, place in the pending order, size of
+//! 2. flags ([`STARTED`] to [`PROGRESS`]); the numbers attempt, attempt budget, priority, place in the pending order, size of
 //!    the definition, each of variable length; `updated_at`, and those of `started_at`, `finished_at` and the end of the lease
-//!    that there are; what ended the finished run, as its place in `RunEnd::ALL`; the length of the last route;
+//!    that there are; what ended the finished run, as its place in `RunEnd::ALL`; the length of the last route; the size of
+//!    the progress;
 //! 3. the texts: id of the active run, last route, routes as JSON.
 
 use taskqueue_core::ids::{Route, RunId};
@@ -16,6 +17,7 @@ const STARTED: u8 = 1;
 const FINISHED: u8 = 1 << 1;
 const RUNNING: u8 = 1 << 2;
 const ROUTED: u8 = 1 << 3;
+const PROGRESS: u8 = 1 << 4;
 
 /// Bytes of a run id.
 const RUN_ID: usize = 14;
@@ -41,6 +43,8 @@ pub struct PackedHead<'a> {
     pub run: Option<(&'a str, Timestamp)>,
     pub finished_run: Option<(&'a str, RunEnd)>,
     pub last_route: Option<&'a str>,
+    /// 0 if there is no progress.
+    pub progress_bytes: i64,
     pub routes: &'a str,
 }
 
@@ -60,6 +64,7 @@ impl<'a> PackedHead<'a> {
             run: lifecycle.run.as_ref().map(|run| (run.run_id.as_str(), run.lease_expires_at)),
             finished_run: lifecycle.finished_run.as_ref().map(|run| (run.run_id.as_str(), run.end)),
             last_route: lifecycle.last_route.as_ref().map(Route::as_str),
+            progress_bytes: i64::try_from(head.progress_bytes).unwrap_or(i64::MAX),
             routes: head.routes.as_json(),
         }
     }
@@ -73,7 +78,8 @@ impl<'a> PackedHead<'a> {
             flag(self.started_at.is_some(), STARTED)
                 | flag(self.finished_at.is_some(), FINISHED)
                 | flag(self.run.is_some(), RUNNING)
-                | flag(self.last_route.is_some(), ROUTED),
+                | flag(self.last_route.is_some(), ROUTED)
+                | flag(self.progress_bytes != 0, PROGRESS),
         );
         for number in [self.attempt, self.max_attempts, self.priority, self.pending_seq, self.definition_bytes] {
             packer.int(number);
@@ -88,6 +94,9 @@ impl<'a> PackedHead<'a> {
         }
         if let Some(route) = self.last_route {
             packer.length(route);
+        }
+        if self.progress_bytes != 0 {
+            packer.int(self.progress_bytes);
         }
         packer.text(self.run.map_or("", |(run_id, _)| run_id));
         packer.text(self.last_route.unwrap_or_default());
@@ -113,6 +122,7 @@ impl<'a> PackedHead<'a> {
             None => None,
         };
         let last_route_length = if flags & ROUTED == 0 { None } else { Some(packed.length()?) };
+        let progress_bytes = if flags & PROGRESS == 0 { 0 } else { packed.int()? };
         let mut texts = packed.texts()?;
         let run = match lease_expires_at {
             Some(lease_expires_at) => Some((texts.next(RUN_ID)?, lease_expires_at)),
@@ -132,6 +142,7 @@ impl<'a> PackedHead<'a> {
             run,
             finished_run,
             last_route,
+            progress_bytes,
             routes,
         })
     }
@@ -189,7 +200,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_packed_is_unpacked(
-            numbers in any::<[i64; 5]>(),
+            numbers in any::<[i64; 6]>(),
             updated_at in time(),
             times in (proptest::option::of(time()), proptest::option::of(time())),
             run in proptest::option::of((run_id(), time())),
@@ -197,7 +208,7 @@ mod tests {
             last_route in proptest::option::of("[A-Za-z0-9._-]{1,128}"),
             routes in r#"\["[a-z]{1,20}"(,"[a-z]{1,20}"){0,3}\]"#,
         ) {
-            let [attempt, max_attempts, priority, pending_seq, definition_bytes] = numbers;
+            let [attempt, max_attempts, priority, pending_seq, definition_bytes, progress_bytes] = numbers;
             let head = PackedHead {
                 attempt,
                 max_attempts,
@@ -210,6 +221,7 @@ mod tests {
                 run: run.as_ref().map(|(run_id, until)| (run_id.as_str(), *until)),
                 finished_run: finished.as_ref().map(|(run_id, end)| (run_id.as_str(), *end)),
                 last_route: last_route.as_deref(),
+                progress_bytes,
                 routes: &routes,
             };
             let bytes = head.pack();
@@ -241,6 +253,7 @@ mod tests {
             run: Some(("r_active000001", Timestamp::from_micros(6))),
             finished_run: Some(("r_finished0001", RunEnd::Fail)),
             last_route: Some("gpu"),
+            progress_bytes: 0,
             routes: r#"["gpu"]"#,
         };
         let expected = [
@@ -254,5 +267,22 @@ mod tests {
             b"r_active000001gpu[\"gpu\"]",
         ];
         assert_eq!(head.pack(), expected.concat());
+        assert_eq!(PackedHead::unpack(&expected.concat()), Ok(head));
+        let with_progress = [&[1, 0, 0b1_0000, 0, 2, 0, 4, 6][..], &[7, 0, 0, 0, 0, 0, 0, 0], &[0xc8, 1], b"[\"gpu\"]"];
+        let head = PackedHead {
+            attempt: 0,
+            max_attempts: 1,
+            priority: 0,
+            pending_seq: 2,
+            definition_bytes: 3,
+            updated_at: Timestamp::from_micros(7),
+            started_at: None,
+            run: None,
+            finished_run: None,
+            last_route: None,
+            progress_bytes: 100,
+            ..head
+        };
+        assert_eq!(head.pack(), with_progress.concat());
     }
 }

@@ -1,12 +1,13 @@
-//! `outcomes.outcome`: what came out of a task. In this order: the version; flags ([`RESULT`] to [`LAST_RUN`]); of an error,
-//! when it was recorded and its attempt; of the last run, its attempt; the length of each text except the run id; the texts:
-//! result, id of the run that failed, type, message and traceback of the error, the worker of the last run. What there is
-//! not takes no bytes.
+//! `outcomes.outcome`: what came out of a task. In this order: the version; flags ([`RESULT`] to [`PROGRESS`]); of an error,
+//! when it was recorded and its attempt; of the last run, its attempt; of the progress, when it was recorded and its attempt;
+//! the length of each text except the run id; the texts: result, id of the run that failed, type, message and traceback of the
+//! error, the worker of the last run, the progress. What there is not takes no bytes.
 
 use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::task::{Failure, LastError, LastRun, Outcome};
+use taskqueue_core::task::{Failure, LastError, LastRun, Outcome, Progress};
+use taskqueue_core::time::Timestamp;
 
 use super::packed::{Packer, Unpacker, Unreadable};
 
@@ -14,6 +15,7 @@ const RESULT: u8 = 1;
 const ERROR: u8 = 1 << 1;
 const TRACEBACK: u8 = 1 << 2;
 const LAST_RUN: u8 = 1 << 3;
+const PROGRESS: u8 = 1 << 4;
 
 /// Bytes of a run id.
 const RUN_ID: usize = 14;
@@ -26,17 +28,31 @@ pub(crate) struct PackedOutcome<'a> {
     pub(crate) last_error: Option<LastErrorFields<'a>>,
     /// The attempt, and the worker as JSON.
     pub(crate) last_run: Option<(i64, &'a str)>,
+    pub(crate) progress: Option<PackedProgress<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedProgress<'a> {
+    /// As JSON.
+    pub(crate) value: &'a str,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) attempt: i64,
 }
 
 impl<'a> PackedOutcome<'a> {
     /// The outcome of a task that has none: no row.
-    pub(crate) const NONE: Self = Self { result: EMPTY, last_error: None, last_run: None };
+    pub(crate) const NONE: Self = Self { result: EMPTY, last_error: None, last_run: None, progress: None };
 
     pub(crate) fn of(outcome: &'a Outcome) -> Self {
         Self {
             result: outcome.result.as_str(),
             last_error: outcome.last_error.as_ref().map(LastError::fields),
             last_run: outcome.last_run.as_ref().map(|run| (run.attempt, run.worker.as_str())),
+            progress: outcome.progress.as_ref().map(|progress| PackedProgress {
+                value: progress.value.as_str(),
+                updated_at: progress.updated_at,
+                attempt: progress.attempt,
+            }),
         }
     }
 
@@ -45,14 +61,16 @@ impl<'a> PackedOutcome<'a> {
         let (error, traceback) = (self.last_error, self.last_error.and_then(|error| error.traceback));
         let worker = self.last_run.map(|(_, worker)| worker);
         let errors = error.map(|error| [Some(error.kind), Some(error.message), traceback]).unwrap_or_default();
-        let texts = [result, errors[0], errors[1], errors[2], worker];
+        let progress = self.progress.map(|progress| progress.value);
+        let texts = [result, errors[0], errors[1], errors[2], worker, progress];
         let mut packer = Packer::new(64 + texts.iter().flatten().map(|text| text.len()).sum::<usize>());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         packer.byte(
             flag(result.is_some(), RESULT)
                 | flag(error.is_some(), ERROR)
                 | flag(traceback.is_some(), TRACEBACK)
-                | flag(worker.is_some(), LAST_RUN),
+                | flag(worker.is_some(), LAST_RUN)
+                | flag(progress.is_some(), PROGRESS),
         );
         if let Some(error) = error {
             packer.time(error.occurred_at);
@@ -60,6 +78,10 @@ impl<'a> PackedOutcome<'a> {
         }
         if let Some((attempt, _)) = self.last_run {
             packer.int(attempt);
+        }
+        if let Some(progress) = self.progress {
+            packer.time(progress.updated_at);
+            packer.int(progress.attempt);
         }
         for text in texts.into_iter().flatten() {
             packer.length(text);
@@ -78,10 +100,11 @@ impl<'a> PackedOutcome<'a> {
         let has = |flag: u8| flags & flag != 0;
         let error = if has(ERROR) { Some((packed.time()?, packed.int()?)) } else { None };
         let last_run = if has(LAST_RUN) { Some(packed.int()?) } else { None };
+        let progress = if has(PROGRESS) { Some((packed.time()?, packed.int()?)) } else { None };
         let mut length = |is_there: bool| if is_there { packed.length().map(Some) } else { Ok(None) };
         let result = length(has(RESULT))?;
         let (kind, message, traceback) = (length(has(ERROR))?, length(has(ERROR))?, length(has(TRACEBACK))?);
-        let worker = length(has(LAST_RUN))?;
+        let (worker, progress_length) = (length(has(LAST_RUN))?, length(has(PROGRESS))?);
         let mut texts = packed.texts()?;
         let mut text = |length: Option<usize>| texts.next(length.unwrap_or(0));
         let result = if has(RESULT) { text(result)? } else { EMPTY };
@@ -98,7 +121,11 @@ impl<'a> PackedOutcome<'a> {
             Some(attempt) => Some((attempt, text(worker)?)),
             None => None,
         };
-        if texts.rest().is_empty() { Ok(Self { result, last_error, last_run }) } else { Err(Unreadable) }
+        let progress = match progress {
+            Some((updated_at, attempt)) => Some(PackedProgress { value: text(progress_length)?, updated_at, attempt }),
+            None => None,
+        };
+        if texts.rest().is_empty() { Ok(Self { result, last_error, last_run, progress }) } else { Err(Unreadable) }
     }
 
     pub(crate) fn outcome(&self) -> Result<Outcome, Unreadable> {
@@ -117,14 +144,18 @@ impl<'a> PackedOutcome<'a> {
         };
         let last_run =
             self.last_run.map(|(attempt, worker)| LastRun { attempt, worker: JsonObject::from_canonical(worker) });
-        Ok(Outcome { result: JsonObject::from_canonical(self.result), last_error, last_run, progress: None })
+        let progress = self.progress.map(|PackedProgress { value, updated_at, attempt }| Progress {
+            value: JsonObject::from_canonical(value),
+            updated_at,
+            attempt,
+        });
+        Ok(Outcome { result: JsonObject::from_canonical(self.result), last_error, last_run, progress })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use taskqueue_core::time::Timestamp;
 
     use super::*;
 
@@ -150,14 +181,23 @@ mod tests {
         (any::<i64>(), object()).prop_map(|(attempt, worker)| LastRun { attempt, worker })
     }
 
+    fn progress() -> impl Strategy<Value = Progress> {
+        (object(), any::<i64>(), any::<i64>()).prop_map(|(value, at, attempt)| Progress {
+            value,
+            updated_at: Timestamp::from_micros(at),
+            attempt,
+        })
+    }
+
     proptest! {
         #[test]
         fn what_was_packed_is_unpacked(
             result in object(),
             last_error in proptest::option::of(failure()),
             last_run in proptest::option::of(last_run()),
+            progress in proptest::option::of(progress()),
         ) {
-            let outcome = Outcome { result, last_error, last_run };
+            let outcome = Outcome { result, last_error, last_run, progress };
             let bytes = PackedOutcome::of(&outcome).pack();
             prop_assert_eq!(PackedOutcome::unpack(&bytes).unwrap().outcome(), Ok(outcome));
             for end in 0..bytes.len() {
@@ -185,6 +225,7 @@ mod tests {
                 run_id: "r_failed000001",
             }),
             last_run: Some((4, r#"{"b":2}"#)),
+            progress: None,
         };
         let expected = [
             &[1, 0b1111, 8, 7, 6, 5, 4, 3, 2, 1, 6, 8, 14, 10, 4, 12, 14][..],
@@ -192,5 +233,9 @@ mod tests {
         ];
         assert_eq!(whole.pack(), expected.concat());
         assert_eq!(PackedOutcome::NONE.pack(), [1, 0]);
+        let updated_at = Timestamp::from_micros(7);
+        let progress = Some(PackedProgress { value: r#"{"step":3}"#, updated_at, attempt: 2 });
+        let expected = [&[1, 0b1_0000, 7, 0, 0, 0, 0, 0, 0, 0, 4, 20][..], b"{\"step\":3}"];
+        assert_eq!(PackedOutcome { progress, ..PackedOutcome::NONE }.pack(), expected.concat());
     }
 }

@@ -40,9 +40,9 @@ pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskVie
         started_at: head.started_at,
         finished_at: head.finished_at,
         last_run: last_run(&outcome, status, &head),
-        progress: None,
-        progress_updated_at: None,
-        progress_attempt: None,
+        progress: outcome.progress.map(|progress| progress.value),
+        progress_updated_at: outcome.progress.map(|progress| progress.updated_at),
+        progress_attempt: outcome.progress.map(|progress| progress.attempt),
     })
 }
 
@@ -137,7 +137,7 @@ impl TaskFields for RowFields<'_, '_> {
         self.outcome()?.last_error
     }
     fn progress(&self) -> Option<&str> {
-        None
+        self.outcome()?.progress.map(|progress| progress.value)
     }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         last_run(self.outcome()?, self.status(), self.head()?)

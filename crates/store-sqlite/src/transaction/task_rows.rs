@@ -3,7 +3,6 @@
 
 use rusqlite::params;
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{ErrorChange, LastRunChange};
 use taskqueue_core::task::{Outcome, TaskHead};
 use taskqueue_core::update::Documents;
 use taskqueue_store::transaction::{Loaded, TaskKey};
@@ -12,12 +11,23 @@ use super::{NO_TASK, SqliteTransaction};
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};
 use crate::statements as sql;
 
+/// The outcome of a task after a change.
+pub(super) struct OutcomeAfter {
+    outcome: Outcome,
+    /// Whether the task had an outcome before.
+    had_row: bool,
+}
+
 impl SqliteTransaction<'_> {
-    /// Saves the narrow row, and the outcome if it has changed.
-    pub(super) fn save_rows(&self, key: TaskKey, head: &TaskHead, outcome: Option<&Outcome>) -> Loaded<()> {
-        let (status, packed) = (head.lifecycle.status.as_str(), PackedHead::of(head).pack());
-        let Some(outcome) = outcome else {
-            return self.run(sql::SAVE_HEAD, params![key.0, status, packed], "saving a task").map(drop);
+    /// Saves the narrow row and the outcome, as far as they have changed.
+    pub(super) fn save_rows(
+        &self,
+        key: TaskKey,
+        (before, after): (&TaskHead, &TaskHead),
+        outcome: Option<&OutcomeAfter>,
+    ) -> Loaded<()> {
+        let Some(OutcomeAfter { outcome, had_row }) = outcome else {
+            return self.save_head(key, (before, after));
         };
         // Most tasks have no result and no error. They need no row.
         let outcome_key = (*outcome != Outcome::empty()).then_some(key.0);
@@ -28,38 +38,34 @@ impl SqliteTransaction<'_> {
             }
             None => drop(self.run(sql::DELETE_OUTCOME, [key.0], "clearing an outcome")?),
         }
-        let values = params![key.0, status, packed, outcome_key];
+        if *had_row == outcome_key.is_some() {
+            return self.save_head(key, (before, after));
+        }
+        let values = params![key.0, after.lifecycle.status.as_str(), PackedHead::of(after).pack(), outcome_key];
         self.run(sql::SAVE_HEAD_AND_OUTCOME_KEY, values, "saving a task").map(drop)
+    }
+
+    /// Progress of the same size as before changes nothing here.
+    fn save_head(&self, key: TaskKey, (before, after): (&TaskHead, &TaskHead)) -> Loaded<()> {
+        if before == after {
+            return Ok(());
+        }
+        let values = params![key.0, after.lifecycle.status.as_str(), PackedHead::of(after).pack()];
+        self.run(sql::SAVE_HEAD, values, "saving a task").map(drop)
     }
 
     /// The outcome of a task after this change, if it is another one.
     pub(super) fn changed_outcome(
         &self,
         key: TaskKey,
-        result: Option<&JsonObject>,
-        last_error: &ErrorChange,
-        last_run: &LastRunChange,
-    ) -> Loaded<Option<Outcome>> {
-        if result.is_none() && *last_error == ErrorChange::Keep && *last_run == LastRunChange::Keep {
-            return Ok(None);
-        }
+        change: impl FnOnce(&mut Outcome),
+    ) -> Loaded<Option<OutcomeAfter>> {
         let loaded = self.one(sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome)?;
+        let had_row = loaded.is_some();
         let before = loaded.unwrap_or_else(Outcome::empty);
-        let after = Outcome {
-            result: result.unwrap_or(&before.result).clone(),
-            last_error: match last_error {
-                ErrorChange::Keep => before.last_error.clone(),
-                ErrorChange::Clear => None,
-                ErrorChange::Set(error) => Some(error.clone()),
-            },
-            progress: before.progress.clone(),
-            last_run: match last_run {
-                LastRunChange::Keep => before.last_run.clone(),
-                LastRunChange::Clear => None,
-                LastRunChange::Set(run) => Some(run.clone()),
-            },
-        };
-        Ok((after != before).then_some(after))
+        let mut outcome = before.clone();
+        change(&mut outcome);
+        Ok((outcome != before).then_some(OutcomeAfter { outcome, had_row }))
     }
 
     /// Saves what is given of args and metadata.

@@ -95,7 +95,7 @@ pub(crate) fn assert_file_is_consistent(connection: &Connection) {
         Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
     });
     assert_eq!(tally.into_iter().collect::<BTreeMap<_, _>>(), counted, "the kept counts are those of the rows");
-    for table in ["definitions", "outcomes", "past_runs"] {
+    for table in ["definitions", "outcomes", "past_runs", "outputs", "output_pieces"] {
         let alone = format!("SELECT count(*) FROM {table} WHERE task_key NOT IN (SELECT task_key FROM tasks)");
         assert_eq!(count(connection, &alone), 0, "{table} has rows without a task");
     }
@@ -107,6 +107,11 @@ pub(crate) fn assert_file_is_consistent(connection: &Connection) {
     let outcomes = "SELECT count(*) FROM tasks
         WHERE outcome_key IS NOT (SELECT task_key FROM outcomes WHERE outcomes.task_key = tasks.task_key)";
     assert_eq!(count(connection, outcomes), 0, "a task knows whether it has an outcome");
+    let printed = "SELECT count(*) FROM output_pieces WHERE task_key NOT IN (SELECT task_key FROM outputs)";
+    assert_eq!(count(connection, printed), 0, "pieces of output that nobody would read");
+    let overlapping = "SELECT count(*) FROM output_pieces AS one JOIN output_pieces AS other USING (task_key)
+        WHERE one.start < other.start AND one.start + length(one.bytes) > other.start";
+    assert_eq!(count(connection, overlapping), 0, "two pieces of output have the same byte");
     let past = list(connection, "SELECT run_id FROM past_runs", |row| row.get::<_, String>(0));
     run_ids.extend(past.iter().map(String::as_str));
     for kept in list(connection, "SELECT run_id FROM deleted_runs", |row| row.get::<_, String>(0)) {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
@@ -21,7 +21,8 @@ use super::generate::{Generator, QUEUES, Step};
 use super::page_reader;
 use super::random::Random;
 use crate::command::{
-    Claim, ClaimTasks, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportRun, ReportRuns, RunAction, RunItem, Scan,
+    Claim, ClaimTasks, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns,
+    RunAction, RunItem, Scan,
 };
 use crate::model::ModelStore;
 use crate::{Store, StoreError};
@@ -146,7 +147,12 @@ async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, S
             for RunItem { id, run_id, action } in reports {
                 let queue = queue.clone();
                 let done = match action {
-                    RunAction::Heartbeat => store.write(Heartbeat { queue, id, run_id }).await.map(Some),
+                    RunAction::Heartbeat { progress } => {
+                        store.write(Heartbeat { queue, id, run_id, progress }).await.map(Some)
+                    }
+                    RunAction::Progress { progress } => {
+                        store.write(ReportProgress { queue, id, run_id, progress }).await.map(|()| None)
+                    }
                     RunAction::Report(report) => {
                         store.write(ReportRun { queue, id, run_id, report }).await.map(|()| None)
                     }
@@ -196,6 +202,7 @@ async fn compare_tasks(model: &dyn Store, store: &dyn Store, name: &QueueName, r
     for task in listed.into_iter().flatten().flatten() {
         let (ours, theirs) = (store.get_task(name, task.id).await, model.get_task(name, task.id).await);
         assert_eq!(ours.map(without_seq), theirs.map(without_seq));
+        compare_output(model, store, (name, task.id), random).await;
     }
     let counted = store.count_tasks(name, selection.clone()).await;
     assert_eq!(counted, model.count_tasks(name, selection.clone()).await, "{selection:?}");
@@ -203,6 +210,13 @@ async fn compare_tasks(model: &dyn Store, store: &dyn Store, name: &QueueName, r
     let query = TaskGroupQuery { selection, dimensions, limit: 1000, after: None };
     let grouped = store.group_tasks(name, query.clone()).await;
     assert_eq!(grouped, model.group_tasks(name, query.clone()).await, "{query:?}");
+}
+
+async fn compare_output(model: &dyn Store, store: &dyn Store, (name, id): (&QueueName, TaskId), random: &mut Random) {
+    let offsets = [0, 1, 2, 5, 17, 60, 250, 999_999, 1_000_003, i64::MAX as u64 - 5, i64::MAX as u64, u64::MAX];
+    let (offset, most_bytes) = (random.pick(&offsets), random.pick(&[0, 1, 7, 1_000, 1_000, 1_000]));
+    let read = store.read_output(name, id, offset, most_bytes).await;
+    assert_eq!(read, model.read_output(name, id, offset, most_bytes).await, "{id} {offset} {most_bytes}");
 }
 
 async fn compare_workers(model: &dyn Store, store: &dyn Store, name: &QueueName, random: &mut Random) {

@@ -7,9 +7,9 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 
 use crate::command::{
-    ActOnTask, ActOnTasks, Acted, BulkUpdate, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
-    CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportRun, ReportRuns,
-    ReportWorker, Scan, Scanned, UpdateTask, Updated, WithdrawWorker,
+    ActOnTask, ActOnTasks, Acted, AddOutput, BulkUpdate, Claim, ClaimTasks, Claimed, ClaimedItems, Command,
+    CreateQueue, CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportProgress,
+    ReportRun, ReportRuns, ReportTelemetry, ReportWorker, Scan, Scanned, UpdateTask, Updated, WithdrawWorker,
 };
 use crate::{Store, StoreError, StoreExt};
 
@@ -59,9 +59,12 @@ pub enum AnyCommand {
     Claim(Claim),
     ClaimTasks(ClaimTasks),
     Heartbeat(Heartbeat),
+    ReportProgress(ReportProgress),
+    AddOutput(AddOutput),
     ReportRun(ReportRun),
     ReportRuns(ReportRuns),
     ReportWorker(ReportWorker),
+    ReportTelemetry(ReportTelemetry),
     WithdrawWorker(WithdrawWorker),
     Scan(Scan),
 }
@@ -101,9 +104,12 @@ impl Write for AnyCommand {
             Self::Claim(command) => store.write(command).await.map(AnyAnswer::Claimed),
             Self::ClaimTasks(command) => store.write(command).await.map(AnyAnswer::ClaimedItems),
             Self::Heartbeat(command) => store.write(command).await.map(AnyAnswer::Lease),
+            Self::ReportProgress(command) => store.write(command).await.map(done),
+            Self::AddOutput(command) => store.write(command).await.map(done),
             Self::ReportRun(command) => store.write(command).await.map(done),
             Self::ReportRuns(command) => store.write(command).await.map(AnyAnswer::ReportedItems),
             Self::ReportWorker(command) => store.write(command).await.map(done),
+            Self::ReportTelemetry(command) => store.write(command).await.map(done),
             Self::WithdrawWorker(command) => store.write(command).await.map(done),
             Self::Scan(command) => store.write(command).await.map(AnyAnswer::Scanned),
         }
@@ -134,6 +140,7 @@ macro_rules! any_command_from {
 
 any_command_from!(CreateQueue, DeleteQueue, CreateTask, UpdateTask, ActOnTask, DeleteTask, Claim, Heartbeat);
 any_command_from!(ReportRun, ReportWorker, WithdrawWorker, Scan, CreateTasks, ClaimTasks, ReportRuns);
+any_command_from!(ReportProgress, AddOutput, ReportTelemetry);
 
 /// A list of commands of any kind.
 #[macro_export]

@@ -14,8 +14,9 @@ use taskqueue_core::task::{Failure, Status};
 use taskqueue_core::update::Update;
 
 use crate::command::{
-    ActOnTask, ActOnTasks, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue,
-    DeleteTask, Heartbeat, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, UpdateTask, WithdrawWorker,
+    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks,
+    DeleteQueue, DeleteTask, Heartbeat, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
+    RunAction, RunItem, UpdateTask, WithdrawWorker,
 };
 
 /// The queue of this name.
@@ -131,8 +132,14 @@ pub fn report_all(reports: impl IntoIterator<Item = RunItem>) -> ReportRuns {
 }
 
 impl From<Heartbeat> for RunItem {
-    fn from(Heartbeat { id, run_id, .. }: Heartbeat) -> Self {
-        Self { id, run_id, action: RunAction::Heartbeat }
+    fn from(Heartbeat { id, run_id, progress, .. }: Heartbeat) -> Self {
+        Self { id, run_id, action: RunAction::Heartbeat { progress } }
+    }
+}
+
+impl From<ReportProgress> for RunItem {
+    fn from(ReportProgress { id, run_id, progress, .. }: ReportProgress) -> Self {
+        Self { id, run_id, action: RunAction::Progress { progress } }
     }
 }
 
@@ -148,7 +155,17 @@ fn report(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Displa
 
 /// The owner is alive.
 pub fn heartbeat(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Heartbeat {
-    Heartbeat { queue: queue(in_queue), id: task_id(id), run_id: run_id(run) }
+    Heartbeat { queue: queue(in_queue), id: task_id(id), run_id: run_id(run), progress: None }
+}
+
+/// The owner of a task of `q` says how far it is.
+pub fn progress(id: impl std::fmt::Display, run: impl std::fmt::Display, value: &str) -> ReportProgress {
+    ReportProgress { queue: queue("q"), id: task_id(id), run_id: run_id(run), progress: object(value) }
+}
+
+/// A run of a task of `q` prints; 1,000 bytes of it are kept.
+pub fn print(id: impl std::fmt::Display, run: impl std::fmt::Display, offset: u64, text: &str) -> AddOutput {
+    AddOutput { queue: queue("q"), id: task_id(id), run_id: run_id(run), offset, text: text.into(), most_bytes: 1_000 }
 }
 
 /// The owner is done, with this result.
@@ -248,6 +265,11 @@ pub fn observe(in_queue: &str, id: impl std::fmt::Display, for_route: &str, stat
 /// What a worker without a task reports.
 pub fn worker_report(for_route: &str, status: WorkerStatus) -> Report {
     Report { route: route(for_route), status, task_id: None, metadata: JsonObject::empty() }
+}
+
+/// A worker of `q` measures.
+pub fn measure(id: impl std::fmt::Display, telemetry: &str) -> ReportTelemetry {
+    ReportTelemetry { queue: queue("q"), id: worker_id(id), telemetry: object(telemetry) }
 }
 
 /// A worker goes away.

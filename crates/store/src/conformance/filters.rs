@@ -9,7 +9,7 @@ use super::commands::{fuzzy, object, observation_filter, run_id, task_filter, ta
 use super::random::Random;
 
 const KEYS: [&str; 5] = ["a", "b", "in", "_9", "A"];
-const DOCUMENTS: [&str; 4] = ["args", "metadata", "result", "last_run.worker"];
+const DOCUMENTS: [&str; 5] = ["args", "metadata", "result", "last_run.worker", "progress"];
 const OPERATORS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const NUMBERS: [&str; 16] = [
     "0",

@@ -18,14 +18,15 @@ use super::filters::{filter_text, json, name};
 use super::random::Random;
 use crate::StoreError;
 use crate::command::{
-    ActOnTask, ActOnTasks, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks, DeleteQueue,
-    DeleteTask, Heartbeat, NewTask, ReportRun, ReportRuns, ReportWorker, RunAction, RunItem, Scan, UpdateTask,
-    WithdrawWorker,
+    ActOnTask, ActOnTasks, AddOutput, BulkUpdate, Claim, ClaimTasks, Claimed, CreateQueue, CreateTask, CreateTasks,
+    DeleteQueue, DeleteTask, Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker,
+    RunAction, RunItem, Scan, UpdateTask, WithdrawWorker,
 };
 
 /// The queues that commands are about; the last one is seldom there.
 pub const QUEUES: [&str; 3] = ["q", "r", "s"];
 const ROUTES: [&[&str]; 5] = [&["default"], &["a"], &["a", "b"], &["B", "default"], &["b"]];
+const OUTPUT_TEXTS: [&str; 8] = ["", "a", "b\n", "é", "\u{20ac}uro", "x😀", "\0", "0123456789abcdef"];
 const TASKS: usize = 8;
 const WORKERS: usize = 4;
 
@@ -115,21 +116,27 @@ impl Generator {
                 let (route, worker) = (self.route(), self.worker());
                 Claim { queue, route, run_id: run_id(run), worker }.into()
             }
-            70..=74 => {
+            70..=72 => {
                 let reports = self.several(|generator| generator.report().1);
                 let queue =
                     if self.random.percent(90) { self.recent_run().map_or(queue, |(own, ..)| own) } else { queue };
                 ReportRuns { queue, reports }.into()
             }
-            75..=91 => {
+            73..=79 => self.output(queue).into(),
+            80..=91 => {
                 let (own_queue, RunItem { id, run_id, action }) = self.report();
                 let queue = own_queue.unwrap_or(queue);
                 match action {
-                    RunAction::Heartbeat => Heartbeat { queue, id, run_id }.into(),
+                    RunAction::Heartbeat { progress } => Heartbeat { queue, id, run_id, progress }.into(),
+                    RunAction::Progress { progress } => ReportProgress { queue, id, run_id, progress }.into(),
                     RunAction::Report(report) => ReportRun { queue, id, run_id, report }.into(),
                 }
             }
-            92..=95 => {
+            92 | 93 => {
+                let telemetry = json(&mut self.random);
+                ReportTelemetry { queue, id: worker_id(self.random.below(WORKERS)), telemetry }.into()
+            }
+            94 | 95 => {
                 let report = Report {
                     route: route(self.random.pick(&["a", "B"])),
                     status: self.random.pick(&WorkerStatus::ALL),
@@ -215,14 +222,44 @@ impl Generator {
         if self.random.percent(5) {
             (queue, id) = (None, self.task());
         }
-        let report = match self.random.below(9) {
-            0 | 1 => return (queue, RunItem { id, run_id: run_id(run), action: RunAction::Heartbeat }),
+        let report = match self.random.below(11) {
+            0 | 1 => {
+                let progress = self.random.percent(40).then(|| self.progress());
+                return (queue, RunItem { id, run_id: run_id(run), action: RunAction::Heartbeat { progress } });
+            }
+            9 | 10 => {
+                let progress = self.progress();
+                return (queue, RunItem { id, run_id: run_id(run), action: RunAction::Progress { progress } });
+            }
             2 | 3 if self.random.percent(3) => RunReport::Complete { result: args_beyond_the_limit(1) },
             2 | 3 => RunReport::Complete { result: json(&mut self.random) },
             4..=6 => RunReport::Fail { failure: self.failure(), retry: self.random.percent(80) },
             _ => RunReport::Unclaim,
         };
         (queue, RunItem { id, run_id: run_id(run), action: RunAction::Report(report) })
+    }
+
+    fn progress(&mut self) -> JsonObject {
+        if self.random.percent(2) { args_beyond_the_limit(1) } else { json(&mut self.random) }
+    }
+
+    /// Output of a recent run around few places, so that texts repeat, overlap, leave gaps and fill them.
+    fn output(&mut self, queue: QueueName) -> AddOutput {
+        let (queue, id, run) = self.recent_run().unwrap_or((queue, task_id(0), 0));
+        let id = if self.random.percent(5) { self.task() } else { id };
+        let text = self.random.pick(&OUTPUT_TEXTS).repeat(self.random.pick(&[1, 1, 2, 7]));
+        let last = i64::MAX as u64 - text.len() as u64;
+        let offset = match self.random.below(40) {
+            0 => last,
+            1 => last - self.random.below(20) as u64,
+            2 => 1_000_000,
+            _ => {
+                let places = self.random.pick(&[4, 40, 300]);
+                self.random.below(places) as u64
+            }
+        };
+        let most_bytes = self.random.pick(&[0, 1, 10, 50, 1_000, 1_000, 1_000]);
+        AddOutput { queue, id, run_id: run_id(run), offset, text: text.into(), most_bytes }
     }
 
     /// A few items: often more than one for the same task.

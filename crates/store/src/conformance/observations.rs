@@ -29,7 +29,8 @@ pub async fn a_report_is_seen_until_it_expires(storage: &impl Storage) {
     let command = ReportWorker { queue: queue("q"), id: worker_id(1), report: report.clone() };
     fixture.ok(command).await;
     let (last_seen_at, expires_at) = (fixture.now(), fixture.now().plus_seconds(300));
-    let expected = Observation { id: worker_id(1), queue: queue("q"), report, last_seen_at, expires_at };
+    let expected =
+        Observation { id: worker_id(1), queue: queue("q"), report, telemetry: None, last_seen_at, expires_at };
     assert_eq!(workers(&fixture, "q", None).await, [expected]);
     fixture.clock.advance_micros(299_999_999);
     assert_eq!(workers(&fixture, "q", None).await.len(), 1);

@@ -5,7 +5,9 @@ use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::selection::{Page, TaskQuery};
-use taskqueue_core::task::{Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task};
+use taskqueue_core::task::{
+    Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
+};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 
@@ -32,7 +34,7 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
     let time = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string());
     let error = task.last_error;
     let run = task.last_run;
-    let fields: [Option<String>; 24] = [
+    let fields: [Option<String>; 27] = [
         Some(task.id.to_string()),
         Some(task.status.as_str().into()),
         task.name.map(Into::into),
@@ -57,6 +59,9 @@ pub fn write(out: &mut Vec<u8>, task: &TaskView<'_>) {
         run.map(|run| run.attempt.to_string()),
         run.map(|run| run.worker.into()),
         run.and_then(|run| run.run_id.map(Into::into)),
+        task.progress.map(Into::into),
+        time(task.progress_updated_at),
+        task.progress_attempt.map(|attempt| attempt.to_string()),
     ];
     for field in fields {
         // A missing field has a length that no text has.
@@ -120,12 +125,19 @@ impl<'a> Fields<'a> {
         let last_run = self.last_run();
         // The run id of a last run is all that a list shows of finished runs.
         lifecycle.finished_run = self.text_or_null().map(|run_id| shown_run(RunId::parse(run_id).unwrap()));
-        Task { queue, id, definition, lifecycle, outcome: Outcome { result, last_error, last_run } }
+        let progress = self.progress();
+        Task { queue, id, definition, lifecycle, outcome: Outcome { result, last_error, last_run, progress } }
     }
 
     fn last_run(&mut self) -> Option<LastRun> {
         let (attempt, worker) = (self.text_or_null(), self.text_or_null());
         Some(LastRun { attempt: attempt?.parse().unwrap(), worker: JsonObject::from_canonical(worker?) })
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        let (value, updated_at, attempt) = (self.text_or_null(), self.time_or_null(), self.text_or_null());
+        let value = JsonObject::from_canonical(value?);
+        Some(Progress { value, updated_at: updated_at?, attempt: attempt?.parse().unwrap() })
     }
 
     fn error(&mut self) -> Option<LastError> {
