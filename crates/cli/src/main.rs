@@ -20,6 +20,8 @@ mod open_store;
 mod output;
 mod private_file;
 mod progress;
+mod progress_view;
+mod run_log;
 mod shell_command;
 mod similar_names;
 mod sweep;

@@ -21,19 +21,22 @@ Examples:
   taskqueue task list --columns id,status,args.lr,result.loss --sort result.loss
   taskqueue task list --status succeeded --output csv --columns id,args.lr,result.loss > losses.csv
   taskqueue task list --status failed --output quiet    # only ids, for scripts
+  taskqueue task list --status running --columns id,progress,progress.loss
   taskqueue task list --watch
 
 Tables show the newest 100 tasks unless --limit or --all is given, and say when there are more.
 All other formats print every task that matches, unless --limit is given.
 
 Columns are the fields of a task: id, queue, status, name, priority, attempt, max_attempts, routes,
-last_route, created_at, updated_at, started_at, finished_at, and args, metadata, result, last_error
-and last_run as a whole or with a member, such as args.model.layers or last_run.worker.host.
+last_route, created_at, updated_at, started_at, finished_at, progress_updated_at, progress_attempt,
+and args, metadata, result, last_error, last_run and progress as a whole or with a member, such as
+args.model.layers, last_run.worker.host or progress.step. A table shows progress as a percentage
+with the time that is left, where the run reports step and total, or percent.
 
 --sort puts numbers first, then text, then false and true, then lists and objects, and tasks
 without a value last; a minus reverses the order of numbers among themselves, of texts among
-themselves, and so on. To sort by args, metadata, result, last_error, last_run or routes, all tasks
-that match are loaded.
+themselves, and so on. To sort by args, metadata, result, last_error, last_run, progress or routes,
+all tasks that match are loaded.
 
 CSV has a header line and quotes as in RFC 4180. Values are printed as they are: before you open a
 file of tasks that others created in a spreadsheet, import its columns as text, because cells that

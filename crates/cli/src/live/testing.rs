@@ -52,5 +52,8 @@ pub(crate) fn task(number: u64) -> Task {
         started_at: None,
         finished_at: None,
         last_run: None,
+        progress: None,
+        progress_updated_at: None,
+        progress_attempt: None,
     }
 }

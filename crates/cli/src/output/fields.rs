@@ -9,7 +9,8 @@ use super::record::Record;
 use crate::field_path::{FieldPath, read_record};
 
 /// The fields that hold a time of the server.
-const TIMES: [&str; 5] = ["created_at", "updated_at", "started_at", "finished_at", "last_error.occurred_at"];
+const TIMES: [&str; 6] =
+    ["created_at", "updated_at", "started_at", "finished_at", "last_error.occurred_at", "progress_updated_at"];
 
 /// One column for each field. Ids and statuses are never cut.
 pub(crate) fn columns(fields: &[FieldPath]) -> Vec<Column<'_>> {
@@ -22,9 +23,12 @@ pub(crate) fn columns(fields: &[FieldPath]) -> Vec<Column<'_>> {
 /// The cells of a record. As in every table, times are shown relative to `now`.
 pub(crate) fn cells<R: Record>(fields: &[FieldPath], record: &R, now: Timestamp) -> Vec<Cell> {
     let json = record.json();
-    let record = read_record(&json);
+    let values = read_record(&json);
     let cell = |field: &FieldPath| {
-        let text = field.text(&record);
+        if let Some(cell) = record.field_cell(field, now) {
+            return cell;
+        }
+        let text = field.text(&values);
         let is_time = TIMES.contains(&field.head.as_str());
         let time = text.as_deref().filter(|_| is_time).and_then(Timestamp::parse);
         let status = text.as_deref().filter(|_| field.head == "status").and_then(Status::parse);

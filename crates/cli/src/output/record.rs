@@ -38,6 +38,11 @@ pub(crate) trait Record {
     /// What `--output quiet` leaves of it: an id, a name or a count.
     fn key(&self) -> String;
 
+    /// What a table shows of a field that the user named, where that is not the value itself.
+    fn field_cell(&self, _field: &FieldPath, _now: Timestamp) -> Option<Cell> {
+        None
+    }
+
     /// Everything about it, one field per line, where it is shown alone.
     fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
         Self::COLUMNS.iter().map(|column| column.head).zip(self.cells(now)).collect()

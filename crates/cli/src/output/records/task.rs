@@ -1,10 +1,16 @@
 //! A task: the row, the details and the JSON of the contract.
 
+use anstyle::AnsiColor;
 use taskqueue_client::{LastError, LastRun, Status, Task};
-use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::time::Timestamp;
 
-use crate::output::{Cell, Column, Record, age};
+use crate::field_path::FieldPath;
+use crate::output::{Cell, Column, Record, age, span};
+use crate::progress_view::ProgressView;
+use crate::run_log::RunLog;
+
+/// The width of the bar where a task is shown alone.
+const BAR_WIDTH: usize = 30;
 
 impl Record for Task {
     const COLUMNS: &'static [Column<'static>] = &[
@@ -16,13 +22,14 @@ impl Record for Task {
         Column::shrinking("ROUTES"),
         Column::text("CREATED"),
         Column::text("UPDATED"),
+        Column::with_values("PROGRESS", 5),
         Column::with_values("ERROR", 10),
         Column::shrinking("ARGS"),
         Column::with_values("RESULT", 16),
     ];
 
     const LEAVE_OUT: &'static [&'static str] =
-        &["RESULT", "PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED", "ERROR"];
+        &["RESULT", "PRIORITY", "CREATED", "ROUTES", "ARGS", "ATTEMPT", "UPDATED", "ERROR", "PROGRESS"];
 
     const FIELDS: &'static [&'static str] = &[
         "id",
@@ -55,6 +62,7 @@ impl Record for Task {
             Cell::new(routes(self)),
             Cell::new(age(self.created_at, now)),
             Cell::new(age(self.updated_at, now)),
+            Cell::optional(present_progress(self, now)),
             Cell::optional(error_type(self)),
             Cell::new(self.args.as_str()),
             Cell::optional((!self.result.is_empty_object()).then(|| self.result.as_str())),
@@ -67,6 +75,12 @@ impl Record for Task {
 
     fn key(&self) -> String {
         self.id.to_string()
+    }
+
+    /// The progress as a whole is shown as people want to know it.
+    fn field_cell(&self, field: &FieldPath, now: Timestamp) -> Option<Cell> {
+        let view = ProgressView::of(self, now).filter(|_| field.steps() == ["progress"])?;
+        Some(Cell::new(view.short()))
     }
 
     fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
@@ -92,7 +106,8 @@ impl Record for Task {
             ("finished_at", Cell::optional(self.finished_at.map(time))),
         ]);
         fields.extend(self.last_run.iter().map(|run| ("last_run", Cell::new(last_run(run)))));
-        fields.extend(self.last_run.iter().filter_map(|run| Some(("", Cell::new(run_folder(self, run)?)))));
+        fields.extend(RunLog::of(self).map(|log| ("", Cell::new(log.to_string()))));
+        fields.extend(ProgressView::of(self, now).into_iter().flat_map(|view| progress_details(self, &view)));
         fields
     }
 }
@@ -107,10 +122,27 @@ fn routes(task: &Task) -> String {
     task.routes.iter().collect::<Vec<_>>().join(",")
 }
 
-/// The folder of the run on the machine of its worker, below the run directory that a worker of ours names.
-fn run_folder(task: &Task, run: &LastRun) -> Option<String> {
-    let Some(Found::Str(run_dir)) = lookup(run.worker.as_str(), &["folder"]) else { return None };
-    Some(format!("folder {}/{}/{}", run_dir.to_text(), task.id, run.run_id?))
+/// The progress of a run that is under way; that of the others is history.
+fn present_progress(task: &Task, now: Timestamp) -> Option<String> {
+    let view = ProgressView::of(task, now).filter(|_| task.status == Status::Running)?;
+    Some(view.short()).filter(|text| !text.is_empty())
+}
+
+/// The bar, what else the run said, and how old that is.
+fn progress_details(task: &Task, view: &ProgressView) -> Vec<(&'static str, Cell)> {
+    let bar = view.bar(BAR_WIDTH).map(|bar| format!("{bar} {}", view.measures()));
+    let said = Some(view.said()).filter(|said| !said.is_empty());
+    let age = match view.age_seconds {
+        0 => "now".to_owned(),
+        seconds => format!("{} ago", span(seconds)),
+    };
+    let attempt = task.progress_attempt.map(|attempt| format!("attempt {attempt}, ")).unwrap_or_default();
+    let age = match view.is_old {
+        true => Cell::new(format!("{attempt}{age}: nothing new since then")).coloured(AnsiColor::Yellow),
+        false => Cell::new(format!("{attempt}{age}")),
+    };
+    let cells = bar.into_iter().chain(said).map(Cell::new).chain([age]);
+    cells.enumerate().map(|(line, cell)| (if line == 0 { "progress" } else { "" }, cell)).collect()
 }
 
 /// `attempt 2, run r_..., by {"host": ...}`. The id of an active run is not known.

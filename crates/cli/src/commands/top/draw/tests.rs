@@ -163,6 +163,7 @@ fn busy_workers_come_first() {
             task_id: task_id.and_then(TaskId::parse),
             metadata: JsonObject::empty(),
         },
+        telemetry: None,
         last_seen_at: TEST_TIME.plus_seconds(-50),
         expires_at: TEST_TIME.plus_seconds(250),
     };
