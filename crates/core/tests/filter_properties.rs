@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use taskqueue_core::filter::{
     Document, DocumentPredicate, Expression, LastErrorFields, LastErrorPredicate, LastRunFields, LastRunPredicate,
-    Literal, Membership, NullableTest, Number, ObservationFilter, ObservationPredicate, Order, TaskFields, TaskFilter,
-    TaskPredicate, Test,
+    Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFields, ObservationFilter,
+    ObservationPredicate, Order, TaskFields, TaskFilter, TaskPredicate, Test,
 };
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::task::Status;
@@ -148,23 +148,35 @@ fn last_run_predicate() -> impl Strategy<Value = LastRunPredicate> {
 }
 
 fn document_predicate() -> impl Strategy<Value = TaskPredicate> {
-    let document =
-        select(vec![Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress]);
+    let document = [Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress];
+    question_in(document.to_vec()).prop_map(|(document, keys, asked)| TaskPredicate::Document(document, keys, asked))
+}
+
+fn observation_document_predicate() -> impl Strategy<Value = ObservationPredicate> {
+    question_in(vec![ObservationDocument::Metadata, ObservationDocument::Telemetry])
+        .prop_map(|(document, keys, asked)| ObservationPredicate::Document(document, keys, asked))
+}
+
+/// What can be asked of one of these documents: of a value behind keys anything, of the whole only what it holds.
+fn question_in<D: Clone + std::fmt::Debug + 'static>(
+    documents: Vec<D>,
+) -> impl Strategy<Value = (D, Vec<String>, DocumentPredicate)> {
     let predicate = prop_oneof![
         1 => Just(DocumentPredicate::Exists),
         1 => Just(DocumentPredicate::Missing),
         4 => test(literal().boxed(), number()).prop_map(DocumentPredicate::Value),
         2 => membership(literal()).prop_map(DocumentPredicate::Elements),
     ];
-    let keyed = (document.clone(), vec(key(), 1..4), predicate);
-    let bare = (document, membership(literal()).prop_map(DocumentPredicate::Elements));
-    prop_oneof![
-        5 => keyed.prop_map(|(document, keys, predicate)| TaskPredicate::Document(document, keys, predicate)),
-        1 => bare.prop_map(|(document, predicate)| TaskPredicate::Document(document, Vec::new(), predicate)),
-    ]
+    let bare = membership(literal()).prop_map(|membership| (Vec::new(), DocumentPredicate::Elements(membership)));
+    let question = prop_oneof![5 => (vec(key(), 1..4), predicate), 1 => bare];
+    (select(documents), question).prop_map(|(document, (keys, predicate))| (document, keys, predicate))
 }
 
 fn observation_predicate() -> impl Strategy<Value = ObservationPredicate> {
+    prop_oneof![2 => plain_observation_predicate(), 1 => observation_document_predicate()]
+}
+
+fn plain_observation_predicate() -> impl Strategy<Value = ObservationPredicate> {
     let statuses = || select(WorkerStatus::ALL.to_vec());
     prop_oneof![
         any::<bool>().prop_map(ObservationPredicate::Always),
@@ -175,6 +187,7 @@ fn observation_predicate() -> impl Strategy<Value = ObservationPredicate> {
         nullable_texts().prop_map(ObservationPredicate::TaskId),
         times().prop_map(ObservationPredicate::LastSeenAt),
         times().prop_map(ObservationPredicate::ExpiresAt),
+        nullable_times().prop_map(ObservationPredicate::TelemetryUpdatedAt),
     ]
 }
 
@@ -295,6 +308,39 @@ impl TaskFields for Row {
     }
 }
 
+impl ObservationFields for Row {
+    fn id(&self) -> &str {
+        &self.text
+    }
+    fn queue(&self) -> &str {
+        &self.text
+    }
+    fn route(&self) -> &str {
+        &self.text
+    }
+    fn status(&self) -> WorkerStatus {
+        if self.has_error { WorkerStatus::Idle } else { WorkerStatus::Busy }
+    }
+    fn task_id(&self) -> Option<&str> {
+        self.nullable.as_deref()
+    }
+    fn last_seen_at(&self) -> Timestamp {
+        self.time
+    }
+    fn expires_at(&self) -> Timestamp {
+        self.time
+    }
+    fn metadata(&self) -> &str {
+        self.document
+    }
+    fn telemetry(&self) -> Option<&str> {
+        self.has_run.then_some(self.document)
+    }
+    fn telemetry_updated_at(&self) -> Option<Timestamp> {
+        self.nullable_time
+    }
+}
+
 /// Pieces of filters in any order: mostly wrong, sometimes right.
 fn soup() -> impl Strategy<Value = String> {
     let pieces = [
@@ -344,6 +390,9 @@ fn soup() -> impl Strategy<Value = String> {
         "'x' in routes",
         "not (",
         "exists(args.a)",
+        "progress",
+        "telemetry.a",
+        "telemetry_updated_at",
         "name in [None]",
     ];
     vec((select(pieces.to_vec()), select(vec!["", " ", "\n"])), 0..24)
@@ -387,6 +436,19 @@ proptest! {
     }
 
     #[test]
+    fn an_observation_is_looked_at_once_for_all_predicates_as_for_each(
+        expression in expression(observation_predicate()),
+        documents in expression(observation_document_predicate()),
+        row in row(),
+    ) {
+        for expression in [expression, documents] {
+            let one_by_one = expression.holds(&mut |predicate| predicate.holds(&row));
+            let filter = ObservationFilter::parse(&expression.to_string()).unwrap();
+            prop_assert_eq!(filter.matches(&row), one_by_one, "{}", expression);
+        }
+    }
+
+    #[test]
     fn not_is_plain_negation(expression in expression(task_predicate()), row in row()) {
         let holds = parse(&expression.to_string()).matches(&row);
         prop_assert_eq!(parse(&format!("not ({expression})")).matches(&row), !holds);
@@ -421,7 +483,10 @@ proptest! {
                 }
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
             }
-            let _ = ObservationFilter::parse(&text);
+            if let Ok(filter) = ObservationFilter::parse(&text) {
+                let again = ObservationFilter::parse(&filter.expression().to_string());
+                prop_assert_eq!(again.as_ref().map(ObservationFilter::expression), Ok(filter.expression()));
+            }
         }
     }
 

@@ -80,7 +80,10 @@ fn failure() -> RunReport {
 
 /// What the API shows: value, time, attempt.
 fn shown(task: &Task) -> Option<(String, Timestamp, i64)> {
-    task.view().progress.map(|progress| (progress.value.to_owned(), progress.updated_at, progress.attempt))
+    let view = task.view();
+    let shown = view.progress.map(|value| Some((value.to_owned(), view.progress_updated_at?, view.progress_attempt?)));
+    assert!(shown != Some(None) && view.progress_attempt.is_some() == shown.is_some(), "all or none");
+    shown.flatten()
 }
 
 fn expected(value: &str, updated_at: Timestamp, attempt: i64) -> Option<(String, Timestamp, i64)> {

@@ -11,7 +11,7 @@ use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{Groups, WorkerDimension};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
 use taskqueue_core::task::{
     Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
@@ -108,16 +108,11 @@ fn filters_see_every_field_of_a_task_and_of_its_view() {
 
 fn observation(route: &str, status: WorkerStatus) -> Observation {
     let route = Route::parse(route).unwrap();
-    let report = Report { route, status, task_id: Some(task_id(1)), metadata: JsonObject::empty() };
+    let report =
+        Report { route, status, task_id: Some(task_id(1)), metadata: JsonObject::from_canonical(r#"{"host":"h"}"#) };
     let id = WorkerId::parse("w_000000000001").unwrap();
-    Observation {
-        id,
-        queue: QueueName::parse("q").unwrap(),
-        report,
-        telemetry: None,
-        last_seen_at: at(1),
-        expires_at: at(2),
-    }
+    let telemetry = Some(Telemetry { value: JsonObject::from_canonical(r#"{"cpu":4}"#), updated_at: at(3) });
+    Observation { id, queue: QueueName::parse("q").unwrap(), report, telemetry, last_seen_at: at(1), expires_at: at(2) }
 }
 
 #[test]
@@ -131,6 +126,9 @@ fn filters_see_every_field_of_an_observation() {
         "task_id == 't_000000000001'",
         "last_seen_at == '1970-01-01T00:00:01Z'",
         "expires_at == '1970-01-01T00:00:02Z'",
+        "metadata.host == 'h'",
+        "telemetry.cpu == 4",
+        "telemetry_updated_at == '1970-01-01T00:00:03Z'",
     ] {
         assert!(ObservationFilter::parse(text).unwrap().matches(&observation), "{text}");
         let not = format!("not ({text})");

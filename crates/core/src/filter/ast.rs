@@ -168,7 +168,8 @@ pub enum TaskPredicate {
     LastError(LastErrorPredicate),
     /// `last_run.…`, except what is in its document.
     LastRun(LastRunPredicate),
-    /// `args.…`, `metadata.…`, `result.…`, `last_run.worker.…`: the document, the keys to step through, the question.
+    /// `args.…`, `metadata.…`, `result.…`, `last_run.worker.…`, `progress.…`: the document, the keys to step through, the
+    /// question.
     Document(Document, Vec<String>, DocumentPredicate),
 }
 
@@ -237,7 +238,7 @@ pub enum DocumentPredicate {
 /// What a filter may ask about a worker observation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObservationPredicate {
-    /// `exists` (true) or `missing` (false): every observation has all fields, be they null.
+    /// `exists` (true) or `missing` (false) of a field that every observation has, be it null.
     Always(bool),
     /// `id`
     Id(Test<String>),
@@ -253,4 +254,17 @@ pub enum ObservationPredicate {
     LastSeenAt(Test<Timestamp>),
     /// `expires_at`
     ExpiresAt(Test<Timestamp>),
+    /// `telemetry_updated_at`
+    TelemetryUpdatedAt(NullableTest<Timestamp>),
+    /// `metadata.…`, `telemetry.…`: the document, the keys to step through, the question.
+    Document(ObservationDocument, Vec<String>, DocumentPredicate),
+}
+
+/// The JSON documents of a worker observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservationDocument {
+    /// `metadata`
+    Metadata,
+    /// `telemetry`, which an observation may lack: then no question about it holds but `missing`.
+    Telemetry,
 }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use super::ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
-    Number, ObservationPredicate, Order, TaskPredicate, Test,
+    Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
 use crate::json::{self, Found};
 use crate::status::{Status, WorkerStatus};
@@ -113,6 +113,14 @@ pub trait ObservationFields {
     fn telemetry(&self) -> Option<&str>;
     /// `telemetry_updated_at`
     fn telemetry_updated_at(&self) -> Option<Timestamp>;
+
+    /// A document as canonical JSON object text, if the observation has it.
+    fn document(&self, document: ObservationDocument) -> Option<&str> {
+        match document {
+            ObservationDocument::Metadata => Some(self.metadata()),
+            ObservationDocument::Telemetry => self.telemetry(),
+        }
+    }
 }
 
 impl<P> Expression<P> {
@@ -157,9 +165,7 @@ impl TaskPredicate {
             Self::Routes(Membership::Lacks(route)) => !task.routes().any(|own| own == route),
             Self::LastError(predicate) => predicate.holds(task.last_error()),
             Self::LastRun(predicate) => predicate.holds(task.last_run()),
-            Self::Document(document, keys, predicate) => {
-                predicate.holds(task.document(*document).and_then(|text| json::lookup(text, keys)))
-            }
+            Self::Document(document, keys, predicate) => predicate.holds_in(task.document(*document), keys),
         }
     }
 }
@@ -195,6 +201,11 @@ impl LastRunPredicate {
 }
 
 impl DocumentPredicate {
+    /// Whether this holds for what is behind the keys of a document, if there is one.
+    fn holds_in(&self, document: Option<&str>, keys: &[String]) -> bool {
+        self.holds(document.and_then(|text| json::lookup(text, keys)))
+    }
+
     /// Whether this holds for the value that was found, or not found, in the document.
     pub fn holds(&self, found: Option<Found<'_>>) -> bool {
         let Some(found) = found else { return matches!(self, Self::Missing) };
@@ -225,6 +236,8 @@ impl ObservationPredicate {
             Self::TaskId(test) => nullable(test, observation.task_id()),
             Self::LastSeenAt(test) => value(test, &observation.last_seen_at()),
             Self::ExpiresAt(test) => value(test, &observation.expires_at()),
+            Self::TelemetryUpdatedAt(test) => nullable(test, observation.telemetry_updated_at().as_ref()),
+            Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),
         }
     }
 }
@@ -808,7 +821,10 @@ mod tests {
         );
     }
 
-    struct Seen;
+    #[derive(Clone, Copy)]
+    struct Seen {
+        telemetry: Option<&'static str>,
+    }
 
     impl ObservationFields for Seen {
         fn id(&self) -> &str {
@@ -836,10 +852,19 @@ mod tests {
             r#"{"gpus":[0,1],"host":"gpu-3"}"#
         }
         fn telemetry(&self) -> Option<&str> {
-            None
+            self.telemetry
         }
         fn telemetry_updated_at(&self) -> Option<Timestamp> {
-            None
+            self.telemetry.map(|_| time("2026-01-01T00:00:30Z"))
+        }
+    }
+
+    fn check_observation(seen: Seen, cases: &[(&str, bool)]) {
+        for (text, expected) in cases {
+            let filter = ObservationFilter::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(filter.matches(&seen), *expected, "{text}");
+            let negated = ObservationFilter::parse(&format!("not ({text})")).unwrap();
+            assert_eq!(negated.matches(&seen), !expected, "not ({text})");
         }
     }
 
@@ -854,9 +879,83 @@ mod tests {
             ("exists(task_id)", true),
             ("missing(task_id)", false),
             ("last_seen_at < '2026-01-01T00:00:01Z' and expires_at >= '2026-01-01T00:05:00Z'", true),
+            ("metadata.host == 'gpu-3' and 1 in metadata.gpus", true),
+            ("metadata.host != 'gpu-3'", false),
+            ("'host' in metadata", true),
+            ("'pid' not in metadata", true),
+            ("missing(metadata.pid)", true),
         ];
-        for (text, expected) in cases {
-            assert_eq!(ObservationFilter::parse(text).unwrap().matches(&Seen), expected, "{text}");
-        }
+        check_observation(Seen { telemetry: None }, &cases);
+    }
+
+    #[test]
+    fn without_telemetry_only_missing_holds_and_its_time_is_null() {
+        let cases = [
+            ("missing(telemetry.cpu)", true),
+            ("exists(telemetry.cpu)", false),
+            ("telemetry.cpu == null", false),
+            ("telemetry.cpu != 1", false),
+            ("telemetry.cpu not in [1]", false),
+            ("telemetry.cpu < 1", false),
+            ("'cpu' in telemetry", false),
+            ("'cpu' not in telemetry", false),
+            ("telemetry_updated_at == null", true),
+            ("telemetry_updated_at != '2026-01-01T00:00:30Z'", true),
+            ("telemetry_updated_at < '2027-01-01T00:00:00Z'", false),
+            ("exists(telemetry_updated_at)", true),
+        ];
+        check_observation(Seen { telemetry: None }, &cases);
+    }
+
+    #[test]
+    fn telemetry_compares_like_args() {
+        let cases = [
+            ("telemetry.cpu >= 1 and telemetry.cpu < 2", true),
+            ("telemetry.gpus.a.memory == null", true),
+            ("'a' in telemetry.gpus", true),
+            ("'b' not in telemetry.gpus", true),
+            ("'disk' not in telemetry", true),
+            ("missing(telemetry.disk)", true),
+            ("telemetry.cpu in [1.5, 'x']", true),
+            ("telemetry_updated_at == '2026-01-01T01:00:30+01:00'", true),
+            ("telemetry_updated_at == null", false),
+            ("telemetry_updated_at in [null]", false),
+        ];
+        check_observation(Seen { telemetry: Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#) }, &cases);
+    }
+
+    #[test]
+    fn without_progress_only_missing_holds() {
+        check(
+            &PLAIN,
+            &[
+                ("missing(progress.step)", true),
+                ("exists(progress.step)", false),
+                ("progress.step == null", false),
+                ("progress.step != 1", false),
+                ("progress.step not in [1]", false),
+                ("progress.step < 1", false),
+                ("'step' in progress", false),
+                ("'step' not in progress", false),
+            ],
+        );
+    }
+
+    #[test]
+    fn progress_compares_like_args() {
+        let row = Row { progress: Some(r#"{"best":{"loss":0.25},"step":120,"tags":["warm"]}"#), ..PLAIN };
+        check(
+            &row,
+            &[
+                ("progress.step == 120", true),
+                ("progress.step > 1000", false),
+                ("progress.best.loss < 0.3", true),
+                ("'warm' in progress.tags", true),
+                ("'step' in progress", true),
+                ("'total' not in progress", true),
+                ("missing(progress.total)", true),
+                ("progress.step not in [1, 'x']", true),
+            ],
+        );
     }
 }

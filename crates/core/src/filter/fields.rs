@@ -1,8 +1,8 @@
 //! Which paths exist and what may be asked of each: the tables of docs/reference/filter-language.md §5 and §6, as code.
 
 use super::ast::{
-    Document, DocumentPredicate, LastErrorPredicate, LastRunPredicate, Literal, Membership, ObservationPredicate,
-    TaskPredicate, Test,
+    Document, DocumentPredicate, LastErrorPredicate, LastRunPredicate, Literal, Membership, ObservationDocument,
+    ObservationPredicate, TaskPredicate, Test,
 };
 use super::error::{At, Fault};
 use super::suggest;
@@ -37,8 +37,7 @@ pub(super) struct Path<'a> {
 #[rustfmt::skip]
 const TASK_FIELDS: [&str; 18] = [
     "id", "status", "name", "last_route", "priority", "attempt", "max_attempts", "created_at", "updated_at",
-    "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result", "last_run",
-    "progress",
+    "started_at", "finished_at", "routes", "last_error", "args", "metadata", "result", "last_run", "progress",
 ];
 #[rustfmt::skip]
 const LAST_ERROR_FIELDS: [&str; 6] = [
@@ -46,7 +45,11 @@ const LAST_ERROR_FIELDS: [&str; 6] = [
     "last_error.occurred_at",
 ];
 const LAST_RUN_FIELDS: [&str; 3] = ["last_run.attempt", "last_run.run_id", "last_run.worker"];
-const OBSERVATION_FIELDS: [&str; 7] = ["id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at"];
+#[rustfmt::skip]
+const OBSERVATION_FIELDS: [&str; 10] = [
+    "id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at", "metadata", "telemetry",
+    "telemetry_updated_at",
+];
 
 impl FieldSet for TaskPredicate {
     fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault> {
@@ -64,12 +67,12 @@ impl FieldSet for TaskPredicate {
             ["finished_at"] => scalar(path, question, Self::FinishedAt),
             ["routes"] => routes(path, question),
             ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
-            ["last_run", "worker", ref keys @ ..] => document(path, Document::Worker, keys, question),
+            ["last_run", "worker", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Worker),
             ["last_run", ..] => LastRunPredicate::resolve(path, question).map(Self::LastRun),
-            ["args", ref keys @ ..] => document(path, Document::Args, keys, question),
-            ["metadata", ref keys @ ..] => document(path, Document::Metadata, keys, question),
-            ["result", ref keys @ ..] => document(path, Document::Result, keys, question),
-            ["progress", ref keys @ ..] => document(path, Document::Progress, keys, question),
+            ["args", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Args),
+            ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Metadata),
+            ["result", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Result),
+            ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
             _ => Err(path.unknown(&TASK_FIELDS)),
         }
     }
@@ -121,6 +124,13 @@ impl FieldSet for ObservationPredicate {
             ["task_id"] => scalar(path, question, Self::TaskId),
             ["last_seen_at"] => scalar(path, question, Self::LastSeenAt),
             ["expires_at"] => scalar(path, question, Self::ExpiresAt),
+            ["telemetry_updated_at"] => scalar(path, question, Self::TelemetryUpdatedAt),
+            ["metadata", ref keys @ ..] => {
+                document(path, keys, question, Self::Document, ObservationDocument::Metadata)
+            }
+            ["telemetry", ref keys @ ..] => {
+                document(path, keys, question, Self::Document, ObservationDocument::Telemetry)
+            }
             _ => Err(path.unknown(&OBSERVATION_FIELDS)),
         }
     }
@@ -152,15 +162,22 @@ fn routes(path: &Path<'_>, question: Question) -> Result<TaskPredicate, Fault> {
     }
 }
 
-fn document(path: &Path<'_>, document: Document, keys: &[&str], question: Question) -> Result<TaskPredicate, Fault> {
-    let predicate = match question {
+/// A value inside a JSON document.
+fn document<P, D>(
+    path: &Path<'_>,
+    keys: &[&str],
+    question: Question,
+    predicate: fn(D, Vec<String>, DocumentPredicate) -> P,
+    document: D,
+) -> Result<P, Fault> {
+    let asked = match question {
         Question::Elements(membership) => DocumentPredicate::Elements(membership.typed()?),
         _ if keys.is_empty() => return Err(path.fault("is a whole document, expected a key behind it")),
         Question::Presence(true) => DocumentPredicate::Exists,
         Question::Presence(false) => DocumentPredicate::Missing,
         Question::Value(test) => DocumentPredicate::Value(test.typed()?),
     };
-    Ok(TaskPredicate::Document(document, keys.iter().map(|key| (*key).to_owned()).collect(), predicate))
+    Ok(predicate(document, keys.iter().map(|key| (*key).to_owned()).collect(), asked))
 }
 
 impl Path<'_> {
@@ -168,11 +185,17 @@ impl Path<'_> {
         Fault::new(self.offset, format!("`{}` {why}", suggest::shortened(&self.names.join("."))))
     }
 
+    /// What the first name of the path may be a misspelling of.
+    fn near_beginning<'k>(&self, known: &[&'k str]) -> Option<&'k str> {
+        let beginnings: Vec<&str> = known.iter().filter(|field| !field.contains('.')).copied().collect();
+        suggest::nearest(self.names[0], &beginnings)
+    }
+
     fn unknown(&self, known: &[&str]) -> Fault {
         let path = self.names.join(".");
         let hint = if self.names.len() > 1 && known.contains(&self.names[0]) {
             format!(", `{}` has no members", self.names[0])
-        } else if let Some(near) = suggest::nearest(&path, known) {
+        } else if let Some(near) = suggest::nearest(&path, known).or_else(|| self.near_beginning(known)) {
             format!(", did you mean `{near}`?")
         } else {
             format!(", expected one of {}", known.join(", "))
@@ -246,6 +269,8 @@ mod tests {
             ("last_run.run_id", "stw0", "stw"),
             ("last_run.worker.a", "stwnb0", "n"),
             ("last_run.worker.a.b", "stwnb0", "n"),
+            ("progress.a", "stwnb0", "n"),
+            ("progress.a.b", "stwnb0", "n"),
         ];
         for (path, equality, order) in cases {
             assert_eq!(takes(task, path, "'failed'"), (equality.to_owned(), order.to_owned()), "{path}");
@@ -263,12 +288,19 @@ mod tests {
             ("task_id", "stw0", "stw"),
             ("last_seen_at", "t", "t"),
             ("expires_at", "t", "t"),
+            ("telemetry_updated_at", "t0", "t"),
+            ("metadata.a", "stwnb0", "n"),
+            ("telemetry.a.b", "stwnb0", "n"),
         ];
         for (path, equality, order) in cases {
             assert_eq!(takes(observation, path, "'busy'"), (equality.to_owned(), order.to_owned()), "{path}");
             assert!(observation(&format!("exists({path}) and missing({path})")), "{path}");
-            assert!(!observation(&format!("'x' in {path}")), "{path}");
-            assert!(!observation(&format!("'x' not in {path}")), "{path}");
+            let is_in_document = path.contains('.');
+            assert_eq!(observation(&format!("'x' in {path}")), is_in_document, "{path}");
+            assert_eq!(observation(&format!("'x' not in {path}")), is_in_document, "{path}");
+        }
+        for text in ["'x' in metadata", "1 not in telemetry"] {
+            assert!(observation(text), "{text}");
         }
     }
 
@@ -291,6 +323,10 @@ mod tests {
             "last_run.worker",
             "last_run.host",
             "last_run.attempt.x",
+            "progress",
+            "progress_updated_at",
+            "progress_attempt",
+            "telemetry.a",
             "name.x",
             "routes.x",
             "id.id",
@@ -302,8 +338,12 @@ mod tests {
                 assert!(!task(&text.replace('P', path)), "{path}: {text}");
             }
         }
-        for path in ["name", "priority", "args.x", "routes", "last_error.type", "created_at", "id.x", "args"] {
+        let tasks_only =
+            ["name", "priority", "args.x", "routes", "last_error.type", "created_at", "args", "progress.a"];
+        let nobodys = ["id.x", "metadata", "telemetry", "telemetry_updated_at.x", "last_run.worker.a"];
+        for path in tasks_only.into_iter().chain(nobodys) {
             assert!(!observation(&format!("exists({path})")), "{path}");
+            assert!(!observation(&format!("{path} == 'x'")), "{path}");
         }
     }
 
@@ -323,6 +363,8 @@ mod tests {
             ("true in args.a.b", true),
             ("'k' in last_run.worker", true),
             ("1 not in last_run.worker.a", true),
+            ("'step' in progress", true),
+            ("1 in progress.a", true),
             ("'x' in last_run.run_id", false),
             ("'x' in last_run", false),
             ("'x' in name", false),
@@ -403,6 +445,10 @@ mod tests {
             ("exists(last_run)", 8, "unknown field `last_run`, did you mean `last_run.attempt`?"),
             ("last_run.worker == 'x'", 1, "`last_run.worker` is a whole document, expected a key behind it"),
             ("last_run.attempt == 'x'", 21, "expected a number, found a string"),
+            ("progres.step == 1", 1, "unknown field `progres.step`, did you mean `progress`?"),
+            ("arg.lr == 1", 1, "unknown field `arg.lr`, did you mean `args`?"),
+            ("progress > 1", 1, "`progress` is a whole document, expected a key behind it"),
+            ("progress.step < 'x'", 17, "expected a number, found a string"),
             (
                 "last_run.host == 'x'",
                 1,
@@ -412,6 +458,23 @@ mod tests {
         for (text, column, message) in cases {
             let expected = FilterError::Invalid { column, message: message.to_owned() };
             assert_eq!(TaskFilter::parse(text), Err(expected), "{text}");
+        }
+        let cases = [
+            ("telemetri == 1", 1, "unknown field `telemetri`, did you mean `telemetry`?"),
+            ("telemetry_updated == null", 1, "unknown field `telemetry_updated`, did you mean `telemetry_updated_at`?"),
+            ("exists(metadata)", 8, "`metadata` is a whole document, expected a key behind it"),
+            ("telemetry.cpu > 'x'", 17, "expected a number, found a string"),
+            ("route.x == 'x'", 1, "unknown field `route.x`, `route` has no members"),
+            (
+                "args.x == 1",
+                1,
+                "unknown field `args.x`, expected one of id, queue, route, status, task_id, last_seen_at, expires_at, \
+                 metadata, telemetry, telemetry_updated_at",
+            ),
+        ];
+        for (text, column, message) in cases {
+            let expected = FilterError::Invalid { column, message: message.to_owned() };
+            assert_eq!(ObservationFilter::parse(text), Err(expected), "{text}");
         }
         let error = TaskFilter::parse(&format!("{} == 1", "x".repeat(8000))).unwrap_err().to_string();
         assert!(error.len() < 400, "{error}");

@@ -34,6 +34,7 @@ mod lexer;
 mod parse;
 mod plan;
 mod print;
+mod records;
 mod statuses;
 mod suggest;
 mod types;
@@ -43,27 +44,30 @@ use crate::status::{Status, Statuses};
 
 pub use ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, NullableTest,
-    Number, ObservationPredicate, Order, TaskPredicate, Test,
+    Number, ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
 pub use error::FilterError;
 pub use eval::{LastErrorFields, LastRunFields, ObservationFields, TaskFields};
-pub use plan::Plan;
+
+use fields::FieldSet;
+use plan::Plan;
+use records::Planned;
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filter<P, E = ()> {
+pub struct Filter<P> {
     text: Box<str>,
     expression: Expression<P>,
-    evaluation: E,
+    plan: Plan<P>,
 }
 
 /// A filter over tasks.
-pub type TaskFilter = Filter<TaskPredicate, Plan>;
+pub type TaskFilter = Filter<TaskPredicate>;
 
 /// A filter over worker observations.
 pub type ObservationFilter = Filter<ObservationPredicate>;
 
-impl<P, E> Filter<P, E> {
+impl<P> Filter<P> {
     /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.text
@@ -74,15 +78,15 @@ impl<P, E> Filter<P, E> {
         &self.expression
     }
 
-    fn read(text: &str, evaluation: fn(&Expression<P>) -> E) -> Result<Self, FilterError>
+    fn read(text: &str) -> Result<Self, FilterError>
     where
-        P: fields::FieldSet,
+        P: FieldSet + Planned,
     {
         if text.len() > FILTER_BYTES {
             return Err(FilterError::TooLarge);
         }
         match parse::parse(text) {
-            Ok(expression) => Ok(Self { text: text.into(), evaluation: evaluation(&expression), expression }),
+            Ok(expression) => Ok(Self { text: text.into(), plan: Plan::new(&expression), expression }),
             Err(fault) => Err(FilterError::Invalid { column: fault.column(text), message: fault.message }),
         }
     }
@@ -91,12 +95,12 @@ impl<P, E> Filter<P, E> {
 impl TaskFilter {
     /// Reads a filter over tasks.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        Self::read(text, Plan::new)
+        Self::read(text)
     }
 
     /// Whether the filter selects this task.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
-        self.evaluation.matches(task)
+        self.plan.matches(task)
     }
 
     /// The states that a selected task can have.
@@ -126,12 +130,12 @@ impl TaskFilter {
 impl ObservationFilter {
     /// Reads a filter over worker observations.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        Self::read(text, |_| ())
+        Self::read(text)
     }
 
     /// Whether the filter selects this observation.
     pub fn matches(&self, observation: &impl ObservationFields) -> bool {
-        self.expression.holds(&mut |predicate| predicate.holds(observation))
+        self.plan.matches(observation)
     }
 }
 
@@ -140,7 +144,7 @@ impl ObservationFilter {
 pub struct Reads {
     /// `args` or `metadata`.
     pub definition: bool,
-    /// `result`, `last_error` or `last_run`.
+    /// `result`, `last_error`, `last_run` or `progress`.
     pub outcome: bool,
 }
 
@@ -176,6 +180,7 @@ mod tests {
             ("missing(last_error.type)", false, true),
             ("last_run.worker.host == 'a'", false, true),
             ("exists(last_run.attempt)", false, true),
+            ("progress.step > 1", false, true),
             ("args.x == 1 and last_error.attempt == 1", true, true),
         ];
         for (text, definition, outcome) in cases {

@@ -1,11 +1,13 @@
-//! A task filter prepared for evaluation: what it asks of each JSON document, of the routes and of the last error is
-//! gathered when the filter is read, so that a task is looked at once, however many predicates there are. What a
-//! predicate means is in `eval.rs`; this file only decides how often a text is gone over.
+//! A filter prepared for evaluation: what it asks of each JSON document, of the routes and of the last error is gathered
+//! when the filter is read, so that a record is looked at once, however many predicates there are. What a predicate means
+//! is in `eval.rs`, and what kinds of records there are in `records.rs`; this file only decides how often a text is gone
+//! over.
 
 use std::cmp::Ordering;
 
-use super::ast::{Document, DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership, TaskPredicate};
-use super::eval::{LastErrorFields, TaskFields};
+use super::ast::{DocumentPredicate, Expression, LastErrorPredicate, Literal, Membership};
+use super::eval::LastErrorFields;
+use super::records::{DOCUMENTS_MAX, Planned, Record, Source};
 use crate::json::{Found, JsonStr, Pass, Paths, elements};
 use crate::limits::JSON_DEPTH;
 
@@ -13,15 +15,11 @@ use crate::limits::JSON_DEPTH;
 /// than one pass for all (0.04 against 0.09 microseconds where the first of two decides), and on large ones it is bounded.
 const FEW: usize = 3;
 
-/// The documents in the order of their numbers.
-const DOCUMENTS: [Document; 5] =
-    [Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress];
-
 /// How a filter is evaluated.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    expression: Expression<Question>,
-    documents: [DocumentPlan; DOCUMENTS.len()],
+pub(super) struct Plan<P> {
+    expression: Expression<Question<P>>,
+    documents: [DocumentPlan; DOCUMENTS_MAX],
     /// The routes that are asked for, sorted.
     routes: Vec<String>,
 }
@@ -36,9 +34,9 @@ struct DocumentPlan {
 
 /// A predicate, with places of the plan instead of paths and literals.
 #[derive(Clone, Debug, PartialEq)]
-enum Question {
-    /// Answered from the fields of the task at once.
-    Plain(TaskPredicate),
+enum Question<P> {
+    /// Answered from the fields of the record at once.
+    Plain(P),
     LastError(LastErrorPredicate),
     /// Whether it is (or is not) one of the task's routes.
     Route {
@@ -73,9 +71,9 @@ struct Member {
     key: Option<usize>,
 }
 
-impl Plan {
+impl<P: Planned> Plan<P> {
     /// The plan for a filter.
-    pub(super) fn new(expression: &Expression<TaskPredicate>) -> Self {
+    pub(super) fn new(expression: &Expression<P>) -> Self {
         let mut asked = PredicatesBySource::default();
         expression.for_each(&mut |predicate| asked.note(predicate));
         let (documents, routes) = asked.gathered();
@@ -84,24 +82,24 @@ impl Plan {
         plan
     }
 
-    fn question(&self, predicate: &TaskPredicate, asked: &PredicatesBySource<'_>) -> Question {
-        match predicate {
-            TaskPredicate::LastError(predicate) => Question::LastError(predicate.clone()),
-            TaskPredicate::Routes(membership) if self.routes.len() > FEW => {
+    fn question(&self, predicate: &P, asked: &PredicatesBySource<'_>) -> Question<P> {
+        match predicate.source() {
+            Source::LastError(predicate) => Question::LastError(predicate.clone()),
+            Source::Routes(membership) if self.routes.len() > FEW => {
                 let (route, wanted) = membership.parts();
                 Question::Route { route: self.routes.partition_point(|other| other < route), wanted }
             }
-            TaskPredicate::Document(_, keys, predicate) if keys.len() > JSON_DEPTH => {
+            Source::Document(_, keys, predicate) if keys.len() > JSON_DEPTH => {
                 Question::TooDeep { holds: matches!(predicate, DocumentPredicate::Missing) }
             }
-            TaskPredicate::Document(document, keys, predicate) if asked.documents[number(*document)].len() > FEW => {
-                self.document_question(number(*document), keys, predicate)
+            Source::Document(document, keys, predicate) if asked.documents[document].len() > FEW => {
+                self.document_question(document, keys, predicate)
             }
             _ => Question::Plain(predicate.clone()),
         }
     }
 
-    fn document_question(&self, document: usize, keys: &[String], predicate: &DocumentPredicate) -> Question {
+    fn document_question(&self, document: usize, keys: &[String], predicate: &DocumentPredicate) -> Question<P> {
         let plan = &self.documents[document];
         let place = plan.paths.place(keys);
         match (predicate, place) {
@@ -118,26 +116,11 @@ impl Plan {
         }
     }
 
-    /// Whether the filter selects this task.
-    pub(super) fn matches(&self, task: &impl TaskFields) -> bool {
-        let mut evaluation = TaskEvaluation {
-            plan: self,
-            task,
-            passes: [const { None }; DOCUMENTS.len()],
-            routes: None,
-            last_error: None,
-        };
+    /// Whether the filter selects this record.
+    pub(super) fn matches(&self, record: &impl Record<P>) -> bool {
+        let mut evaluation =
+            Evaluation { plan: self, record, passes: [const { None }; DOCUMENTS_MAX], routes: None, last_error: None };
         self.expression.holds(&mut |question| evaluation.answer(question))
-    }
-}
-
-fn number(document: Document) -> usize {
-    match document {
-        Document::Args => 0,
-        Document::Metadata => 1,
-        Document::Result => 2,
-        Document::Worker => 3,
-        Document::Progress => 4,
     }
 }
 
@@ -157,25 +140,25 @@ impl<T> Membership<T> {
     }
 }
 
-/// The predicates of a filter, by the part of the task that they read.
+/// The predicates of a filter, by the part of the record that they read.
 #[derive(Default)]
 struct PredicatesBySource<'f> {
-    documents: [Vec<(&'f [String], &'f DocumentPredicate)>; DOCUMENTS.len()],
+    documents: [Vec<(&'f [String], &'f DocumentPredicate)>; DOCUMENTS_MAX],
     routes: Vec<&'f String>,
 }
 
 impl<'f> PredicatesBySource<'f> {
-    fn note(&mut self, predicate: &'f TaskPredicate) {
-        match predicate {
-            TaskPredicate::Document(document, keys, predicate) if keys.len() <= JSON_DEPTH => {
-                self.documents[number(*document)].push((keys, predicate));
+    fn note(&mut self, predicate: &'f impl Planned) {
+        match predicate.source() {
+            Source::Document(document, keys, predicate) if keys.len() <= JSON_DEPTH => {
+                self.documents[document].push((keys, predicate));
             }
-            TaskPredicate::Routes(membership) => self.routes.push(membership.parts().0),
+            Source::Routes(membership) => self.routes.push(membership.parts().0),
             _ => {}
         }
     }
 
-    fn gathered(&self) -> ([DocumentPlan; DOCUMENTS.len()], Vec<String>) {
+    fn gathered(&self) -> ([DocumentPlan; DOCUMENTS_MAX], Vec<String>) {
         let mut routes: Vec<String> = self.routes.iter().map(|route| (*route).clone()).collect();
         routes.sort_unstable();
         routes.dedup();
@@ -266,31 +249,31 @@ fn order_of_element(literal: &Literal, element: &Found<'_>) -> Ordering {
     }
 }
 
-/// The evaluation of one task. Each part of the task is read when the first predicate needs it.
-struct TaskEvaluation<'p, 'a, T> {
-    plan: &'p Plan,
-    task: &'a T,
-    passes: [Option<DocumentPass<'p, 'a>>; DOCUMENTS.len()],
-    /// Which of the plan's routes the task has.
+/// The evaluation of one record. Each part of it is read when the first predicate needs it.
+struct Evaluation<'p, 'a, P, R> {
+    plan: &'p Plan<P>,
+    record: &'a R,
+    passes: [Option<DocumentPass<'p, 'a>>; DOCUMENTS_MAX],
+    /// Which of the plan's routes the record has.
     routes: Option<Vec<bool>>,
     last_error: Option<Option<LastErrorFields<'a>>>,
 }
 
 struct DocumentPass<'p, 'a> {
     pass: Pass<'p, 'a>,
-    /// Whether the task has the document.
+    /// Whether the record has the document.
     is_there: bool,
     /// Which of an array's literals it holds.
     arrays: Vec<Option<Vec<bool>>>,
 }
 
-impl<'p, 'a, T: TaskFields> TaskEvaluation<'p, 'a, T> {
-    fn answer(&mut self, question: &'p Question) -> bool {
+impl<'p, 'a, P: Planned, R: Record<P>> Evaluation<'p, 'a, P, R> {
+    fn answer(&mut self, question: &'p Question<P>) -> bool {
         match question {
-            Question::Plain(predicate) => predicate.holds(self.task),
+            Question::Plain(predicate) => self.record.holds(predicate),
             Question::TooDeep { holds } => *holds,
             Question::LastError(predicate) => {
-                predicate.holds(*self.last_error.get_or_insert_with(|| self.task.last_error()))
+                predicate.holds(*self.last_error.get_or_insert_with(|| self.record.last_error()))
             }
             Question::Route { route, wanted } => self.has_route(*route) == *wanted,
             Question::Value { document, place, predicate } => {
@@ -303,10 +286,10 @@ impl<'p, 'a, T: TaskFields> TaskEvaluation<'p, 'a, T> {
     }
 
     fn has_route(&mut self, route: usize) -> bool {
-        let (task, wanted) = (self.task, &self.plan.routes);
+        let (record, wanted) = (self.record, &self.plan.routes);
         let routes = self.routes.get_or_insert_with(|| {
             let mut found = vec![false; wanted.len()];
-            for own in task.routes() {
+            for own in record.routes() {
                 if let Ok(place) = wanted.binary_search_by(|route| route.as_str().cmp(own)) {
                     found[place] = true;
                 }
@@ -317,9 +300,9 @@ impl<'p, 'a, T: TaskFields> TaskEvaluation<'p, 'a, T> {
     }
 
     fn document(&mut self, number: usize) -> &mut DocumentPass<'p, 'a> {
-        let (plan, task) = (&self.plan.documents[number], self.task);
+        let (plan, record) = (&self.plan.documents[number], self.record);
         self.passes[number].get_or_insert_with(|| {
-            let text = task.document(DOCUMENTS[number]);
+            let text = record.document(number);
             let pass = Pass::new(&plan.paths, text.unwrap_or("{}"));
             DocumentPass { pass, is_there: text.is_some(), arrays: Vec::new() }
         })

@@ -1,10 +1,11 @@
 //! What a filter costs: bytes of documents that are gone over, whatever the number of predicates.
 
 use crate::definition::Definition;
-use crate::filter::TaskFilter;
-use crate::ids::{QueueName, TaskId};
+use crate::filter::{ObservationFilter, TaskFilter};
+use crate::ids::{QueueName, Route, TaskId, WorkerId};
 use crate::json::{JsonObject, parse, scanned_bytes};
-use crate::limits::FILTER_BYTES;
+use crate::limits::{FILTER_BYTES, TELEMETRY_BYTES};
+use crate::observation::{Observation, Report, Telemetry, WorkerStatus};
 use crate::task::{Lifecycle, Outcome, Task};
 use crate::time::Timestamp;
 
@@ -54,6 +55,35 @@ fn four_hundred_predicates_cost_about_as_much_as_one() {
         let cost = cost(&filter, &args);
         assert!(cost <= 2 * one, "{cost} instead of {one}: {}", &filter[..60]);
     }
+}
+
+#[test]
+fn a_filter_of_many_predicates_goes_over_telemetry_once() {
+    let telemetry = format!("{{\"a\":\"{}\"}}", "x".repeat(TELEMETRY_BYTES - 8));
+    let updated_at = Timestamp::from_micros(1);
+    let seen = Observation {
+        id: WorkerId::parse("w_abcdefghijkl").unwrap(),
+        queue: QueueName::parse("q").unwrap(),
+        report: Report {
+            route: Route::parse("a").unwrap(),
+            status: WorkerStatus::Idle,
+            task_id: None,
+            metadata: JsonObject::empty(),
+        },
+        telemetry: Some(Telemetry { value: JsonObject::from_canonical(&telemetry), updated_at }),
+        last_seen_at: updated_at,
+        expires_at: updated_at,
+    };
+    let cost = |filter: &str| {
+        let filter = ObservationFilter::parse(filter).unwrap();
+        let before = scanned_bytes();
+        assert!(!filter.matches(&seen));
+        scanned_bytes() - before
+    };
+    let one = cost("telemetry.z == 1");
+    assert!(one >= TELEMETRY_BYTES / 2, "it is looked through: {one}");
+    let many = cost(&joined((0..300).map(|n| format!("telemetry.z{n}==1"))));
+    assert!(many <= 2 * one, "{many} instead of {one}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::ast::{
     Document, DocumentPredicate, Expression, LastErrorPredicate, LastRunPredicate, Literal, Membership, Number,
-    ObservationPredicate, Order, TaskPredicate, Test,
+    ObservationDocument, ObservationPredicate, Order, TaskPredicate, Test,
 };
 use crate::status::{Status, WorkerStatus};
 use crate::time::Timestamp;
@@ -52,7 +52,7 @@ impl Display for TaskPredicate {
             Self::Routes(membership) => membership.print(f, "routes"),
             Self::LastError(predicate) => predicate.fmt(f),
             Self::LastRun(predicate) => predicate.fmt(f),
-            Self::Document(document, keys, predicate) => predicate.print(f, &dotted(*document, keys)),
+            Self::Document(document, keys, predicate) => predicate.print(f, &dotted(document.as_str(), keys)),
         }
     }
 }
@@ -94,6 +94,8 @@ impl Display for ObservationPredicate {
             Self::TaskId(test) => test.print(f, "task_id"),
             Self::LastSeenAt(test) => test.print(f, "last_seen_at"),
             Self::ExpiresAt(test) => test.print(f, "expires_at"),
+            Self::TelemetryUpdatedAt(test) => test.print(f, "telemetry_updated_at"),
+            Self::Document(document, keys, predicate) => predicate.print(f, &dotted(document.as_str(), keys)),
         }
     }
 }
@@ -122,6 +124,15 @@ impl Document {
     }
 }
 
+impl ObservationDocument {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Telemetry => "telemetry",
+        }
+    }
+}
+
 impl Order {
     /// How the comparison is written.
     pub fn as_str(self) -> &'static str {
@@ -134,8 +145,8 @@ impl Order {
     }
 }
 
-fn dotted(document: Document, keys: &[String]) -> String {
-    keys.iter().fold(document.as_str().to_owned(), |path, key| path + "." + key)
+fn dotted(document: &str, keys: &[String]) -> String {
+    keys.iter().fold(document.to_owned(), |path, key| path + "." + key)
 }
 
 impl<E, O> Test<E, O> {
@@ -289,6 +300,7 @@ mod tests {
                 "'k' in last_run.worker and 1<last_run.worker.a.b",
                 "\"k\" in last_run.worker and last_run.worker.a.b > 1",
             ),
+            ("missing(progress.a)or'k'not in progress", "missing(progress.a) or \"k\" not in progress"),
         ];
         for (text, printed) in cases {
             let filter = TaskFilter::parse(text).unwrap();
@@ -297,5 +309,8 @@ mod tests {
         }
         let filter = ObservationFilter::parse("status!='idle'and task_id==null").unwrap();
         assert_eq!(filter.expression().to_string(), "status != \"idle\" and task_id == null");
+        let text = "'k' in metadata and 90<telemetry.gpus.a or telemetry_updated_at in[None]";
+        let printed = "\"k\" in metadata and telemetry.gpus.a > 90 or telemetry_updated_at in [null]";
+        assert_eq!(ObservationFilter::parse(text).unwrap().expression().to_string(), printed);
     }
 }

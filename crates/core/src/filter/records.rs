@@ -1,0 +1,105 @@
+//! The two kinds of records that filters select, tasks and worker observations, as a plan sees them.
+
+use super::ast::{
+    Document, DocumentPredicate, LastErrorPredicate, Membership, ObservationDocument, ObservationPredicate,
+    TaskPredicate,
+};
+use super::eval::{LastErrorFields, ObservationFields, TaskFields};
+
+/// The largest number of documents that a record can have.
+pub(super) const DOCUMENTS_MAX: usize = TASK_DOCUMENTS.len();
+
+/// In the order of their numbers.
+const TASK_DOCUMENTS: [Document; 5] =
+    [Document::Args, Document::Metadata, Document::Result, Document::Worker, Document::Progress];
+const OBSERVATION_DOCUMENTS: [ObservationDocument; 2] = [ObservationDocument::Metadata, ObservationDocument::Telemetry];
+
+/// What a predicate reads, as far as several of them can share one look.
+pub(super) enum Source<'p> {
+    /// The number of the document, the keys to step through, the question.
+    Document(usize, &'p [String], &'p DocumentPredicate),
+    Routes(&'p Membership<String>),
+    LastError(&'p LastErrorPredicate),
+    Plain,
+}
+
+/// A predicate that can be planned.
+pub(super) trait Planned: Clone {
+    fn source(&self) -> Source<'_>;
+}
+
+/// What can be asked such a predicate.
+pub(super) trait Record<P> {
+    /// Whether a predicate holds, looking for it alone.
+    fn holds(&self, predicate: &P) -> bool;
+
+    /// The document with this number, if the record has it.
+    fn document(&self, number: usize) -> Option<&str>;
+
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
+    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+        None
+    }
+}
+
+impl Planned for TaskPredicate {
+    fn source(&self) -> Source<'_> {
+        match self {
+            Self::Document(document, keys, predicate) => {
+                let number = match document {
+                    Document::Args => 0,
+                    Document::Metadata => 1,
+                    Document::Result => 2,
+                    Document::Worker => 3,
+                    Document::Progress => 4,
+                };
+                Source::Document(number, keys, predicate)
+            }
+            Self::Routes(membership) => Source::Routes(membership),
+            Self::LastError(predicate) => Source::LastError(predicate),
+            _ => Source::Plain,
+        }
+    }
+}
+
+impl<T: TaskFields> Record<TaskPredicate> for T {
+    fn holds(&self, predicate: &TaskPredicate) -> bool {
+        predicate.holds(self)
+    }
+    fn document(&self, number: usize) -> Option<&str> {
+        TaskFields::document(self, TASK_DOCUMENTS[number])
+    }
+    fn routes(&self) -> impl Iterator<Item = &str> {
+        TaskFields::routes(self)
+    }
+    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+        TaskFields::last_error(self)
+    }
+}
+
+impl Planned for ObservationPredicate {
+    fn source(&self) -> Source<'_> {
+        match self {
+            Self::Document(document, keys, predicate) => {
+                let number = match document {
+                    ObservationDocument::Metadata => 0,
+                    ObservationDocument::Telemetry => 1,
+                };
+                Source::Document(number, keys, predicate)
+            }
+            _ => Source::Plain,
+        }
+    }
+}
+
+impl<O: ObservationFields> Record<ObservationPredicate> for O {
+    fn holds(&self, predicate: &ObservationPredicate) -> bool {
+        predicate.holds(self)
+    }
+    fn document(&self, number: usize) -> Option<&str> {
+        ObservationFields::document(self, OBSERVATION_DOCUMENTS[number])
+    }
+}
