@@ -58,6 +58,10 @@ fn server_with_examples() -> Server {
             let claimed = server.post(&page_path("/tasks/claim"), claim).expect(200).json();
             assert_eq!(claimed["task"]["id"], task_id(letter));
         }
+        if !task["progress"].is_null() {
+            let body = json!({"run_id": run, "progress": task["progress"]});
+            server.post(&format!("{path}/progress"), body).expect(204);
+        }
         match then {
             "complete" => {
                 let body = json!({"run_id": run, "result": task["result"]});
@@ -73,7 +77,11 @@ fn server_with_examples() -> Server {
     }
     let report = |route: &str, status: &str, task: Value| json!({"route": route, "status": status, "task_id": task});
     server.put(&page_path("/workers/w_exampleworkW"), report("gpu", "idle", Value::Null)).expect(204);
-    server.put(&page_path("/workers/w_exampleworkX"), report("cpu", "busy", json!(task_id("D")))).expect(204);
+    let mut busy = report("cpu", "busy", json!(task_id("D")));
+    busy["metadata"] = json!({"host": "node-2"});
+    server.put(&page_path("/workers/w_exampleworkX"), busy).expect(204);
+    let telemetry = json!({"telemetry": {"cpu_percent": 350, "gpus": [{"utilization": 92}]}});
+    server.post(&page_path("/workers/w_exampleworkX/telemetry"), telemetry).expect(204);
     server
 }
 
