@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::delta::{Delta, PendingEntry};
-use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::ids::Route;
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{ErrorChange, LastRunChange};
+use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::status::Statuses;
-use taskqueue_core::task::{Lifecycle, RunEnd, TaskHead};
+use taskqueue_core::task::{Lifecycle, Progress, RunEnd, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
@@ -53,6 +53,12 @@ macro_rules! sets {
     )*};
 }
 
+mod observations;
+mod output;
+
+use self::observations::ObservationWrites;
+use self::output::OutputWrites;
+
 sets! {
     Queues of Queue { key: i64, name: &'a str, }
 
@@ -77,6 +83,7 @@ sets! {
         finished_run_id: Option<&'a str>,
         finished_run_end: Option<&'a str>,
         definition_bytes: i64,
+        progress_bytes: Option<i64>,
     }
 
     Lifecycles of LifecycleRow {
@@ -92,6 +99,7 @@ sets! {
         lease_expires_at: Option<i64>,
         finished_run_id: Option<&'a str>,
         finished_run_end: Option<&'a str>,
+        progress_bytes: Option<i64>,
     }
 
     Heads of HeadRow {
@@ -115,6 +123,8 @@ sets! {
 
     LastRuns of LastRunRow { key: i64, attempt: i64, worker: &'a str, }
 
+    Progresses of ProgressRow { key: i64, progress: &'a str, updated_at: i64, attempt: i64, }
+
     AddedUnsuccessful of UnsuccessfulRow { key: i64, queue: i64, status: &'a str, }
 
     RemovedReady of RemovedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, }
@@ -122,19 +132,6 @@ sets! {
     AddedReady of AddedEntry { queue: i64, route: &'a str, priority: i64, pending_seq: i64, key: i64, }
 
     Runs of RunRow { run_id: &'a str, key: i64, kept_until: Option<i64>, }
-
-    Observations of ObservationRow {
-        queue: i64,
-        id: &'a str,
-        route: &'a str,
-        status: &'a str,
-        task_id: Option<&'a str>,
-        last_seen_at: i64,
-        expires_at: i64,
-        metadata: &'a str,
-    }
-
-    WithdrawnObservations of WithdrawnObservation { queue: i64, id: &'a str, }
 
     Tally of TallyRow { queue: i64, routes: &'a str, status: &'a str, tasks: i64, }
 }
@@ -158,6 +155,8 @@ pub(crate) struct Changes<'a> {
     cleared_errors: Vec<i64>,
     last_runs: LastRuns<'a>,
     cleared_last_runs: Vec<i64>,
+    progresses: Progresses<'a>,
+    cleared_progress: Vec<i64>,
     removed_ready: RemovedReady<'a>,
     added_ready: AddedReady<'a>,
     ended_tasks: Vec<i64>,
@@ -167,8 +166,8 @@ pub(crate) struct Changes<'a> {
     new_runs: Runs<'a>,
     deleted_tasks: Vec<i64>,
     deleted_runs_kept_until: i64,
-    observations: Observations<'a>,
-    withdrawn_observations: WithdrawnObservations<'a>,
+    observations: ObservationWrites<'a>,
+    output: OutputWrites<'a>,
     tally: Tally<'a>,
     shard: i16,
     bulk: Option<BulkWrite<'a>>,
@@ -186,7 +185,8 @@ fn micros(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_micros)
 }
 
-fn lifecycle_row(key: TaskKey, lifecycle: &Lifecycle) -> LifecycleRow<'_> {
+fn lifecycle_row(key: TaskKey, head: &TaskHead) -> LifecycleRow<'_> {
+    let lifecycle = &head.lifecycle;
     let (run, finished) = (lifecycle.run.as_ref(), lifecycle.finished_run.as_ref());
     LifecycleRow {
         key: key.0,
@@ -201,6 +201,7 @@ fn lifecycle_row(key: TaskKey, lifecycle: &Lifecycle) -> LifecycleRow<'_> {
         lease_expires_at: run.map(|run| run.lease_expires_at.as_micros()),
         finished_run_id: finished.map(|run| run.run_id.as_str()),
         finished_run_end: finished.map(|run| run.end).map(RunEnd::as_str),
+        progress_bytes: i64::try_from(head.progress_bytes).ok().filter(|bytes| *bytes > 0),
     }
 }
 
@@ -233,7 +234,8 @@ impl<'a> Changes<'a> {
             let kept_until = deleted(key).then_some(kept_until);
             changes.new_runs.push(RunRow { run_id: run_id.as_str(), key: key.0, kept_until });
         }
-        changes.add_observations(rows);
+        changes.observations = ObservationWrites::of(rows);
+        changes.output = OutputWrites::of(rows);
         if let Some(values) = &rows.bulk_values {
             changes.add_bulk_values(values);
         }
@@ -288,7 +290,7 @@ impl<'a> Changes<'a> {
     }
 
     fn add_new_task(&mut self, key: TaskKey, entry: &'a Entry) {
-        let (body, lifecycle) = (entry.body.as_ref(), lifecycle_row(key, &entry.head.lifecycle));
+        let (body, lifecycle) = (entry.body.as_ref(), lifecycle_row(key, &entry.head));
         let head = head_row(key, &entry.head);
         self.new_tasks.push(NewTask {
             key: key.0,
@@ -311,6 +313,7 @@ impl<'a> Changes<'a> {
             finished_run_id: lifecycle.finished_run_id,
             finished_run_end: lifecycle.finished_run_end,
             definition_bytes: head.definition_bytes,
+            progress_bytes: lifecycle.progress_bytes,
         });
         if let (Some(body), Some(identity)) = (body, &entry.identity) {
             let (args, metadata) = (body.definition.args.as_str(), body.definition.metadata.as_str());
@@ -323,8 +326,10 @@ impl<'a> Changes<'a> {
         let lifecycle = &entry.head.lifecycle;
         // An update changes nothing of the lifecycle but the time of the last change, which is saved with the head.
         let only_updated = entry.updated && Lifecycle { updated_at: stored.updated_at, ..lifecycle.clone() } == *stored;
-        if lifecycle != stored && !only_updated {
-            self.lifecycles.push(lifecycle_row(key, lifecycle));
+        // Also if the progress is of the same size as before: bulk actions see by the version of this row that it has changed.
+        let progresses = entry.progress != ProgressChange::Keep;
+        if progresses || (lifecycle != stored && !only_updated) {
+            self.lifecycles.push(lifecycle_row(key, &entry.head));
         }
         if entry.updated {
             self.heads.push(head_row(key, &entry.head));
@@ -365,6 +370,16 @@ impl<'a> Changes<'a> {
                 self.last_runs.push(LastRunRow { key: key.0, attempt: run.attempt, worker: run.worker.as_str() });
             }
         }
+        match &entry.progress {
+            ProgressChange::Keep => {}
+            ProgressChange::Clear => self.cleared_progress.push(key.0),
+            ProgressChange::Set(Progress { value, updated_at, attempt }) => self.progresses.push(ProgressRow {
+                key: key.0,
+                progress: value.as_str(),
+                updated_at: updated_at.as_micros(),
+                attempt: *attempt,
+            }),
+        }
     }
 
     fn remove_ready(&mut self, queue: QueueKey, entry: PendingEntry<'a>) {
@@ -397,26 +412,6 @@ impl<'a> Changes<'a> {
         self.bulk = Some(BulkWrite { values, args: text(&update.args), metadata: text(&update.metadata), result });
     }
 
-    fn add_observations(&mut self, rows: &'a TransactionRows) {
-        for ((queue, id), observation) in &rows.changed_observations {
-            let Some(observation) = observation else {
-                self.withdrawn_observations.push(WithdrawnObservation { queue: queue.0, id: id.as_str() });
-                continue;
-            };
-            let report = &observation.report;
-            self.observations.push(ObservationRow {
-                queue: queue.0,
-                id: observation.id.as_str(),
-                route: report.route.as_str(),
-                status: report.status.as_str(),
-                task_id: report.task_id.as_ref().map(TaskId::as_str),
-                last_seen_at: observation.last_seen_at.as_micros(),
-                expires_at: observation.expires_at.as_micros(),
-                metadata: report.metadata.as_str(),
-            });
-        }
-    }
-
     /// The statements that have something to write, in the same order in every transaction, so that transactions that wait
     /// for each other cannot wait in a circle.
     pub(crate) fn writes(&self) -> Vec<Write<'_>> {
@@ -424,6 +419,8 @@ impl<'a> Changes<'a> {
         deleted_tasks.iter_mut().for_each(|(_, params)| params.push(&self.deleted_runs_kept_until));
         let mut tally = self.tally.write(&sql::ADD_TALLY);
         tally.iter_mut().for_each(|(_, params)| params.push(&self.shard));
+        let [withdrawn_observations, observations, telemetry] = self.observations.writes();
+        let [cut_pieces, appended_output, deleted_pieces, output_pieces, outputs] = self.output.writes();
         let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
         let writes = [
             self.new_queues.write(&sql::INSERT_QUEUES),
@@ -441,6 +438,8 @@ impl<'a> Changes<'a> {
             write_keys(&sql::CLEAR_ERRORS, &self.cleared_errors),
             self.last_runs.write(&sql::SAVE_LAST_RUNS),
             write_keys(&sql::CLEAR_LAST_RUNS, &self.cleared_last_runs),
+            self.progresses.write(&sql::SAVE_PROGRESS),
+            write_keys(&sql::CLEAR_PROGRESS, &self.cleared_progress),
             self.removed_ready.write(&sql::DELETE_READY),
             self.added_ready.write(&sql::INSERT_READY),
             write_keys(&sql::DELETE_RUNNING, &self.ended_tasks),
@@ -448,8 +447,14 @@ impl<'a> Changes<'a> {
             write_keys(&sql::DELETE_UNSUCCESSFUL, &self.removed_unsuccessful),
             self.added_unsuccessful.write(&sql::INSERT_UNSUCCESSFUL),
             self.new_runs.write(&sql::INSERT_RUNS),
-            self.observations.write(&sql::SAVE_OBSERVATIONS),
-            self.withdrawn_observations.write(&sql::DELETE_OBSERVATIONS),
+            cut_pieces,
+            appended_output,
+            deleted_pieces,
+            output_pieces,
+            outputs,
+            withdrawn_observations,
+            observations,
+            telemetry,
             tally,
             args,
             metadata,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use futures_util::future::BoxFuture;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::{
-    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task,
+    ActiveRun, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task,
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
@@ -34,6 +34,7 @@ pub(crate) fn migrated(cluster: &Cluster) -> Database {
     database.admin(include_str!("migrations/0002_deleted_runs_and_clock.sql"));
     database.admin(include_str!("migrations/0003_last_runs.sql"));
     database.admin(include_str!("migrations/0004_unsuccessful_tasks.sql"));
+    database.admin(include_str!("migrations/0005_progress_and_output.sql"));
     database.admin(&format!("INSERT INTO taskqueue.queues (queue_key, name) VALUES ({QUEUE_KEY}, 'q')"));
     database
 }
@@ -91,6 +92,11 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
     });
     let last_run =
         random.percent(40).then(|| LastRun { attempt: random.pick(&[1, 2, i64::MAX]), worker: filters::json(random) });
+    let progress = random.percent(40).then(|| Progress {
+        value: filters::json(random),
+        updated_at: time(random),
+        attempt: random.pick(&[1, 2, i64::MAX]),
+    });
     Task {
         queue: queue("q"),
         id: task_id(number),
@@ -113,7 +119,7 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
             run,
             ..Lifecycle::created(time(random), number as i64)
         },
-        outcome: Outcome { result: filters::json(random), last_error, last_run },
+        outcome: Outcome { result: filters::json(random), last_error, last_run, progress },
     }
 }
 
@@ -133,7 +139,7 @@ pub(crate) async fn insert(session: &Session, tasks: &[Task]) {
 async fn insert_task(session: &Session, key: i64, task: &Task) {
     let (definition, lifecycle) = (&task.definition, &task.lifecycle);
     let micros = |time: Option<Timestamp>| time.map(Timestamp::as_micros);
-    let params: [&(dyn ToSql + Sync); 20] = [
+    let params: [&(dyn ToSql + Sync); 21] = [
         &key,
         &QUEUE_KEY,
         &lifecycle.created_at.as_micros(),
@@ -154,6 +160,7 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
         &lifecycle.finished_run.map(|run| run.run_id.to_string()),
         &lifecycle.finished_run.map(|run| run.end.as_str()),
         &definition.name.as_deref(),
+        &task.outcome.progress.as_ref().map(|_| task.outcome.progress_bytes() as i64),
     ];
     let places: Vec<String> = (1..=params.len()).map(|number| format!("${number}")).collect();
     let sql = format!("INSERT INTO taskqueue.tasks VALUES ({})", places.join(", "));
@@ -164,10 +171,10 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
     session.client().execute(sql, &params).await.unwrap();
     let (result, error) =
         (Some(task.outcome.result.as_str()).filter(|text| *text != "{}"), task.outcome.last_error.as_ref());
-    let last_run = task.outcome.last_run.as_ref();
-    if result.is_some() || error.is_some() || last_run.is_some() {
-        let sql = "INSERT INTO taskqueue.outcomes VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let params: [&(dyn ToSql + Sync); 8] = [
+    let (last_run, progress) = (task.outcome.last_run.as_ref(), task.outcome.progress.as_ref());
+    if result.is_some() || error.is_some() || last_run.is_some() || progress.is_some() {
+        let sql = "INSERT INTO taskqueue.outcomes VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        let params: [&(dyn ToSql + Sync); 11] = [
             &key,
             &result,
             &error.map(|error| error_text(&error.failure)),
@@ -176,6 +183,9 @@ async fn insert_task(session: &Session, key: i64, task: &Task) {
             &error.map(|error| error.run_id.to_string()),
             &last_run.map(|run| run.attempt),
             &last_run.map(|run| run.worker.as_str()),
+            &progress.map(|progress| progress.value.as_str()),
+            &progress.map(|progress| progress.updated_at.as_micros()),
+            &progress.map(|progress| progress.attempt),
         ];
         session.client().execute(sql, &params).await.unwrap();
     }

@@ -15,6 +15,8 @@ mod long_reader;
 mod migrate;
 mod notify;
 mod open;
+mod output;
+mod output_rows;
 mod poll;
 mod prefetch;
 mod purge;
@@ -63,7 +65,7 @@ use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -274,12 +276,17 @@ impl Store for PostgresStore {
 
     async fn read_output(
         &self,
-        _: &QueueName,
-        _: TaskId,
-        _: u64,
-        _: usize,
-    ) -> Result<taskqueue_store::command::Output, StoreError> {
-        Err(StoreError::Broken("not built yet"))
+        queue: &QueueName,
+        id: TaskId,
+        offset: u64,
+        most_bytes: usize,
+    ) -> Result<Output, StoreError> {
+        let input = (queue, id, offset, most_bytes);
+        let read =
+            self.readers.read(Lane::Page, "reading output", &input, |session, (queue, id, offset, most_bytes)| {
+                output::read(session, queue, *id, *offset, *most_bytes).boxed()
+            });
+        read.await
     }
 
     async fn list_tasks(

@@ -37,7 +37,13 @@ async fn an_empty_database_gets_the_schema_and_a_second_start_changes_nothing() 
     migrated(&database.url(), "taskqueue").await.unwrap();
     let ledger = database.rows("SELECT version, name, length(checksum) FROM taskqueue.migrations");
     let known = |version: &str, name: &str| [Some(version.to_owned()), Some(name.to_owned()), Some("64".to_owned())];
-    let applied = [(1, "initial"), (2, "deleted_runs_and_clock"), (3, "last_runs"), (4, "unsuccessful_tasks")];
+    let applied = [
+        (1, "initial"),
+        (2, "deleted_runs_and_clock"),
+        (3, "last_runs"),
+        (4, "unsuccessful_tasks"),
+        (5, "progress_and_output"),
+    ];
     assert_eq!(ledger, applied.map(|(version, name)| known(&version.to_string(), name)));
     assert_eq!(count(&database, "taskqueue.tasks"), "0");
     let before = picture(&database);

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::{FutureExt, LocalBoxFuture, join, join_all};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_store::StoreError;
-use taskqueue_store::command::{Claim, ClaimTasks};
+use taskqueue_store::command::{Claim, ClaimTasks, Heartbeat, RunAction, RunItem};
 use taskqueue_store::transaction::{QueueKey, RunUse};
 use taskqueue_store::write_request::WriteRequest;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use crate::clock::ClockRow;
+use crate::output_rows::OutputEntry;
 use crate::rows;
 use crate::session::{Session, Sql};
 use crate::statements as sql;
@@ -38,6 +39,10 @@ pub(crate) struct BatchKeys {
     whole: BTreeSet<(QueueName, TaskId)>,
     /// To be loaded with their identities.
     identified: BTreeSet<(QueueName, TaskId)>,
+    /// The size of their results is needed.
+    sized: BTreeSet<(QueueName, TaskId)>,
+    /// To be loaded with what is kept of their output.
+    printed: BTreeSet<(QueueName, TaskId)>,
     runs: BTreeSet<RunId>,
     /// How many tasks the claims of a route want.
     wanted: BTreeMap<(QueueName, Route), i64>,
@@ -70,21 +75,15 @@ impl BatchKeys {
             WriteRequest::ActOnFound(found) => drop(self.queues.insert(found.command.act().queue.clone())),
             WriteRequest::DeleteTask(delete) => self.add_changed(&delete.command.queue, delete.command.id),
             WriteRequest::Heartbeat(heartbeat) => {
-                let task = self.task(&heartbeat.command.queue, heartbeat.command.id);
-                self.held.insert(task);
+                let Heartbeat { queue, id, progress, .. } = &heartbeat.command;
+                self.add_held(queue, *id, progress.is_some());
             }
-            WriteRequest::ReportProgress(report) => {
-                let task = self.task(&report.command.queue, report.command.id);
-                self.held.insert(task);
-            }
+            WriteRequest::ReportProgress(report) => self.add_held(&report.command.queue, report.command.id, true),
             WriteRequest::AddOutput(output) => {
-                let task = self.task(&output.command.queue, output.command.id);
-                self.held.insert(task);
+                self.add_held(&output.command.queue, output.command.id, false);
+                self.printed.insert((output.command.queue.clone(), output.command.id));
             }
-            WriteRequest::ReportRun(report) => {
-                let task = self.task(&report.command.queue, report.command.id);
-                self.held.insert(task);
-            }
+            WriteRequest::ReportRun(report) => self.add_held(&report.command.queue, report.command.id, false),
             WriteRequest::Claim(claim) => {
                 let Claim { queue, route, run_id, .. } = &claim.command;
                 self.queues.insert(queue.clone());
@@ -99,8 +98,10 @@ impl BatchKeys {
             }
             WriteRequest::ReportRuns(reports) => {
                 self.queues.insert(reports.command.queue.clone());
-                for report in &reports.command.reports {
-                    self.held.insert((reports.command.queue.clone(), report.id));
+                for RunItem { id, action, .. } in &reports.command.reports {
+                    let has_progress =
+                        matches!(action, RunAction::Progress { .. } | RunAction::Heartbeat { progress: Some(_) });
+                    self.add_held(&reports.command.queue, *id, has_progress);
                 }
             }
             WriteRequest::ReportWorker(report) => self.add_observation(&report.command.queue, report.command.id),
@@ -116,6 +117,14 @@ impl BatchKeys {
     fn task(&mut self, queue: &QueueName, id: TaskId) -> (QueueName, TaskId) {
         self.queues.insert(queue.clone());
         (queue.clone(), id)
+    }
+
+    fn add_held(&mut self, queue: &QueueName, id: TaskId, has_progress: bool) {
+        let task = self.task(queue, id);
+        if has_progress {
+            self.sized.insert(task.clone());
+        }
+        self.held.insert(task);
     }
 
     fn add_changed(&mut self, queue: &QueueName, id: TaskId) {
@@ -157,6 +166,8 @@ pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<
     let held = pairs(&keys.held, TaskId::as_str);
     let whole = pairs(&keys.whole, TaskId::as_str);
     let identified = pairs(&keys.identified, TaskId::as_str);
+    let sized = pairs(&keys.sized, TaskId::as_str);
+    let printed = pairs(&keys.printed, TaskId::as_str);
     let observations = pairs(&keys.observations, WorkerId::as_str);
     let runs: Vec<&str> = keys.runs.iter().map(RunId::as_str).collect();
     let routes: Vec<&str> = keys.wanted.keys().map(|(_, route)| route.as_str()).collect();
@@ -173,14 +184,27 @@ pub(crate) async fn begin(session: &Session, keys: &BatchKeys) -> Result<Result<
         // After everything that locks tasks: what is read of a locked task is then current.
         query_if(session, !whole.0.is_empty(), &sql::LOAD_TASKS, vec![&whole.0, &whole.1]),
         query_if(session, !identified.0.is_empty(), &sql::LOAD_IDENTITIES, vec![&identified.0, &identified.1]),
+        query_if(session, !sized.0.is_empty(), &sql::LOAD_RESULT_SIZES, vec![&sized.0, &sized.1]),
+        query_if(session, !printed.0.is_empty(), &sql::LOAD_OUTPUTS, vec![&printed.0, &printed.1]),
         query_if(session, !runs.is_empty(), &sql::FIND_RUNS, vec![&runs]),
         query_if(session, !observations.0.is_empty(), &sql::LOAD_OBSERVATIONS, vec![&observations.0, &observations.1]),
     ];
     let mut answers = join_all(queries).await.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().skip(1);
     let mut next = || answers.next().unwrap_or_default();
-    let (clock, queues, held, picks, whole, identified, runs, observations) =
-        (next(), next(), next(), next(), next(), next(), next(), next());
-    Ok(PrefetchedRows { queues, held, whole, identified, runs, picks, observations }.into_begun(&clock, keys))
+    let clock = next();
+    // In the order of the statements.
+    let rows = PrefetchedRows {
+        queues: next(),
+        held: next(),
+        picks: next(),
+        whole: next(),
+        identified: next(),
+        sized: next(),
+        printed: next(),
+        runs: next(),
+        observations: next(),
+    };
+    Ok(rows.into_begun(&clock, keys))
 }
 
 /// The rows of a statement, or none if it is not needed.
@@ -246,10 +270,12 @@ fn pairs<'a, I>(keys: &'a BTreeSet<(QueueName, I)>, text: impl Fn(&'a I) -> &'a 
 struct PrefetchedRows {
     queues: Vec<Row>,
     held: Vec<Row>,
+    picks: Vec<Row>,
     whole: Vec<Row>,
     identified: Vec<Row>,
+    sized: Vec<Row>,
+    printed: Vec<Row>,
     runs: Vec<Row>,
-    picks: Vec<Row>,
     observations: Vec<Row>,
 }
 
@@ -293,6 +319,7 @@ impl PrefetchedRows {
         for id in ids(&keys.whole, &loaded).into_iter().chain(ids(&keys.identified, &loaded)) {
             loaded.ids.entry(id).or_insert(Found::Missing);
         }
+        self.take_sizes_and_output(&mut loaded)?;
         for row in &self.observations {
             let queue = rows::found_queue(row)?;
             let held = loaded.queues.iter().find(|(_, found)| **found == Found::Here(queue));
@@ -307,6 +334,22 @@ impl PrefetchedRows {
             }
         }
         Ok(loaded)
+    }
+
+    /// Of held tasks only: what was read of others may have changed since.
+    fn take_sizes_and_output(&self, loaded: &mut TransactionRows) -> Result<(), StoreError> {
+        for row in &self.sized {
+            if let Some(entry) = loaded.tasks.get_mut(&rows::output_key(row)?).filter(|entry| entry.held) {
+                entry.result_bytes = Some(rows::result_bytes(row)?);
+            }
+        }
+        for row in &self.printed {
+            let key = rows::output_key(row)?;
+            if loaded.tasks.get(&key).is_some_and(|entry| entry.held) {
+                loaded.outputs.insert(key, OutputEntry::loaded(rows::stored_output(row)?));
+            }
+        }
+        Ok(())
     }
 
     fn take_claims(&self, keys: &BatchKeys, loaded: &mut TransactionRows) -> Result<(), StoreError> {

@@ -1,5 +1,5 @@
-//! Background removal of the tasks of deleted queues, in small transactions, and of tally rows that add up to zero. Any
-//! number of servers may do it at the same time; each skips what another has locked.
+//! Background removal of the tasks of deleted queues, of the output of deleted tasks, in small transactions, and of tally rows
+//! that add up to zero. Any number of servers may do it at the same time; each skips what another has locked.
 
 use taskqueue_core::limits::DELETED_RUN_SECONDS;
 use tokio_postgres::Error;
@@ -8,7 +8,7 @@ use crate::prefetch::begin_to_write;
 use crate::session::Session;
 use crate::statements as sql;
 
-/// Removes up to `limit` tasks of a deleted queue, and with `merge` merges the tally into that shard. Returns whether there
+/// Removes up to `limit` tasks of a deleted queue and as many pieces of output, and with `merge` merges the tally into that shard. Returns whether there
 /// may be more to purge.
 pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> Result<bool, Error> {
     begin_to_write(session).await?;
@@ -25,8 +25,23 @@ pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> 
             session.execute(&sql::DELETE_PURGE, &[&queue]).await?;
         }
     }
+    let has_output = purge_output(session, limit).await?;
     session.execute_text("COMMIT").await?;
-    Ok(queue.is_some())
+    Ok(queue.is_some() || has_output)
+}
+
+/// Removes up to `limit` pieces of the output of deleted tasks. Returns whether there may be more.
+async fn purge_output(session: &Session, limit: i64) -> Result<bool, Error> {
+    let tasks = session.query(&sql::LOCK_OUTPUT_PURGES, &[&limit]).await?;
+    let tasks: Vec<i64> = tasks.iter().map(|row| row.get(0)).collect();
+    if tasks.is_empty() {
+        return Ok(false);
+    }
+    let pieces = session.execute(&sql::PURGE_OUTPUT, &[&tasks, &limit]).await?;
+    if i64::try_from(pieces).is_ok_and(|pieces| pieces < limit) {
+        session.execute(&sql::DELETE_OUTPUT_PURGES, &[&tasks]).await?;
+    }
+    Ok(true)
 }
 
 /// Removes tally rows whose shards add up to zero. What other writers have added since is added again.

@@ -38,11 +38,11 @@ pub(crate) type Read<T> = Result<T, ReadError>;
 /// The largest number of rows that a list reads at a time if it has to evaluate each.
 const CHUNK_ROWS: usize = 4_000;
 
-fn refused(refusal: Refusal) -> ReadError {
+pub(crate) fn refused(refusal: Refusal) -> ReadError {
     ReadError::Refused(StoreError::Refused(refusal))
 }
 
-fn no_queue(queue: &QueueName) -> ReadError {
+pub(crate) fn no_queue(queue: &QueueName) -> ReadError {
     refused(Refusal::QueueNotFound { queue: queue.clone() })
 }
 

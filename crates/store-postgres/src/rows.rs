@@ -3,6 +3,7 @@
 //! by name.
 
 mod error_column;
+mod output_columns;
 mod row_fields;
 
 use std::fmt::Display;
@@ -10,9 +11,9 @@ use std::fmt::Display;
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::task::{
-    ActiveRun, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status, Task, TaskHead,
+    ActiveRun, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task, TaskHead,
 };
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Documents;
@@ -28,6 +29,9 @@ use crate::clock::ClockRow;
 
 use self::error_column::ErrorText;
 pub(crate) use self::error_column::error_text;
+pub(crate) use self::output_columns::{
+    active_run, bytes_of_part, offset_column, output_key, output_key_or_null, parts_text, result_bytes, stored_output,
+};
 pub(crate) use self::row_fields::RowFields;
 
 columns! {
@@ -52,6 +56,7 @@ columns! {
     FINISHED_RUN_ID = "tasks.finished_run_id",
     FINISHED_RUN_END = "tasks.finished_run_end",
     DEFINITION_BYTES = "tasks.definition_bytes",
+    PROGRESS_BYTES = "tasks.progress_bytes",
 }
 
 columns! {
@@ -66,6 +71,9 @@ columns! {
     ERROR_RUN_ID = "outcomes.error_run_id",
     LAST_RUN_ATTEMPT = "outcomes.last_run_attempt",
     LAST_RUN_WORKER = "outcomes.last_run_worker",
+    PROGRESS = "outcomes.progress",
+    PROGRESS_UPDATED_AT = "outcomes.progress_updated_at",
+    PROGRESS_ATTEMPT = "outcomes.progress_attempt",
 }
 
 columns! {
@@ -89,6 +97,8 @@ mod observations {
         LAST_SEEN_AT = "observations.last_seen_at",
         EXPIRES_AT = "observations.expires_at",
         METADATA = "observations.metadata",
+        TELEMETRY = "observations.telemetry",
+        TELEMETRY_UPDATED_AT = "observations.telemetry_updated_at",
     }
 }
 
@@ -210,13 +220,14 @@ fn lifecycle(row: &Row) -> Read<Lifecycle> {
 
 pub(crate) fn head(row: &Row) -> Read<TaskHead> {
     let definition_bytes: i64 = get(row, DEFINITION_BYTES)?;
+    let progress_bytes = get::<Option<i64>>(row, PROGRESS_BYTES)?.unwrap_or(0);
     Ok(TaskHead {
-        progress_bytes: 0,
         id: id(row)?,
         priority: get(row, PRIORITY)?,
         max_attempts: get(row, MAX_ATTEMPTS)?,
         routes: routes(row)?,
         definition_bytes: usize::try_from(definition_bytes).unwrap_or(usize::MAX),
+        progress_bytes: usize::try_from(progress_bytes).unwrap_or(0),
         lifecycle: lifecycle(row)?,
     })
 }
@@ -253,7 +264,15 @@ fn outcome(row: &Row) -> Read<Outcome> {
             Some(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker: JsonObject::from_canonical(worker) })
         }
     };
-    Ok(Outcome { result, last_error, last_run, progress: None })
+    let progress = match get::<Option<&str>>(row, PROGRESS)? {
+        None => None,
+        Some(value) => Some(Progress {
+            value: JsonObject::from_canonical(value),
+            updated_at: time(row, PROGRESS_UPDATED_AT)?,
+            attempt: get(row, PROGRESS_ATTEMPT)?,
+        }),
+    };
+    Ok(Outcome { result, last_error, last_run, progress })
 }
 
 /// The heavy part of a whole task.
@@ -320,13 +339,22 @@ pub(crate) fn boolean_column(row: &Row) -> Read<bool> {
 pub(crate) fn bytes(row: &Row) -> Read<usize> {
     let text = |column: usize| Ok(get::<Option<&str>>(row, column)?.map_or(0, str::len));
     let definition: i64 = get(row, DEFINITION_BYTES)?;
-    Ok(usize::try_from(definition).unwrap_or(0) + text(RESULT)? + text(ERROR)? + text(LAST_RUN_WORKER)?)
+    let outcome = text(RESULT)? + text(ERROR)? + text(LAST_RUN_WORKER)? + text(PROGRESS)?;
+    Ok(usize::try_from(definition).unwrap_or(0) + outcome)
 }
 
 pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
-    use observations::{EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID};
+    use observations::{
+        EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID, TELEMETRY, TELEMETRY_UPDATED_AT,
+    };
+    let telemetry = match get::<Option<&str>>(row, TELEMETRY)? {
+        None => None,
+        Some(value) => {
+            let updated_at = time(row, TELEMETRY_UPDATED_AT)?;
+            Some(Telemetry { value: JsonObject::from_canonical(value), updated_at })
+        }
+    };
     Ok(Observation {
-        telemetry: None,
         id: parsed(row, ID, WorkerId::parse)?,
         queue: queue.clone(),
         report: Report {
@@ -335,6 +363,7 @@ pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
             task_id: parsed_or_null(row, TASK_ID, TaskId::parse)?,
             metadata: object(row, METADATA)?,
         },
+        telemetry,
         last_seen_at: time(row, LAST_SEEN_AT)?,
         expires_at: time(row, EXPIRES_AT)?,
     })

@@ -190,6 +190,7 @@ async fn writers_plan(session: &Session, sql: &Sql) -> String {
 const MAY_SCAN: &[&str] = &[
     "bring_time_back",
     "delete_expired_observations",
+    "lock_output_purges",
     "lock_purge",
     "lock_running",
     "merge_tally",

@@ -25,15 +25,20 @@ statements! {
     /// Prepared by connections that write.
     WRITER:
     ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2);
+    APPEND_OUTPUT = "append_output" (INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY);
     BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
     CHECK_TRANSACTION = "check_transaction" (TEXT, TEXT);
     CLEAR_ERRORS = "clear_errors" (INT8_ARRAY);
     CLEAR_LAST_RUNS = "clear_last_runs" (INT8_ARRAY);
+    CLEAR_PROGRESS = "clear_progress" (INT8_ARRAY);
     CLEAR_RESULTS = "clear_results" (INT8_ARRAY);
     COUNT_RUNNING = "count_running" (INT8);
     CURRENT_TRANSACTION = "current_transaction" ();
+    CUT_OUTPUT_PIECES = "cut_output_pieces" (INT8_ARRAY, INT8_ARRAY);
     DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations" (INT8);
     DELETE_OBSERVATIONS = "delete_observations" (INT8_ARRAY, TEXT_ARRAY);
+    DELETE_OUTPUT_PIECES = "delete_output_pieces" (INT8_ARRAY, INT8_ARRAY);
+    DELETE_OUTPUT_PURGES = "delete_output_purges" (INT8_ARRAY);
     DELETE_PURGE = "delete_purge" (INT8);
     DELETE_QUEUE = "delete_queue" (INT8, INT8);
     DELETE_READY = "delete_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
@@ -47,6 +52,7 @@ statements! {
     FREE_QUEUE = "free_queue" (TEXT);
     HOLD_QUEUE = "hold_queue" (TEXT, INT8);
     INSERT_DEFINITIONS = "insert_definitions" (INT8_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
+    INSERT_OUTPUT_PIECES = "insert_output_pieces" (INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY);
     INSERT_QUEUES = "insert_queues" (INT8_ARRAY, TEXT_ARRAY);
     INSERT_READY = "insert_ready" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY);
     INSERT_RUNNING = "insert_running" (INT8_ARRAY);
@@ -54,7 +60,7 @@ statements! {
     INSERT_TASKS = "insert_tasks" (
         INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
         TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
-        TEXT_ARRAY, INT8_ARRAY
+        TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY
     );
     INSERT_UNSUCCESSFUL = "insert_unsuccessful" (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     LIST_DELETED = "list_deleted" (INT8_ARRAY);
@@ -64,9 +70,13 @@ statements! {
     LOAD_HEADS = "load_heads" (INT8_ARRAY);
     LOAD_IDENTITIES = "load_identities" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_OBSERVATIONS = "load_observations" (TEXT_ARRAY, TEXT_ARRAY);
+    LOAD_OUTPUTS = "load_outputs" (TEXT_ARRAY, TEXT_ARRAY);
+    LOAD_OUTPUTS_BY_KEY = "load_outputs_by_key" (INT8_ARRAY);
+    LOAD_RESULT_SIZES = "load_result_sizes" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS_BY_KEY = "load_tasks_by_key" (INT8_ARRAY);
     LOCK_CLOCK = "lock_clock" ();
+    LOCK_OUTPUT_PURGES = "lock_output_purges" (INT8);
     LOCK_PURGE = "lock_purge" (INT8);
     LOCK_QUEUES = "lock_queues" (TEXT_ARRAY);
     LOCK_QUEUE_ALONE = "lock_queue_alone" (TEXT_ARRAY);
@@ -74,6 +84,7 @@ statements! {
     LOCK_TASKS = "lock_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     MERGE_TALLY = "merge_tally" ();
     PICK_TASKS = "pick_tasks" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
+    PURGE_OUTPUT = "purge_output" (INT8_ARRAY, INT8);
     PURGE_READY = "purge_ready" (INT8, INT8);
     PURGE_TASKS = "purge_tasks" (INT8, INT8, INT8);
     RAISE_CLOCK = "raise_clock" (INT8, INT8);
@@ -83,17 +94,23 @@ statements! {
     SAVE_LAST_RUNS = "save_last_runs" (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_LIFECYCLES = "save_lifecycles" (
         INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
-        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY
+        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY
     );
     SAVE_NAMES = "save_names" (INT8_ARRAY, TEXT_ARRAY);
     SAVE_OBSERVATIONS = "save_observations" (
-        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY
+        INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        INT8_ARRAY
     );
     SAVE_ONE_ARGS = "save_one_args" (INT8_ARRAY, TEXT);
     SAVE_ONE_METADATA = "save_one_metadata" (INT8_ARRAY, TEXT);
     SAVE_ONE_RESULT = "save_one_result" (INT8_ARRAY, TEXT);
+    SAVE_OUTPUTS = "save_outputs" (
+        INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY
+    );
+    SAVE_PROGRESS = "save_progress" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
     SAVE_RESULTS = "save_results" (INT8_ARRAY, TEXT_ARRAY);
     SAVE_SCAN = "save_scan" (INT8, INT8, INT8);
+    SAVE_TELEMETRY = "save_telemetry" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     SETTINGS = "settings" ();
     TAKE_NUMBERS = "take_numbers" ();
     TALLY_QUEUE = "tally_queue" (INT8);
@@ -106,6 +123,7 @@ statements! {
     CLEAR_DELETED_RUNS = "clear_deleted_runs" ();
     COUNT_DERIVED = "count_derived" (INT8_ARRAY);
     LIST_WHOLE_TALLY = "list_whole_tally" ();
+    LOAD_OUTPUT_PIECES = "load_output_pieces" (INT8_ARRAY);
     LOAD_QUEUES = "load_queues" ();
     RAISE_NUMBERS = "raise_numbers" (INT8);
     TRANSFER_DELETED_RUNS = "transfer_deleted_runs" (INT8, TEXT, INT8, INT8);
@@ -124,6 +142,8 @@ statements! {
     COUNT_TALLY = "count_tally" (TEXT, TEXT_ARRAY);
     FIND_QUEUE = "find_queue" (TEXT);
     FIND_QUEUE_AND_TIME = "find_queue_and_time" (TEXT);
+    GET_OUTPUT = "get_output" (TEXT, TEXT);
+    GET_OUTPUT_PIECES = "get_output_pieces" (INT8, INT8, INT8);
     GET_TASK = "get_task" (TEXT, TEXT);
     LIST_CHANGED = "list_changed" (INT8, TEXT, INT8);
     LIST_KEYS_BY_STATUS = "list_keys_by_status" (INT8, TEXT_ARRAY);
@@ -131,6 +151,7 @@ statements! {
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT_ARRAY);
     LOCK_FOUND = "lock_found" (INT8_ARRAY, INT8);
+    POLL_OUTPUTS = "poll_outputs" (TEXT_ARRAY);
     POLL_ROUTES = "poll_routes" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     POLL_RUNS = "poll_runs" (TEXT_ARRAY);
     TAKE_SNAPSHOT = "take_snapshot" (TEXT);

@@ -12,6 +12,7 @@ use taskqueue_core::delta::Delta;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
 use taskqueue_core::observation::Observation;
+use taskqueue_core::output::{KeptOutput, OutputChange};
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
@@ -27,6 +28,7 @@ use crate::bulk;
 use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::failure::{Cause, cause, log_unless_conflict};
+use crate::output_rows::OutputEntry;
 use crate::readers::ReadError;
 use crate::rows;
 use crate::session::Session;
@@ -169,6 +171,17 @@ impl PostgresTransaction<'_> {
         let (session, wanted) = (self.session, vec![key.0]);
         let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
         rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
+    }
+
+    fn output_entry(&mut self, key: TaskKey) -> Loaded<&mut OutputEntry> {
+        if !self.rows.outputs.contains_key(&key) {
+            let (session, wanted) = (self.session, vec![key.0]);
+            let asked = async { session.first(&sql::LOAD_OUTPUTS_BY_KEY, &[&wanted]).await };
+            let row = self.wait("loading output", asked)?;
+            let stored = row.as_ref().map(rows::stored_output).transpose()?.flatten();
+            self.rows.outputs.insert(key, OutputEntry::loaded(stored));
+        }
+        self.rows.outputs.get_mut(&key).ok_or(NO_TASK)
     }
 
     /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
@@ -322,16 +335,20 @@ impl Transaction for PostgresTransaction<'_> {
         self.entry(key).map(|entry| entry.head.clone())
     }
 
-    fn load_result_bytes(&mut self, _: TaskKey) -> Loaded<usize> {
-        Err(StoreError::Broken("not built yet"))
+    fn load_result_bytes(&mut self, key: TaskKey) -> Loaded<usize> {
+        if self.entry(key)?.known_result_bytes().is_none() {
+            self.load_body(key)?;
+        }
+        self.entry(key)?.known_result_bytes().ok_or(NO_TASK)
     }
 
-    fn load_output(&mut self, _: TaskKey) -> Loaded<Option<taskqueue_core::output::KeptOutput>> {
-        Err(StoreError::Broken("not built yet"))
+    fn load_output(&mut self, key: TaskKey) -> Loaded<Option<KeptOutput>> {
+        self.output_entry(key).map(|output| output.kept.clone())
     }
 
-    fn save_output(&mut self, _: QueueKey, _: TaskKey, _: &taskqueue_core::output::OutputChange<'_>) -> Loaded<()> {
-        Err(StoreError::Broken("not built yet"))
+    fn save_output(&mut self, _queue: QueueKey, key: TaskKey, change: &OutputChange<'_>) -> Loaded<()> {
+        self.held_entry(key)?;
+        self.output_entry(key).map(|output| output.save(change))
     }
 
     fn load_identity(&mut self, key: TaskKey) -> Loaded<Identity> {
@@ -479,15 +496,12 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn save_observation(&mut self, queue: QueueKey, observation: &Observation) -> Loaded<()> {
-        let (worker, observation) = ((queue, observation.id), Some(observation.clone()));
-        self.rows.observations.insert(worker, observation.clone());
-        self.rows.changed_observations.insert(worker, observation);
+        self.rows.save_observation(queue, observation);
         Ok(())
     }
 
     fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) -> Loaded<()> {
-        self.rows.observations.insert((queue, id), None);
-        self.rows.changed_observations.insert((queue, id), None);
+        self.rows.delete_observation(queue, id);
         Ok(())
     }
 

@@ -2,14 +2,14 @@
 //! No statement runs here and nothing is decided.
 
 use std::collections::btree_map::Entry as Slot;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Difference;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange};
+use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
@@ -18,6 +18,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
 use tokio_postgres::Row;
 
+use crate::output_rows::OutputEntry;
 use crate::rows;
 
 /// Whether a queue or a task that a command names exists, and whether this transaction may change it.
@@ -72,6 +73,10 @@ pub(crate) struct Entry {
     pub(crate) error: ErrorChange,
     /// A last run that is to be stored or cleared.
     pub(crate) last_run: LastRunChange,
+    /// A progress that is to be stored or cleared.
+    pub(crate) progress: ProgressChange,
+    /// The size of the stored result, if it was asked for.
+    pub(crate) result_bytes: Option<usize>,
     pub(crate) deleted: bool,
 }
 
@@ -96,6 +101,8 @@ impl Entry {
             result: None,
             error: ErrorChange::Keep,
             last_run: LastRunChange::Keep,
+            progress: ProgressChange::Keep,
+            result_bytes: None,
             deleted: false,
         }
     }
@@ -119,7 +126,7 @@ impl Entry {
     }
 
     pub(crate) fn apply_change(&mut self, change: &Change) {
-        self.head.lifecycle = change.lifecycle.clone();
+        self.head = change.head_after(&self.head);
         if let Some(result) = &change.result {
             self.result = Some(result.clone());
         }
@@ -128,6 +135,9 @@ impl Entry {
         }
         if change.last_run != LastRunChange::Keep {
             self.last_run = change.last_run.clone();
+        }
+        if change.progress != ProgressChange::Keep {
+            self.progress = change.progress.clone();
         }
         self.apply_outcome_to_body();
     }
@@ -139,6 +149,13 @@ impl Entry {
         }
         self.error.apply(&mut outcome.last_error);
         self.last_run.apply(&mut outcome.last_run);
+        self.progress.apply(&mut outcome.progress);
+    }
+
+    /// The size of its result, if that is known.
+    pub(crate) fn known_result_bytes(&self) -> Option<usize> {
+        let loaded = self.result.as_ref().or(self.body.as_ref().map(|body| &body.outcome.result));
+        loaded.map(|result| result.as_str().len()).or(self.result_bytes)
     }
 
     pub(crate) fn apply_update(&mut self, before: &Task, after: &Task) {
@@ -152,6 +169,14 @@ impl Entry {
         self.head = after.head();
         self.body = Some(Body { definition: after.definition.clone(), outcome: after.outcome.clone() });
     }
+}
+
+/// An observation that was reported or measured.
+#[derive(Debug)]
+pub(crate) struct ChangedObservation {
+    pub(crate) observation: Observation,
+    /// Whether more than its telemetry is new.
+    pub(crate) reported: bool,
 }
 
 /// The values that a bulk update gives to many tasks, sent once, and the keys of the tasks that get each of them.
@@ -187,12 +212,15 @@ pub(crate) struct TransactionRows {
     pub(crate) repeated: Vec<TaskKey>,
     pub(crate) runs: HashMap<RunId, RunUse>,
     pub(crate) observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
+    /// Of tasks that are held.
+    pub(crate) outputs: BTreeMap<TaskKey, OutputEntry>,
     pub(crate) new_queues: BTreeMap<QueueName, QueueKey>,
     pub(crate) new_runs: BTreeMap<RunId, TaskKey>,
     /// Until when the run ids of tasks that are deleted here stay used.
     pub(crate) deleted_runs_kept_until: Timestamp,
-    /// Observations that were reported, or withdrawn.
-    pub(crate) changed_observations: BTreeMap<(QueueKey, WorkerId), Option<Observation>>,
+    pub(crate) changed_observations: BTreeMap<(QueueKey, WorkerId), ChangedObservation>,
+    /// Observations that were withdrawn, and perhaps reported again.
+    pub(crate) withdrawn_observations: BTreeSet<(QueueKey, WorkerId)>,
     pub(crate) bulk_values: Option<BulkValues>,
 }
 
@@ -229,9 +257,10 @@ impl TransactionRows {
     }
 
     /// The tasks that are claimable for a route in the database, and either no longer after this transaction or held by it for
-    /// claims. Tasks that it has only loaded stay claimable.
+    /// claims. Tasks that it has only read are not among them, whatever they were then: others may have requeued them since.
     pub(crate) fn unready_or_picked(&self, queue: QueueKey, route: &Route) -> Vec<i64> {
-        let gone = self.tasks.iter().filter(|(_, entry)| entry.stored.is_some() && !entry.is_claimable(route));
+        let is_changed = |entry: &Entry| entry.held && entry.stored.is_some();
+        let gone = self.tasks.iter().filter(|(_, entry)| is_changed(entry) && !entry.is_claimable(route));
         let picked = self.picks.get(&(queue, route.clone())).into_iter().flatten();
         gone.map(|(key, _)| key.0).chain(picked.map(|key| key.0)).collect()
     }
@@ -245,6 +274,25 @@ impl TransactionRows {
             self.runs.insert(run_id, RunUse::Active(queue, key));
             self.new_runs.insert(run_id, key);
         }
+    }
+
+    /// Keeps an observation. If only its telemetry is new, only that is written: other servers may report the worker meanwhile.
+    pub(crate) fn save_observation(&mut self, queue: QueueKey, observation: &Observation) {
+        let worker = (queue, observation.id);
+        let known = self.observations.insert(worker, Some(observation.clone())).flatten();
+        let measured = known.is_some_and(|known| {
+            let telemetry = observation.telemetry.clone();
+            telemetry != known.telemetry && Observation { telemetry, ..known } == *observation
+        });
+        let reported = !measured || self.changed_observations.get(&worker).is_some_and(|changed| changed.reported);
+        let changed = ChangedObservation { observation: observation.clone(), reported };
+        self.changed_observations.insert(worker, changed);
+    }
+
+    pub(crate) fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) {
+        self.observations.insert((queue, id), None);
+        self.changed_observations.remove(&(queue, id));
+        self.withdrawn_observations.insert((queue, id));
     }
 
     /// Applies a planned update to what is not in the head of a task.
@@ -353,13 +401,17 @@ impl TransactionRows {
     pub(crate) fn mark_stored(&mut self) {
         self.tasks.retain(|_, entry| !entry.deleted);
         for entry in self.tasks.values_mut() {
+            entry.result_bytes = entry.known_result_bytes();
             entry.stored = Some(entry.head.clone());
             (entry.updated, entry.renamed, entry.redefined) = (false, false, false);
             (entry.result, entry.error, entry.last_run) = (None, ErrorChange::Keep, LastRunChange::Keep);
+            entry.progress = ProgressChange::Keep;
         }
+        self.outputs.clear();
         self.new_queues.clear();
         self.new_runs.clear();
         self.changed_observations.clear();
+        self.withdrawn_observations.clear();
         self.bulk_values = None;
     }
 
@@ -368,5 +420,6 @@ impl TransactionRows {
         self.tasks.clear();
         self.ids.clear();
         self.picks.clear();
+        self.outputs.clear();
     }
 }

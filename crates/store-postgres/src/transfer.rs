@@ -10,20 +10,23 @@ use std::ops::Range;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::lifecycle::{ErrorChange, LastRunChange};
+use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
-use taskqueue_store::transfer::{CHUNK_BYTES, CHUNK_RUNS, Chunk, DeletedRun, Source, Target, Totals, TransferredTask};
+use taskqueue_store::transfer::{
+    CHUNK_BYTES, CHUNK_RUNS, Chunk, DeletedRun, Source, Target, Totals, TransferredOutput, TransferredTask,
+};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use crate::changes::Changes;
 use crate::failure::failed;
+use crate::output_rows::{OutputEntry, StoredOutput};
 use crate::session::{Session, Sql};
 use crate::transaction::BLOCK;
-use crate::transaction_rows::{Body, Entry, TransactionRows};
+use crate::transaction_rows::{Body, ChangedObservation, Entry, TransactionRows};
 use crate::{rows, statements as sql};
 
 /// Any shard of the tally.
@@ -34,7 +37,8 @@ const NO_TASK: i64 = 0;
 
 /// The planner has no statistics of tables that were empty a minute ago.
 const ANALYZE: &str = "ANALYZE taskqueue.tasks, taskqueue.definitions, taskqueue.outcomes, taskqueue.ready, \
-    taskqueue.running, taskqueue.unsuccessful, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues";
+    taskqueue.running, taskqueue.unsuccessful, taskqueue.runs, taskqueue.tally, taskqueue.observations, taskqueue.queues, \
+    taskqueue.outputs, taskqueue.output_pieces";
 
 pub struct PostgresTransfer {
     session: Session,
@@ -85,6 +89,28 @@ impl PostgresTransfer {
         self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
     }
 
+    /// The output of these tasks.
+    async fn outputs(&self, keys: Vec<i64>) -> Result<HashMap<TaskKey, TransferredOutput>, StoreError> {
+        let found = self.query(&sql::LOAD_OUTPUTS_BY_KEY, &[&keys], "reading output").await?;
+        if found.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let pieces = self.query(&sql::LOAD_OUTPUT_PIECES, &[&keys], "reading output").await?;
+        let mut outputs = HashMap::with_capacity(found.len());
+        for row in &found {
+            let (key, Some(StoredOutput { kept, .. })) = (rows::output_key(row)?, rows::stored_output(row)?) else {
+                continue;
+            };
+            let first = pieces.partition_point(|piece| rows::output_key(piece).is_ok_and(|other| other < key));
+            let own =
+                pieces[first..].iter().take_while(|piece| rows::output_key(piece).is_ok_and(|other| other == key));
+            let bytes = kept.parts.iter().map(|part| Ok(rows::bytes_of_part(own.clone(), *part)?));
+            let bytes = bytes.collect::<Result<Vec<_>, StoreError>>()?;
+            outputs.insert(key, TransferredOutput { kept, bytes });
+        }
+        Ok(outputs)
+    }
+
     /// A new unique number.
     async fn number(&mut self) -> Result<i64, StoreError> {
         if self.numbers.is_empty() {
@@ -116,6 +142,7 @@ fn entry(queue: QueueKey, TransferredTask { task, identity, .. }: &TransferredTa
         result,
         error: ErrorChange::to(task.outcome.last_error.as_ref()),
         last_run: LastRunChange::to(task.outcome.last_run.as_ref()),
+        progress: ProgressChange::to(task.outcome.progress.as_ref()),
         ..Entry::new(queue, task.head())
     }
 }
@@ -130,11 +157,16 @@ impl Source for PostgresTransfer {
         let (first, bytes) = (after.unwrap_or(i64::MIN), CHUNK_BYTES as i64);
         let params: [&(dyn ToSql + Sync); 3] = [&first, &self.queue_keys(), &bytes];
         let mut chunk = Chunk::default();
-        for row in self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await? {
+        let found = self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await?;
+        let mut outputs =
+            self.outputs(found.iter().map(|row| Ok(rows::key(row)?.0)).collect::<Result<_, StoreError>>()?).await?;
+        for row in found {
             let queue = self.queues.get(&rows::queue_key(&row)?).ok_or(StoreError::Unavailable)?;
             let task = rows::task(&row, queue)?;
-            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, rows::runs(&row)?, None));
-            chunk.last_key = Some(rows::key(&row)?.0);
+            let key = rows::key(&row)?;
+            let (runs, output) = (rows::runs(&row)?, outputs.remove(&key));
+            chunk.tasks.push(TransferredTask::new(task, rows::identity(&row)?, runs, output));
+            chunk.last_key = Some(key.0);
         }
         Ok(chunk)
     }
@@ -196,6 +228,7 @@ impl Target for PostgresTransfer {
         for copied in tasks {
             let key = TaskKey(self.number().await?);
             rows.tasks.insert(key, entry(self.key(&copied.task.queue)?, copied));
+            rows.outputs.extend(copied.output.as_ref().map(|output| (key, OutputEntry::copied(output))));
             rows.new_runs.extend(copied.runs().map(|run_id| (run_id, key)));
             self.last_number = self.last_number.max(copied.task.lifecycle.pending_seq);
         }
@@ -206,7 +239,8 @@ impl Target for PostgresTransfer {
         let mut rows = TransactionRows::default();
         for observation in observations {
             let key = (self.key(&observation.queue)?, observation.id);
-            rows.changed_observations.insert(key, Some(observation.clone()));
+            let changed = ChangedObservation { observation: observation.clone(), reported: true };
+            rows.changed_observations.insert(key, changed);
         }
         self.send(&rows, "copying observations").await
     }

@@ -13,8 +13,9 @@ use tokio_postgres::Row;
 use super::error_column::ErrorText;
 use super::{
     ARGS, ATTEMPT, CREATED_AT, Damaged, ERROR, ERROR_ATTEMPT, ERROR_OCCURRED_AT, ERROR_RUN_ID, FINISHED_AT,
-    FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, PRIORITY, RESULT,
-    ROUTES, Read, STARTED_AT, STATUS, UPDATED_AT, get, id, parsed, time, time_or_null,
+    FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, PRIORITY,
+    PROGRESS, PROGRESS_ATTEMPT, PROGRESS_UPDATED_AT, RESULT, ROUTES, Read, STARTED_AT, STATUS, UPDATED_AT, get, id,
+    parsed, time, time_or_null,
 };
 
 /// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
@@ -67,9 +68,9 @@ impl<'a> RowFields<'a> {
             started_at: time_or_null(row, STARTED_AT)?,
             finished_at: time_or_null(row, FINISHED_AT)?,
             last_run,
-            progress: None,
-            progress_updated_at: None,
-            progress_attempt: None,
+            progress: get(row, PROGRESS)?,
+            progress_updated_at: time_or_null(row, PROGRESS_UPDATED_AT)?,
+            progress_attempt: get(row, PROGRESS_ATTEMPT)?,
         })
     }
 
@@ -143,11 +144,11 @@ impl TaskFields for RowFields<'_> {
             run_id: self.text(ERROR_RUN_ID)?,
         })
     }
-    fn progress(&self) -> Option<&str> {
-        None
-    }
     fn last_run(&self) -> Option<LastRunFields<'_>> {
         let (worker, attempt) = (self.text(LAST_RUN_WORKER)?, self.int(LAST_RUN_ATTEMPT)?);
         Some(LastRunFields::new(attempt, worker, self.status(), self.text(FINISHED_RUN_ID)))
+    }
+    fn progress(&self) -> Option<&str> {
+        self.text(PROGRESS)
     }
 }

@@ -10,6 +10,7 @@ FROM (
         sum(
             tasks.definition_bytes + coalesce(octet_length(outcomes.result), 0)
             + coalesce(octet_length(outcomes.error), 0) + coalesce(octet_length(outcomes.last_run_worker), 0)
+            + coalesce(octet_length(outcomes.progress), 0)
         ) OVER (
             ORDER BY tasks.created_at DESC, tasks.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS bytes_before

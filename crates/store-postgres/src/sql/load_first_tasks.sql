@@ -6,6 +6,7 @@ FROM (
         sum(
             tasks.definition_bytes + coalesce(octet_length(outcomes.result), 0)
             + coalesce(octet_length(outcomes.error), 0) + coalesce(octet_length(outcomes.last_run_worker), 0)
+            + coalesce(octet_length(outcomes.progress), 0)
         ) OVER (ORDER BY wanted.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
     FROM unnest($1) WITH ORDINALITY AS wanted (task_key, number)
     JOIN taskqueue.tasks ON tasks.task_key = wanted.task_key

@@ -9,6 +9,7 @@ FROM (
         sum(
             least(locked.definition_bytes, 2000000)::integer + coalesce(octet_length(sized.result), 0)
             + coalesce(octet_length(sized.error), 0) + coalesce(octet_length(sized.last_run_worker), 0)
+            + coalesce(octet_length(sized.progress), 0)
         ) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
     FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, route, tasks, route_number)
     JOIN taskqueue.queues ON queues.name = wanted.queue

@@ -83,7 +83,41 @@ const NEVER: &[(&str, &str)] = &[
         "SELECT task_key FROM (
             SELECT task_key FROM taskqueue.definitions UNION SELECT task_key FROM taskqueue.outcomes
             UNION SELECT task_key FROM taskqueue.runs WHERE kept_until IS NULL
+            UNION SELECT task_key FROM taskqueue.outputs
         ) AS parts WHERE task_key NOT IN (SELECT task_key FROM taskqueue.tasks)",
+    ),
+    (
+        "a piece of output that nobody can reach and nobody purges",
+        "SELECT task_key FROM taskqueue.output_pieces WHERE task_key NOT IN (SELECT task_key FROM taskqueue.outputs)
+        AND task_key NOT IN (SELECT task_key FROM taskqueue.output_purges)",
+    ),
+    (
+        "output of a task that is there and is purged",
+        "SELECT task_key FROM taskqueue.output_purges WHERE task_key IN (SELECT task_key FROM taskqueue.tasks)",
+    ),
+    (
+        "a piece of output that overlaps the next one, or is not needed",
+        "SELECT task_key, start FROM (
+            SELECT task_key, start, start + octet_length(output_pieces.bytes) AS behind,
+                lead(start) OVER (PARTITION BY task_key ORDER BY start) AS next,
+                split_part(outputs.parts, '-', 1)::bigint AS first_byte, outputs.end_offset
+            FROM taskqueue.output_pieces JOIN taskqueue.outputs USING (task_key)
+        ) AS pieces WHERE behind > next OR behind <= first_byte OR behind > end_offset",
+    ),
+    (
+        "output whose pieces do not hold its bytes",
+        "SELECT task_key, outputs.bytes, held FROM taskqueue.outputs LEFT JOIN (
+            SELECT task_key, max(start) AS last_start, max(start + octet_length(output_pieces.bytes)) AS end_offset,
+                sum(octet_length(output_pieces.bytes) - greatest(split_part(outputs.parts, '-', 1)::bigint - start, 0)) AS held
+            FROM taskqueue.output_pieces JOIN taskqueue.outputs USING (task_key) GROUP BY task_key
+        ) AS pieces USING (task_key)
+        WHERE (outputs.bytes, outputs.last_start, outputs.end_offset)
+            IS DISTINCT FROM (pieces.held, pieces.last_start, pieces.end_offset)",
+    ),
+    (
+        "a progress whose size is not the one of its task",
+        "SELECT task_key, progress_bytes FROM taskqueue.tasks LEFT JOIN taskqueue.outcomes USING (task_key)
+        WHERE progress_bytes IS DISTINCT FROM octet_length(progress)",
     ),
 ];
 

@@ -1,0 +1,79 @@
+//! The writes of observations.
+
+use taskqueue_core::ids::TaskId;
+
+use super::Write;
+use crate::session::Sql;
+use crate::statements as sql;
+use crate::transaction_rows::{ChangedObservation, TransactionRows};
+use tokio_postgres::types::ToSql;
+
+sets! {
+    Reports of ReportRow {
+        queue: i64,
+        id: &'a str,
+        route: &'a str,
+        status: &'a str,
+        task_id: Option<&'a str>,
+        last_seen_at: i64,
+        expires_at: i64,
+        metadata: &'a str,
+        telemetry: Option<&'a str>,
+        telemetry_updated_at: Option<i64>,
+    }
+
+    Measurements of MeasurementRow { queue: i64, id: &'a str, telemetry: &'a str, updated_at: i64, }
+
+    Withdrawals of Withdrawal { queue: i64, id: &'a str, }
+}
+
+#[derive(Default)]
+pub(super) struct ObservationWrites<'a> {
+    withdrawals: Withdrawals<'a>,
+    reports: Reports<'a>,
+    measurements: Measurements<'a>,
+}
+
+impl<'a> ObservationWrites<'a> {
+    pub(super) fn of(rows: &'a TransactionRows) -> Self {
+        let mut writes = Self::default();
+        for (queue, id) in &rows.withdrawn_observations {
+            writes.withdrawals.push(Withdrawal { queue: queue.0, id: id.as_str() });
+        }
+        for ((queue, id), ChangedObservation { observation, reported }) in &rows.changed_observations {
+            let (report, telemetry) = (&observation.report, observation.telemetry.as_ref());
+            if !reported {
+                let Some(telemetry) = telemetry else { continue };
+                writes.measurements.push(MeasurementRow {
+                    queue: queue.0,
+                    id: id.as_str(),
+                    telemetry: telemetry.value.as_str(),
+                    updated_at: telemetry.updated_at.as_micros(),
+                });
+                continue;
+            }
+            writes.reports.push(ReportRow {
+                queue: queue.0,
+                id: id.as_str(),
+                route: report.route.as_str(),
+                status: report.status.as_str(),
+                task_id: report.task_id.as_ref().map(TaskId::as_str),
+                last_seen_at: observation.last_seen_at.as_micros(),
+                expires_at: observation.expires_at.as_micros(),
+                metadata: report.metadata.as_str(),
+                telemetry: telemetry.map(|telemetry| telemetry.value.as_str()),
+                telemetry_updated_at: telemetry.map(|telemetry| telemetry.updated_at.as_micros()),
+            });
+        }
+        writes
+    }
+
+    /// Withdrawals first: a worker may be withdrawn and reported again, and then nothing of what was before is kept.
+    pub(super) fn writes(&self) -> [Option<Write<'_>>; 3] {
+        [
+            self.withdrawals.write(&sql::DELETE_OBSERVATIONS),
+            self.reports.write(&sql::SAVE_OBSERVATIONS),
+            self.measurements.write(&sql::SAVE_TELEMETRY),
+        ]
+    }
+}

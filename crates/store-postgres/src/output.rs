@@ -1,0 +1,51 @@
+//! Reading the output of a task, in one snapshot: which bytes are kept, and then those that the answer gives.
+
+use taskqueue_core::ids::{QueueName, TaskId};
+use taskqueue_core::output::Part;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_store::command::Output;
+use taskqueue_store::output::read_output;
+use taskqueue_store::transaction::TaskKey;
+
+use crate::readers::{ReadError, in_snapshot};
+use crate::reads::{Read, no_queue, refused};
+use crate::rows;
+use crate::session::Session;
+use crate::statements as sql;
+
+/// Bytes of a part that are not loaded yet.
+struct Missing(Part);
+
+pub(crate) async fn read(
+    session: &Session,
+    queue: &QueueName,
+    id: TaskId,
+    offset: u64,
+    most_bytes: usize,
+) -> Read<Output> {
+    let row = in_snapshot(session, session.first(&sql::GET_OUTPUT, &[&queue.as_str(), &id.as_str()])).await?;
+    let row = row.ok_or_else(|| no_queue(queue))?;
+    let Some(key) = rows::output_key_or_null(&row)? else {
+        return Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }));
+    };
+    let kept = rows::stored_output(&row)?.and_then(|stored| stored.kept.within(most_bytes));
+    let kept = kept.ok_or_else(|| refused(Refusal::OutputNotFound { task_id: id }))?;
+    let active = rows::active_run(&row)?;
+    let mut loaded: Vec<(Part, Vec<u8>)> = Vec::new();
+    loop {
+        let load = |part| {
+            let known = loaded.iter().find(|(known, _)| *known == part);
+            known.map(|(_, bytes)| bytes.clone()).ok_or(Missing(part))
+        };
+        match read_output(&kept, active, offset, load) {
+            Ok(output) => return Ok(output),
+            Err(Missing(part)) => loaded.push((part, load_part(session, key, part).await?)),
+        }
+    }
+}
+
+async fn load_part(session: &Session, key: TaskKey, part: Part) -> Result<Vec<u8>, ReadError> {
+    let (start, end) = (rows::offset_column(part.start), rows::offset_column(part.end));
+    let found = session.query(&sql::GET_OUTPUT_PIECES, &[&key.0, &start, &end]).await?;
+    Ok(rows::bytes_of_part(found.iter(), part)?)
+}

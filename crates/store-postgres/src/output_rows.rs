@@ -1,0 +1,170 @@
+//! The output of one task in a transaction: what is kept of it, and which pieces its commands add and remove. No statement runs
+//! here, and nothing is decided.
+
+use std::collections::BTreeMap;
+
+use taskqueue_core::output::{KeptOutput, OutputChange};
+use taskqueue_store::transfer::TransferredOutput;
+
+/// The largest piece: two of them fit into a page of PostgreSQL.
+const PIECE_BYTES: usize = 4_000;
+/// Output is appended to a last piece that is smaller than this. So a run that prints a little at a time does not leave one row for
+/// each time, and one that prints much does not write its last piece again and again.
+const SMALL_BYTES: u64 = 1_024;
+
+/// What the database has of the output of a task.
+#[derive(Debug)]
+pub(crate) struct StoredOutput {
+    pub(crate) kept: KeptOutput,
+    /// Where its last piece begins. It ends where the output ends.
+    pub(crate) last_start: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LastPiece {
+    start: u64,
+    bytes: u64,
+    /// Whether it is in the database.
+    stored: bool,
+}
+
+impl LastPiece {
+    fn end(self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StoredBounds {
+    first: u64,
+    last_start: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OutputEntry {
+    /// As the commands so far have left it.
+    pub(crate) kept: Option<KeptOutput>,
+    last: Option<LastPiece>,
+    /// The first kept byte in the database, and where the last piece begins there, if pieces of this run are there.
+    stored: Option<StoredBounds>,
+    changed: bool,
+    /// Whether all pieces in the database go.
+    replaced: bool,
+    /// Whether bytes come back that were pushed out: a piece in the database may still hold them.
+    regains: bool,
+    /// Bytes for the last piece in the database.
+    appended: Vec<u8>,
+    /// New pieces by their offset, without bytes that are not kept.
+    inserted: BTreeMap<u64, Vec<u8>>,
+}
+
+/// What to write for one task, in the order of the statements.
+#[derive(Debug)]
+pub(crate) struct OutputWrite<'a> {
+    pub(crate) kept: &'a KeptOutput,
+    pub(crate) last_start: u64,
+    /// Pieces are cut at this byte.
+    pub(crate) cut_at: Option<u64>,
+    /// The start of the piece to which bytes are appended.
+    pub(crate) appended: Option<(u64, &'a [u8])>,
+    /// Pieces that end up to here are deleted.
+    pub(crate) delete_before: Option<u64>,
+    pub(crate) inserted: &'a BTreeMap<u64, Vec<u8>>,
+}
+
+fn first_byte(kept: &KeptOutput) -> u64 {
+    kept.parts.first().map_or(0, |part| part.start)
+}
+
+impl OutputEntry {
+    /// Output as it was loaded.
+    pub(crate) fn loaded(stored: Option<StoredOutput>) -> Self {
+        let Some(StoredOutput { kept, last_start }) = stored else { return Self::default() };
+        let last = LastPiece { start: last_start, bytes: kept.end().saturating_sub(last_start), stored: true };
+        let stored = StoredBounds { first: first_byte(&kept), last_start };
+        Self { stored: Some(stored), last: Some(last), kept: Some(kept), ..Self::default() }
+    }
+
+    /// Output that is copied from another database.
+    pub(crate) fn copied(TransferredOutput { kept, bytes }: &TransferredOutput) -> Self {
+        let mut copied = Self { kept: Some(kept.clone()), changed: true, ..Self::default() };
+        kept.parts.iter().zip(bytes).for_each(|(part, bytes)| copied.add(part.start, bytes));
+        copied
+    }
+
+    pub(crate) fn save(&mut self, change: &OutputChange<'_>) {
+        if change.replaces {
+            let replaced = self.replaced || self.stored.is_some();
+            *self = Self { replaced, ..Self::default() };
+        }
+        change.added.iter().for_each(|(offset, text)| self.add(*offset, text.as_bytes()));
+        self.kept = Some(change.kept.clone());
+        self.changed = true;
+        self.push_out(first_byte(&change.kept));
+    }
+
+    fn add(&mut self, offset: u64, bytes: &[u8]) {
+        self.make_room_before(offset);
+        let added = bytes.len() as u64;
+        let is_room = |last: &LastPiece| {
+            last.end() == offset && last.bytes < SMALL_BYTES && last.bytes + added <= PIECE_BYTES as u64
+        };
+        if let Some(last) = self.last.as_mut().filter(|last| is_room(last)) {
+            last.bytes += added;
+            let piece = if last.stored { &mut self.appended } else { self.inserted.entry(last.start).or_default() };
+            piece.extend_from_slice(bytes);
+            return;
+        }
+        let ends_behind = self.last.is_none_or(|last| last.end() <= offset);
+        for (start, piece) in (offset..).step_by(PIECE_BYTES).zip(bytes.chunks(PIECE_BYTES)) {
+            self.inserted.insert(start, piece.to_vec());
+            if ends_behind {
+                self.last = Some(LastPiece { start, bytes: piece.len() as u64, stored: false });
+            }
+        }
+    }
+
+    /// Notes that bytes before the first stored one are added. A piece in the database may begin before that one, too.
+    fn make_room_before(&mut self, offset: u64) {
+        let Some(stored) = self.stored.as_mut().filter(|stored| offset < stored.first) else { return };
+        self.regains = true;
+        stored.last_start = stored.last_start.max(stored.first);
+        if let Some(last) = self.last.as_mut().filter(|last| last.stored) {
+            *last = LastPiece { start: stored.last_start, bytes: last.end() - stored.last_start, stored: true };
+        }
+    }
+
+    /// Removes the bytes of new pieces before the first kept one.
+    fn push_out(&mut self, first: u64) {
+        while let Some(piece) = self.inserted.first_entry().filter(|piece| *piece.key() < first) {
+            let (start, mut bytes) = piece.remove_entry();
+            let cut = usize::try_from(first - start).unwrap_or(usize::MAX);
+            if cut < bytes.len() {
+                bytes.drain(..cut);
+                if let Some(last) = self.last.as_mut().filter(|last| last.start == start) {
+                    *last = LastPiece { start: first, bytes: bytes.len() as u64, stored: false };
+                }
+                self.inserted.insert(first, bytes);
+            }
+        }
+    }
+
+    /// What is to be written, if anything.
+    pub(crate) fn write(&self) -> Option<OutputWrite<'_>> {
+        let kept = self.kept.as_ref().filter(|_| self.changed)?;
+        let (first, last) = (first_byte(kept), self.last?);
+        let delete_before = match (self.replaced, self.stored) {
+            (true, _) => Some(i64::MAX.unsigned_abs()),
+            (false, stored) => stored.filter(|stored| stored.first < first).map(|_| first),
+        };
+        let appended = self.stored.filter(|_| !self.appended.is_empty());
+        Some(OutputWrite {
+            kept,
+            last_start: last.start,
+            cut_at: self.stored.filter(|_| self.regains).map(|stored| stored.first),
+            appended: appended.map(|stored| (stored.last_start, &self.appended[..])),
+            delete_before,
+            inserted: &self.inserted,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! The columns of output: which bytes are kept, as one text, and the pieces that hold them.
+
+use taskqueue_core::ids::RunId;
+use taskqueue_core::output::{KeptOutput, Part};
+use taskqueue_store::transaction::TaskKey;
+use tokio_postgres::Row;
+
+use super::{Damaged, Read, get, parsed, parsed_or_null};
+use crate::output_rows::StoredOutput;
+
+/// An empty result needs no row.
+const EMPTY_RESULT_BYTES: usize = "{}".len();
+
+/// Start and end of each part, as `0-512 1024-2048`.
+pub(crate) fn parts_text(parts: &[Part]) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| format!("{}-{}", part.start, part.end)).collect();
+    parts.join(" ")
+}
+
+fn read_parts(text: &str) -> Option<Vec<Part>> {
+    let part = |text: &str| {
+        let (start, end) = text.split_once('-')?;
+        let (start, end) = (start.parse().ok()?, end.parse().ok()?);
+        (start < end).then_some(Part { start, end })
+    };
+    text.split(' ').map(part).collect()
+}
+
+/// An offset as a column holds it. No offset that a server accepts is larger.
+pub(crate) fn offset_column(offset: u64) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX)
+}
+
+fn offset(row: &Row, column: &str) -> Read<u64> {
+    u64::try_from(get::<i64>(row, column)?).map_err(|_| Damaged::at(column))
+}
+
+/// The key of the task of a row of output, or of the size of its result.
+pub(crate) fn output_key(row: &Row) -> Read<TaskKey> {
+    get(row, "task_key").map(TaskKey)
+}
+
+/// The same in a row of an outer join, if there is a task.
+pub(crate) fn output_key_or_null(row: &Row) -> Read<Option<TaskKey>> {
+    Ok(get::<Option<i64>>(row, "task_key")?.map(TaskKey))
+}
+
+/// What is kept of the output of a task, if anything is.
+pub(crate) fn stored_output(row: &Row) -> Read<Option<StoredOutput>> {
+    let Some(run_id) = parsed_or_null(row, "run_id", RunId::parse)? else { return Ok(None) };
+    let parts = parsed(row, "parts", read_parts)?;
+    let kept = KeptOutput { run_id, attempt: get(row, "attempt")?, parts };
+    Ok(Some(StoredOutput { kept, last_start: offset(row, "last_start")? }))
+}
+
+/// The active run of a task.
+pub(crate) fn active_run(row: &Row) -> Read<Option<RunId>> {
+    parsed_or_null(row, "active_run_id", RunId::parse)
+}
+
+/// The bytes of a part, from the pieces that hold them, in ascending order.
+pub(crate) fn bytes_of_part<'a>(pieces: impl Iterator<Item = &'a Row>, part: Part) -> Read<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(part.bytes()).unwrap_or(0));
+    for row in pieces {
+        let (start, piece) = (offset(row, "start")?, get::<&[u8]>(row, "bytes")?);
+        let at = |offset: u64| usize::try_from(offset.saturating_sub(start)).unwrap_or(usize::MAX).min(piece.len());
+        bytes.extend_from_slice(&piece[at(part.start)..at(part.end)]);
+    }
+
+    if bytes.len() as u64 == part.bytes() { Ok(bytes) } else { Err(Damaged::at("bytes")) }
+}
+
+/// The size of the result of a task.
+pub(crate) fn result_bytes(row: &Row) -> Read<usize> {
+    let bytes = get::<Option<i32>>(row, "bytes")?;
+    Ok(bytes.map_or(EMPTY_RESULT_BYTES, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_read_back_from_their_column() {
+        for bounds in [&[(0, 1)][..], &[(5, 512), (1_024, 2_048)], &[(0, 1), (u64::MAX - 1, u64::MAX)]] {
+            let parts: Vec<Part> = bounds.iter().map(|&(start, end)| Part { start, end }).collect();
+            assert_eq!(read_parts(&parts_text(&parts)), Some(parts));
+        }
+    }
+
+    #[test]
+    fn damaged_parts_are_noticed() {
+        for text in ["", "1", "1-", "-1", "2-2", "3-2", "1-2 ", "1-2  3-4", "a-b", "1-2,3-4"] {
+            assert_eq!(read_parts(text), None, "{text}");
+        }
+    }
+}

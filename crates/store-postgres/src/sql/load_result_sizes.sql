@@ -1,0 +1,12 @@
+-- Loads the sizes of the results of tasks, by queue and id. The length of a text is known without reading it.
+SELECT tasks.task_key, octet_length(outcomes.result) AS bytes
+FROM unnest($1::text[], $2::text[]) AS named (queue, id)
+JOIN taskqueue.queues ON queues.name = named.queue
+CROSS JOIN LATERAL (
+    -- A range and an order, which only the index by id can serve (lock_tasks).
+    SELECT task_key FROM taskqueue.tasks
+    WHERE tasks.queue_key = queues.queue_key AND tasks.id >= named.id AND tasks.id <= named.id
+    ORDER BY tasks.id
+    LIMIT 1
+) AS tasks
+LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key;
