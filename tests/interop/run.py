@@ -113,6 +113,73 @@ def decorator_worker(it: Interop) -> None:
     equal(it.cli("worker", "list")["items"], [])
 
 
+def progress_and_telemetry(it: Interop) -> None:
+    """What a run says of itself is there while it runs; the client's own command line reads it."""
+    made = it.cli("task", "submit", "--args", '{"steps":3}', "--route", "progress")
+    plain = it.cli("task", "submit", "--args", '{"steps":0}', "--route", "progress")
+    (it.folder / "progress.py").write_text(textwrap.dedent("""
+        import json
+        import subprocess
+        import sys
+        import time
+        from pathlib import Path
+
+        import labtasker
+
+        def cli(*argv):
+            return json.loads(subprocess.run([sys.executable, "-m", "labtasker", *argv], capture_output=True, check=True).stdout)
+
+        def report_telemetry(telemetry):
+            # The client reports that it is there from another thread, so the first try may come too early.
+            end = time.monotonic() + 60
+            while not labtasker.report_worker_telemetry(telemetry):
+                assert time.monotonic() < end, "telemetry was never accepted"
+
+        @labtasker.loop(route="progress", idle_timeout=0.5, metadata={"host": "interop"})
+        def work(steps: int = labtasker.TaskArg()):
+            for step in range(steps):
+                assert labtasker.report_progress({"step": step + 1, "total": steps, "loss": 0.5})
+            if steps:
+                report_telemetry({"cpu": 1.5, "gpus": [{"name": "x", "memory": None}]})
+                id = labtasker.task_info().id
+                Path("seen.json").write_text(json.dumps({
+                    "task": cli("task", "get", id),
+                    "found": cli("task", "list", "--filter", "progress.step == 3 and 'loss' in progress"),
+                    "workers": cli("worker", "list"),
+                    "measured": cli("worker", "count", "--filter", "telemetry.cpu > 1 and metadata.host == 'interop'"),
+                }))
+            labtasker.finish({"steps": steps})
+
+        work()
+    """))
+    it.run(sys.executable, "progress.py")
+    seen = json.loads((it.folder / "seen.json").read_text())
+    said = {"step": 3, "total": 3, "loss": 0.5}
+    task = seen["task"]
+    equal((task["status"], task["progress"], task["progress_attempt"]), ("running", said, 1))
+    assert task["started_at"] <= task["progress_updated_at"], task
+    equal(seen["found"]["items"], [task])
+    worker = seen["workers"]["items"][0]
+    equal((worker["telemetry"], worker["metadata"]),
+          ({"cpu": 1.5, "gpus": [{"name": "x", "memory": None}]}, {"host": "interop"}))
+    assert worker["telemetry_updated_at"], worker
+    equal(seen["measured"]["count"], 1)
+    done = it.cli("task", "get", made["id"])
+    equal((done["status"], done["progress"], done["progress_attempt"]), ("succeeded", said, 1))
+    equal(done["progress_updated_at"], task["progress_updated_at"])
+    equal(it.cli("task", "get", plain["id"]).get("progress"), None)
+    equal(it.cli("worker", "list")["items"], [])
+
+
+def progress_of_a_command(it: Interop) -> None:
+    made = it.cli("task", "submit", "--args", '{"step":7}', "--route", "command-progress")
+    code = "import labtasker, sys; sys.exit(not labtasker.report_progress({'step': int(sys.argv[1])}))"
+    it.run(sys.executable, "-m", "labtasker", "loop", "--route", "command-progress", "--idle-timeout", "0.5",
+           "--", sys.executable, "-c", code, "%{step}")
+    done = it.cli("task", "get", made["id"])
+    equal((done["status"], done["progress"]), ("succeeded", {"step": 7}))
+
+
 def worker_of_a_page(it: Interop, page: str, args: dict, result: dict) -> None:
     """The worker that a page shows must do what the page says."""
     blocks = (ROOT / page).read_text().split("```python\n")[1:]
@@ -149,6 +216,8 @@ def main() -> int:
             it.check("queues_from_the_command_line", lambda: queues(it))
             it.check("tasks_from_the_command_line", lambda: tasks(it))
             it.check("a_decorator_worker_completes_and_fails_tasks", lambda: decorator_worker(it))
+            it.check("a_run_reports_progress_and_telemetry", lambda: progress_and_telemetry(it))
+            it.check("a_command_reports_progress", lambda: progress_of_a_command(it))
             it.check("the_workers_of_the_pages_do_what_the_pages_say", lambda: pages(it))
             it.check("a_command_worker_completes_and_fails_tasks", lambda: command_worker(it))
         finally:
