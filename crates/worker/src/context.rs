@@ -16,6 +16,7 @@ use crate::events::{EventSink, Reachability, RunOutcome};
 use crate::failure_guard::FailureGuard;
 use crate::features::Features;
 use crate::outgoing::Outgoing;
+use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::StopMode;
@@ -76,6 +77,7 @@ pub(crate) struct WorkerContext {
     pub(crate) beats: mpsc::UnboundedSender<Beat>,
     /// One for each heartbeat that the server may hold at a time.
     pub(crate) held_heartbeats: Semaphore,
+    pub(crate) late_output: LateOutput,
     state: Mutex<State>,
     /// How many tasks were reserved, which may be more than `max_tasks`.
     reserved: AtomicU64,
@@ -114,6 +116,7 @@ impl WorkerContext {
             outgoing,
             beats,
             held_heartbeats: Semaphore::new(HELD_HEARTBEATS),
+            late_output: LateOutput::new(),
             state: Mutex::new(state),
             reserved: AtomicU64::new(0),
         };

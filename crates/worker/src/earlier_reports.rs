@@ -8,7 +8,6 @@ use taskqueue_client::{Error, QueueName, RunItem};
 use tokio::time::sleep;
 
 use crate::context::WorkerContext;
-use crate::error_class::is_no_batch;
 use crate::events::Event;
 use crate::intervals::Backoff;
 use crate::report::{self, AfterError, FinalReport, RunKey};
@@ -50,7 +49,7 @@ impl WorkerContext {
                 action: report.clone().in_batch(),
             };
             let answer = self.client.report_runs(&queue, &reports.iter().map(item).collect::<Vec<_>>()).await;
-            if answer.request_error.as_ref().is_some_and(is_no_batch) {
+            if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
                 self.features.has_no_batch();
             }
             for ((run, report), outcome) in reports.into_iter().zip(answer.items) {

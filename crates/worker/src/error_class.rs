@@ -39,11 +39,6 @@ impl ErrorClass {
     }
 }
 
-/// As [`Error::is_no_batch`].
-pub(crate) fn is_no_batch(error: &Error) -> bool {
-    error.is_no_batch()
-}
-
 /// Whether repeating the call cannot help. Proxies answer 408 and 429 when the call should be repeated later.
 fn is_final(status: u16) -> bool {
     status < 500 && !matches!(status, 408 | 429)

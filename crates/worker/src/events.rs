@@ -60,6 +60,11 @@ pub enum Event<'a> {
         available_bytes: u64,
         total_bytes: u64,
     },
+    /// So many bytes of the output of a run were not sent: they were printed too fast, or the server did not take them in time.
+    OutputNotSent {
+        task_id: TaskId,
+        bytes: u64,
+    },
     /// The whole worker was stopped for so long (SIGSTOP, a frozen machine) and sent no heartbeats.
     Paused(Duration),
     /// A remark about a run or about the worker's own files.

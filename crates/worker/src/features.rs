@@ -28,6 +28,10 @@ pub(crate) struct Known {
     pub(crate) run_info: bool,
     /// Whether several claims or reports may be sent with one request.
     pub(crate) batch: bool,
+    /// Whether it keeps what runs print.
+    pub(crate) output: bool,
+    pub(crate) progress: bool,
+    pub(crate) telemetry: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,8 +102,14 @@ impl WorkerContext {
         let answer = timeout(ANSWER_TIMEOUT, self.client.capabilities()).await;
         let (known, ask_at) = match answer {
             Ok(Ok(features)) => {
-                let [run_info, batch] = [capabilities::RUN_INFO, capabilities::BATCH].map(|name| features.has(name));
-                (Known { run_info, batch }, None)
+                let known = Known {
+                    run_info: features.has(capabilities::RUN_INFO),
+                    batch: features.has(capabilities::BATCH),
+                    output: features.has(capabilities::OUTPUT),
+                    progress: features.has(capabilities::PROGRESS),
+                    telemetry: features.has(capabilities::TELEMETRY),
+                };
+                (known, None)
             }
             // It will not answer otherwise later.
             Ok(Err(Error::Api { status: 400..=499, .. })) => (Known::default(), None),

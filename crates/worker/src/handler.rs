@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use taskqueue_client::{Claim, Failure, JsonObject, WorkerId};
 use tokio::sync::watch;
 
+use crate::sent_output::RunOutput;
 use crate::stop::RunControl;
 
 /// One run of a task.
@@ -17,6 +18,8 @@ pub struct TaskRun {
     pub claim: Claim,
     /// What the worker wants of this run. A handler that ignores it is dropped some time after the worker's grace time.
     pub control: watch::Receiver<RunControl>,
+    /// Takes what the run prints, for the server.
+    pub output: RunOutput,
 }
 
 impl TaskRun {

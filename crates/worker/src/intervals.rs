@@ -25,6 +25,14 @@ pub struct Intervals {
     pub observation: Duration,
     /// The minimum time between two observations.
     pub observation_gap: Duration,
+    /// The shortest time between two requests with output of one run, while it goes on.
+    pub output: Duration,
+    /// The same for a line that changes again and again, such as a progress bar.
+    pub output_rewrite: Duration,
+    /// How long output of a run is sent after the run was reported.
+    pub late_output: Duration,
+    /// How long sending output may delay the end of the worker.
+    pub output_at_exit: Duration,
     /// How long the worker's last calls (observations, reports of an earlier worker) may delay its end.
     pub shutdown_timeout: Duration,
 }
@@ -41,6 +49,10 @@ impl Default for Intervals {
             backoff: BackoffLimits { first: seconds(1), longest: seconds(10) },
             observation: seconds(60),
             observation_gap: seconds(1),
+            output: seconds(1),
+            output_rewrite: seconds(5),
+            late_output: seconds(10),
+            output_at_exit: seconds(3),
             shutdown_timeout: seconds(1),
         }
     }

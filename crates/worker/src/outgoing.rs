@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use crate::collector::Collected;
 use crate::context::WorkerContext;
-use crate::error_class::is_no_batch;
 use crate::report::{FinalReport, RunKey, send};
 
 /// About how much a request takes at most, unless one report alone is larger: what a single request may have. So a network that is
@@ -92,7 +91,7 @@ impl WorkerContext {
         }
         let (reports, sent): (Vec<RunItem>, _) = (items.iter().map(Outgoing::in_batch).collect(), Instant::now());
         let answer = self.client.report_runs(&self.settings.queue, &reports).await;
-        if answer.request_error.as_ref().is_some_and(is_no_batch) {
+        if answer.request_error.as_ref().is_some_and(Error::is_no_batch) {
             self.features.has_no_batch();
             return self.send_one_by_one(items).await;
         }

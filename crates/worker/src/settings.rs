@@ -6,6 +6,7 @@ use taskqueue_client::{QueueName, Route};
 
 use crate::intervals::Intervals;
 use crate::run_dir::RunDir;
+use crate::sent_output::SendOutput;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -23,6 +24,8 @@ pub struct Settings {
     pub grace: Duration,
     /// Where reports are stored until the server has accepted or refused them.
     pub spool: Option<SpoolSettings>,
+    /// What of the output of runs is sent, to a server that takes it.
+    pub send_output: SendOutput,
     pub intervals: Intervals,
 }
 
@@ -45,6 +48,7 @@ impl Settings {
             max_tasks: None,
             grace: Duration::from_secs(10),
             spool: None,
+            send_output: SendOutput::On,
             intervals: Intervals::default(),
         }
     }

@@ -66,8 +66,9 @@ impl Slot {
         events.on_event(&Event::Started { slot: self.identity.number, claim: &claim });
         let (control, receiver) = watch::channel(RunControl::Continue);
         let (handler, SlotIdentity { number: slot, worker_id }) = (Arc::clone(&self.handler), self.identity);
-        let work =
-            tokio::spawn(async move { handler.run(TaskRun { slot, worker_id, claim, control: receiver }).await });
+        let (output, output_end) = self.context.start_output(&run);
+        let task_run = TaskRun { slot, worker_id, claim, control: receiver, output };
+        let work = tokio::spawn(async move { handler.run(task_run).await });
         let mut lease = pin!(self.context.renew_lease(&run, slot, claim_sent));
         let outcome = match self.wait_for_handler(work, &control, lease.as_mut()).await {
             Err(revoked) => RunOutcome::Revoked(revoked.to_string()),
@@ -78,6 +79,7 @@ impl Slot {
                 _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
         };
+        drop(output_end);
         self.context.record(run.task_id, &outcome);
         let (task_id, run_id, took) = (run.task_id, run.run_id, started.elapsed());
         events.on_event(&Event::Ended { slot, task_id, run_id, outcome: &outcome, took });

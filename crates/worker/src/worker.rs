@@ -84,6 +84,7 @@ impl Worker {
             }
         }
         services.abort_all();
+        context.finish_output().await;
         // Even a worker without tasks delivers the earlier reports before it ends, if the server answers.
         if timeout(context.settings.intervals.shutdown_timeout, &mut earlier).await.is_err() {
             earlier.abort();

@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::Route;
 use taskqueue_core::limits::ROUTE_DEFAULT;
+use taskqueue_worker::SendOutput;
 
 use super::connection::{ConnectionArgs, QueueArg};
 use super::values::{
@@ -30,6 +31,10 @@ TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_
 TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object that it writes there
 becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log; see
 --keep-runs).
+
+What the command prints is also sent to the server, where taskqueue task logs shows it from anywhere:
+whoever may read the queue can read it. A progress bar is sent as its last state. Turn that off with
+--send-output off; output.log has all of it in any case.
 
 Exit code 0 completes the task, 75 gives it back uncharged, any other and any signal fails it.
 Processes that the command leaves running are stopped. The first Ctrl-C or SIGTERM stops claiming
@@ -92,6 +97,10 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "TIME", value_parser = nonzero_duration)]
     pub(crate) keep_runs: Option<Duration>,
 
+    /// Send what commands print to the server, for taskqueue task logs: on, off, or only the first so many bytes of a run
+    #[arg(long, value_name = "on|off|BYTES", default_value = "on", value_parser = send_output)]
+    pub(crate) send_output: SendOutput,
+
     /// Pass the token to the command in TASKQUEUE_TOKEN
     #[arg(long)]
     pub(crate) pass_token: bool,
@@ -126,6 +135,14 @@ impl LoopArgs {
             Some(SlotNumbers(numbers)) => numbers.clone(),
             None => (0..usize::from(self.jobs)).collect(),
         }
+    }
+}
+
+fn send_output(text: &str) -> Result<SendOutput, &'static str> {
+    match text {
+        "on" => Ok(SendOutput::On),
+        "off" | "0" => Ok(SendOutput::Off),
+        _ => text.parse().map(SendOutput::First).map_err(|_| "write on, off, or a number of bytes"),
     }
 }
 

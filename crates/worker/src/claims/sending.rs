@@ -6,7 +6,6 @@ use taskqueue_client::{BatchClaimRequest, Claim, ClaimAnswer, ClaimRequest, Erro
 
 use super::Want;
 use crate::context::WorkerContext;
-use crate::error_class::is_no_batch;
 use crate::identity::SlotIdentity;
 use crate::waits::whole_seconds;
 
@@ -44,7 +43,7 @@ impl WorkerContext {
             self.features.has_no_run_info();
             answer = self.client.claim_tasks(&self.settings.queue, &request).await;
         }
-        let is_no_batch = answer.request_error.as_ref().is_some_and(is_no_batch);
+        let is_no_batch = answer.request_error.as_ref().is_some_and(Error::is_no_batch);
         if is_no_batch {
             self.features.has_no_batch();
         }

@@ -87,6 +87,7 @@ impl CommandHandler {
                 log: folder.log(),
                 log_cap_bytes: self.settings.log_cap_bytes,
                 relay: self.settings.relay.clone(),
+                sent: run.output.clone(),
                 by_line: self.settings.by_line,
                 terminal: self.settings.terminal.clone(),
             },

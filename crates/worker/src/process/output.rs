@@ -17,6 +17,7 @@ use super::line_splitter::LineSplitter;
 use super::log::Log;
 use super::tail::Tail;
 use super::terminal::{WindowResizer, WindowSize};
+use crate::sent_output::RunOutput;
 
 /// The size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
@@ -34,6 +35,8 @@ pub struct Output {
     /// If the receiver is dropped, the output only goes to the log.
     pub relay: mpsc::Sender<Chunk>,
     pub slot: usize,
+    /// Takes the output for the server.
+    pub sent: RunOutput,
     /// Whether only whole lines are relayed.
     pub by_line: bool,
     /// The size of the command's terminal; `None` means pipes.
@@ -110,6 +113,7 @@ pub(crate) struct OutputForwarder {
     is_relaying: bool,
     slot: usize,
     lines: Option<[LineSplitter; 2]>,
+    sent: RunOutput,
 }
 
 impl OutputForwarder {
@@ -125,6 +129,7 @@ impl OutputForwarder {
             is_relaying: false,
             slot: output.slot,
             lines: output.by_line.then(Default::default),
+            sent: output.sent,
         }
     }
 
@@ -155,6 +160,7 @@ impl OutputForwarder {
             self.tail.push(&bytes);
         }
         let mut bytes = self.write_log(bytes).await;
+        self.sent.print(stream, &bytes);
         if let Some(lines) = &mut self.lines {
             bytes = lines[stream as usize].push(&bytes);
         }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::supervisor_pool::Supervisor;
 use super::*;
+use crate::sent_output::RunOutput;
 
 /// A test that waits this long has failed.
 const LONG: Duration = Duration::from_secs(60);
@@ -47,7 +48,15 @@ impl Trial {
         let folder = tempfile::tempdir().unwrap();
         let (relay, relayed) = mpsc::channel(1024);
         let log = folder.path().join("task/run/output.log");
-        let output = Output { log, log_cap_bytes: 1 << 20, relay, slot: 3, by_line: false, terminal: None };
+        let output = Output {
+            log,
+            log_cap_bytes: 1 << 20,
+            relay,
+            slot: 3,
+            sent: RunOutput::off(),
+            by_line: false,
+            terminal: None,
+        };
         let run_id = fresh_run_id();
         // Scripts find the folder of their test in this variable.
         let environment = vec![("FOLDER".into(), folder.path().into())];

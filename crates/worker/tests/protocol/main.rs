@@ -9,6 +9,7 @@ mod claiming;
 mod ending;
 mod leases;
 mod observing;
+mod printing;
 mod reporting;
 mod server;
 mod test_worker;

@@ -32,6 +32,10 @@ pub(crate) fn intervals() -> Intervals {
         backoff: BackoffLimits { first: millis(1), longest: millis(10) },
         observation: millis(50),
         observation_gap: millis(1),
+        output: millis(20),
+        output_rewrite: millis(100),
+        late_output: Duration::from_secs(1),
+        output_at_exit: Duration::from_secs(1),
         shutdown_timeout: Duration::from_secs(1),
     }
 }

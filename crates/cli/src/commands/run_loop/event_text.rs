@@ -52,6 +52,10 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
             size(*available_bytes),
             size(*total_bytes)
         ),
+        Event::OutputNotSent { task_id, bytes } => {
+            after_output = true;
+            format!("note: {task_id}: {bytes} bytes of its output were not sent to the server; its output.log has them")
+        }
         Event::Paused(time) => format!(
             "warning: this worker was stopped for {} and sent no heartbeats; tasks whose leases have ended meanwhile are revoked",
             duration(*time)

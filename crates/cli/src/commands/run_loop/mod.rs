@@ -102,6 +102,7 @@ fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Setti
         max_tasks: args.max_tasks,
         grace: args.grace,
         spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: context.url.clone() }),
+        send_output: args.send_output,
         intervals: intervals(args.heartbeat),
         ..Settings::new(context.queue.clone(), args.route.clone())
     }

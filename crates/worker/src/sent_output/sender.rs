@@ -1,0 +1,223 @@
+//! The task that sends the output of one run: at most once a second while the run goes on, and what is left when it is over. It outlives
+//! its run for some seconds and keeps nobody waiting.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use taskqueue_client::Error;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::text::OutputText;
+use super::{Feed, RunOutput, SendOutput, Shared};
+use crate::context::WorkerContext;
+use crate::error_class::ErrorClass;
+use crate::events::Event;
+use crate::intervals::{Backoff, BackoffLimits};
+use crate::report::RunKey;
+use crate::stop::StopMode;
+
+/// The buffer of one run: what the server keeps of a task.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// The buffers of all slots together.
+const ALL_BUFFERS_BYTES: usize = 32 * 1024 * 1024;
+/// The buffers of runs that are over, in KiB.
+const LATE_KIB: usize = 16 * 1024;
+/// What is printed at the same time is sent with one request.
+const COLLECT_TIME: Duration = Duration::from_millis(100);
+const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
+
+/// To be dropped when the run has been reported, or could not be.
+pub(crate) struct OutputEnd(#[allow(dead_code, reason = "its end is what counts")] oneshot::Sender<()>);
+
+/// The senders of a worker.
+pub(crate) struct LateOutput {
+    senders: Mutex<JoinSet<()>>,
+    /// When they have to end.
+    deadline: watch::Sender<Option<Instant>>,
+    /// For each KiB of runs that are over.
+    room: Semaphore,
+}
+
+impl LateOutput {
+    pub(crate) fn new() -> Self {
+        let (senders, deadline) = (Mutex::default(), watch::Sender::new(None));
+        Self { senders, deadline, room: Semaphore::new(LATE_KIB) }
+    }
+}
+
+struct Sender {
+    context: Arc<WorkerContext>,
+    run: RunKey,
+    shared: Arc<Shared>,
+    text: OutputText,
+}
+
+/// Why no more is sent.
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    Done,
+    /// The server has no use for it.
+    Refused,
+    /// There is no time or no room left.
+    GivenUp,
+}
+
+impl WorkerContext {
+    /// Where a run prints to. The second is to be dropped when the run was reported.
+    pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, OutputEnd) {
+        let (end, reported) = oneshot::channel();
+        if self.settings.send_output == SendOutput::Off {
+            return (RunOutput::off(), OutputEnd(end));
+        }
+        let buffer_bytes = BUFFER_BYTES.min(ALL_BUFFERS_BYTES / self.settings.slots.len().max(1));
+        let shared = Shared::new(buffer_bytes);
+        let sender = Sender {
+            context: Arc::clone(self),
+            run: run.clone(),
+            shared: Arc::clone(&shared),
+            text: OutputText::new(self.settings.send_output, self.settings.intervals.output_rewrite),
+        };
+        let mut senders = self.late_output.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        while senders.try_join_next().is_some() {}
+        senders.spawn(sender.run(reported));
+        (RunOutput(Some(Arc::new(Feed(shared)))), OutputEnd(end))
+    }
+
+    /// Gives the senders some more time, when all runs are over.
+    pub(crate) async fn finish_output(&self) {
+        let intervals = &self.settings.intervals;
+        let is_killed = *self.stop.borrow() == StopMode::Kill;
+        let time = if is_killed { intervals.shutdown_timeout } else { intervals.output_at_exit };
+        let deadline = Instant::now() + time;
+        self.late_output.deadline.send_replace(Some(deadline));
+        let mut senders = std::mem::take(&mut *self.late_output.senders.lock().unwrap_or_else(PoisonError::into_inner));
+        // They end by themselves; the second is for a machine that is busy.
+        let all = async { while senders.join_next().await.is_some() {} };
+        drop(timeout_at(deadline + Duration::from_secs(1), all).await);
+    }
+}
+
+impl Sender {
+    async fn run(mut self, reported: oneshot::Receiver<()>) {
+        let context = Arc::clone(&self.context);
+        let ending = {
+            let mut too_late = pin!(too_late(&context, reported));
+            tokio::select! {
+                biased;
+                ending = self.send_all() => ending,
+                () = &mut too_late => Ending::GivenUp,
+            }
+        };
+        let bytes = self.text.give_up(&self.shared);
+        if bytes > 0 && ending != Ending::Refused && context.features.known().output {
+            context.events.on_event(&Event::OutputNotSent { task_id: self.run.task_id, bytes });
+        }
+    }
+
+    /// Sends until the output has ended and all of it has arrived.
+    async fn send_all(&mut self) -> Ending {
+        let context = Arc::clone(&self.context);
+        let (mut last_look, mut room) = (None, None);
+        loop {
+            self.wait_for_look(last_look).await;
+            last_look = Some(Instant::now());
+            let is_ended = self.shared.state().is_ended;
+            if is_ended && room.is_none() {
+                let kib = self.shared.state().buffer.len() / 1024 + 1;
+                room = context.late_output.room.try_acquire_many(u32::try_from(kib).unwrap_or(u32::MAX)).ok();
+                if room.is_none() {
+                    return Ending::GivenUp;
+                }
+            }
+            if !context.server_features().await.output {
+                if is_ended {
+                    return Ending::Refused;
+                }
+                continue;
+            }
+            self.text.gather(&self.shared, Instant::now());
+            match self.text.piece() {
+                Some((offset, piece)) => {
+                    if !self.send(offset, piece).await {
+                        return Ending::Refused;
+                    }
+                }
+                None if is_ended || self.text.is_limit_reached() => return Ending::Done,
+                None => {}
+            }
+        }
+    }
+
+    /// Waits until there may be something to send and it is time to. When the output has ended, it is.
+    async fn wait_for_look(&self, last_look: Option<Instant>) {
+        let interval = self.context.settings.intervals.output;
+        let next_look = self.text.next_look(Instant::now());
+        let in_time = async {
+            tokio::select! {
+                () = self.shared.printed() => {}
+                () = until(next_look) => {}
+            }
+            sleep(COLLECT_TIME.min(interval)).await;
+            if let Some(last_look) = last_look {
+                sleep_until(last_look + interval).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.shared.ended() => {}
+            () = in_time => {}
+        }
+    }
+
+    /// Sends a piece until it has arrived: always with the same offset, so that it is there once. Whether the server wants more.
+    async fn send(&mut self, offset: u64, piece: Arc<str>) -> bool {
+        let (mut backoff, RunKey { queue, task_id, run_id }) = (Backoff::new(BACKOFF), self.run.clone());
+        loop {
+            match self.context.client.add_output(&queue, task_id, run_id, offset, Arc::clone(&piece)).await {
+                Ok(()) => {
+                    self.text.sent(piece.len());
+                    return true;
+                }
+                Err(error) if is_refused(&error) => return false,
+                // Heartbeats find out whether the server is there.
+                Err(_) => sleep(backoff.next()).await,
+            }
+        }
+    }
+}
+
+/// Whether the same text would be refused again: the run is over and another one has begun, the task is gone, or the server does not take
+/// output.
+fn is_refused(error: &Error) -> bool {
+    match error {
+        Error::Api { status: 404 | 405, .. } => true,
+        error => ErrorClass::of(error) != ErrorClass::Retryable,
+    }
+}
+
+/// Returns some seconds after the run was reported, or when the worker has to end.
+async fn too_late(context: &WorkerContext, reported: oneshot::Receiver<()>) {
+    let mut deadline = context.late_output.deadline.subscribe();
+    let exit = async {
+        let at = deadline.wait_for(Option::is_some).await.ok().and_then(|at| *at);
+        sleep_until(at.unwrap_or_else(Instant::now)).await;
+    };
+    let late = async {
+        drop(reported.await);
+        sleep(context.settings.intervals.late_output).await;
+    };
+    tokio::select! {
+        () = exit => {}
+        () = late => {}
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,269 @@
+//! What runs print is sent, whatever the server does: to whom, in which pieces, how often, and until when.
+
+use std::time::{Duration, Instant};
+
+use taskqueue_core::json::{Value, parse};
+use taskqueue_core::limits::OUTPUT_TEXT_BYTES;
+use taskqueue_worker::process::Stream;
+use taskqueue_worker::{Intervals, SendOutput, Settings, StopMode};
+
+use crate::batch_server::{member, text};
+use crate::server::{Reply, Request, Server, capabilities, disconnect, done, empty, refusal, task};
+use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
+
+/// A server that takes output and has these tasks.
+async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["output"])]);
+    server.script("claim", tasks.into_iter().chain([empty()]));
+    server
+}
+
+fn one_task() -> Settings {
+    Settings { max_tasks: Some(1), ..settings() }
+}
+
+/// The offset and the text of a request.
+fn piece(request: &Request) -> (i64, String) {
+    let body = parse(request.body().as_bytes()).unwrap();
+    let Value::Int(offset) = member(&body, "offset") else { panic!("{body:?}") };
+    (*offset, text(member(&body, "text")).to_owned())
+}
+
+fn pieces(server: &Server) -> Vec<(i64, String)> {
+    server.asked("output").iter().map(piece).collect()
+}
+
+/// Everything that was sent, if there is no gap and nothing came twice.
+#[track_caller]
+fn whole(server: &Server) -> String {
+    let mut all = String::new();
+    for (offset, text) in pieces(server) {
+        assert_eq!(offset, i64::try_from(all.len()).unwrap(), "{text:?} behind {all:?}");
+        all += &text;
+    }
+    all
+}
+
+fn print(run: &WaitingRun, text: impl AsRef<[u8]>) {
+    run.run.output.print(Stream::Stdout, text.as_ref());
+}
+
+fn unsent(worker: &TestWorker) -> Vec<String> {
+    worker.events.all().into_iter().filter(|event| event.starts_with("OutputNotSent")).collect()
+}
+
+#[tokio::test]
+async fn what_a_run_prints_is_sent_while_it_goes_on_and_its_end_behind_the_report() {
+    let server = server([task(1)]).await;
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    print(&run, "one\n");
+    server.until("output", 1).await;
+    assert_eq!(pieces(&server), [(0, "one\n".to_owned())]);
+    let request = &server.asked("output")[0];
+    assert!(request.text.starts_with("POST /api/v2/queues/q/tasks/t_000000000001/output "), "{}", request.text);
+    assert_eq!(request.member("run_id"), run.run.claim.run_id.as_str());
+    print(&run, "two\nlast");
+    run.succeed();
+    worker.end().await;
+    assert_eq!(whole(&server), "one\ntwo\nlast");
+}
+
+#[tokio::test]
+async fn requests_are_no_more_frequent_than_the_interval() {
+    let server = server([task(1)]).await;
+    let intervals = Intervals { output: Duration::from_millis(200), ..intervals() };
+    let mut worker = TestWorker::start(&server, Settings { intervals, ..one_task() });
+    let run = worker.next_run().await;
+    let begin = Instant::now();
+    let mut count = 0;
+    until(|| {
+        print(&run, format!("line {count}\n"));
+        count += 1;
+        begin.elapsed() > Duration::from_secs(1)
+    })
+    .await;
+    let most = begin.elapsed().as_millis() / 200 + 1;
+    let requests = server.asked("output").len();
+    assert!((2..=most).contains(&(requests as u128)), "{requests} requests");
+    run.succeed();
+    worker.end().await;
+    let expected: String = (0..count).map(|count| format!("line {count}\n")).collect();
+    assert_eq!(whole(&server), expected);
+}
+
+#[tokio::test]
+async fn a_server_without_output_and_a_worker_that_shall_not_get_none() {
+    for (features, send_output) in [(&["run-info"][..], SendOutput::On), (&["output"], SendOutput::Off)] {
+        let server = server([task(1)]).await;
+        server.script("capabilities", [capabilities(features)]);
+        let mut worker = TestWorker::start(&server, Settings { send_output, ..one_task() });
+        let run = worker.next_run().await;
+        print(&run, "secret\n");
+        run.succeed();
+        let events = std::sync::Arc::clone(&worker.events);
+        worker.end().await;
+        assert!(server.asked("output").is_empty(), "{features:?}");
+        assert!(!events.all().iter().any(|event| event.contains("OutputNotSent")), "{:?}", events.all());
+    }
+}
+
+#[tokio::test]
+async fn only_the_first_bytes_are_sent_if_that_is_wanted() {
+    let server = server([task(1)]).await;
+    let mut worker = TestWorker::start(&server, Settings { send_output: SendOutput::First(6), ..one_task() });
+    let run = worker.next_run().await;
+    print(&run, "one\ntwo\nthree\n");
+    server.until("output", 1).await;
+    print(&run, "four\n");
+    run.succeed();
+    worker.end().await;
+    let sent = whole(&server);
+    assert!(
+        sent.starts_with("one\ntw\n[taskqueue: the worker sends 6 bytes of a run") && sent.ends_with("]\n"),
+        "{sent}"
+    );
+}
+
+#[tokio::test]
+async fn a_piece_whose_answer_was_lost_is_sent_again_with_the_same_offset() {
+    let server = server([task(1)]).await;
+    server.script("output", [done(), disconnect(), refusal(503, "database_busy"), done()]);
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    print(&run, "one\n");
+    server.until("output", 1).await;
+    print(&run, "two\n");
+    server.until("output", 2).await;
+    print(&run, "three\n");
+    server.until("output", 4).await;
+    run.succeed();
+    worker.end().await;
+    let sent = pieces(&server);
+    assert_eq!(sent[..2], [(0, "one\n".to_owned()), (4, "two\n".to_owned())]);
+    assert_eq!((&sent[2], &sent[3]), (&sent[1], &sent[1]), "the same again");
+    assert_eq!(sent[4], (8, "three\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_delays_neither_the_report_nor_the_next_claim() {
+    let server = server([task(1), task(2)]).await;
+    server.script("output", [Reply::Silence]);
+    let mut worker =
+        TestWorker::patient(&server, Settings { max_tasks: Some(2), ..settings() }, Duration::from_secs(60));
+    let run = worker.next_run().await;
+    let begin = Instant::now();
+    for _ in 0..100 {
+        print(&run, [b'x'; 100_000]);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(2), "printing waited: {:?}", begin.elapsed());
+    server.until("output", 1).await;
+    run.succeed();
+    let next = worker.next_run().await;
+    assert_eq!(server.asked("complete").len(), 1);
+    until(|| !unsent(&worker).is_empty()).await;
+    assert!(unsent(&worker)[0].contains("t_000000000001"), "{:?}", unsent(&worker));
+    next.succeed();
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_waits_for_the_rest_but_not_for_long() {
+    let server = server([task(1)]).await;
+    server.script("output", [Reply::Silence]);
+    let settings =
+        Settings { intervals: Intervals { late_output: Duration::from_secs(60), ..intervals() }, ..one_task() };
+    let mut worker = TestWorker::patient(&server, settings, Duration::from_secs(60));
+    let run = worker.next_run().await;
+    print(&run, "unheard\n");
+    run.succeed();
+    let events = std::sync::Arc::clone(&worker.events);
+    let begin = Instant::now();
+    assert_eq!(worker.end().await.1.succeeded, 1);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    let event = events.all().into_iter().find(|event| event.contains("OutputNotSent")).unwrap();
+    assert!(event.contains("bytes: 8"), "{event}");
+}
+
+#[tokio::test]
+async fn a_refusal_ends_the_sending_and_nothing_else() {
+    for refused in [
+        refusal(409, "stale_run"),
+        refusal(404, "task_not_found"),
+        refusal(404, "not_found"),
+        refusal(422, "invalid_request"),
+    ] {
+        let server = server([task(1)]).await;
+        server.script("output", [refused.clone()]);
+        let mut worker = TestWorker::start(&server, one_task());
+        let run = worker.next_run().await;
+        print(&run, "one\n");
+        server.until("output", 1).await;
+        let heartbeats = server.asked("heartbeat").len();
+        for _ in 0..100 {
+            print(&run, "more\n");
+        }
+        server.until("heartbeat", heartbeats + 10).await;
+        assert_eq!(server.asked("output").len(), 1, "{refused:?}");
+        run.succeed();
+        assert_eq!(worker.end().await.1.succeeded, 1, "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_flood_is_sent_in_pieces_with_gaps_and_its_end() {
+    let server = server([task(1)]).await;
+    let mut worker = TestWorker::patient(&server, one_task(), Duration::from_secs(20));
+    let run = worker.next_run().await;
+    let line = format!("{}\n", "y".repeat(9_999));
+    for _ in 0..5_000 {
+        print(&run, &line);
+    }
+    print(&run, "the end");
+    run.end(crate::test_worker::failure());
+    let events = std::sync::Arc::clone(&worker.events);
+    worker.end().await;
+    let sent = pieces(&server);
+    assert!(sent.iter().all(|(_, text)| text.len() <= OUTPUT_TEXT_BYTES), "no piece is too long");
+    assert!(sent.windows(2).all(|pair| pair[0].0 + pair[0].1.len() as i64 <= pair[1].0), "in order, nothing twice");
+    let (offset, last) = sent.last().unwrap();
+    assert!(last.ends_with("y\nthe end"), "{}", last.len());
+    assert_eq!(offset + last.len() as i64, 50_000_007, "offsets count what was left out");
+    let bytes: i64 = sent.iter().map(|(_, text)| text.len() as i64).sum();
+    let event = events.all().into_iter().find(|event| event.contains("OutputNotSent")).unwrap();
+    assert!(event.contains(&format!("bytes: {}", 50_000_007 - bytes)), "{event}, {bytes} sent");
+}
+
+#[tokio::test]
+async fn each_attempt_begins_at_offset_zero() {
+    let server = server([task(1), task(1)]).await;
+    let mut worker = TestWorker::start(&server, Settings { max_tasks: Some(2), ..settings() });
+    let mut runs = Vec::new();
+    for attempt in ["first", "second"] {
+        let run = worker.next_run().await;
+        runs.push(run.run.claim.run_id.as_str().to_owned());
+        print(&run, attempt);
+        run.end(crate::test_worker::failure());
+    }
+    worker.end().await;
+    let mut sent: Vec<(String, (i64, String))> =
+        server.asked("output").iter().map(|request| (request.member("run_id"), piece(request))).collect();
+    sent.sort_by_key(|(_, (_, text))| text.clone());
+    assert_eq!(sent, [(runs[0].clone(), (0, "first".to_owned())), (runs[1].clone(), (0, "second".to_owned()))]);
+}
+
+#[tokio::test]
+async fn a_run_that_was_revoked_still_sends_what_it_printed() {
+    let server = server([task(1)]).await;
+    let mut worker = TestWorker::start(&server, settings());
+    let mut run = worker.next_run().await;
+    server.script("heartbeat", [refusal(409, "run_finalized")]);
+    run.run.stop_requested().await;
+    print(&run, "stopping\n");
+    run.succeed();
+    server.until("output", 1).await;
+    assert_eq!(whole(&server), "stopping\n");
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
