@@ -20,7 +20,7 @@ pub const PROGRESS: &str = "progress";
 pub const RUN_INFO: &str = "run-info";
 /// Workers may say what they measure, and observations show it.
 pub const TELEMETRY: &str = "telemetry";
-/// Claims and heartbeats follow `Prefer: wait=N`.
+/// Claims, heartbeats and reads of output follow `Prefer: wait=N`.
 pub const WAIT: &str = "wait";
 
 /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
@@ -41,9 +41,10 @@ impl Capabilities {
         self.features.iter().any(|name| name == feature)
     }
 
-    /// Appends the capabilities of this version.
-    pub fn write(out: &mut Vec<u8>) {
-        ObjectWriter::append_to(out).field("features", |out| write_array(out, FEATURES, write_string)).end();
+    /// Appends the capabilities of this version, without those that are turned off.
+    pub fn write(out: &mut Vec<u8>, turned_off: &[&str]) {
+        let features = FEATURES.into_iter().filter(|feature| !turned_off.contains(feature));
+        ObjectWriter::append_to(out).field("features", |out| write_array(out, features, write_string)).end();
     }
 
     pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {

@@ -37,6 +37,26 @@ pub struct HeartbeatPreference {
     pub prefer: Option<String>,
 }
 
+/// What the reader of output would like (RFC 7240).
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct OutputPreference {
+    /// `wait=N`: when nothing is kept behind the offset, wait up to N seconds until there is something or the run is over. N is
+    /// 1 to 60; larger values are cut to 60. Anything else is ignored. `Preference-Applied` in the answer says what was given;
+    /// without it the server did not wait, because too many do already or because it stops: read again after a while.
+    #[param(rename = "Prefer", example = "wait=30")]
+    pub prefer: Option<String>,
+}
+
+/// Which output to read.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct OutputQuery {
+    /// The number of bytes that the run has printed before what is wanted: `end` of the answer before.
+    #[param(schema_with = offset, required = false)]
+    pub offset: Option<u64>,
+}
+
 /// A task.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -170,6 +190,18 @@ fn limit() -> RefOr<Schema> {
         .maximum(Some(PAGE_LIMIT_MAX))
         .default(Some(PAGE_LIMIT_DEFAULT.into()))
         .description(Some("How many items or groups at most."))
+        .into()
+}
+
+fn offset() -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(0))
+        .maximum(Some(i64::MAX))
+        .default(Some(0.into()))
+        .description(Some(
+            "The number of bytes that the run has printed before what is wanted: `end` of the answer before.",
+        ))
         .into()
 }
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use taskqueue_core::limits::TASK_OUTPUT_BYTES;
+
 use crate::auth::Token;
 use crate::browser_check::HostName;
 use crate::memory_plan::MemoryPlan;
@@ -10,7 +12,7 @@ use crate::memory_plan::MemoryPlan;
 /// Open connections, unless the machine allows fewer: enough for 10,000 workers and their clients.
 const CONNECTION_CAP: usize = 16_384;
 
-/// Claims that wait at once, unless there are few connections: one for each of 10,000 workers.
+/// Requests that wait at once, unless there are few connections: one for each of 10,000 workers.
 pub(crate) const WAITING_CAP: usize = 10_000;
 
 /// File descriptors that connections do not use: the database files, the listener, logs and the runtime.
@@ -24,8 +26,10 @@ pub struct Config {
     pub allowed_hosts: Vec<HostName>,
     /// Open connections. At the cap an idle one is closed for a new one; while none is idle, the new one waits.
     pub connection_cap: usize,
-    /// Claims that wait at once. At the cap a claim is answered at once.
+    /// Requests that wait at once. At the cap a request is answered at once.
     pub waiting_cap: usize,
+    /// The bytes of output that are kept of a task; 0 turns output off.
+    pub task_output_bytes: usize,
     /// How much memory requests and answers may take.
     pub memory: MemoryPlan,
     pub timeouts: Timeouts,
@@ -43,6 +47,7 @@ impl Config {
             allowed_hosts: Vec::new(),
             connection_cap,
             waiting_cap: waiting_cap(connection_cap),
+            task_output_bytes: TASK_OUTPUT_BYTES,
             memory,
             timeouts: Timeouts::default(),
             log_requests: false,

@@ -208,6 +208,8 @@ async fn exchange<H: Handler>(
             break End::Finished;
         }
         if let Some(request) = can_wait().then(|| waiting_slot.take()).flatten() {
+            // From now on whoever waits with it sees a disconnect.
+            activity.lock().end_client_check();
             break End::Waiting(request);
         }
         if activity.lock().client_has_disconnected() {

@@ -71,9 +71,15 @@ impl Call {
         Some(WaitPreference { seconds, disconnect: self.disconnect })
     }
 
+    /// Both of what a request has for later: how long its caller wants to wait, and what is reserved for it.
+    pub(crate) fn into_wait_preference_and_held(mut self) -> (Option<WaitPreference>, Option<Held>) {
+        let held = self.reservation.take().map(held);
+        (self.into_wait_preference(), held)
+    }
+
     /// What is reserved for the request. It goes with its command: a writer may have that for longer than its client waits.
     pub(crate) fn into_held(self) -> Option<Held> {
-        self.reservation.map(|reservation| -> Held { Box::new(reservation) })
+        self.reservation.map(held)
     }
 
     pub(crate) fn query(&self) -> Query<'_> {
@@ -109,6 +115,10 @@ impl Call {
             None => Err(invalid_path("id", "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -")),
         }
     }
+}
+
+fn held(reservation: Reservation) -> Held {
+    Box::new(reservation)
 }
 
 /// The queue in a path, if its name is valid.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use taskqueue_core::limits::{CLAIM_WORKER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{CLAIM_WORKER_BYTES, OUTPUT_ANSWER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -76,6 +76,11 @@ impl Budgets {
     /// For an answer with one task, whatever its size.
     pub(crate) async fn reserve_task(&self) -> Result<Reservation, ApiError> {
         self.answers.reserve(TASK_BYTES).await
+    }
+
+    /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON.
+    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<Reservation, ApiError> {
+        self.answers.reserve(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
     }
 
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become

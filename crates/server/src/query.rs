@@ -2,6 +2,7 @@
 //! query are collected. The syntax of filters and the contents of cursors are checked later.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{Invalid, RequestError};
@@ -60,6 +61,15 @@ impl<'q> Query<'q> {
         let expected = "use route, status, or both separated by a comma";
         let grouping = self.grouping(WorkerDimension::parse_list, expected);
         self.finish((filter, grouping))
+    }
+
+    /// The offset of output, 0 without one.
+    pub(crate) fn read_output(mut self) -> Result<u64, Invalid> {
+        let offset = self.value("offset").map_or(Some(0), |word| digits::<i64>(&word).map(i64::unsigned_abs));
+        if offset.is_none() {
+            self.refuse("offset", "use an integer from 0 to 9223372036854775807");
+        }
+        self.finish(offset.unwrap_or_default())
     }
 
     fn finish<T>(self, read: T) -> Result<T, Invalid> {
@@ -140,10 +150,7 @@ impl<'q> Query<'q> {
 
     fn limit(&mut self) -> u16 {
         let Some(word) = self.value("limit") else { return PAGE_LIMIT_DEFAULT };
-        let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-        // Any number of leading zeros is allowed.
-        let limit = digits.then(|| word.trim_start_matches('0').parse().ok()).flatten();
-        match limit {
+        match digits(&word) {
             Some(limit @ PAGE_LIMIT_MIN..=PAGE_LIMIT_MAX) => limit,
             _ => {
                 self.refuse("limit", "use an integer from 1 to 1000");
@@ -221,6 +228,13 @@ pub(crate) struct Grouping<D> {
     pub(crate) shape: String,
     pub(crate) limit: u16,
     pub(crate) cursor: Option<String>,
+}
+
+/// A number of ASCII digits that fits; any number of leading zeros is allowed.
+fn digits<N: FromStr>(word: &str) -> Option<N> {
+    let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let significant = word.trim_start_matches('0');
+    is_number.then(|| if significant.is_empty() { "0" } else { significant }.parse().ok()).flatten()
 }
 
 /// Decodes a name or value: `+` is a blank, broken percent sequences stay as they are, invalid UTF-8 becomes U+FFFD.

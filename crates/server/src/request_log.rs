@@ -93,9 +93,9 @@ impl RequestRecord {
         let duration = self.at.elapsed();
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
-        let template = paths::template_of(&self.path);
         let (status, note) = (response.status().as_u16(), response.extensions().get::<Note>());
         let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
+        let template = paths::template_of(&self.path);
         Line {
             method: Some(shown(&self.method)),
             path: Some(template.unwrap_or("unmatched")),

@@ -43,7 +43,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(runs::fail_task))
         .routes(routes!(runs::unclaim_task))
         // Output
-        .routes(routes!(output::add_output))
+        .routes(routes!(output::read_output, output::add_output))
         // Batches
         .routes(routes!(batches::create_tasks))
         .routes(routes!(batches::claim_tasks))

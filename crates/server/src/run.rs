@@ -19,7 +19,7 @@ use crate::http_service::{self, HttpService};
 use crate::lease_scan;
 use crate::listener::Listener;
 use crate::memory_budget::Budgets;
-use crate::state::AppState;
+use crate::state::{AppState, Limits};
 
 /// How long the store may take to close. With the time for requests under way it stays below the 10 s of a stop. What is
 /// acknowledged is durable in any case.
@@ -54,7 +54,8 @@ pub async fn run(
     let (token, budgets) = (config.token.clone(), Arc::new(Budgets::new(&config.memory)));
     let connections = Connections::new(&config, Arc::clone(&budgets));
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let state = AppState::with_limits(Arc::clone(&store), token, budgets, config.waiting_cap);
+    let limits = Limits { waiting_cap: config.waiting_cap, task_output_bytes: config.task_output_bytes };
+    let state = AppState::with_limits(Arc::clone(&store), token, budgets, limits);
     let service = http_service::service_for(hosts, state).log_requests(config.log_requests);
     let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use taskqueue_core::limits::TASK_OUTPUT_BYTES;
 use taskqueue_store::Store;
 
 use crate::auth::Token;
@@ -18,22 +19,42 @@ struct Inner {
     store: Arc<dyn Store>,
     token: Option<Token>,
     budgets: Arc<Budgets>,
-    waiting_cap: usize,
+    limits: Limits,
+}
+
+/// How much a server does at once and keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Requests that wait at once.
+    pub waiting_cap: usize,
+    /// The bytes of output that are kept of a task.
+    pub task_output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { waiting_cap: WAITING_CAP, task_output_bytes: TASK_OUTPUT_BYTES }
+    }
 }
 
 impl AppState {
     /// Serves `store`; without a token to every caller.
     pub fn new(store: Arc<dyn Store>, token: Option<Token>) -> Self {
-        Self::with_limits(store, token, Arc::default(), WAITING_CAP)
+        Self::with_limits(store, token, Arc::default(), Limits::default())
     }
 
     /// The same with other limits than the default ones.
-    pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Arc<Budgets>, waiting_cap: usize) -> Self {
-        Self { inner: Arc::new(Inner { store, token, budgets, waiting_cap }) }
+    pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Arc<Budgets>, limits: Limits) -> Self {
+        Self { inner: Arc::new(Inner { store, token, budgets, limits }) }
     }
 
     pub(crate) fn waiting_cap(&self) -> usize {
-        self.inner.waiting_cap
+        self.inner.limits.waiting_cap
+    }
+
+    /// The bytes of output that are kept of a task; with 0 there is no output.
+    pub(crate) fn task_output_bytes(&self) -> usize {
+        self.inner.limits.task_output_bytes
     }
 
     pub(crate) fn budgets(&self) -> &Budgets {

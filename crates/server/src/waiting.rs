@@ -1,13 +1,14 @@
-//! Claims that wait for a task, and heartbeats that are held while their run goes on: how long, how many at once, and what the
-//! response says about it. How a waiter is woken is decided in the store.
+//! Claims that wait for a task, heartbeats that are held while their run goes on, and reads that wait for output: how long, how
+//! many at once, and what the response says about it. How a waiter is woken is decided in the store.
 
-use std::sync::{Mutex, PoisonError};
+use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use taskqueue_core::ids::RunId;
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbeat};
+use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbeat, Output};
+use taskqueue_store::submission::Held;
 use taskqueue_store::{StoreError, StoreExt, waiting};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
@@ -17,7 +18,7 @@ use crate::connection::Disconnect;
 use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
 use crate::state::AppState;
 
-/// The `Prefer: wait` of a claim or heartbeat.
+/// The `Prefer: wait` of a request.
 pub(crate) struct WaitPreference {
     pub(crate) seconds: u32,
     /// None when a disconnect of the client cannot be noticed.
@@ -57,26 +58,25 @@ pub(crate) async fn claim(
         let claimed = store.write(claim.clone()).await?;
         Ok(claimed.map(|claimed| ClaimedTask { claimed, reservation }))
     };
-    let (Some(WaitPreference { seconds, disconnect }), Some(waiter)) = (preference, waiter) else {
+    let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
     };
-    let (end, mut disconnected) = (end_of(seconds), false);
-    let time_over = async {
-        tracing::debug!("a claim found nothing and waits");
-        disconnected = wait_over(end, disconnect).await == WaitEnd::Disconnected;
-        if disconnected {
-            tracing::debug!("the client of a waiting claim has disconnected");
-        }
-    };
-    let claimed = waiting::claim(waiter, try_claim, time_over).await?;
-    let cut_short = claimed.is_none() && (disconnected || store.waiters().is_closed());
-    Ok((claimed, Some(seconds).filter(|_| !cut_short)))
+    let mut wait = WaitTime::of(preference, &CLAIM);
+    let claimed = waiting::claim(waiter, try_claim, wait.is_over()).await?;
+    let applied = if claimed.is_some() { Some(wait.seconds) } else { wait.applied(state) };
+    Ok((claimed, applied))
 }
 
 /// The answers of a batch of claims, with the memory that is reserved for them.
 pub(crate) struct ClaimedBatch {
     pub(crate) items: ClaimedItems,
     pub(crate) reservation: Reservation,
+}
+
+impl AsRef<ClaimedItems> for ClaimedBatch {
+    fn as_ref(&self) -> &ClaimedItems {
+        &self.items
+    }
 }
 
 /// Claims several tasks, and waits if the client prefers that until one of the claims got a task or is refused. The rest is as
@@ -98,94 +98,161 @@ pub(crate) async fn claim_tasks(
     let waiter =
         preference.as_ref().and_then(|_| store.waiters().register(&claims.queue, &claims.route, state.waiting_cap()));
     let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
-    let reservation = Mutex::new(None);
-    let hold = |held| *reservation.lock().unwrap_or_else(PoisonError::into_inner) = held;
     let try_claim = || async {
         let wanted = claims.run_ids.len().saturating_mul(TASK_BYTES).min(PAGE_BYTES - answer_bytes);
         let least = answer_bytes + TASK_BYTES.min(claims.run_ids.len() * TASK_BYTES);
-        let reserved = budgets.reserve_between(least, answer_bytes + wanted).await.map_err(|_| StoreError::Busy)?;
+        let reservation = budgets.reserve_between(least, answer_bytes + wanted).await.map_err(|_| StoreError::Busy)?;
         if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
-            return Ok(claims.nothing());
+            return Ok(ClaimedBatch { items: claims.nothing(), reservation });
         }
-        let most_bytes = reserved.bytes().min(PAGE_BYTES) - answer_bytes;
+        let most_bytes = reservation.bytes().min(PAGE_BYTES) - answer_bytes;
         let items = store.write(ClaimTasks { most_bytes, ..claims.clone() }).await?;
-        hold(Some(reserved).filter(|_| !has_found_nothing(&items)));
-        Ok(items)
+        Ok(ClaimedBatch { items, reservation })
     };
-    let (items, applied) = match (preference, waiter) {
-        (Some(WaitPreference { seconds, disconnect }), Some(waiter)) => {
-            let (end, mut disconnected) = (end_of(seconds), false);
-            let time_over = async {
-                tracing::debug!("a batch of claims found nothing and waits");
-                disconnected = wait_over(end, disconnect).await == WaitEnd::Disconnected;
-                if disconnected {
-                    tracing::debug!("the client of a waiting batch of claims has disconnected");
-                }
-            };
-            let items = waiting::claim_tasks(waiter, try_claim, time_over).await?;
-            let cut_short = has_found_nothing(&items) && (disconnected || store.waiters().is_closed());
-            (items, Some(seconds).filter(|_| !cut_short))
-        }
-        _ => (try_claim().await?, None),
+    let (Some(preference), Some(waiter)) = (preference, waiter) else {
+        return Ok((try_claim().await?, None));
     };
-    let reservation = match reservation.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(reservation) => reservation,
-        // Nothing was claimed, so it may still be refused.
-        None => budgets.answers.reserve(answer_bytes).await.map_err(|_| StoreError::Busy)?,
-    };
-    Ok((ClaimedBatch { items, reservation }, applied))
-}
-
-fn has_found_nothing(items: &ClaimedItems) -> bool {
-    items.iter().all(|item| matches!(item, Ok(None)))
+    let mut wait = WaitTime::of(preference, &BATCH_OF_CLAIMS);
+    if let Some(claimed) = waiting::claim_tasks(waiter, try_claim, wait.is_over()).await? {
+        return Ok((claimed, Some(wait.seconds)));
+    }
+    // Nothing was claimed, so it may still be refused.
+    let reservation = budgets.answers.reserve(answer_bytes).await.map_err(|_| StoreError::Busy)?;
+    Ok((ClaimedBatch { items: claims.nothing(), reservation }, wait.applied(state)))
 }
 
 /// Renews a lease, and holds the answer if the client prefers that. Gives the lease and the wait that was applied, as
-/// [`claim`] does. The refusal of a run that ends meanwhile is given at once.
+/// [`claim`] does. The refusal of a run that ends meanwhile is given at once. `held` is what is reserved for the request.
 pub(crate) async fn heartbeat(
     state: &AppState,
-    heartbeat: Heartbeat,
+    mut heartbeat: Heartbeat,
+    held: Option<Held>,
     preference: Option<WaitPreference>,
 ) -> Result<(Timestamp, Option<u32>), StoreError> {
     let store = state.store();
     // Before the renewal, so that no end of the run is missed after it.
     let watcher = preference.as_ref().and_then(|_| store.waiters().watch(heartbeat.run_id, state.waiting_cap()));
-    let (Some(WaitPreference { seconds, disconnect }), Some(watcher)) = (preference, watcher) else {
-        return Ok((store.write(heartbeat).await?, None));
+    let (Some(preference), Some(watcher)) = (preference, watcher) else {
+        return Ok((store.write_holding(heartbeat, held).await?, None));
     };
-    let (end, mut disconnected) = (end_of(seconds), false);
-    let time_over = async {
-        tracing::debug!("a heartbeat is held");
-        disconnected = wait_over(end, disconnect).await == WaitEnd::Disconnected;
-        if disconnected {
-            tracing::debug!("the client of a held heartbeat has disconnected");
+    let mut first = Some((heartbeat.progress.take(), held));
+    let renew = || {
+        // Progress is of the moment at which it was sent: a later renewal must not bring it back.
+        let (progress, held) = first.take().unwrap_or_default();
+        store.write_holding(Heartbeat { progress, ..heartbeat.clone() }, held)
+    };
+    let mut wait = WaitTime::of(preference, &HEARTBEAT);
+    let lease_expires_at = waiting::heartbeat(watcher, renew, wait.is_over()).await?;
+    Ok((lease_expires_at, wait.applied(state)))
+}
+
+/// Output that is there, with the memory that is reserved for its answer.
+pub(crate) struct ReadOutput {
+    pub(crate) output: Output,
+    /// None if there is no text.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// Reads the output of a task from `offset` on, and waits if the client prefers that until there is some or the run that
+/// printed it is over. Gives the wait that was applied, as [`claim`] does.
+pub(crate) async fn output(
+    state: &AppState,
+    (queue, id): (QueueName, TaskId),
+    offset: u64,
+    preference: Option<WaitPreference>,
+) -> Result<(ReadOutput, Option<u32>), StoreError> {
+    let (store, most_bytes) = (state.store(), state.task_output_bytes());
+    // What there is to wait for is a small answer, so nothing is reserved while it is waited.
+    let read = async || {
+        let reservation = state.budgets().reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
+        let output = store.read_output(&queue, id, offset, most_bytes).await?;
+        let reservation = Some(reservation).filter(|_| !output.text.is_empty());
+        Ok::<_, StoreError>(ReadOutput { output, reservation })
+    };
+    let first = read().await?;
+    let Some(preference) = preference else { return Ok((first, None)) };
+    let run_id = first.output.run_id;
+    if has_news(&first.output, run_id) {
+        return Ok((first, Some(preference.seconds)));
+    }
+    let watcher = store.waiters().watch_output(run_id, state.waiting_cap());
+    let Some(watcher) = watcher else { return Ok((first, None)) };
+    // From here on nothing is missed, so this begins with another read.
+    let attempt = || async {
+        let read = read().await?;
+        Ok(if has_news(&read.output, run_id) { Break(read) } else { Continue(read) })
+    };
+    let mut wait = WaitTime::of(preference, &OUTPUT);
+    let waited = waiting::output(watcher, attempt, wait.is_over()).await?;
+    let applied = if waited.is_break() { Some(wait.seconds) } else { wait.applied(state) };
+    let (Break(read) | Continue(read)) = waited;
+    Ok((read, applied))
+}
+
+/// Whether there is something to tell to who waits for the output of a run: text, the end of the run, or another run that
+/// prints instead.
+fn has_news(output: &Output, run_id: RunId) -> bool {
+    !output.text.is_empty() || output.ended || output.run_id != run_id
+}
+
+/// What the log says when a request begins to wait, and when its client leaves.
+struct WaitTexts {
+    begins: &'static str,
+    disconnected: &'static str,
+}
+
+const CLAIM: WaitTexts = WaitTexts {
+    begins: "a claim found nothing and waits",
+    disconnected: "the client of a waiting claim has disconnected",
+};
+const BATCH_OF_CLAIMS: WaitTexts = WaitTexts {
+    begins: "a batch of claims found nothing and waits",
+    disconnected: "the client of a waiting batch of claims has disconnected",
+};
+const HEARTBEAT: WaitTexts =
+    WaitTexts { begins: "a heartbeat is held", disconnected: "the client of a held heartbeat has disconnected" };
+const OUTPUT: WaitTexts = WaitTexts {
+    begins: "a read of output waits",
+    disconnected: "the client of a waiting read of output has disconnected",
+};
+
+/// The time that a request waits.
+struct WaitTime {
+    seconds: u32,
+    end: Instant,
+    disconnect: Option<Disconnect>,
+    texts: &'static WaitTexts,
+    has_disconnected: bool,
+}
+
+impl WaitTime {
+    fn of(WaitPreference { seconds, disconnect }: WaitPreference, texts: &'static WaitTexts) -> Self {
+        let end = Instant::now() + Duration::from_secs(seconds.into());
+        Self { seconds, end, disconnect, texts, has_disconnected: false }
+    }
+
+    /// Done when the time is over or the client has disconnected. It is polled once the first try leaves something to wait for.
+    async fn is_over(&mut self) {
+        tracing::debug!("{}", self.texts.begins);
+        let disconnect = &self.disconnect;
+        let disconnected = async {
+            match disconnect {
+                Some(disconnect) => disconnect.wait().await,
+                None => std::future::pending().await,
+            }
+        };
+        select! {
+            () = disconnected => {
+                self.has_disconnected = true;
+                tracing::debug!("{}", self.texts.disconnected);
+            }
+            () = sleep_until(self.end) => {}
         }
-    };
-    let lease_expires_at = waiting::heartbeat(watcher, || store.write(heartbeat.clone()), time_over).await?;
-    let cut_short = disconnected || store.waiters().is_closed();
-    Ok((lease_expires_at, Some(seconds).filter(|_| !cut_short)))
-}
+    }
 
-fn end_of(seconds: u32) -> Instant {
-    Instant::now() + Duration::from_secs(seconds.into())
-}
-
-#[derive(PartialEq, Eq)]
-enum WaitEnd {
-    TimeOver,
-    Disconnected,
-}
-
-/// Done when the time is over or the client has disconnected. It is polled once the first try leaves something to wait for.
-async fn wait_over(end: Instant, disconnect: Option<Disconnect>) -> WaitEnd {
-    let disconnected = async {
-        match &disconnect {
-            Some(disconnect) => disconnect.wait().await,
-            None => std::future::pending().await,
-        }
-    };
-    select! {
-        () = disconnected => WaitEnd::Disconnected,
-        () = sleep_until(end) => WaitEnd::TimeOver,
+    /// The wait that the answer names when it came to nothing: none if it was cut short.
+    fn applied(&self, state: &AppState) -> Option<u32> {
+        let cut_short = self.has_disconnected || state.store().waiters().is_closed();
+        (!cut_short).then_some(self.seconds)
     }
 }

@@ -15,7 +15,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::memory_budget::Budgets;
 use taskqueue_server::memory_plan::MemoryPlan;
-use taskqueue_server::state::AppState;
+use taskqueue_server::state::{AppState, Limits};
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
 
@@ -26,7 +26,12 @@ async fn server(answers_bytes: usize) -> HttpService {
     let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let store = Arc::new(ModelStore::new(Arc::new(clock)));
     let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
-    let http = service(AppState::with_limits(store, None, Arc::new(Budgets::new(&plan)), 1));
+    let http = service(AppState::with_limits(
+        store,
+        None,
+        Arc::new(Budgets::new(&plan)),
+        Limits { waiting_cap: 1, ..Limits::default() },
+    ));
     expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
     let body = format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(MIB - 4096));
     for n in 0..15 {
@@ -205,7 +210,12 @@ async fn the_body_of_a_withdrawn_command_holds_its_room_until_the_writer_drops_t
     for (method, path, body) in [("POST", "/api/v2/queues/q/tasks/batch/create", &batch), ("PUT", &one, &single)] {
         let store = Arc::new(FailingStore::stuck());
         let plan = MemoryPlan { requests_bytes: 640 * 1024, ..MemoryPlan::within(1 << 30) };
-        let http = service(AppState::with_limits(store.clone(), None, Arc::new(Budgets::new(&plan)), 1));
+        let http = service(AppState::with_limits(
+            store.clone(),
+            None,
+            Arc::new(Budgets::new(&plan)),
+            Limits { waiting_cap: 1, ..Limits::default() },
+        ));
         let kept = || store.kept.as_ref().unwrap().lock().unwrap();
         for (commands, case) in [(1, "it waits and is withdrawn"), (1, "no room"), (1, "no room")] {
             assert_eq!(call(&http, method, path, body).await.code(), "database_busy");

@@ -19,12 +19,13 @@ pub struct Claimable {
     printed_runs: Vec<RunId>,
     deleted_queues: Vec<QueueName>,
     poll_all: bool,
-    /// Collect nothing.
+    /// Collect nothing for claims.
     disabled: bool,
 }
 
 impl Claimable {
-    /// Collects nothing unless `enabled`: without waiters nothing is needed, and a later waiter claims first.
+    /// With no claim that waits, no hint is needed: a later waiter claims first, which needs the writer. A later reader of output
+    /// does not, so runs that end or print are always collected.
     pub fn new(enabled: bool) -> Self {
         Self { disabled: !enabled, ..Self::default() }
     }
@@ -52,7 +53,7 @@ impl Claimable {
 
     /// Tasks became claimable, or runs ended, that are not known here.
     pub fn poll_all(&mut self) {
-        self.poll_all = !self.disabled;
+        self.poll_all = true;
     }
 
     pub fn queue_deleted(&mut self, queue: &QueueName) {
@@ -66,7 +67,7 @@ impl Claimable {
     }
 
     pub fn hint(&mut self, hint: Hint) {
-        if self.has_room() {
+        if !self.disabled && self.has_room() {
             self.hints.push(hint);
         }
     }
@@ -77,21 +78,19 @@ impl Claimable {
         }
     }
 
+    /// A poll would not find these, so they are collected in any case. There are no more than commands in a transaction.
     pub(crate) fn printed(&mut self, run_id: RunId) {
-        if self.has_room() {
-            self.printed_runs.push(run_id);
-        }
+        self.printed_runs.push(run_id);
     }
 
     /// Whether one more is collected. If there are too many, none is.
     fn has_room(&mut self) -> bool {
-        if self.disabled || self.poll_all {
+        if self.poll_all {
             return false;
         }
-        if self.hints.len().max(self.ended_runs.len()).max(self.printed_runs.len()) >= MAX_HINTS {
+        if self.hints.len().max(self.ended_runs.len()) >= MAX_HINTS {
             self.hints.clear();
             self.ended_runs.clear();
-            self.printed_runs.clear();
             self.poll_all = true;
         }
         !self.poll_all
@@ -162,12 +161,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_collected_when_disabled() {
+    fn nothing_is_collected_for_claims_when_disabled() {
         let mut claimable = Claimable::new(false);
         hints(&mut claimable, MAX_HINTS + 1);
-        claimable.poll_all();
         claimable.queue_deleted(&queue("gone"));
         assert!(claimable.is_empty());
+    }
+
+    /// A read of output may begin, and see what was before the transaction, while the transaction runs.
+    #[test]
+    fn runs_that_end_or_print_are_collected_when_disabled_too() {
+        let mut claimable = Claimable::new(false);
+        claimable.run_ended(FinishedRun { run_id: run_id(1), end: RunEnd::Cancel });
+        claimable.printed(run_id(2));
+        assert_eq!((claimable.ended_runs()[0].run_id, claimable.printed_runs()), (run_id(1), &[run_id(2)][..]));
+        claimable.poll_all();
+        claimable.printed(run_id(3));
+        assert!(claimable.must_poll());
+        assert_eq!(claimable.printed_runs(), [2, 3].map(run_id), "a poll does not find them");
     }
 
     #[test]
@@ -178,8 +189,5 @@ mod tests {
         assert_eq!((claimable.ended_runs().len(), claimable.must_poll()), (MAX_HINTS, false));
         claimable.run_ended(ended(MAX_HINTS));
         assert!(claimable.must_poll() && claimable.ended_runs().is_empty());
-        let mut disabled = Claimable::new(false);
-        disabled.run_ended(ended(1));
-        assert!(disabled.is_empty());
     }
 }

@@ -362,6 +362,11 @@ pub type Items<A> = Vec<Result<A, Refusal>>;
 /// that does not fit into the answer. Then it can be asked for again.
 pub type ClaimedItems = Vec<Result<Option<Box<Claimed>>, StoreError>>;
 
+/// Whether no run got a task or was refused.
+pub fn has_found_nothing(items: &ClaimedItems) -> bool {
+    items.iter().all(|item| matches!(item, Ok(None)))
+}
+
 /// Records an observation.
 #[derive(Clone, Debug)]
 pub struct ReportWorker {

@@ -1,6 +1,6 @@
-//! Requests that wait: claims until a task becomes claimable, heartbeats until their run ends. After each commit a backend
-//! wakes them for what happened ([`Waiters::wake`]), and a woken waiter does an ordinary claim or heartbeat, which decides
-//! what is answered. An unnecessary wake-up only costs a claim that finds nothing, or another renewal.
+//! Requests that wait: claims until a task becomes claimable, heartbeats until their run ends, reads of output until a run
+//! prints or ends. After each commit a backend wakes them for what happened ([`Waiters::wake`]), and a woken waiter does an
+//! ordinary claim, heartbeat or read, which decides what is answered. An unnecessary wake-up only costs one of these in vain.
 
 mod attempts;
 mod registry;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::claimable::Claimable;
 use attempts::Wait;
-pub use attempts::{claim, claim_tasks, heartbeat};
+pub use attempts::{claim, claim_tasks, heartbeat, output};
 pub use registry::{Hint, Registry, WaiterId};
 use watched_runs::{WatchedRuns, WatcherId};
 
@@ -27,6 +27,8 @@ pub struct Waiters {
     claims: AtomicUsize,
     /// The same of held heartbeats.
     heartbeats: AtomicUsize,
+    /// The same of waiting reads of output.
+    outputs: AtomicUsize,
     closed: AtomicBool,
     registration: Notify,
 }
@@ -34,7 +36,31 @@ pub struct Waiters {
 #[derive(Default)]
 struct Registered {
     claims: Registry,
+    /// The runs of held heartbeats.
     runs: WatchedRuns,
+    /// The runs whose output is waited for.
+    outputs: WatchedRuns,
+}
+
+impl Registered {
+    fn len(&self) -> usize {
+        self.claims.len() + self.runs.len() + self.outputs.len()
+    }
+
+    fn watched(&mut self, what: Watched) -> &mut WatchedRuns {
+        match what {
+            Watched::End => &mut self.runs,
+            Watched::Output => &mut self.outputs,
+        }
+    }
+}
+
+/// What is watched of a run.
+#[derive(Clone, Copy)]
+enum Watched {
+    End,
+    /// Its output and its end.
+    Output,
 }
 
 impl Waiters {
@@ -50,13 +76,22 @@ impl Waiters {
 
     /// A new watcher of a run, under the same limit. It must send its heartbeat before it waits.
     pub fn watch(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<RunWatcher> {
-        let id = self.add(limit, |registered| registered.runs.add(run_id))?;
-        Some(RunWatcher { waiters: Arc::clone(self), id })
+        self.watcher(Watched::End, run_id, limit).map(RunWatcher)
+    }
+
+    /// A new watcher of the output of a run, under the same limit. It must read the output before it waits.
+    pub fn watch_output(self: &Arc<Self>, run_id: RunId, limit: usize) -> Option<OutputWatcher> {
+        self.watcher(Watched::Output, run_id, limit).map(OutputWatcher)
+    }
+
+    fn watcher(self: &Arc<Self>, what: Watched, run_id: RunId, limit: usize) -> Option<Watcher> {
+        let id = self.add(limit, |registered| registered.watched(what).add(run_id))?;
+        Some(Watcher { waiters: Arc::clone(self), what, id })
     }
 
     fn add<I>(&self, limit: usize, add: impl FnOnce(&mut Registered) -> I) -> Option<I> {
         let mut registered = self.registered();
-        if self.is_closed() || registered.claims.len() + registered.runs.len() >= limit {
+        if self.is_closed() || registered.len() >= limit {
             return None;
         }
         let id = add(&mut registered);
@@ -69,11 +104,12 @@ impl Waiters {
     fn count(&self, registered: &Registered) {
         self.claims.store(registered.claims.len(), Ordering::SeqCst);
         self.heartbeats.store(registered.runs.len(), Ordering::SeqCst);
+        self.outputs.store(registered.outputs.len(), Ordering::SeqCst);
     }
 
     /// How many requests wait.
     pub fn len(&self) -> usize {
-        self.claims.load(Ordering::SeqCst) + self.heartbeats.load(Ordering::SeqCst)
+        [&self.claims, &self.heartbeats, &self.outputs].into_iter().map(|count| count.load(Ordering::SeqCst)).sum()
     }
 
     pub fn has_claims(&self) -> bool {
@@ -82,6 +118,10 @@ impl Waiters {
 
     pub fn has_heartbeats(&self) -> bool {
         self.heartbeats.load(Ordering::SeqCst) > 0
+    }
+
+    pub fn has_output_watchers(&self) -> bool {
+        self.outputs.load(Ordering::SeqCst) > 0
     }
 
     pub fn is_empty(&self) -> bool {
@@ -94,7 +134,7 @@ impl Waiters {
     }
 
     /// After a commit: wakes one waiter for each task that became claimable, all waiters of a deleted queue, and the watchers
-    /// of the runs that ended. The caller polls if [`Claimable::must_poll`].
+    /// of the runs that ended or printed. The caller polls if [`Claimable::must_poll`].
     pub fn wake(&self, claimable: &Claimable) {
         if self.is_empty() {
             return;
@@ -108,7 +148,11 @@ impl Waiters {
             woken.extend(registered.claims.hint(hint.clone()));
         }
         for run in claimable.ended_runs() {
-            woken.extend(registered.runs.ended(run.run_id));
+            woken.extend(registered.runs.wake(run.run_id));
+            woken.extend(registered.outputs.wake(run.run_id));
+        }
+        for run_id in claimable.printed_runs() {
+            woken.extend(registered.outputs.wake(*run_id));
         }
         drop(registered);
         woken.into_iter().for_each(Waker::wake);
@@ -126,15 +170,25 @@ impl Waiters {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the watchers of a run that has ended.
+    /// Wakes the watchers of a run that has ended, and of its output.
     pub fn run_ended(&self, run_id: RunId) {
-        let woken: Vec<Waker> = self.registered().runs.ended(run_id).collect();
+        let mut registered = self.registered();
+        let mut woken: Vec<Waker> = registered.runs.wake(run_id).collect();
+        woken.extend(registered.outputs.wake(run_id));
+        drop(registered);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the watchers of all runs that are not active.
+    /// Wakes the watchers of the output of a run, of which there is more.
+    pub fn output_added(&self, run_id: RunId) {
+        let woken: Vec<Waker> = self.registered().outputs.wake(run_id).collect();
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes the watchers of all runs that are not active, and of their output.
     pub fn wake_unless(&self, is_active: impl Fn(RunId) -> bool) {
-        let ended = self.watched_runs().into_iter().filter(|run_id| !is_active(*run_id));
+        let watched = [self.watched_runs(), self.watched_outputs()];
+        let ended = watched.into_iter().flatten().filter(|run_id| !is_active(*run_id));
         ended.for_each(|run_id| self.run_ended(run_id));
     }
 
@@ -143,9 +197,14 @@ impl Waiters {
         self.registered().claims.waiting_routes()
     }
 
-    /// The runs with watchers.
+    /// The runs whose end is watched, once for each watcher.
     pub fn watched_runs(&self) -> Vec<RunId> {
         self.registered().runs.run_ids()
+    }
+
+    /// The runs whose output is watched, once for each watcher.
+    pub fn watched_outputs(&self) -> Vec<RunId> {
+        self.registered().outputs.run_ids()
     }
 
     /// Wakes all waiters and refuses new ones, because the server is stopping.
@@ -154,6 +213,7 @@ impl Waiters {
         let mut registered = self.registered();
         let mut woken = registered.claims.wake_all();
         woken.extend(registered.runs.wake_all());
+        woken.extend(registered.outputs.wake_all());
         drop(registered);
         woken.into_iter().for_each(Waker::wake);
     }
@@ -216,23 +276,36 @@ impl Drop for Waiter {
     }
 }
 
-/// A registered watcher of a run; dropping it unregisters it.
-pub struct RunWatcher {
+/// A registered watcher of a run, for a heartbeat.
+pub struct RunWatcher(Watcher);
+
+/// A registered watcher of what a run prints.
+pub struct OutputWatcher(Watcher);
+
+/// Dropping it unregisters it.
+struct Watcher {
     waiters: Arc<Waiters>,
+    what: Watched,
     id: WatcherId,
 }
 
-impl Wait for RunWatcher {
-    /// An end that comes during a heartbeat is kept.
+impl Watcher {
+    fn is_woken(&self, waker: &Waker) -> bool {
+        self.waiters.registered().watched(self.what).is_woken(self.id, waker)
+    }
+}
+
+impl Wait for Watcher {
+    /// What comes during an attempt is kept.
     fn park(&mut self) {}
 
     async fn woken(&mut self) {
-        poll_fn(|context| ready(self.waiters.registered().runs.is_woken(self.id, context.waker()))).await;
+        poll_fn(|context| ready(self.is_woken(context.waker()))).await;
     }
 
-    /// No lease is told for a run whose end was noted before.
+    /// No lease is told for a run whose end was noted before, and no output is left out that was noted before.
     fn is_due(&mut self) -> bool {
-        self.waiters.registered().runs.is_woken(self.id, Waker::noop())
+        self.is_woken(Waker::noop())
     }
 
     fn is_closed(&self) -> bool {
@@ -240,10 +313,10 @@ impl Wait for RunWatcher {
     }
 }
 
-impl Drop for RunWatcher {
+impl Drop for Watcher {
     fn drop(&mut self) {
         let mut registered = self.waiters.registered();
-        registered.runs.remove(self.id);
+        registered.watched(self.what).remove(self.id);
         self.waiters.count(&registered);
     }
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::response::Parts;
-use axum::http::{HeaderMap, Response, StatusCode, Version};
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use bytes::Buf;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use tokio::io::AsyncWriteExt;
@@ -19,24 +19,29 @@ use super::io::ConnectionIo;
 use super::{End, StopSignal};
 use crate::config::Timeouts;
 
-/// What the head of a request says about its response: the version of HTTP, and whether the connection stays open.
+/// What the head of a request says about its response: the version of HTTP, whether the connection stays open, and whether
+/// there is a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResponseFormat {
     version: Version,
     keep_alive: bool,
+    /// HEAD: the length of the body is told, and the body is left out.
+    is_head: bool,
 }
 
 impl ResponseFormat {
-    pub(super) fn new(version: Version, headers: &HeaderMap) -> Self {
+    pub(super) fn new<B>(request: &Request<B>) -> Self {
+        let (version, headers) = (request.version(), request.headers());
         let has_option = |name: &str| has_connection_option(headers, name);
         // Where both a length and an encoding were sent, hyper believes the encoding, hides the length, and closes: a proxy
         // may have believed the length. Here the length is no longer visible, so an encoding always closes.
         let closes = has_option("close") || headers.contains_key(TRANSFER_ENCODING);
         let keep_alive = !closes && (version != Version::HTTP_10 || has_option("keep-alive"));
-        Self { version, keep_alive }
+        Self { version, keep_alive, is_head: request.method() == Method::HEAD }
     }
 
-    /// The head, with the same fields that hyper would add.
+    /// The head, with the same fields that hyper would add. The framework has removed the body of an answer to HEAD, and has
+    /// left its length in the header.
     fn head(self, parts: &Parts, body_bytes: usize) -> Vec<u8> {
         let status = parts.status;
         let version = if self.version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
@@ -46,8 +51,11 @@ impl ResponseFormat {
         for (name, value) in parts.headers.iter().filter(|(name, _)| *name != CONTENT_LENGTH) {
             add(name.as_str(), value.as_bytes());
         }
-        if status != StatusCode::NO_CONTENT {
-            add("content-length", body_bytes.to_string().as_bytes());
+        let told_length = parts.headers.get(CONTENT_LENGTH).filter(|_| self.is_head);
+        match told_length {
+            _ if status == StatusCode::NO_CONTENT => {}
+            Some(length) => add("content-length", length.as_bytes()),
+            None => add("content-length", body_bytes.to_string().as_bytes()),
         }
         match (self.version, self.keep_alive) {
             (Version::HTTP_10, true) => add("connection", b"keep-alive"),
@@ -81,6 +89,7 @@ pub(super) async fn write(
     let Ok(body) = to_bytes(body, usize::MAX).await else { return End::Abandoned };
     format.keep_alive &= *stop.borrow() == StopSignal::None;
     let head = format.head(&parts, body.len());
+    let body = if format.is_head { Bytes::new() } else { body };
     match send(head, body, io, timeouts, stop).await {
         None => End::Abandoned,
         Some(Ok(())) if format.keep_alive && *stop.borrow() == StopSignal::None => End::Parked,
@@ -154,8 +163,14 @@ mod tests {
         ];
         for (version, fields, keep_alive) in cases {
             let header = |(name, value): &(&str, &str)| (name.parse().unwrap(), value.parse().unwrap());
-            let format = ResponseFormat::new(version, &fields.iter().map(header).collect());
-            assert_eq!(format, ResponseFormat { version, keep_alive }, "{fields:?}");
+            let mut request = Request::new(());
+            *request.version_mut() = version;
+            *request.headers_mut() = fields.iter().map(header).collect();
+            assert_eq!(
+                ResponseFormat::new(&request),
+                ResponseFormat { version, keep_alive, is_head: false },
+                "{fields:?}"
+            );
         }
     }
 

@@ -40,7 +40,7 @@ impl WaitingSlot {
 
     pub(super) fn put<H: Handler>(&self, handler: H, mut request: Request<Body>) {
         let disconnect = Disconnect::default();
-        let format = ResponseFormat::new(request.version(), request.headers());
+        let format = ResponseFormat::new(&request);
         request.extensions_mut().insert(disconnect.clone());
         let response = Box::pin(async move { handler.handle(request).await });
         *self.lock() = Some(WaitingRequest { response, disconnect, format });
@@ -104,7 +104,6 @@ pub(super) async fn wait(
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderMap, Version};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
@@ -128,7 +127,7 @@ mod tests {
             };
             Response::new(Body::from(disconnected.to_string()))
         });
-        let format = ResponseFormat::new(Version::HTTP_11, &HeaderMap::new());
+        let format = ResponseFormat::new(&Request::new(()));
         let request = WaitingRequest { response, disconnect, format };
         let stream = Stream::Tcp(server);
         let (mut io, (_stop, mut stop)) = (ConnectionIo::new(stream, Arc::default()), watch::channel(StopSignal::None));

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use hyper::StatusCode;
-use taskqueue_api::capabilities::Capabilities;
+use taskqueue_api::capabilities::{Capabilities, OUTPUT};
 use taskqueue_api::health::{Healthy, Unhealthy};
 use taskqueue_api::paths;
 
@@ -48,6 +48,7 @@ pub(crate) async fn openapi_document(_: Call) -> HandlerResult {
     get, path = paths::CAPABILITIES, tag = "discovery",
     responses((status = 200, description = "The names of the extensions, sorted.", body = Capabilities)),
 )]
-pub(crate) async fn capabilities(_: Call) -> HandlerResult {
-    Ok(respond::written(Capabilities::write))
+pub(crate) async fn capabilities(State(state): State<AppState>, _: Call) -> HandlerResult {
+    let turned_off: &[&str] = if state.task_output_bytes() == 0 { &[OUTPUT] } else { &[] };
+    Ok(respond::written(|out| Capabilities::write(out, turned_off)))
 }

@@ -1,4 +1,4 @@
-//! The worker protocol: claim, heartbeat, complete, fail, unclaim.
+//! The worker protocol: claim, heartbeat, progress, complete, fail, unclaim.
 
 use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
@@ -64,14 +64,18 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
         ),
         (status = 404, description = "`queue_not_found` or `task_not_found`", body = ErrorEnvelope),
         (status = 409, description = "`stale_run` or `run_finalized`", body = ErrorEnvelope),
-        (status = 422, description = "`invalid_request`, `invalid_task_id` or `json_too_deep`", body = ErrorEnvelope),
+        (
+            status = 422, body = ErrorEnvelope,
+            description = "`invalid_request`, `json_too_deep`, `invalid_task_id` or `task_data_too_large`",
+        ),
     ),
 )]
 pub(crate) async fn heartbeat(State(state): State<AppState>, call: Call) -> HandlerResult {
     let HeartbeatRequest { run_id, progress } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     let heartbeat = Heartbeat { queue, id, run_id, progress };
-    let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, call.into_wait_preference()).await?;
+    let (preference, held) = call.into_wait_preference_and_held();
+    let (lease_expires_at, applied) = waiting::heartbeat(&state, heartbeat, held, preference).await?;
     let mut response = respond::written(|out| Lease::write(out, lease_expires_at));
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)

@@ -10,9 +10,9 @@ use std::time::Duration;
 use taskqueue_core::time::Timestamp;
 use tokio::time::sleep;
 
-use super::{RunWatcher, Waiter};
+use super::{OutputWatcher, RunWatcher, Waiter};
 use crate::StoreError;
-use crate::command::{Claimed, ClaimedItems};
+use crate::command::{Claimed, ClaimedItems, has_found_nothing};
 
 /// Pause before a woken waiter tries again after a failure of the storage. A claim keeps its hint, so that only one waiter
 /// per task repeats its claim.
@@ -61,23 +61,25 @@ pub async fn claim<C: AsRef<Claimed>, L: Future<Output = Result<Option<C>, Store
 }
 
 /// The same for claims of several tasks: waits until one of them got a task or is refused. One waiter stands for all of them,
-/// and the tasks that it is not woken for stay for others.
-pub async fn claim_tasks<L: Future<Output = Result<ClaimedItems, StoreError>>>(
+/// and the tasks that it is not woken for stay for others. What found nothing is dropped before it waits; if the last attempt
+/// did, there is nothing to give.
+pub async fn claim_tasks<C: AsRef<ClaimedItems>, L: Future<Output = Result<C, StoreError>>>(
     mut waiter: Waiter,
     mut try_claim: impl FnMut() -> L,
     time_over: impl Future<Output = ()>,
-) -> Result<ClaimedItems, StoreError> {
+) -> Result<Option<C>, StoreError> {
     let attempt = || {
         let claims = try_claim();
         async {
-            let items = claims.await?;
-            let found_nothing = items.iter().all(|item| matches!(item, Ok(None)));
-            Ok(if found_nothing { Continue(items) } else { Break(items) })
+            let claimed = claims.await?;
+            Ok(if has_found_nothing(claimed.as_ref()) { Continue(()) } else { Break(claimed) })
         }
     };
-    let (Break(items) | Continue(items)) = attempts(&mut waiter, attempt, time_over).await?;
-    waiter.finish_with(items.iter().flatten().flatten().map(|claimed| claimed.task.id));
-    Ok(items)
+    let claimed = attempts(&mut waiter, attempt, time_over).await?.break_value();
+    if let Some(claimed) = &claimed {
+        waiter.finish_with(claimed.as_ref().iter().flatten().flatten().map(|claimed| claimed.task.id));
+    }
+    Ok(claimed)
 }
 
 /// Renews a lease with `renew`, waits until `time_over` is done, and gives the lease. When the run ends meanwhile, `renew` is
@@ -92,8 +94,18 @@ pub async fn heartbeat<L: Future<Output = Result<Timestamp, StoreError>>>(
         let renewal = renew();
         async { Ok(Continue::<Infallible, _>(renewal.await?)) }
     };
-    let Continue(lease_expires_at) = attempts(&mut watcher, attempt, time_over).await?;
+    let Continue(lease_expires_at) = attempts(&mut watcher.0, attempt, time_over).await?;
     Ok(lease_expires_at)
+}
+
+/// Reads output with `read`, again and again until it breaks or `time_over` is done, and gives what the last read gave. `read`
+/// breaks when there is something to tell. `time_over` and failures of the storage are as in [`claim`].
+pub async fn output<B, C, L: Future<Output = Result<ControlFlow<B, C>, StoreError>>>(
+    mut watcher: OutputWatcher,
+    read: impl FnMut() -> L,
+    time_over: impl Future<Output = ()>,
+) -> Result<ControlFlow<B, C>, StoreError> {
+    attempts(&mut watcher.0, read, time_over).await
 }
 
 /// Tries until an attempt breaks, and gives what the last one gave.

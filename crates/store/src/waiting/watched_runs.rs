@@ -1,15 +1,15 @@
-//! The runs that held heartbeats watch, and which of these are woken when a run ends. Nothing here waits, asks a store or
-//! reads a clock.
+//! The runs that held heartbeats or waiting reads of output watch, and which of these are woken when something happens to a
+//! run. Nothing here waits, asks a store or reads a clock.
 //!
-//! The rule that no end is missed: a watcher is added before its heartbeat is executed, and an end that comes while the
-//! heartbeat is under way is kept until the watcher asks for it.
+//! The rule that nothing is missed: a watcher is added before its heartbeat is executed or its output is read, and what happens
+//! in the meantime is kept until the watcher asks for it.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
 use taskqueue_core::ids::RunId;
 
-/// A run, and the number of one of its watchers: a heartbeat that was repeated may be held twice.
+/// A run, and the number of one of its watchers: a heartbeat that was repeated may be held twice, and many may read one output.
 pub(super) type WatcherId = (RunId, u64);
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl WatchedRuns {
     }
 
     /// Wakes all watchers of a run.
-    pub(super) fn ended(&mut self, run_id: RunId) -> impl Iterator<Item = Waker> {
+    pub(super) fn wake(&mut self, run_id: RunId) -> impl Iterator<Item = Waker> {
         let watchers = self.watchers.range_mut((run_id, 0)..=(run_id, u64::MAX));
         watchers.filter_map(|(_, watcher)| watcher.wake())
     }
@@ -88,20 +88,20 @@ mod tests {
         let mut runs = WatchedRuns::default();
         let ids = [1, 2, 2, 3].map(|run| runs.add(run_id(run)));
         assert_eq!(woken(&mut runs, &ids), [false; 4]);
-        assert_eq!(runs.ended(run_id(2)).count(), 2);
+        assert_eq!(runs.wake(run_id(2)).count(), 2);
         assert_eq!(woken(&mut runs, &ids), [false, true, true, false]);
         assert_eq!(runs.wake_all().count(), 2, "two of them do not wait");
         assert_eq!(woken(&mut runs, &ids), [true; 4]);
         assert_eq!(runs.run_ids(), [1, 2, 2, 3].map(run_id));
         ids.into_iter().for_each(|id| runs.remove(id));
-        assert!(runs.len() == 0 && runs.ended(run_id(2)).next().is_none());
+        assert!(runs.len() == 0 && runs.wake(run_id(2)).next().is_none());
     }
 
     #[test]
     fn an_end_that_comes_before_a_watcher_asks_is_kept_for_it_once() {
         let mut runs = WatchedRuns::default();
         let id = runs.add(run_id(1));
-        assert_eq!(runs.ended(run_id(1)).count(), 0, "it does not wait yet");
+        assert_eq!(runs.wake(run_id(1)).count(), 0, "it does not wait yet");
         assert_eq!(woken(&mut runs, &[id]), [true]);
         assert_eq!(woken(&mut runs, &[id]), [false]);
     }
