@@ -188,7 +188,7 @@ mod tests {
         let schema = serde_json::to_value(<ErrorCode as utoipa::PartialSchema>::schema()).unwrap();
         assert_eq!(
             schema["enum"],
-            serde_json::json!(ErrorCode::ALL.map(ErrorCode::as_str)),
+            serde_json::json!(ErrorCode::ALL.map(ErrorCode::as_str).to_vec()),
             "the schema says the same"
         );
         assert!(ErrorCode::ALL.is_sorted_by_key(|code| code.status()));

@@ -8,7 +8,7 @@ use taskqueue_core::grouping::{self, Group};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_array, write_string};
 use taskqueue_core::lifecycle::RunReport;
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::task::{self, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
@@ -93,6 +93,7 @@ fn extreme_task() -> task::Task {
             result: object(r#"{"x":100.0}"#),
             last_error: Some(LastError { failure, occurred_at: at, attempt: 3, run_id: run_id() }),
             last_run: None,
+            progress: None,
         },
         ..new_task()
     }
@@ -342,7 +343,8 @@ fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
         };
         let report = Report { route: Route::parse("gpu").unwrap(), status: WorkerStatus::Busy, task_id, metadata };
         let id = WorkerId::parse("w_abcdefghijkl").unwrap();
-        let one = Observation { id, queue: name.clone(), report, last_seen_at: at, expires_at: at };
+        let telemetry = task_id.map(|_| Telemetry { value: object(r#"{"gpu":[0.5]}"#), updated_at: at });
+        let one = Observation { id, queue: name.clone(), report, telemetry, last_seen_at: at, expires_at: at };
         let written = text(|out| write_observation(out, &one));
         check::<ObservationSchema>(&written);
         back(&written, one.clone(), read_observation);
@@ -390,7 +392,7 @@ fn details_are_an_object_in_the_order_of_their_members() {
 #[test]
 fn the_capabilities_are_sorted_names_and_unknown_ones_are_read() {
     assert!(capabilities::FEATURES.is_sorted());
-    let json = text(Capabilities::write);
+    let json = text(|out| Capabilities::write(out, &[]));
     assert!(json.starts_with(r#"{"features":[""#) && json.ends_with("]}"), "{json}");
     check::<Capabilities>(&json);
     let read = |text: &str| Capabilities::read(&json::parse(text.as_bytes()).unwrap());
@@ -455,7 +457,9 @@ fn the_schemas_of_batches_describe_their_bodies_and_answers() {
     check::<ClaimTasksRequest>(std::str::from_utf8(&ClaimTasksRequest::encode(&route, &[run_id()], None)).unwrap());
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let actions = [
-        RunAction::Heartbeat,
+        RunAction::Heartbeat { progress: None },
+        RunAction::Heartbeat { progress: Some(JsonObject::empty()) },
+        RunAction::Progress { progress: JsonObject::empty() },
         RunAction::End(RunReport::Unclaim),
         RunAction::End(RunReport::Complete { result: JsonObject::empty() }),
         RunAction::End(RunReport::Fail { failure, retry: false }),

@@ -16,7 +16,7 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -96,6 +96,9 @@ impl Store for SlowStore {
     }
     async fn get_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, StoreError> {
         self.model.get_task(queue, id).await
+    }
+    async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most: usize) -> Result<Output, StoreError> {
+        self.model.read_output(queue, id, offset, most).await
     }
     async fn list_tasks(
         &self,

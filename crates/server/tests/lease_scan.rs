@@ -14,7 +14,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::task::Task;
 use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Scanned, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Scanned, Updated};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::submission::Reply;
 use taskqueue_store::waiting::Waiters;
@@ -53,6 +53,9 @@ impl Store for Scans {
         unreachable!()
     }
     async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
+        unreachable!()
+    }
+    async fn read_output(&self, _: &QueueName, _: TaskId, _: u64, _: usize) -> Result<Output, StoreError> {
         unreachable!()
     }
     async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {

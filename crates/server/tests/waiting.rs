@@ -3,161 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
+#[path = "support/served.rs"]
+mod served;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::selection::TaskSelection;
+use served::*;
 use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{CreateQueue, CreateTask};
-use taskqueue_store::model::ModelStore;
-use taskqueue_store::{Store, StoreExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, JoinSet, yield_now};
+use taskqueue_server::Config;
+use taskqueue_store::Store;
+use tokio::io::AsyncWriteExt;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout};
-
-/// Longer than any machine needs.
-const LIMIT: Duration = Duration::from_secs(120);
-
-struct Served {
-    address: String,
-    store: Arc<ModelStore>,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<()>,
-}
-
-fn queue() -> QueueName {
-    QueueName::parse("q").unwrap()
-}
-
-fn task_id(n: usize) -> TaskId {
-    TaskId::parse(&format!("t_{n:012}")).unwrap()
-}
-
-async fn serve(waiting_cap: usize) -> Served {
-    serve_with(Config { waiting_cap, ..Config::new(None) }).await
-}
-
-async fn serve_with(config: Config) -> Served {
-    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
-    let store = Arc::new(ModelStore::new(Arc::new(clock)));
-    store.write(CreateQueue { queue: queue() }).await.unwrap();
-    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
-    let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
-    let (stop, stopped) = oneshot::channel();
-    let served: Arc<dyn Store> = store.clone();
-    let running = tokio::spawn(async move {
-        let shutdown = async { drop(stopped.await) };
-        run(listener, served, config, || {}, shutdown).await.unwrap();
-    });
-    Served { address, store, stop, running }
-}
-
-/// A claim of run `n` with these header lines, each ended by CRLF.
-fn claim(n: usize, headers: &str) -> String {
-    let body = format!(r#"{{"route":"default","run_id":"r_{n:012}"}}"#);
-    let length = body.len();
-    format!(
-        "POST /api/v2/queues/q/tasks/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-         content-length: {length}\r\n{headers}\r\n{body}"
-    )
-}
-
-/// A heartbeat of run `n` for task `n`.
-fn heartbeat(n: usize, headers: &str) -> String {
-    let body = format!(r#"{{"run_id":"r_{n:012}"}}"#);
-    let length = body.len();
-    format!(
-        "POST /api/v2/queues/q/tasks/t_{n:012}/heartbeat HTTP/1.1\r\nhost: localhost\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-    )
-}
-
-const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
-const WAIT: &str = "prefer: wait=50\r\n";
-
-impl Served {
-    async fn connect(&self) -> TcpStream {
-        TcpStream::connect(&self.address).await.unwrap()
-    }
-
-    async fn send(&self, request: &str) -> TcpStream {
-        let mut stream = self.connect().await;
-        stream.write_all(request.as_bytes()).await.unwrap();
-        stream
-    }
-
-    async fn create(&self, n: usize) {
-        let new = Box::new(Definition::default().into());
-        self.store.write(CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
-    }
-
-    /// Task `n`, running as run `n`.
-    async fn create_running(&self, n: usize) {
-        self.create(n).await;
-        assert_eq!(status_and_wait(&read(&mut self.send(&claim(n, "")).await).await.0).0, "200");
-    }
-
-    /// Waits until so many heartbeats are held. Those whose renewal is still under way count too.
-    async fn await_held(&self, count: usize) {
-        let reached = async {
-            while self.store.waiters().watched_runs().len() != count {
-                yield_now().await;
-            }
-        };
-        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("not {count}"));
-    }
-
-    /// Waits until so many claims wait.
-    async fn await_waiting(&self, count: usize) {
-        let waiting = || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2);
-        let reached = async {
-            while waiting() != count {
-                yield_now().await;
-            }
-        };
-        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("{} wait, not {count}", waiting()));
-    }
-
-    async fn count(&self, status: Status) -> u64 {
-        let selection = TaskSelection { status: Some(status), ..TaskSelection::default() };
-        self.store.count_tasks(&queue(), selection).await.unwrap()
-    }
-}
-
-/// One answer: its head in lower case, and its body.
-async fn read(stream: &mut TcpStream) -> (String, String) {
-    let mut bytes = Vec::new();
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
-            break end + 4;
-        }
-        let mut one = [0];
-        let count = timeout(LIMIT, stream.read(&mut one)).await.expect("no answer").unwrap();
-        assert_eq!(count, 1, "the connection ended: {:?}", String::from_utf8_lossy(&bytes));
-        bytes.push(one[0]);
-    };
-    let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-    stream.read_exact(&mut body).await.unwrap();
-    (head, String::from_utf8(body).unwrap())
-}
-
-async fn is_closed(stream: &mut TcpStream) -> bool {
-    matches!(timeout(LIMIT, stream.read(&mut [0])).await.unwrap(), Ok(0) | Err(_))
-}
-
-/// The status and the applied preference.
-fn status_and_wait(head: &str) -> (&str, Option<&str>) {
-    (&head[9..12], head.lines().find_map(|line| line.strip_prefix("preference-applied: ")))
-}
 
 #[tokio::test]
 async fn the_preference_is_followed_cut_or_ignored() {

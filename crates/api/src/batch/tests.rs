@@ -13,7 +13,7 @@ use super::*;
 use crate::ErrorCode;
 use crate::body::{self, Body};
 use crate::error::Code;
-use crate::run::{CompleteRequest, FailRequest, RunRequest};
+use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, RunRequest};
 
 const ID: &str = r#""id":"t_abcdefghijkl""#;
 const RUN: &str = r#""task_id":"t_abcdefghijkl","run_id":"r_abcdefghijkl""#;
@@ -207,7 +207,18 @@ fn what_grows_beyond_the_limit_when_it_is_understood_is_too_large() {
 fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
     let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let cases = [
-        (r#""action":"heartbeat""#, Ok(RunAction::Heartbeat)),
+        (r#""action":"heartbeat""#, Ok(RunAction::Heartbeat { progress: None })),
+        (r#""action":"heartbeat","progress":null"#, Ok(RunAction::Heartbeat { progress: None })),
+        (r#""action":"heartbeat","progress":{}"#, Ok(RunAction::Heartbeat { progress: Some(JsonObject::empty()) })),
+        (r#""action":"progress","progress":{}"#, Ok(RunAction::Progress { progress: JsonObject::empty() })),
+        (
+            r#""action":"progress","progress":null"#,
+            Err(single::<ProgressRequest>(r#"{"run_id":"r_abcdefghijkl","progress":null}"#)),
+        ),
+        (
+            r#""action":"unclaim","progress":{}"#,
+            Err(single::<RunRequest>(r#"{"run_id":"r_abcdefghijkl","progress":{}}"#)),
+        ),
         (r#""action":"unclaim""#, Ok(RunAction::End(RunReport::Unclaim))),
         (r#""action":"complete","result":{}"#, Ok(RunAction::End(RunReport::Complete { result: JsonObject::empty() }))),
         (
@@ -216,7 +227,7 @@ fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
         ),
         (
             r#""action":"heartbeat","result":{}"#,
-            Err(single::<RunRequest>(r#"{"run_id":"r_abcdefghijkl","result":{}}"#)),
+            Err(single::<HeartbeatRequest>(r#"{"run_id":"r_abcdefghijkl","result":{}}"#)),
         ),
         (r#""action":"complete""#, Err(single::<CompleteRequest>(r#"{"run_id":"r_abcdefghijkl"}"#))),
         (r#""action":"fail","error":1"#, Err(single::<FailRequest>(r#"{"run_id":"r_abcdefghijkl","error":1}"#))),
@@ -260,7 +271,9 @@ fn a_body_that_is_written_reads_back() {
 
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let actions = [
-        RunAction::Heartbeat,
+        RunAction::Heartbeat { progress: None },
+        RunAction::Heartbeat { progress: Some(JsonObject::from_canonical(r#"{"step":1}"#)) },
+        RunAction::Progress { progress: JsonObject::from_canonical(r#"{"step":2}"#) },
         RunAction::End(RunReport::Unclaim),
         RunAction::End(RunReport::Complete { result: JsonObject::from_canonical(r#"{"a":1}"#) }),
         RunAction::End(RunReport::Fail { failure, retry: false }),
@@ -328,7 +341,7 @@ fn an_answer_reads_back_and_must_be_about_what_was_sent() {
     refuse(&mut out, &[("task_id", "t_abcdefghijkl"), ("run_id", "r_abcdefghijkl")]);
     let report = |action| RunItem { task_id: task_id(), run_id: run_id(), action };
     let unclaim = || report(RunAction::End(RunReport::Unclaim));
-    let (text, heartbeat) = (out.end(), report(RunAction::Heartbeat));
+    let (text, heartbeat) = (out.end(), report(RunAction::Heartbeat { progress: None }));
     let sent = [heartbeat.clone(), unclaim(), heartbeat.clone()];
     let reported = answer(&text, |value| ReportedRuns::read(value, &sent)).unwrap();
     assert!(matches!(&reported[..], [Ok(Some(lease)), Ok(None), Err(error)] if *lease == at && is_stale(error)));

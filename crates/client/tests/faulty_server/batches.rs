@@ -61,7 +61,7 @@ fn report(number: usize, action: RunAction) -> RunItem {
 }
 
 fn heartbeats(count: usize) -> Vec<RunItem> {
-    (1..=count).map(|number| report(number, RunAction::Heartbeat)).collect()
+    (1..=count).map(|number| report(number, RunAction::Heartbeat { progress: None })).collect()
 }
 
 fn body(request: &str) -> &str {
@@ -261,7 +261,7 @@ async fn reports_are_sent_as_the_single_calls_have_them_and_once() {
     let server = FaultyServer::start([ok(&items([renewed(1), done(2), over])), close_connection()]).await;
     let result = JsonObject::from_canonical(r#"{"loss":0.5}"#);
     let reports = [
-        report(1, RunAction::Heartbeat),
+        report(1, RunAction::Heartbeat { progress: None }),
         report(2, RunAction::End(RunReport::Complete { result })),
         report(3, RunAction::End(RunReport::Unclaim)),
     ];

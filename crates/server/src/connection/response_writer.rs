@@ -174,15 +174,23 @@ mod tests {
         }
     }
 
-    /// Writes a response of so many bytes to a client.
-    async fn write_to_client(body_bytes: usize, signal: StopSignal) -> (End, ConnectionIo, TcpStream) {
+    /// A connection with a request under way, and its client.
+    async fn connected() -> (ConnectionIo, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut io = ConnectionIo::new(Stream::Tcp(listener.accept().await.unwrap().0), Arc::default());
+        let io = ConnectionIo::new(Stream::Tcp(listener.accept().await.unwrap().0), Arc::default());
         io.activity.lock().begin_request(Instant::now());
+        (io, client)
+    }
+
+    /// Writes a response of so many bytes to a client.
+    async fn write_to_client(body_bytes: usize, signal: StopSignal) -> (End, ConnectionIo, TcpStream) {
+        let (mut io, client) = connected().await;
         let timeouts = Timeouts { read_pace: Duration::from_millis(50), ..Timeouts::default() };
-        let (response, format) =
-            (Response::new(Body::from(vec![b'x'; body_bytes])), ResponseFormat { version: NEW, keep_alive: true });
+        let (response, format) = (
+            Response::new(Body::from(vec![b'x'; body_bytes])),
+            ResponseFormat { version: NEW, keep_alive: true, is_head: false },
+        );
         let (_stop, mut stop) = watch::channel(signal);
         let end = write(response, format, &mut io, &timeouts, &mut stop).await;
         (end, io, client)
@@ -223,9 +231,31 @@ mod tests {
         for (version, keep_alive, status, expected) in cases {
             let response = Response::builder().status(status).header("content-length", "0").header("x", "y");
             let (parts, ()) = response.body(()).unwrap().into_parts();
-            let head = String::from_utf8(ResponseFormat { version, keep_alive }.head(&parts, 7)).unwrap();
+            let head =
+                String::from_utf8(ResponseFormat { version, keep_alive, is_head: false }.head(&parts, 7)).unwrap();
             assert!(head.starts_with(expected), "{head}");
             assert!(head.ends_with(" GMT\r\n\r\n") && head.matches("\r\n\r\n").count() == 1, "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_head_tells_the_length_and_sends_no_body() {
+        let request = Request::builder().method("HEAD").body(()).unwrap();
+        let format = ResponseFormat::new(&request);
+        let told = |length: Option<&str>, body: &'static str| {
+            let mut response = Response::new(Body::from(body));
+            response.headers_mut().extend(length.map(|length| (CONTENT_LENGTH, length.parse().unwrap())));
+            response
+        };
+        for response in [told(Some("3"), ""), told(None, "xxx")] {
+            let (mut io, mut client) = connected().await;
+            let (_stop, mut stop) = watch::channel(StopSignal::None);
+            let end = write(response, format, &mut io, &Timeouts::default(), &mut stop).await;
+            assert!(matches!(end, End::Parked), "the connection goes on");
+            drop(io);
+            let mut text = String::new();
+            client.read_to_string(&mut text).await.unwrap();
+            assert!(text.contains("\r\ncontent-length: 3\r\n") && text.ends_with("\r\n\r\n"), "{text}");
         }
     }
 }

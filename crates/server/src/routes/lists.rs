@@ -10,7 +10,8 @@ use taskqueue_api::task::TaskPage;
 use taskqueue_api::worker::{ObservationPage, write_observation};
 use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
 use taskqueue_core::filter::{FilterError, ObservationFilter};
-use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES};
+use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
+use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
 use taskqueue_store::page::WrittenTasks;
 
@@ -22,10 +23,10 @@ use crate::query::{ListTasks, ListWorkers};
 use crate::respond;
 use crate::state::AppState;
 
-/// An observation without its metadata, roughly: seven short fields.
+/// An observation without its metadata and telemetry, roughly: eight short fields.
 const OBSERVATION_FRAME_BYTES: usize = 512;
 /// The largest observation, in memory and as JSON together.
-const OBSERVATION_BYTES: usize = 2 * (REPORT_METADATA_BYTES + OBSERVATION_FRAME_BYTES);
+const OBSERVATION_BYTES: usize = 2 * (REPORT_METADATA_BYTES + TELEMETRY_BYTES + OBSERVATION_FRAME_BYTES);
 /// The bytes around the items of a page, cursor included: a cursor may carry a name of 256 characters.
 const FRAME_BYTES: usize = 4096;
 
@@ -79,10 +80,16 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
     let limit = observations_within(reservation.bytes()).min(limit);
     let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
-    let metadata: usize = page.items.iter().map(|item| item.report.metadata.as_str().len()).sum();
-    let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + metadata);
+    let documents: usize = page.items.iter().map(document_bytes).sum();
+    let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + documents);
     write_page(&mut body, &page.items, next.as_deref(), write_observation);
     Ok(respond::large(reservation, body))
+}
+
+/// What the metadata and the telemetry of an observation take.
+fn document_bytes(observation: &Observation) -> usize {
+    let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
+    observation.report.metadata.as_str().len() + telemetry
 }
 
 /// How many observations of the largest size fit into this many bytes.

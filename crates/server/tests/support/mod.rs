@@ -21,7 +21,7 @@ use taskqueue_server::auth::Token;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -140,6 +140,9 @@ impl Store for FailingStore {
         self.fail()
     }
     async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
+        self.fail()
+    }
+    async fn read_output(&self, _: &QueueName, _: TaskId, _: u64, _: usize) -> Result<Output, StoreError> {
         self.fail()
     }
     async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {

@@ -1,0 +1,183 @@
+//! A server over the model store, reached through real sockets, and what its clients send and read.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test may end by panic")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+use taskqueue_server::{Config, Listener, run};
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::command::{AddOutput, CreateQueue, CreateTask};
+use taskqueue_store::model::ModelStore;
+use taskqueue_store::{Store, StoreExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
+
+/// Longer than any machine needs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+pub(crate) struct Served {
+    address: String,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<ModelStore>,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) running: JoinHandle<()>,
+}
+
+pub(crate) fn queue() -> QueueName {
+    QueueName::parse("q").unwrap()
+}
+
+pub(crate) fn task_id(n: usize) -> TaskId {
+    TaskId::parse(&format!("t_{n:012}")).unwrap()
+}
+
+pub(crate) async fn serve(waiting_cap: usize) -> Served {
+    serve_with(Config { waiting_cap, ..Config::new(None) }).await
+}
+
+pub(crate) async fn serve_with(config: Config) -> Served {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)));
+    let store = Arc::new(ModelStore::new(clock.clone()));
+    store.write(CreateQueue { queue: queue() }).await.unwrap();
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+    let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
+    let (stop, stopped) = oneshot::channel();
+    let served: Arc<dyn Store> = store.clone();
+    let running = tokio::spawn(async move {
+        let shutdown = async { drop(stopped.await) };
+        run(listener, served, config, || {}, shutdown).await.unwrap();
+    });
+    Served { address, clock, store, stop, running }
+}
+
+/// A claim of run `n` with these header lines, each ended by CRLF.
+pub(crate) fn claim(n: usize, headers: &str) -> String {
+    let body = format!(r#"{{"route":"default","run_id":"r_{n:012}"}}"#);
+    let length = body.len();
+    format!(
+        "POST /api/v2/queues/q/tasks/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+/// A heartbeat of run `n` for task `n`.
+pub(crate) fn heartbeat(n: usize, headers: &str) -> String {
+    let body = format!(r#"{{"run_id":"r_{n:012}"}}"#);
+    let length = body.len();
+    format!(
+        "POST /api/v2/queues/q/tasks/t_{n:012}/heartbeat HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+/// A read of the output of task `n` with a query and header lines, by GET or HEAD.
+pub(crate) fn read_output(method: &str, n: usize, query: &str, headers: &str) -> String {
+    format!("{method} /api/v2/queues/q/tasks/t_{n:012}/output{query} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n")
+}
+
+pub(crate) const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+pub(crate) const WAIT: &str = "prefer: wait=50\r\n";
+
+impl Served {
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).await.unwrap()
+    }
+
+    pub(crate) async fn send(&self, request: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    pub(crate) async fn create(&self, n: usize) {
+        let new = Box::new(Definition::default().into());
+        self.store.write(CreateTask { queue: queue(), id: task_id(n), new }).await.unwrap();
+    }
+
+    /// Task `n`, running as run `n`.
+    pub(crate) async fn create_running(&self, n: usize) {
+        self.create(n).await;
+        assert_eq!(status_and_wait(&read(&mut self.send(&claim(n, "")).await).await.0).0, "200");
+    }
+
+    /// Waits until so many heartbeats are held. Those whose renewal is still under way count too.
+    pub(crate) async fn await_held(&self, count: usize) {
+        let reached = async {
+            while self.store.waiters().watched_runs().len() != count {
+                yield_now().await;
+            }
+        };
+        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("not {count}"));
+    }
+
+    /// Waits until so many reads of output wait. Those whose second read is still under way count too.
+    pub(crate) async fn await_watching(&self, count: usize) {
+        let reached = async {
+            while self.store.waiters().watched_outputs().len() != count {
+                yield_now().await;
+            }
+        };
+        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("not {count}"));
+    }
+
+    /// What run `n` printed behind so many bytes.
+    pub(crate) async fn print(&self, n: usize, offset: u64, text: &str) {
+        let run_id = RunId::parse(&format!("r_{n:012}")).unwrap();
+        let output = AddOutput { queue: queue(), id: task_id(n), run_id, offset, text: text.into(), most_bytes: 1000 };
+        self.store.write(output).await.unwrap();
+    }
+
+    /// Waits until so many claims wait.
+    pub(crate) async fn await_waiting(&self, count: usize) {
+        let waiting = || self.store.waiters().waiting_routes().first().map_or(0, |line| line.2);
+        let reached = async {
+            while waiting() != count {
+                yield_now().await;
+            }
+        };
+        timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("{} wait, not {count}", waiting()));
+    }
+
+    pub(crate) async fn count(&self, status: Status) -> u64 {
+        let selection = TaskSelection { status: Some(status), ..TaskSelection::default() };
+        self.store.count_tasks(&queue(), selection).await.unwrap()
+    }
+}
+
+/// One answer: its head in lower case, and its body.
+pub(crate) async fn read(stream: &mut TcpStream) -> (String, String) {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
+            break end + 4;
+        }
+        let mut one = [0];
+        let count = timeout(LIMIT, stream.read(&mut one)).await.expect("no answer").unwrap();
+        assert_eq!(count, 1, "the connection ended: {:?}", String::from_utf8_lossy(&bytes));
+        bytes.push(one[0]);
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body).await.unwrap();
+    (head, String::from_utf8(body).unwrap())
+}
+
+pub(crate) async fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(timeout(LIMIT, stream.read(&mut [0])).await.unwrap(), Ok(0) | Err(_))
+}
+
+/// The status and the applied preference.
+pub(crate) fn status_and_wait(head: &str) -> (&str, Option<&str>) {
+    (&head[9..12], head.lines().find_map(|line| line.strip_prefix("preference-applied: ")))
+}
