@@ -220,7 +220,7 @@ async fn what_is_wrong_with_the_whole_changes_nothing() {
         (CLAIM, r#"{"route":"default","run_ids":["r_000000000001","r_000000000001"]}"#.to_owned()),
         (CLAIM, r#"{"route":"default","run_ids":["r_000000000001",1]}"#.to_owned()),
         (CLAIM, r#"{"run_ids":["r_000000000001"]}"#.to_owned()),
-        (REPORT, format!(r#"{{"reports":[{{"task_id":"{TASK}","run_id":"r_000000000001","action":"progress"}}]}}"#)),
+        (REPORT, format!(r#"{{"reports":[{{"task_id":"{TASK}","run_id":"r_000000000001","action":"output"}}]}}"#)),
         (REPORT, format!(r#"{{"reports":[{{"task_id":"{TASK}","action":"heartbeat"}}]}}"#)),
     ];
     for (path, body) in &cases {

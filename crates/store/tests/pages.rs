@@ -15,6 +15,7 @@ fn observation(n: usize) -> Observation {
         id: WorkerId::parse(&format!("w_{n:012}")).unwrap(),
         queue: QueueName::parse("q").unwrap(),
         report: Report { route, status: WorkerStatus::Idle, task_id: None, metadata: JsonObject::empty() },
+        telemetry: None,
         last_seen_at: at,
         expires_at: at,
     }

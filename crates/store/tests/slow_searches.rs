@@ -16,7 +16,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::bulk::Gate;
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX, FindTasks, FoundTasks, KeyRange};
 use taskqueue_store::clock::ManualClock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Updated};
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
@@ -85,6 +85,9 @@ impl Store for Slow {
         Err(StoreError::Unavailable)
     }
     async fn get_task(&self, _: &QueueName, _: TaskId) -> Result<Task, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn read_output(&self, _: &QueueName, _: TaskId, _: u64, _: usize) -> Result<Output, StoreError> {
         Err(StoreError::Unavailable)
     }
     async fn list_tasks(&self, _: &QueueName, _: TaskQuery, _: WriteTask) -> Result<WrittenTasks, StoreError> {

@@ -103,7 +103,7 @@ fn a_batch_of_another_shape_is_refused_as_a_whole() {
     refused_as::<ReportRunsRequest>(&[
         (&format!(r#"{{"reports":[{{{RUN}}}]}}"#), r#"invalid_request ["body","reports",0,"action"]"#),
         (
-            &format!(r#"{{"reports":[{{{RUN},"action":"progress"}}]}}"#),
+            &format!(r#"{{"reports":[{{{RUN},"action":"output"}}]}}"#),
             r#"invalid_request ["body","reports",0,"action"]"#,
         ),
         (&format!(r#"{{"reports":[{{{RUN},"action":null}}]}}"#), r#"invalid_request ["body","reports",0,"action"]"#),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::QueueName;
-use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
+use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, TASK_OUTPUT_BYTES};
 use taskqueue_server::ListenAddress;
 use taskqueue_server::browser_check::HostName;
 
@@ -14,6 +14,10 @@ use crate::open_store::Database;
 
 /// One day; more is probably a mistake.
 const OUTAGE_CREDIT_MAX: i64 = 86_400;
+
+/// 16 MiB. Every task may keep that much, so ten thousand tasks would take 160 GiB of disk; more belongs into the log of the run,
+/// which the worker keeps in full. In memory there is never more than one answer of it, 1 MiB.
+const TASK_OUTPUT_MAX: u64 = 16 * 1024 * 1024;
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -76,6 +80,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
     pub(crate) outage_credit: i64,
+
+    /// Keep the last bytes of what the latest run of each task printed, at most 16777216; 0 keeps nothing
+    #[arg(long, env = "TASKQUEUE_TASK_OUTPUT_BYTES", value_name = "BYTES", default_value_t = TASK_OUTPUT_BYTES as u64,
+          allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(0..=TASK_OUTPUT_MAX))]
+    pub(crate) task_output_bytes: u64,
 
     /// The format of log lines
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]

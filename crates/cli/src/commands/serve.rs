@@ -27,7 +27,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     let base_url = listener.base_url();
     let ready = || output::text(&base_url);
-    let config = Config { allowed_hosts: args.allowed_hosts, log_requests: args.log_requests, ..Config::new(token) };
+    let config = Config {
+        allowed_hosts: args.allowed_hosts,
+        log_requests: args.log_requests,
+        // At most 16 MiB.
+        task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or(usize::MAX),
+        ..Config::new(token)
+    };
     taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)
 }
 

@@ -65,6 +65,7 @@ mod tests {
             max_attempts: 3,
             routes: Routes::default(),
             definition_bytes: bytes,
+            progress_bytes: 0,
             lifecycle: Lifecycle::created(Timestamp::from_micros(1), 1),
         }
     }

@@ -28,7 +28,7 @@ fn task(n: i64) -> TransferredTask {
         lifecycle: Lifecycle::created(Timestamp::from_micros(n), n),
         outcome: Outcome::empty(),
     };
-    TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()])
+    TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()], None)
 }
 
 fn deleted_run(n: i64) -> DeletedRun {
