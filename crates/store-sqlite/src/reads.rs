@@ -20,7 +20,7 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::page::{
-    TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
+    ObservationPage, TaskPage, WriteTask, WrittenTasks, group_position, observation_position, task_position,
 };
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
@@ -332,12 +332,12 @@ pub(crate) fn list_workers(
 ) -> Read<Page<Observation>> {
     let key = existing_queue(file, queue)?;
     let after = query.after.as_ref().map(|position| observation_position(position, key)).transpose()?;
-    let mut items = Vec::new();
+    let (mut page, mut more) = (ObservationPage::new(query.limit, key), false);
     each_observation(file, queue, key, now, (query.filter.as_ref(), after), |observation| {
-        items.push(observation);
-        if items.len() > usize::from(query.limit) { NextRow::Break(()) } else { CONTINUE }
+        more = !page.push(observation);
+        if more { NextRow::Break(()) } else { CONTINUE }
     })?;
-    Ok(page_of_observations(items.into_iter(), query.limit, key))
+    Ok(page.finish(more))
 }
 
 /// How many observations are selected.

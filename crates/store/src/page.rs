@@ -110,17 +110,50 @@ impl TaskPage {
     }
 }
 
+/// More than an observation takes in an answer, without its metadata and telemetry.
+const OBSERVATION_BYTES: usize = 1_024;
+
+/// A page of observations, which must come sorted by id, until it is full by number or by bytes.
+pub struct ObservationPage {
+    limit: usize,
+    queue: QueueKey,
+    items: Vec<Observation>,
+    bytes: usize,
+}
+
+impl ObservationPage {
+    pub fn new(limit: u16, queue: QueueKey) -> Self {
+        Self { limit: usize::from(limit), queue, items: Vec::new(), bytes: 0 }
+    }
+
+    /// Appends an observation. Returns false, without appending it, if the page is full.
+    pub fn push(&mut self, observation: Observation) -> bool {
+        let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
+        let bytes = OBSERVATION_BYTES + observation.report.metadata.as_str().len() + telemetry;
+        let fits = self.items.len() < self.limit && (self.items.is_empty() || self.bytes + bytes <= PAGE_BYTES);
+        if fits {
+            self.bytes += bytes;
+            self.items.push(observation);
+        }
+        fits
+    }
+
+    /// `more`: whether there is an observation that did not fit.
+    pub fn finish(self, more: bool) -> Page<Observation> {
+        let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
+        let position = |last| Position { queue_key: self.queue.0, values: vec![place(last)] };
+        let next = self.items.last().filter(|_| more).map(position);
+        Page { items: self.items, next }
+    }
+}
+
 /// A page of observations, which must be sorted by id.
 pub fn page_of_observations(
-    observations: impl Iterator<Item = Observation>,
+    mut observations: impl Iterator<Item = Observation>,
     limit: u16,
     queue: QueueKey,
 ) -> Page<Observation> {
-    let limit = usize::from(limit);
-    let mut items: Vec<Observation> = observations.take(limit + 1).collect();
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
-    let next = items.last().filter(|_| more).map(|last| Position { queue_key: queue.0, values: vec![place(last)] });
-    Page { items, next }
+    let mut page = ObservationPage::new(limit, queue);
+    let more = observations.any(|observation| !page.push(observation));
+    page.finish(more)
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::Definition;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
@@ -25,7 +24,7 @@ use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError, StoreExt};
-use tokio::time::{Instant, advance};
+use tokio::time::{Instant, advance, timeout};
 
 /// Several portions; the first one has [`FIRST`].
 const TASKS: u64 = 1_000;
@@ -47,9 +46,11 @@ enum Fate {
 
 use Fate::{Done, DoneSlowly, Forgotten, Lost, Refused};
 
-/// A model with pending tasks, whose portions meet their fates one after the other; the last fate repeats.
+/// A model with pending tasks, whose portions meet their fates one after the other; the last fate repeats. Finding tasks takes
+/// `search`.
 struct Troubled {
     model: Arc<ModelStore>,
+    search: Duration,
     fates: Mutex<VecDeque<Fate>>,
     forgotten: Mutex<Vec<WriteRequest>>,
 }
@@ -59,16 +60,22 @@ impl Troubled {
         let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
         let model = Arc::new(ModelStore::new(Arc::new(clock)));
         model.write(create_queue("q")).await.unwrap();
-        for id in 0..TASKS {
-            model.write(create("q", id, Definition::default())).await.unwrap();
-        }
-        Self { model, fates: Mutex::new(fates.into_iter().collect()), forgotten: Mutex::default() }
+        model.write(create_all(0..TASKS)).await.unwrap();
+        let (fates, forgotten) = (Mutex::new(fates.into_iter().collect()), Mutex::default());
+        Self { model, search: Duration::ZERO, fates, forgotten }
+    }
+
+    async fn slow(search: Duration, fate: Fate) -> Self {
+        Self { search, ..Self::new([fate]).await }
     }
 
     /// Cancels everything; gives the answer, how long it took, and how many tasks are cancelled.
     async fn cancel_all(&self) -> (Result<Acted, StoreError>, Duration, u64) {
+        self.cancel_all_by(&BulkActions::new(Gate::default(), FOUND_MAX)).await
+    }
+
+    async fn cancel_all_by(&self, actions: &BulkActions) -> (Result<Acted, StoreError>, Duration, u64) {
         let begun = Instant::now();
-        let actions = BulkActions::new(Gate::default(), FOUND_MAX);
         let answer = actions.run(self, Arc::new(act_on_all("q", BulkAction::Cancel, "exists(id)"))).await;
         let took = begun.elapsed();
         (answer, took, self.model.count_tasks(&queue("q"), of_status(Status::Cancelled)).await.unwrap())
@@ -83,6 +90,10 @@ impl FindTasks for Troubled {
         range: Option<KeyRange>,
         most: usize,
     ) -> Result<FoundTasks, StoreError> {
+        // The time is paused: it passes when there is nothing else to do.
+        if !self.search.is_zero() {
+            let _ = timeout(self.search, std::future::pending::<()>()).await;
+        }
         self.model.find_tasks(act, range, most).await
     }
 }
@@ -227,4 +238,37 @@ async fn no_portion_begins_after_25_seconds_and_the_last_one_is_counted() {
     // Each is half as large as the one before, down to 10: seven of them begin.
     assert_eq!((answer, cancelled), (acted(503), 503));
     assert!((28_000..28_050).contains(&took.as_millis()), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_whose_search_takes_too_long_is_busy_and_does_nothing() {
+    for seconds in [21, 24, 26] {
+        let store = Troubled::slow(Duration::from_secs(seconds), Done).await;
+        let (answer, took, cancelled) = store.cancel_all().await;
+        assert_eq!((answer, took.as_secs(), cancelled), (Err(StoreError::Busy), 20, 0), "{seconds}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_whose_search_is_slow_still_changes_tasks() {
+    let (answer, _, cancelled) = Troubled::slow(Duration::from_secs(19), Done).await.cancel_all().await;
+    assert_eq!((answer, cancelled), (acted(TASKS), TASKS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_turn_counts_as_search() {
+    let store = Troubled::slow(Duration::from_secs(17), Done).await;
+    let first = Troubled::slow(Duration::from_secs(4), Done).await;
+    let actions = BulkActions::new(Gate::default(), FOUND_MAX);
+    let (_, _, (answer, took, cancelled)) =
+        tokio::join!(first.cancel_all_by(&actions), first.cancel_all_by(&actions), store.cancel_all_by(&actions));
+    assert_eq!((answer, took.as_secs(), cancelled), (Err(StoreError::Busy), 20, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_that_was_busy_until_its_time_was_over_is_not_answered_as_done() {
+    let store = Troubled::slow(Duration::from_millis(19_999), Refused(StoreError::Busy)).await;
+    let (answer, took, _) = store.cancel_all().await;
+    assert_eq!(answer, Err(StoreError::Busy));
+    assert!(took < Duration::from_millis(25_100), "{took:?}");
 }

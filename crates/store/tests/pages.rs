@@ -3,7 +3,8 @@
 
 use taskqueue_core::ids::{QueueName, Route, WorkerId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, WorkerStatus};
+use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::page::{observation_position, page_of_observations};
 use taskqueue_store::transaction::QueueKey;
@@ -19,6 +20,22 @@ fn observation(n: usize) -> Observation {
         last_seen_at: at,
         expires_at: at,
     }
+}
+
+#[test]
+fn a_page_ends_early_when_its_metadata_and_telemetry_are_large() {
+    let text = format!("{{\"a\":\"{}\"}}", "x".repeat(PAGE_BYTES / 5));
+    let telemetry = Some(Telemetry { value: JsonObject::from_canonical(&text), updated_at: Timestamp::from_micros(0) });
+    let large = |n: usize| Observation { telemetry: telemetry.clone(), ..observation(n) };
+    let page = page_of_observations((0..9).map(large), 100, QueueKey(7));
+    assert_eq!((page.items.len(), page.next.is_some()), (4, true));
+    let page = page_of_observations((0..4).map(large), 100, QueueKey(7));
+    assert_eq!((page.items.len(), page.next), (4, None));
+    let text = format!("{{\"a\":\"{}\"}}", "x".repeat(PAGE_BYTES));
+    let mut larger_than_a_page = observation(0);
+    larger_than_a_page.report.metadata = JsonObject::from_canonical(&text);
+    let page = page_of_observations([larger_than_a_page, observation(1)].into_iter(), 100, QueueKey(7));
+    assert_eq!((page.items.len(), page.next.is_some()), (1, true), "a page is never empty while there is something");
 }
 
 #[test]

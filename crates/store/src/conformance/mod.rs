@@ -33,10 +33,14 @@ pub mod leases;
 pub mod lists;
 pub mod long_reads;
 pub mod observations;
+pub mod output;
+pub mod output_bytes;
 pub mod page_reader;
+pub mod progress;
 pub mod queues;
 pub mod random;
 pub mod runs;
+pub mod telemetry;
 pub mod updates;
 pub mod waiting;
 
@@ -199,6 +203,51 @@ macro_rules! conformance_suite {
                 pages_of_observations_join_without_gap
                 the_scan_drops_expired_observations
                 observations_never_touch_tasks
+            }
+            progress {
+                progress_is_shown_and_nothing_else_changes
+                only_the_active_run_says_how_far_it_is
+                progress_of_a_run_whose_lease_has_ended_ends_it
+                progress_renews_no_lease_but_a_heartbeat_with_it_does
+                a_heartbeat_without_progress_leaves_it_alone
+                every_end_of_a_run_keeps_its_progress_and_the_next_claim_clears_it
+                progress_counts_towards_the_stored_size
+                a_claim_makes_room_by_clearing_progress
+                a_result_that_is_there_leaves_less_room_for_progress
+                progress_is_an_item_of_a_report_of_several_runs
+                filters_find_tasks_by_progress
+            }
+            telemetry {
+                telemetry_of_a_worker_that_is_not_observed_is_refused
+                telemetry_is_shown_and_prolongs_nothing
+                a_report_keeps_telemetry_and_an_expired_observation_has_none_left
+                a_page_of_observations_ends_before_it_exceeds_its_bytes
+            }
+            output {
+                what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_its_task
+                a_task_that_printed_nothing_has_no_output
+                output_that_is_turned_off_is_judged_and_not_kept
+                only_a_run_that_is_known_prints
+                a_finished_run_prints_until_the_next_one_does
+                a_run_that_prints_nothing_leaves_the_output_of_the_one_before
+                output_is_taken_when_the_lease_is_over
+                output_goes_with_its_task
+                output_goes_with_its_queue
+            }
+            output_bytes {
+                repeated_and_overlapping_output_is_kept_as_it_came_first
+                an_answer_ends_before_a_gap_and_a_gap_may_be_filled
+                the_oldest_bytes_are_pushed_out_and_gaps_do_not_count
+                what_was_pushed_out_may_come_again_when_more_is_kept
+                a_smaller_limit_shows_less_and_removes_nothing_before_the_next_output
+                overlapping_output_that_is_sent_at_once_gives_the_same_bytes_in_any_order
+                the_largest_offsets_are_kept
+                characters_are_whole_at_every_border
+                thousands_of_single_bytes_are_kept
+                the_largest_texts_push_out_the_oldest
+                an_answer_is_no_longer_than_it_may_be
+                the_oldest_parts_go_when_there_are_too_many
+                random_output_is_what_keeping_every_byte_by_itself_gives
             }
             leases {
                 a_lease_ends_at_the_scan_after_its_end

@@ -1,0 +1,95 @@
+//! What workers measure: part of an observation, which it neither begins nor prolongs.
+
+use taskqueue_core::limits::{PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::ObservationQuery;
+
+use super::Storage;
+use super::commands::*;
+use super::fixture::Fixture;
+use crate::command::{ReportTelemetry, ReportWorker};
+
+/// The observation of worker 1.
+async fn observed(fixture: &Fixture) -> Option<Observation> {
+    let query = ObservationQuery { filter: None, limit: 10, after: None };
+    let page = fixture.store.list_workers(&queue("q"), query).await.unwrap();
+    page.items.into_iter().find(|observation| observation.id == worker_id(1))
+}
+
+pub async fn telemetry_of_a_worker_that_is_not_observed_is_refused(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let not_found = Refusal::WorkerNotFound { queue: queue("q"), worker_id: worker_id(1) };
+    assert_eq!(fixture.refused(measure(1, "{}")).await, not_found);
+    fixture.ok(create_queue("other")).await;
+    fixture.ok(observe("other", 1, "a", WorkerStatus::Idle)).await;
+    assert_eq!(fixture.refused(measure(1, "{}")).await, not_found, "in another queue");
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    fixture.ok(withdraw("q", 1)).await;
+    assert_eq!(fixture.refused(measure(1, "{}")).await, not_found, "not any more");
+    assert_eq!(observed(&fixture).await, None);
+    let elsewhere = ReportTelemetry { queue: queue("none"), ..measure(1, "{}") };
+    assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("none") });
+}
+
+pub async fn telemetry_is_shown_and_prolongs_nothing(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
+    let before = observed(&fixture).await.unwrap();
+    for value in [r#"{"cpu":1.5}"#, r#"{"gpus":[{"memory":1}],"nul":"\u0000"}"#, "{}"] {
+        fixture.clock.advance_seconds(99);
+        fixture.ok(measure(1, value)).await;
+        let telemetry = Telemetry { value: object(value), updated_at: fixture.now() };
+        assert_eq!(observed(&fixture).await, Some(Observation { telemetry: Some(telemetry), ..before.clone() }));
+    }
+    fixture.clock.advance_seconds(3);
+    assert_eq!(observed(&fixture).await, None);
+    let not_found = Refusal::WorkerNotFound { queue: queue("q"), worker_id: worker_id(1) };
+    assert_eq!(fixture.refused(measure(1, "{}")).await, not_found, "before a scan has removed it");
+    fixture.scan().await;
+    assert_eq!(fixture.refused(measure(1, "{}")).await, not_found);
+}
+
+pub async fn a_report_keeps_telemetry_and_an_expired_observation_has_none_left(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    fixture.ok(measure(1, r#"{"cpu":1}"#)).await;
+    let telemetry = observed(&fixture).await.unwrap().telemetry;
+    fixture.clock.advance_seconds(299);
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
+    let after = observed(&fixture).await.unwrap();
+    assert_eq!((after.telemetry, after.last_seen_at), (telemetry, fixture.now()));
+    fixture.clock.advance_seconds(300);
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
+    assert_eq!(observed(&fixture).await.unwrap().telemetry, None, "it is seen anew");
+    fixture.ok(measure(1, r#"{"cpu":2}"#)).await;
+    fixture.ok(withdraw("q", 1)).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
+    assert_eq!(observed(&fixture).await.unwrap().telemetry, None, "after it went away");
+}
+
+pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(storage: &impl Storage) {
+    const WORKERS: usize = 520;
+    let fixture = Fixture::with_queue(storage).await;
+    let (metadata, telemetry) = (object_of_bytes(REPORT_METADATA_BYTES), object_of_bytes(TELEMETRY_BYTES));
+    assert!(WORKERS * (REPORT_METADATA_BYTES + TELEMETRY_BYTES) > PAGE_BYTES);
+    for worker in 0..WORKERS {
+        let report = Report { metadata: metadata.clone(), ..worker_report("a", WorkerStatus::Idle) };
+        fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(worker), report }).await;
+        fixture.ok(ReportTelemetry { telemetry: telemetry.clone(), ..measure(worker, "{}") }).await;
+    }
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let query = ObservationQuery { filter: None, limit: 1_000, after };
+        let page = fixture.store.list_workers(&queue("q"), query).await.unwrap();
+        let bytes = page.items.len() * (REPORT_METADATA_BYTES + TELEMETRY_BYTES);
+        assert!(bytes <= PAGE_BYTES, "{bytes}");
+        pages.push(page.items.into_iter().map(|observation| observation.id).collect::<Vec<_>>());
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(pages.concat(), (0..WORKERS).map(worker_id).collect::<Vec<_>>());
+    assert_eq!(pages.len(), 2, "a page is as full as it may be");
+}
