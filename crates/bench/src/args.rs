@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Backlog(BacklogArgs),
     /// Take figures on PostgreSQL, on a cluster of its own, and compare them with pgbench
     Postgres(PostgresArgs),
-    /// Open 10,000 connections, let claims wait on them, and see how soon a new task is picked up
+    /// Open 10,000 connections, let claims wait on them and followers of output, and see how soon a new task is picked up
     Wait(WaitArgs),
     /// Let a worker run `true`, and compare it with a loop that only starts and reaps it
     Work(WorkArgs),
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Submit(SubmitArgs),
     /// Finish many tasks, start again, and compare with a server that has no history
     History(HistoryArgs),
+    /// Let workers send output and progress, see what claims keep of their throughput, and how soon followers have a line
+    RunOutput(RunOutputArgs),
     /// Compare single requests with another build of the server
     Compare(CompareArgs),
     /// Be the reference: print a base URL and answer until standard input ends
@@ -135,7 +137,7 @@ pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 
-    /// How many connections are idle, and how many claims wait
+    /// How many connections are idle, how many claims wait, heartbeats are held and followers wait
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) connections: u16,
 
@@ -258,6 +260,32 @@ pub(crate) struct HistoryArgs {
     /// How many are created at a time before they are claimed and completed
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOutputArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many workers send 1 KiB of output and a progress report per second
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) workers: u16,
+
+    /// How many tasks are followed
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) followers: u16,
+
+    /// How many tasks were finished before
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) finished: u64,
+
+    /// How many times claims are measured alone and beside the workers; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 4.0, value_parser = positive)]
+    pub(crate) seconds: f64,
 }
 
 #[derive(Debug, Args)]

@@ -34,6 +34,7 @@ mod process;
 mod report;
 mod request;
 mod results;
+mod run_output;
 mod submit;
 mod table;
 mod usage;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Bulk(args) => show(bulk_cancel::run(&args), output),
         Command::Submit(args) => show(submit::run(&args), output),
         Command::History(args) => show(history::run(&args), output),
+        Command::RunOutput(args) => show(run_output::run(&args), output),
         Command::Compare(args) => show(compare::run(&args), output),
         Command::Peers(args) => show(peers::run(&args), output),
     };

@@ -30,6 +30,16 @@ pub(crate) fn write_run(places: &mut [u8], number: u64) {
     KEYS[1].write(places, number);
 }
 
+/// The identifier of a task.
+pub(crate) fn task_id(number: u64) -> String {
+    KEYS[0].identifier('t', number)
+}
+
+/// The identifier of a run.
+pub(crate) fn run_id(number: u64) -> String {
+    KEYS[1].identifier('r', number)
+}
+
 /// The number of a task; none when it is not one of ours.
 pub(crate) fn read_task(places: &[u8]) -> Option<u64> {
     if places == REFERENCE_TASK { Some(0) } else { KEYS[0].read(places) }
@@ -56,6 +66,12 @@ impl Permutation {
             right = right >> 6 | (left & 63) << (BITS_OF_HALF - 6);
             left >>= 6;
         }
+    }
+
+    fn identifier(&self, letter: char, number: u64) -> String {
+        let mut places = [0; CHARACTERS];
+        self.write(&mut places, number);
+        format!("{letter}_{}", places.map(char::from).iter().collect::<String>())
     }
 
     fn read(&self, places: &[u8]) -> Option<u64> {

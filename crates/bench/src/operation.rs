@@ -111,11 +111,13 @@ struct PhaseSettings {
 }
 
 impl Phase {
+    pub(crate) const LIFECYCLE_QUEUE: &str = "lifecycle";
+
     fn settings(self) -> PhaseSettings {
         let (queue, cycle, prepared_tasks): (_, &'static [Operation], _) = match self {
             Self::Create => ("creates", &[Create], 0),
             Self::ClaimComplete => ("claims", &[Claim, Complete], 0),
-            Self::Lifecycle => ("lifecycle", &[Create, Claim, Complete], 0),
+            Self::Lifecycle => (Self::LIFECYCLE_QUEUE, &[Create, Claim, Complete], 0),
             Self::Get => ("still", &[Get], 10_000),
             Self::List => ("still", &[List], 10_000),
             Self::Count => ("still", &[Count], 10_000),

@@ -79,7 +79,7 @@ impl Requests {
     }
 }
 
-fn with_wait(request: &[u8], seconds: u32) -> Vec<u8> {
+pub(crate) fn with_wait(request: &[u8], seconds: u32) -> Vec<u8> {
     let request = String::from_utf8_lossy(request);
     request.replacen("\r\n", &format!("\r\nprefer: wait={seconds}\r\n"), 1).into_bytes()
 }
@@ -141,13 +141,7 @@ pub(crate) mod tests {
 
     /// The identifiers of a task and a run.
     pub(crate) fn ids(task: u64, run: u64) -> (String, String) {
-        let (mut task_places, mut run_places) = ([0; numbered_ids::CHARACTERS], [0; numbered_ids::CHARACTERS]);
-        numbered_ids::write_task(&mut task_places, task);
-        numbered_ids::write_run(&mut run_places, run);
-        let text = |letter: char, places: [u8; numbered_ids::CHARACTERS]| {
-            format!("{letter}_{}", String::from_utf8(places.to_vec()).unwrap())
-        };
-        (text('t', task_places), text('r', run_places))
+        (numbered_ids::task_id(task), numbered_ids::run_id(run))
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! `taskqueue-bench wait`: what 10,000 connections cost that ask nothing, what as many claims cost that wait for a task, and
-//! as many heartbeats of running tasks that are held, and how soon a waiting claim is answered once a task is there. A server
-//! that does not let claims wait says so.
+//! `taskqueue-bench wait`: what 10,000 connections cost that ask nothing, what as many claims cost that wait for a task, as
+//! many heartbeats of running tasks that are held, and as many followers that wait for output; and how soon a waiting claim is
+//! answered once a task is there. A server that does not let claims wait says so.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,13 @@ use crate::report::mebibytes;
 use crate::request::Requests;
 use crate::results::Results;
 use crate::usage::Usage;
-use crate::{answer_parser, output, pickup};
+use crate::{answer_parser, output, pickup, run_output};
 
 /// How long the server may take to become idle.
 const SETTLING: Duration = Duration::from_secs(1);
+
+/// What each task has printed that is followed.
+const PRINTED_BYTES: usize = 1_024;
 
 /// What so many connections cost.
 struct Idle {
@@ -50,14 +53,24 @@ pub(crate) async fn run(args: &WaitArgs) -> Result<Results> {
         }
     };
     drop(clients);
-    let (held, pickup) = match waiting {
-        None => (None, None),
-        Some(_) => (
-            Some(held_heartbeats(&server, args, &numbers).await?),
-            Some(pickup::pickups((server.address, server.address), args.pickups, &numbers).await?),
-        ),
-    };
-    Ok(results(args, &idle, waiting.as_ref(), held.as_ref(), pickup.as_ref()))
+    let mut waits = Waits { waiting, ..Waits::default() };
+    if waits.waiting.is_some() {
+        waits.held = Some(held_heartbeats(&server, args, &numbers).await?);
+        waits.pickup = Some(pickup::pickups((server.address, server.address), args.pickups, &numbers).await?);
+        drop(server);
+        waits.following = following(args, &numbers).await?;
+    }
+    Ok(results(args, &idle, &waits))
+}
+
+/// What was found on a server that lets others wait.
+#[derive(Default)]
+struct Waits {
+    waiting: Option<Idle>,
+    held: Option<Held>,
+    /// Nothing if the server keeps no output.
+    following: Option<Following>,
+    pickup: Option<Latencies>,
 }
 
 /// Connections, each of which has been used once.
@@ -102,6 +115,31 @@ async fn held_heartbeats(server: &Server, args: &WaitArgs, numbers: &Numbers) ->
     Ok(Held { running, held: idle(server, args.seconds).await? })
 }
 
+/// What so many idle connections cost beside as many running tasks that have printed, and what it costs when each waits for
+/// the next output of one of them.
+struct Following {
+    connected: Idle,
+    following: Idle,
+}
+
+/// On a server of its own, as the first claims that wait have it: memory that others gave back would hide what this takes.
+async fn following(args: &WaitArgs, numbers: &Numbers) -> Result<Option<Following>> {
+    let scratch = scratch(&args.server.database_dir)?;
+    let server = Server::on_sqlite(&args.server.binary, scratch.path())?;
+    if !run_output::missing_features(&server).await?.is_empty() {
+        return Ok(None);
+    }
+    output::progress(&format!("{} followers", args.connections));
+    let printers = run_output::running_tasks(&server, usize::from(args.connections), PRINTED_BYTES, numbers).await?;
+    let mut clients = connect(&server, args.connections, numbers).await?;
+    let connected = idle(&server, args.seconds).await?;
+    for (client, printer) in clients.iter_mut().zip(&printers) {
+        client.write(&printer.follow(server.address, pickup::LONGEST_SECONDS)).await?;
+    }
+    let following = idle(&server, args.seconds).await?;
+    Ok(Some(Following { connected, following }))
+}
+
 async fn idle(server: &Server, seconds: f64) -> Result<Idle> {
     sleep(SETTLING).await;
     let (before, begin) = (Usage::of(server.pid())?, Instant::now());
@@ -118,13 +156,8 @@ async fn offers_waiting(server: &Server, numbers: &Numbers) -> Result<bool> {
     Ok(answer_parser::header(answer.head, b"preference-applied:").is_some_and(|applied| applied.starts_with(b"wait=")))
 }
 
-fn results(
-    args: &WaitArgs,
-    idle: &Idle,
-    waiting: Option<&Idle>,
-    held: Option<&Held>,
-    pickup: Option<&Latencies>,
-) -> Results {
+fn results(args: &WaitArgs, idle: &Idle, waits: &Waits) -> Results {
+    let Waits { waiting, held, following, pickup } = waits;
     let line = |what: &str, of: &Idle| {
         let (rss, share) = (mebibytes(of.rss_bytes), of.core_share * 100.0);
         format!("{} {what}: RSS {rss:.0} MiB, {share:.2} % of one core", args.connections)
@@ -138,22 +171,40 @@ fn results(
         text.push(line("idle connections of workers with a running task each", running));
         text.push(line("held heartbeats of these tasks", held));
     }
-    text.extend(pickup.map(pickup::text));
+    if let Some(Following { connected, following: waiting_for_output }) = following {
+        text.push(line("idle connections beside running tasks that have printed", connected));
+        text.push(line("followers of these tasks", waiting_for_output));
+        let each = |of: f64| of * 1024.0 / f64::from(args.connections);
+        let claims = waiting.as_ref().map_or(f64::NAN, |waiting| each(grown(idle, waiting)));
+        let followers = each(grown(connected, waiting_for_output));
+        text.push(format!(
+            "memory beyond an idle connection, KiB: {claims:.1} a waiting claim, {followers:.1} a follower"
+        ));
+    }
+    text.extend(pickup.as_ref().map(pickup::text));
     let costs = |of: &Idle| json!({ "rss_bytes": of.rss_bytes, "core_share": of.core_share });
     let figures = json!({
         "connections": args.connections,
         "idle": costs(idle),
-        "waiting": waiting.map(costs),
-        "running": held.map(|held| costs(&held.running)),
-        "held": held.map(|held| costs(&held.held)),
-        "pickup_nanoseconds": pickup.map(pickup::json),
+        "waiting": waiting.as_ref().map(costs),
+        "running": held.as_ref().map(|held| costs(&held.running)),
+        "held": held.as_ref().map(|held| costs(&held.held)),
+        "connected": following.as_ref().map(|of| costs(&of.connected)),
+        "following": following.as_ref().map(|of| costs(&of.following)),
+        "pickup_nanoseconds": pickup.as_ref().map(pickup::json),
     });
     // There are goals for 10,000 only.
-    let judged = if args.connections == 10_000 { judge(idle, waiting, held, pickup) } else { Vec::new() };
+    let judged = if args.connections == 10_000 { judge(idle, waits) } else { Vec::new() };
     Results { text: text.join("\n"), figures, judged }
 }
 
-fn judge(idle: &Idle, waiting: Option<&Idle>, held: Option<&Held>, pickup: Option<&Latencies>) -> Vec<Judged> {
+/// What was added to the memory, in MiB.
+fn grown(before: &Idle, after: &Idle) -> f64 {
+    mebibytes(after.rss_bytes) - mebibytes(before.rss_bytes)
+}
+
+fn judge(idle: &Idle, waits: &Waits) -> Vec<Judged> {
+    let Waits { waiting, held, following, pickup } = waits;
     let mebibytes = |of: &Idle| mebibytes(of.rss_bytes);
     let mut judged = vec![Judged::at_most(15, "RSS with 10,000 connections, MiB", mebibytes(idle), 150.0, 100.0)];
     if let Some(waiting) = waiting {
@@ -166,7 +217,19 @@ fn judge(idle: &Idle, waiting: Option<&Idle>, held: Option<&Held>, pickup: Optio
         let more = held.core_share - running.core_share;
         judged.push(Judged::at_most(18, "10,000 held heartbeats, share of one core", more, 0.02, 0.02));
     }
-    judged.extend(pickup.map(|latency| pickup::judge(latency, "picked up by a waiting claim, p99 ms", 5.0)));
+    if let (Some(waiting), Some(Following { connected, following })) = (waiting, following) {
+        let over_claims = grown(connected, following) / grown(idle, waiting);
+        let more = following.core_share - connected.core_share;
+        judged.push(Judged::at_most(
+            33,
+            "memory of 10,000 followers over that of as many waiting claims",
+            over_claims,
+            1.25,
+            1.0,
+        ));
+        judged.push(Judged::at_most(33, "10,000 followers more, share of one core", more, 0.02, 0.02));
+    }
+    judged.extend(pickup.as_ref().map(|latency| pickup::judge(latency, "picked up by a waiting claim, p99 ms", 5.0)));
     judged
 }
 
@@ -179,13 +242,16 @@ mod tests {
         let idle = Idle { rss_bytes: 50 << 20, core_share: 0.0 };
         let mut latency = Latencies::default();
         latency.record(Duration::from_millis(7));
-        assert_eq!(judge(&idle, None, None, None).len(), 1);
+        assert_eq!(judge(&idle, &Waits::default()).len(), 1);
         let waiting = Idle { rss_bytes: 90 << 20, core_share: 0.01 };
         let running = Idle { rss_bytes: 70 << 20, core_share: 0.01 };
         let held = Held { running, held: Idle { rss_bytes: 100 << 20, core_share: 0.01 } };
-        let judged = judge(&idle, Some(&waiting), Some(&held), Some(&latency));
-        assert_eq!(judged.iter().map(|judged| judged.row).collect::<Vec<_>>(), [15, 18, 18, 18, 18, 18]);
-        assert!((judged[3].measured - 100.0).abs() < 0.1, "{judged:?}");
-        assert!((judged[5].measured - 7.0).abs() < 0.007, "{judged:?}");
+        let connected = Idle { rss_bytes: 60 << 20, core_share: 0.01 };
+        let following = Following { connected, following: Idle { rss_bytes: 104 << 20, core_share: 0.03 } };
+        let (waiting, held, following) = (Some(waiting), Some(held), Some(following));
+        let judged = judge(&idle, &Waits { waiting, held, following, pickup: Some(latency) });
+        assert_eq!(judged.iter().map(|judged| judged.row).collect::<Vec<_>>(), [15, 18, 18, 18, 18, 33, 33, 18]);
+        let expected = [(3, 100.0), (5, 1.1), (6, 0.02), (7, 7.0)];
+        assert!(expected.iter().all(|(at, of)| (judged[*at].measured / of - 1.0).abs() < 1e-3), "{judged:?}");
     }
 }
