@@ -36,6 +36,7 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) backlog $(ON_DISK) --plots docs/plots
 	-$(BENCH) cost $(ON_DISK) --plots docs/plots
 	-$(BENCH) wait $(ON_DISK)
+	-$(BENCH) run-output $(ON_DISK)
 	-$(BENCH) work $(ON_DISK)
 	-$(BENCH) bulk $(ON_DISK) --rounds 3
 	-$(BENCH) submit $(ON_DISK) --rounds 3

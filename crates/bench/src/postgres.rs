@@ -19,7 +19,7 @@ use crate::numbered_ids::Numbers;
 use crate::operation::Phase;
 use crate::process::Server;
 use crate::results::Results;
-use crate::{fill, output, pickup, table};
+use crate::{fill, output, pickup, run_output, table};
 
 const CONNECTIONS: usize = 64;
 /// Where batches are measured.
@@ -34,6 +34,9 @@ const SAMPLES: usize = 50;
 const FEW: u64 = 1_000;
 /// Tasks that are picked up across servers.
 const PICKUPS: u32 = 500;
+/// Tasks that are followed across servers, and for how long.
+const FOLLOWED: usize = 16;
+const FOLLOWING: Duration = Duration::from_secs(20);
 /// How long tasks are completed at a time, until enough are.
 const COMPLETING_SECONDS: f64 = 10.0;
 
@@ -50,6 +53,9 @@ pub(crate) async fn run(args: &PostgresArgs) -> Result<Results> {
     let cluster = Cluster::private();
     let mut results = throughput(args, &cluster).await?;
     results.add("pickup_nanoseconds", across_servers(args, &cluster).await?);
+    if let Some(followed) = followed_across_servers(args, &cluster).await? {
+        results.add("follow_nanoseconds", followed);
+    }
     if args.long_seconds > 0.0 {
         results.add("long_run", long_run(args, &cluster).await?);
     }
@@ -162,6 +168,23 @@ async fn across_servers(args: &PostgresArgs, cluster: &Cluster) -> Result<Result
     let judged = vec![pickup::judge(&latency, "PostgreSQL: picked up at another server, p99 ms", 50.0)];
     let text = format!("across two servers: {}", pickup::text(&latency));
     Ok(Results { text, figures: pickup::json(&latency), judged })
+}
+
+/// What runs send to one server and others follow at another; nothing if the servers keep no output.
+async fn followed_across_servers(args: &PostgresArgs, cluster: &Cluster) -> Result<Option<Results>> {
+    let MeasuredServer { server, numbers, database } = MeasuredServer::start(args, cluster)?;
+    let other = Server::taskqueue(&args.server, database.url().as_ref())?;
+    if !run_output::missing_features(&server).await?.is_empty() {
+        return Ok(None);
+    }
+    output::progress(&format!("{FOLLOWED} tasks that are followed at another server"));
+    let printers = run_output::running_tasks(&server, FOLLOWED, run_output::PIECE_BYTES, &numbers).await?;
+    let latency = run_output::followed((server.address, other.address), printers, FOLLOWING).await?;
+    // The worker may hold a line back for a second, and the follower is to have it after 3.
+    let what = "PostgreSQL: a follower at another server has what was sent, p99 ms";
+    let judged = vec![Judged::at_most(32, what, latency.quantile_millis(0.99), 2_000.0, 1_500.0)];
+    let text = format!("across two servers: {}", run_output::follow_text(&latency));
+    Ok(Some(Results { text, figures: pickup::json(&latency), judged }))
 }
 
 /// Claims and completions without a pause, in windows: rows die all the while.
