@@ -10,6 +10,7 @@ mod definition;
 mod health;
 mod leading;
 mod live;
+mod logs;
 mod man;
 mod migrate;
 mod queue;
@@ -39,6 +40,7 @@ pub(crate) use self::definition::{DefinitionArgs, ObjectArgs};
 pub(crate) use self::health::HealthArgs;
 pub(crate) use self::leading::HelpArgs;
 pub(crate) use self::live::TopArgs;
+pub(crate) use self::logs::LogsArgs;
 pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
@@ -73,6 +75,7 @@ Examples:
   taskqueue task submit --arg lr=0.1 --arg seed=1
   taskqueue task list --status failed --columns id,args.lr,last_error.type
   taskqueue task list --output csv > tasks.csv
+  taskqueue task logs t_lZxL89_zReNB --follow
 
 Each command has its own help: taskqueue help task list.";
 

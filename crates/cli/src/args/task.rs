@@ -5,6 +5,7 @@ use taskqueue_core::ids::TaskId;
 
 use super::change::{self, CancelArgs, DeleteArgs, RequeueArgs, RerunArgs, UpdateArgs};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
+use super::logs::{self, LogsArgs};
 use super::selection::{self, ListArgs, SelectionArgs};
 use super::submit::{SUBMIT_EXAMPLES, SWEEP_EXAMPLES, SubmitArgs, SweepArgs};
 use super::values::{TaskDimensions, task_dimensions, task_id};
@@ -41,6 +42,9 @@ pub(crate) enum TaskCommand {
     /// Show tasks with all their fields
     #[command(after_help = GET_EXAMPLES)]
     Get(GetArgs),
+    /// Print what the latest run of a task printed, or follow it
+    #[command(after_help = logs::HELP)]
+    Logs(LogsArgs),
     /// List tasks
     #[command(after_help = selection::LIST_HELP)]
     List(ListArgs),
@@ -79,7 +83,7 @@ impl TaskCommand {
             Self::Rerun(args) => &args.target.selection.conditions.filter,
             Self::Delete(args) => &args.target.selection.conditions.filter,
             Self::Wait(args) => &args.conditions.filter,
-            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) => &None,
+            Self::Submit(_) | Self::Sweep(_) | Self::Get(_) | Self::Logs(_) => &None,
         };
         filter.as_deref()
     }

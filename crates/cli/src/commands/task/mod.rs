@@ -9,8 +9,10 @@ mod creation_calls;
 mod dry_run;
 mod jsonl;
 mod list;
+mod logs;
 mod merge_updates;
 mod one_action;
+mod outage;
 mod planned_task;
 mod refusals;
 mod rerun;
@@ -49,6 +51,7 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
             actions::run(context, action, &args.target, args.confirm).await
         }
         TaskCommand::Wait(args) => wait::run(context, args).await,
+        TaskCommand::Logs(args) => logs::run(context, args).await,
     })
 }
 
@@ -60,12 +63,13 @@ async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), Comm
     actions::run(context, Action::Requeue(changes), &args.target, args.confirm).await
 }
 
-/// Bulk submissions and waits survive a restart of the server (waits by their own means); other commands fail soon.
+/// Bulk submissions, waits and followed output survive a restart of the server (the latter two by their own means); other commands fail soon.
 fn retrying(command: &TaskCommand) -> Retrying {
     match command {
         TaskCommand::Submit(args) if args.from.is_some() => Retrying::LongRunning,
         TaskCommand::Sweep(_) | TaskCommand::Rerun(_) => Retrying::LongRunning,
         TaskCommand::Wait(_) => Retrying::NeverButPatient,
+        TaskCommand::Logs(args) if args.follow => Retrying::NeverButPatient,
         TaskCommand::List(args) if args.watch.watch.is_some() => Retrying::Never,
         _ => Retrying::Interactive,
     }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use taskqueue_client::{Error, ErrorCode, Routes, Status, Task, TaskId, TaskQuery, TaskSelection};
 use tokio::time::Instant;
 
-use super::outage::Outage;
 use super::tally::Tally;
 use super::watched::Unsuccessful;
 use crate::client_context::ClientContext;
 use crate::commands::task::concurrent_calls::ConcurrentCalls;
+use crate::commands::task::outage::Outage;
 use crate::failure::CommandError;
 
 const PAGE_LIMIT: u16 = 1000;

@@ -1,8 +1,7 @@
 //! `task wait`: asks until no task is pending or running, and tells how they ended. Which tasks is in `watched.rs`, what
-//! happens while the server is away in `outage.rs`.
+//! happens while the server is away in `../outage.rs`.
 
 mod followed;
-mod outage;
 mod tally;
 mod unserved;
 mod watched;
@@ -12,13 +11,12 @@ use std::time::Duration;
 use taskqueue_client::{Error, Status};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::outage::{Outage, is_temporary};
 use self::tally::Tally;
 use self::unserved::Unserved;
 use self::watched::{Unsuccessful, Watched};
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
-use crate::explain_error::root_cause;
+use crate::commands::task::outage::{Outage, gave_up, is_temporary, outage_note};
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, WaitSummary};
 use crate::progress::Progress;
@@ -125,19 +123,10 @@ impl Wait<'_> {
     /// Gives the pause before the next try, or the error if the server stays away.
     fn after_failure(&mut self, error: Error) -> Result<Duration, CommandError> {
         let Some(pause) = self.outage.failed(&error, Instant::now()) else {
-            return Err(match error {
-                // A proxy answers in place of the server.
-                Error::Protocol { status, .. } => {
-                    let url = &self.context.url;
-                    Failure::Unreachable(format!("the server at {url} does not answer (status {status})")).into()
-                }
-                error => error.into(),
-            });
+            return Err(gave_up(&self.context.url, error));
         };
         if self.outage.is_new() {
-            let text = error.to_string();
-            let state = if matches!(error, Error::Api { .. }) { "cannot answer now" } else { "does not answer" };
-            let words = format!("the server at {} {state} ({}); waiting for it", self.context.url, root_cause(&text));
+            let words = outage_note(&self.context.url, &error);
             self.progress.suspend(|| output::note(&words));
         }
         Ok(pause)

@@ -7,10 +7,10 @@ use taskqueue_client::{Error, Status, TaskId, TaskQuery, TaskSelection};
 use taskqueue_core::filter::{Document, TaskFilter, TaskPredicate};
 
 use super::followed::Followed;
-use super::outage::Outage;
 use super::tally::Tally;
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
+use crate::commands::task::outage::Outage;
 use crate::commands::task::status_counts::StatusCounts;
 use crate::failure::CommandError;
 

@@ -1,9 +1,12 @@
-//! How long a wait goes on while the server does not answer. Pure: time is an argument.
+//! How long a command that waits goes on while the server does not answer, and what it says. Pure: time is an argument.
 
 use std::time::Duration;
 
 use taskqueue_client::Error;
 use tokio::time::Instant;
+
+use crate::explain_error::root_cause;
+use crate::failure::{CommandError, Failure};
 
 /// Enough for a server to restart.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,6 +72,24 @@ impl Outage {
             Some(_) => !self.was_reached,
             None => self.asked.is_some_and(|asked| !self.has_answered || is_unanswered(asked)),
         }
+    }
+}
+
+/// What is said when the server stops answering.
+pub(super) fn outage_note(url: &str, error: &Error) -> String {
+    let text = error.to_string();
+    let state = if matches!(error, Error::Api { .. }) { "cannot answer now" } else { "does not answer" };
+    format!("the server at {url} {state} ({}); waiting for it", root_cause(&text))
+}
+
+/// The error with which a command ends whose patience is over.
+pub(super) fn gave_up(url: &str, error: Error) -> CommandError {
+    match error {
+        // A proxy answers in place of the server.
+        Error::Protocol { status, .. } => {
+            Failure::Unreachable(format!("the server at {url} does not answer (status {status})")).into()
+        }
+        error => error.into(),
     }
 }
 

@@ -1,0 +1,171 @@
+//! `task logs`: prints what is kept of the output of a task. Following it is in `follow.rs`, what an answer means in
+//! `cursor.rs`.
+
+mod cursor;
+mod follow;
+mod tail;
+
+use taskqueue_client::{Error, ErrorCode, Output, Status, Task, TaskId, capabilities};
+
+use self::cursor::{Cursor, Step};
+use self::follow::Follow;
+use self::tail::keep_last_lines;
+use crate::args::{Format, LogsArgs};
+use crate::client_context::ClientContext;
+use crate::failure::{CommandError, Failure};
+use crate::output::{LogPrinter, LogStyle, byte_count};
+use crate::run_log::RunLog;
+
+pub(super) async fn run(context: &ClientContext, args: &LogsArgs) -> Result<(), CommandError> {
+    let mut logs = Logs::new(context, args)?;
+    if args.follow {
+        return Follow::new(logs).run().await;
+    }
+    match logs.print_kept().await {
+        Ok(()) => {}
+        Err(CommandError::Call(error)) if is_without_output(&error) => logs.tell_nothing_is_kept().await?,
+        Err(error) => return Err(error),
+    }
+    Ok(logs.printer.finish()?)
+}
+
+struct Logs<'s> {
+    context: &'s ClientContext,
+    id: TaskId,
+    printer: LogPrinter,
+    cursor: Cursor,
+    /// The end of what was printed of this run.
+    printed: Option<u64>,
+    /// How many lines of what is kept are wanted; nothing when they are printed, or if all are wanted.
+    tail: Option<usize>,
+}
+
+impl<'s> Logs<'s> {
+    fn new(context: &'s ClientContext, args: &LogsArgs) -> Result<Self, Failure> {
+        let format = context.printer.format();
+        let style = style(format, args).map_err(|message| Failure::Usage(message.to_owned()))?;
+        let printer = LogPrinter::new(style, format != Format::Quiet);
+        Ok(Self { context, id: args.id, printer, cursor: Cursor::default(), printed: None, tail: args.tail })
+    }
+
+    /// Prints what is kept, or its last lines.
+    async fn print_kept(&mut self) -> Result<(), CommandError> {
+        let (mut held, mut pushed_out) = (Vec::new(), 0);
+        if self.tail.is_some() {
+            // An earlier try may have failed half-way; it has printed nothing.
+            self.cursor = Cursor::default();
+        }
+        loop {
+            let answer = self.context.client.output(&self.context.queue, self.id, self.cursor.offset, None).await?;
+            let output = answer.output;
+            match self.cursor.accept(&output) {
+                Step::AnotherRun => {
+                    held.clear();
+                    self.begin_run(output.attempt)?;
+                    continue;
+                }
+                Step::Next { missing, is_first: true } => pushed_out = missing,
+                Step::Next { .. } => {}
+            }
+            let is_last = output.text.is_empty();
+            held.push(output);
+            if self.tail.is_none() {
+                self.print_held(&mut held, std::mem::take(&mut pushed_out)).await?;
+            }
+            if is_last {
+                break;
+            }
+        }
+        if let Some(lines) = self.tail.take() {
+            let ending = held.last().cloned().filter(|_| lines == 0);
+            let is_cut = keep_last_lines(&mut held, lines);
+            held.extend(ending);
+            self.print_held(&mut held, if is_cut { 0 } else { pushed_out }).await?;
+        }
+        Ok(())
+    }
+
+    /// Prints pieces of one run with what is missing between them.
+    async fn print_held(&mut self, held: &mut Vec<Output>, pushed_out: u64) -> Result<(), CommandError> {
+        if pushed_out > 0 {
+            self.tell_pushed_out(pushed_out).await?;
+        }
+        for piece in held.drain(..) {
+            self.print(&piece)?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, piece: &Output) -> Result<(), Failure> {
+        let printed = self.printed.replace(piece.end);
+        let missing = printed.map_or(0, |end| piece.start.saturating_sub(end));
+        if missing > 0 {
+            self.printer.missing(missing)?;
+        }
+        self.printer.piece(piece)
+    }
+
+    /// What comes next is the output of another run.
+    fn begin_run(&mut self, attempt: i64) -> Result<(), Failure> {
+        self.printed = None;
+        self.printer.begin_run()?;
+        self.printer.note(&format!("attempt {attempt} begins"))
+    }
+
+    /// Says that older output is gone, and where it is. That this is not known is no reason to print nothing.
+    async fn tell_pushed_out(&mut self, bytes: u64) -> Result<(), CommandError> {
+        let task = self.context.client.task(&self.context.queue, self.id).await.ok();
+        let place = task.as_ref().and_then(RunLog::of).map(|log| format!("; {log}")).unwrap_or_default();
+        let verb = if bytes == 1 { "is" } else { "are" };
+        let words = format!("{} of older output {verb} no longer kept{place}", byte_count(bytes));
+        Ok(self.printer.note(&words)?)
+    }
+
+    /// Nothing is kept: because of the server, or of the task.
+    async fn tell_nothing_is_kept(&mut self) -> Result<(), CommandError> {
+        self.require_feature().await?;
+        let task = self.context.client.task(&self.context.queue, self.id).await?;
+        let words = match task.status {
+            Status::Pending => format!("{} is pending and has printed nothing yet", self.id),
+            Status::Running => format!("{} is running, and nothing that it printed has arrived yet", self.id),
+            status => format!("nothing is kept of what {} printed; it is {}", self.id, status.as_str()),
+        };
+        let place = RunLog::of(&task).map(|log| format!("; {log}")).unwrap_or_default();
+        self.printer.note(&format!("{words}{place}"))?;
+        Ok(self.printer.piece(&nothing(&task))?)
+    }
+
+    /// Refuses if the server keeps no output at all.
+    async fn require_feature(&self) -> Result<(), CommandError> {
+        if self.context.client.capabilities().await?.has(capabilities::OUTPUT) {
+            return Ok(());
+        }
+        Err(Failure::Refused(format!(
+            "the server at {} keeps no output: it is older than this program, or runs with --task-output-bytes 0",
+            self.context.url
+        ))
+        .into())
+    }
+}
+
+/// What programs get of a task of which nothing is kept.
+fn nothing(task: &Task) -> Output {
+    Output { attempt: task.attempt, start: 0, end: 0, text: String::new(), ended: task.status != Status::Running }
+}
+
+/// Whether there is no output, or no such endpoint.
+fn is_without_output(error: &Error) -> bool {
+    matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::NotFound))
+}
+
+fn style(format: Format, args: &LogsArgs) -> Result<LogStyle, &'static str> {
+    match format {
+        Format::Csv => Err("output is no table; use --output json or jsonl"),
+        Format::Json if args.follow => Err("--follow does not end with one JSON value; use --output jsonl"),
+        Format::Json | Format::Jsonl if args.raw => Err("--raw is for the text; --output json has it as it is, too"),
+        Format::Json => Ok(LogStyle::Json),
+        Format::Jsonl => Ok(LogStyle::Jsonl),
+        Format::Table | Format::Quiet if args.raw => Ok(LogStyle::Raw),
+        Format::Table | Format::Quiet => Ok(LogStyle::Lines { draws: args.follow }),
+    }
+}
