@@ -27,6 +27,7 @@ mod similar_names;
 mod sweep;
 mod sweep_values;
 mod task_ids;
+mod telemetry_view;
 mod token;
 
 use std::process::ExitCode;

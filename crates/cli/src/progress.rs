@@ -44,6 +44,11 @@ impl Progress {
         self.0.set_position(position);
     }
 
+    /// Whether somebody sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
     pub(crate) fn set_message(&self, message: impl FnOnce() -> String) {
         if !self.0.is_hidden() {
             self.0.set_message(message());

@@ -17,9 +17,12 @@ const LIST_HELP: &str = "\
 Examples:
   taskqueue worker list
   taskqueue worker list --filter 'status == \"idle\" and route == \"gpu\"'
+  taskqueue worker list --wide                           # with processor, memory and GPUs
+  taskqueue worker list --filter 'telemetry.cpu_percent < 10' --wide
   taskqueue worker list --output csv > workers.csv
 
-A worker is shown until it stops, or for five minutes after its last report.";
+A worker is shown until it stops, or for five minutes after its last report. --wide shows what it
+measured last, of its run and of the GPUs of its machine; JSON always has it.";
 
 const COUNT_HELP: &str = "\
 Examples:
@@ -67,6 +70,10 @@ pub(crate) struct ListWorkersArgs {
 
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
+
+    /// Show what the workers measure: processor, memory, GPUs (also in csv)
+    #[arg(long)]
+    pub(crate) wide: bool,
 }
 
 #[derive(Debug, Args)]

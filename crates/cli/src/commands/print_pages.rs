@@ -7,9 +7,9 @@ use tokio::time::timeout;
 
 use crate::args::Format;
 use crate::client_context::ClientContext;
-use crate::failure::CommandError;
+use crate::failure::{CommandError, Failure};
 use crate::field_path::FieldPath;
-use crate::output::{self, GroupRecord, Record};
+use crate::output::{self, GroupRecord, Listing, Record};
 
 /// How long a list that is already printed waits for the number of what it left out.
 const COUNT_PATIENCE: Duration = Duration::from_secs(2);
@@ -25,17 +25,32 @@ pub(super) struct Printed {
 /// Prints at most `max_items` items.
 pub(super) async fn print_items<Q>(
     context: &ClientContext,
-    mut walk: Walk<Q>,
+    walk: Walk<Q>,
     max_items: Option<u64>,
     fields: Option<&[FieldPath]>,
 ) -> Result<Printed, CommandError>
 where
     Q: PageQuery<Item: Record>,
 {
-    let mut listing = context.printer.listing_of::<Q::Item>(fields);
+    print_items_as::<Q, Q::Item>(context, walk, max_items, fields, |listing, item| listing.push(item)).await
+}
+
+/// The same for items that are shown as other records, which `push` makes of them.
+pub(super) async fn print_items_as<Q, R>(
+    context: &ClientContext,
+    mut walk: Walk<Q>,
+    max_items: Option<u64>,
+    fields: Option<&[FieldPath]>,
+    push: impl Fn(&mut Listing<'_>, &Q::Item) -> Result<(), Failure>,
+) -> Result<Printed, CommandError>
+where
+    Q: PageQuery,
+    R: Record,
+{
+    let mut listing = context.printer.listing_of::<R>(fields);
     while max_items.is_none_or(|max_items| listing.count() < max_items) {
         let Some(item) = walk.next().await? else { break };
-        listing.push(&item)?;
+        push(&mut listing, &item)?;
     }
     let count = listing.count();
     listing.finish()?;

@@ -3,11 +3,11 @@
 use taskqueue_client::{GroupQuery, WorkerDimension, WorkerSelection};
 
 use super::client_runtime;
-use super::print_pages::{note_cut, print_groups, print_items};
+use super::print_pages::{note_cut, print_groups, print_items, print_items_as};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand, WorkerSelectionArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, CountRecord};
+use crate::output::{self, CountRecord, WideWorker};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
@@ -20,7 +20,15 @@ pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
 async fn list(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), CommandError> {
     let max_items = args.limit.max_items(context.printer.format());
     let walk = context.client.walk_workers(&context.queue, args.selection.query(max_items));
-    let printed = print_items(context, walk, max_items, None).await?;
+    let printed = match args.wide {
+        true => {
+            print_items_as::<_, WideWorker<'_>>(context, walk, max_items, None, |listing, worker| {
+                listing.push(&WideWorker(worker))
+            })
+            .await?
+        }
+        false => print_items(context, walk, max_items, None).await?,
+    };
     if printed.is_cut {
         let selection = args.selection.selection();
         note_cut(printed, "workers", context.client.count_workers(&context.queue, &selection)).await;

@@ -15,3 +15,4 @@ pub(crate) use self::queue::QueueRecord;
 pub(crate) use self::rerun::RerunRecord;
 pub(crate) use self::server::{HealthRecord, SettingRecord};
 pub(crate) use self::summary::{Summary, WaitSummary};
+pub(crate) use self::worker::WideWorker;

@@ -1,4 +1,4 @@
-//! A worker observation.
+//! A worker observation, and the wide form of it with what the worker measured.
 
 use anstyle::AnsiColor;
 use taskqueue_api::worker::write_observation;
@@ -7,6 +7,7 @@ use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::time::Timestamp;
 
 use crate::output::{Cell, Column, Record, age};
+use crate::telemetry_view::TelemetryView;
 
 impl Record for Observation {
     const COLUMNS: &'static [Column<'static>] = &[
@@ -19,17 +20,23 @@ impl Record for Observation {
         Column::shrinking("WHERE"),
     ];
 
-    const FIELDS: &'static [&'static str] =
-        &["id", "queue", "route", "status", "task_id", "last_seen_at", "expires_at"];
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "queue",
+        "route",
+        "status",
+        "task_id",
+        "last_seen_at",
+        "expires_at",
+        "metadata.host",
+        "metadata.slot",
+        "metadata.pid",
+    ];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
-        let colour = match self.report.status {
-            WorkerStatus::Busy => AnsiColor::Cyan,
-            WorkerStatus::Idle => AnsiColor::Green,
-        };
         vec![
             Cell::new(self.id.as_str()),
-            Cell::new(self.report.status.as_str()).coloured(colour),
+            status(self),
             Cell::new(self.report.route.as_str()),
             Cell::optional(self.report.task_id.as_ref().map(|id| id.as_str())),
             Cell::new(age(self.last_seen_at, now)),
@@ -45,6 +52,79 @@ impl Record for Observation {
     fn key(&self) -> String {
         self.id.to_string()
     }
+}
+
+/// An observation with what the worker measured.
+#[derive(Debug)]
+pub(crate) struct WideWorker<'o>(pub(crate) &'o Observation);
+
+impl Record for WideWorker<'_> {
+    const COLUMNS: &'static [Column<'static>] = &[
+        Column::text("ID"),
+        Column::text("STATUS"),
+        Column::shrinking("ROUTE"),
+        Column::text("TASK"),
+        Column::text("LAST SEEN"),
+        Column::shrinking("WHERE"),
+        Column::number("CPU"),
+        Column::number("MEMORY"),
+        Column::with_values("GPUS", 12),
+        Column::with_values("TELEMETRY", 12),
+        Column::text("MEASURED"),
+    ];
+
+    const LEAVE_OUT: &'static [&'static str] = &["MEASURED", "LAST SEEN", "ROUTE", "TELEMETRY", "TASK", "WHERE"];
+
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "queue",
+        "route",
+        "status",
+        "task_id",
+        "last_seen_at",
+        "expires_at",
+        "metadata.host",
+        "metadata.slot",
+        "metadata.pid",
+        "telemetry.cpu_percent",
+        "telemetry.memory_bytes",
+        "telemetry.gpus",
+        "telemetry_updated_at",
+    ];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        let worker = self.0;
+        let seen = worker.telemetry.as_ref().map(|telemetry| TelemetryView::of(&telemetry.value)).unwrap_or_default();
+        vec![
+            Cell::new(worker.id.as_str()),
+            status(worker),
+            Cell::new(worker.report.route.as_str()),
+            Cell::optional(worker.report.task_id.as_ref().map(|id| id.as_str())),
+            Cell::new(age(worker.last_seen_at, now)),
+            Cell::optional(place(&worker.report.metadata)),
+            Cell::optional(seen.cpu),
+            Cell::optional(seen.memory),
+            Cell::optional(seen.gpus),
+            Cell::optional(seen.other),
+            Cell::optional(worker.telemetry.as_ref().map(|telemetry| age(telemetry.updated_at, now))),
+        ]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_observation(out, self.0);
+    }
+
+    fn key(&self) -> String {
+        self.0.id.to_string()
+    }
+}
+
+fn status(worker: &Observation) -> Cell {
+    let colour = match worker.report.status {
+        WorkerStatus::Busy => AnsiColor::Cyan,
+        WorkerStatus::Idle => AnsiColor::Green,
+    };
+    Cell::new(worker.report.status.as_str()).coloured(colour)
 }
 
 /// `gpu-3, slot 0, pid 4711`: as far as the worker says. Other workers than ours say what they like.

@@ -11,6 +11,8 @@ use crate::client_context::ClientContext;
 use crate::commands::task::concurrent_calls::ConcurrentCalls;
 use crate::commands::task::outage::Outage;
 use crate::failure::CommandError;
+use crate::output;
+use crate::progress_view::ProgressView;
 
 const PAGE_LIMIT: u16 = 1000;
 /// Further missing tasks are only counted.
@@ -24,6 +26,8 @@ enum Known {
     Open {
         is_pending: bool,
         routes: Routes,
+        /// As it was at that moment.
+        progress: Option<Box<ProgressView>>,
     },
     Succeeded,
     Unsuccessful(Unsuccessful),
@@ -132,18 +136,29 @@ impl Followed {
     /// The routes of each task that waits to be claimed.
     pub(super) fn pending_routes(&self) -> impl Iterator<Item = &Routes> {
         self.known.values().filter_map(|known| match known {
-            Known::Open { is_pending: true, routes } => Some(routes),
+            Known::Open { is_pending: true, routes, .. } => Some(routes),
             _ => None,
         })
+    }
+
+    /// How far the running tasks are that say so.
+    pub(super) fn progress(&self) -> Vec<&ProgressView> {
+        let of = |known| match known {
+            &Known::Open { is_pending: false, ref progress, .. } => progress.as_deref(),
+            _ => None,
+        };
+        self.known.values().filter_map(of).collect()
     }
 }
 
 impl Known {
     fn of(task: &Task) -> Self {
         match task.status {
-            Status::Pending | Status::Running => {
-                Self::Open { is_pending: task.status == Status::Pending, routes: task.routes.clone() }
-            }
+            Status::Pending | Status::Running => Self::Open {
+                is_pending: task.status == Status::Pending,
+                routes: task.routes.clone(),
+                progress: ProgressView::of(task, output::now()).map(Box::new),
+            },
             Status::Succeeded => Self::Succeeded,
             Status::Failed | Status::Cancelled => Self::Unsuccessful(Unsuccessful::of(task)),
         }

@@ -2,6 +2,7 @@
 //! happens while the server is away in `../outage.rs`.
 
 mod followed;
+mod overall;
 mod tally;
 mod unserved;
 mod watched;
@@ -109,7 +110,11 @@ impl Wait<'_> {
         }
         self.progress.set_total(tally.total());
         self.progress.set_position(tally.total() - tally.unfinished());
-        self.progress.set_message(|| tally.summary().sentence());
+        if self.progress.is_shown() {
+            let progress = self.watched.progress(self.context, &tally).await?;
+            let parts = [Some(tally.summary().sentence()), progress];
+            self.progress.set_message(|| parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
+        }
         if tally.counts.pending > 0 {
             for warning in
                 self.unserved.check(self.context, &self.watched, self.args.conditions.filter.as_deref()).await

@@ -7,12 +7,15 @@ use taskqueue_client::{Error, Status, TaskId, TaskQuery, TaskSelection};
 use taskqueue_core::filter::{Document, TaskFilter, TaskPredicate};
 
 use super::followed::Followed;
+use super::overall::overall;
 use super::tally::Tally;
 use crate::args::WaitArgs;
 use crate::client_context::ClientContext;
 use crate::commands::task::outage::Outage;
 use crate::commands::task::status_counts::StatusCounts;
 use crate::failure::CommandError;
+use crate::output;
+use crate::progress_view::ProgressView;
 
 pub(super) enum Watched {
     Counted(TaskSelection),
@@ -47,6 +50,24 @@ impl Watched {
             }
             Self::Followed(followed) => followed.poll(context, outage).await,
         }
+    }
+
+    /// How far the tasks are by what their runs say: the whole of it, or of one task all that is known.
+    pub(super) async fn progress(
+        &self,
+        context: &ClientContext,
+        tally: &Tally,
+    ) -> Result<Option<String>, CommandError> {
+        let selection = match self {
+            Self::Followed(followed) => return Ok(overall(tally, &followed.progress())),
+            // Of many tasks only numbers are known. The last one is worth a request.
+            Self::Counted(_) if tally.unfinished() != 1 => return Ok(None),
+            Self::Counted(selection) => selection,
+        };
+        let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(1);
+        let running = context.client.tasks(&context.queue, &query).await?.items;
+        let view = running.first().and_then(|task| ProgressView::of(task, output::now()));
+        Ok(overall(tally, &view.iter().collect::<Vec<_>>()))
     }
 
     /// Warnings that were not shown yet.
