@@ -10,6 +10,8 @@ use crate::output::span;
 const QUIET_SECONDS: f64 = 120.0;
 /// A step may take some times as long as the ones before it.
 const STEPS_OF_PATIENCE: f64 = 3.0;
+/// Before that a rate says nothing.
+const RAN_SECONDS_MIN: f64 = 1.0;
 /// Beyond this an expected end says nothing.
 const LEFT_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 /// The members that the part that is done is computed from.
@@ -40,7 +42,7 @@ impl ProgressView {
         let (progress, updated_at) = (task.progress.as_ref()?, task.progress_updated_at?);
         let measure = Measure::of(progress);
         let is_running = task.status == Status::Running;
-        let ran = task.started_at.map(|at| seconds_between(at, updated_at)).filter(|seconds| *seconds > 0.0);
+        let ran = task.started_at.map(|at| seconds_between(at, updated_at)).filter(|seconds| *seconds >= RAN_SECONDS_MIN);
         let age = seconds_between(updated_at, now);
         let step_seconds = measure.step.zip(ran).filter(|(step, _)| *step > 0.0).map(|(step, ran)| ran / step);
         let patience = step_seconds.map_or(QUIET_SECONDS, |step| QUIET_SECONDS.max(STEPS_OF_PATIENCE * step));

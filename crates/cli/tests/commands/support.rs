@@ -1,8 +1,10 @@
 //! The harness: a server on a free port with the queue `q`, and the binary run against it in an empty folder with an
 //! environment that configures nothing else.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -78,22 +80,34 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::launch(None)
+        Self::launch(None, &[])
     }
 
     pub(crate) fn with_token(token: &'static str) -> Self {
-        Self::launch(Some(token))
+        Self::launch(Some(token), &[])
     }
 
-    fn launch(token: Option<&'static str>) -> Self {
+    pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
+        Self::launch(None, arguments)
+    }
+
+    /// A server that can be started again under the same address.
+    pub(crate) fn on_socket() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = binary(folder.path());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--queue", "q", "--log-level", "error"]);
-        command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self { url: url.trim_end().to_owned(), folder, child, token }
+        let address = format!("unix:{}", folder.path().join("socket").display());
+        let (child, _) = serve(folder.path(), &address, None, &[]);
+        Self { url: address, folder, child, token: None }
+    }
+
+    fn launch(token: Option<&'static str>, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (child, url) = serve(folder.path(), "127.0.0.1:0", token, arguments);
+        Self { url, folder, child, token }
+    }
+
+    /// Starts a server on a socket that was stopped.
+    pub(crate) fn start_again(&mut self) {
+        (self.child, _) = serve(self.folder.path(), &self.url, self.token, &[]);
     }
 
     /// Ends the server.
@@ -144,19 +158,22 @@ impl Server {
 
     /// One request of a worker, for what no client command can do. Gives the status.
     pub(crate) fn post(&self, path: &str, body: &str) -> u16 {
-        let address = self.url.strip_prefix("http://").unwrap();
-        let mut connection = std::net::TcpStream::connect(address).unwrap();
-        let method = if path.starts_with("workers/") { "PUT" } else { "POST" };
-        write!(
-            connection,
-            "{method} /api/v2/queues/q/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut line = String::new();
-        BufReader::new(connection).read_line(&mut line).unwrap();
-        line.split(' ').nth(1).unwrap().parse().unwrap()
+        self.send(if path.starts_with("workers/") { "PUT" } else { "POST" }, path, body)
+    }
+
+    /// The same with a path below that of a worker.
+    pub(crate) fn post_to(&self, path: &str, body: &str) -> u16 {
+        self.send("POST", path, body)
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> u16 {
+        match self.url.strip_prefix("unix:") {
+            Some(socket) => exchange(UnixStream::connect(socket).unwrap(), method, path, body),
+            None => {
+                let address = self.url.strip_prefix("http://").unwrap();
+                exchange(TcpStream::connect(address).unwrap(), method, path, body)
+            }
+        }
     }
 
     /// Claims the next task of a route; run ids end with three digits.
@@ -183,6 +200,31 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Starts a server; gives the address that it prints, too.
+fn serve(folder: &Path, listen: &str, token: Option<&str>, arguments: &[&str]) -> (Child, String) {
+    let mut command = binary(folder);
+    command.args(["serve", "--listen", listen, "--queue", "q", "--log-level", "error"]).args(arguments);
+    command.envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    (child, url.trim_end().to_owned())
+}
+
+/// Sends a request and gives the status of its answer.
+fn exchange(mut connection: impl Read + Write, method: &str, path: &str, body: &str) -> u16 {
+    write!(
+        connection,
+        "{method} /api/v2/queues/q/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut line = String::new();
+    BufReader::new(connection).read_line(&mut line).unwrap();
+    line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 /// Text with its times replaced: full ones and ages.
