@@ -201,7 +201,7 @@ fn following_waits_for_the_run_prints_each_line_at_once_and_goes_on_with_the_nex
     server.print(1, 0, "first\nhalf");
     assert_eq!(following.line(), "first\n");
     server.print(1, 10, " a line\r 10%\r");
-    server.print(1, 24, " 99%\r100%         \nnext\n");
+    server.print(1, 23, " 99%\r100%         \nnext\n");
     assert_eq!(following.line(), "100%\n", "a pipe gets the last state only");
     assert_eq!(following.line(), "next\n");
     server.print(1, 47, "open");
