@@ -39,6 +39,8 @@ mod copy_failure_tests;
 #[cfg(test)]
 mod history_tests;
 #[cfg(test)]
+mod output_tests;
+#[cfg(test)]
 mod sparse_reads_tests;
 #[cfg(test)]
 mod statement_tests;

@@ -9,8 +9,12 @@ use crate::rows;
 use crate::statements as sql;
 use crate::transaction::SqliteTransaction;
 
+/// Pieces of output after which the tasks that are left wait for the next time: the full output of a dozen tasks, some
+/// milliseconds.
+const MOST_PIECES: usize = 1_000;
+
 impl SqliteTransaction<'_> {
-    /// Removes up to `most` tasks of a deleted queue. Returns whether anything may be left to purge.
+    /// Removes up to `most` tasks of a deleted queue, fewer if they have much output. Returns whether anything may be left to purge.
     pub(crate) fn purge(&mut self, most: u32) -> Loaded<bool> {
         let Some((queue, runs_kept_until)) = self.one(sql::FIND_PURGE, [], "looking for a purge", rows::purge)? else {
             return Ok(false);
@@ -21,9 +25,13 @@ impl SqliteTransaction<'_> {
             keys.push(rows::key(row)?);
             Ok(CONTINUE)
         })?;
+        let mut pieces = 0;
         for key in &keys {
             let finished_run = self.load_head(*key)?.lifecycle.finished_run;
-            self.delete_rows(*key, finished_run, runs_kept_until)?;
+            pieces += self.delete_rows(*key, finished_run, runs_kept_until)?;
+            if pieces >= MOST_PIECES {
+                break;
+            }
         }
         if keys.is_empty() {
             self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;

@@ -93,6 +93,21 @@ fn no_statement_scans_or_sorts_but_those_that_mean_to() {
 }
 
 #[test]
+fn output_is_found_by_its_offset() {
+    let connection = migrated();
+    let cases = [
+        (statements::FIND_OUTPUT_PIECE, "(task_key=? AND start<?)"),
+        (statements::TAKE_OUTPUT_PIECE, "(task_key=? AND start=?)"),
+        (statements::DELETE_OLD_OUTPUT_PIECES, "(task_key=? AND start<?)"),
+        (statements::LIST_OUTPUT_PIECES, "(task_key=? AND start>? AND start<?)"),
+    ];
+    for (sql, beginning) in cases {
+        let plan = plan(&connection, sql).join("\n");
+        assert!(plan.contains(&format!("output_pieces_by_start {beginning}")), "{plan}");
+    }
+}
+
+#[test]
 fn the_default_list_walks_its_index_from_the_cursor_on() {
     let connection = migrated();
     let cases = [

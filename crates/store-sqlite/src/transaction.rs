@@ -132,13 +132,13 @@ impl<'a> SqliteTransaction<'a> {
         Ok(())
     }
 
-    /// Removes the rows of a task. Its run ids are moved to those of deleted tasks.
+    /// Removes the rows of a task. Its run ids are moved to those of deleted tasks. Returns how many pieces of output it had.
     pub(crate) fn delete_rows(
         &mut self,
         key: TaskKey,
         finished_run: Option<FinishedRun>,
         runs_kept_until: Timestamp,
-    ) -> Loaded<()> {
+    ) -> Loaded<usize> {
         let mut runs: Vec<RunId> = Vec::new();
         self.each(sql::LIST_PAST_RUNS, [key.0], "listing past runs", |row| {
             runs.push(rows::run_id(row)?);
@@ -153,9 +153,8 @@ impl<'a> SqliteTransaction<'a> {
         for statement in [sql::DELETE_PAST_RUNS, sql::DELETE_OUTCOME, sql::DELETE_DEFINITION, sql::DELETE_TASK] {
             self.run(statement, [key.0], "deleting a task")?;
         }
-        self.delete_output(key)?;
         self.claim_index.history.removed(key);
-        Ok(())
+        self.delete_output(key)
     }
 
     /// Records a run id of a deleted task. The claim index has it already.

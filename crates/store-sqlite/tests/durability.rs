@@ -264,6 +264,11 @@ async fn a_copy_of_the_files_holds_whatever_was_answered_before() {
         }
     }
     fixture.ok(complete("q", 0, 0, object(r#"{"a":1}"#))).await;
+    // Run 2 has the first task that was pending.
+    fixture.ok(progress(1, 2, r#"{"step":2}"#)).await;
+    for n in 0..20 {
+        fixture.ok(print(1, 2, n * 100, &n.to_string().repeat(50))).await;
+    }
     // What a kill leaves behind: the file and its log, without an orderly end. Too few commits for a checkpoint.
     for suffix in ["", "-wal"] {
         let name = |folder: &Folder| format!("{}{suffix}", folder.file().display());
@@ -272,6 +277,13 @@ async fn a_copy_of_the_files_holds_whatever_was_answered_before() {
     let second = Fixture { store: Arc::new(copy.try_open(&fixture.clock).unwrap()), clock: fixture.clock.clone() };
     assert_eq!(second.tasks("q").await, fixture.tasks("q").await);
     assert_eq!(second.claim(2).await, fixture.claim(2).await);
+    let printed = async |fixture: &Fixture, offset| {
+        fixture.store.read_output(&queue("q"), task_id(1), offset, 1_000).await.unwrap()
+    };
+    for offset in (0..=2_000).step_by(50) {
+        assert_eq!(printed(&second, offset).await, printed(&fixture, offset).await);
+    }
+    second.ok(print(1, 2, printed(&fixture, u64::MAX).await.start, " and more")).await;
     second.store.close().await;
     assert_file_is_consistent(&copy.look());
 }

@@ -12,11 +12,11 @@ use storage::{assert_file_is_consistent, fresh, look};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::Scan;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::{StoreError, commands};
 use taskqueue_store_sqlite::{Options, SqliteStore};
 
 const FULL_DISK: &str = "TASKQUEUE_TEST_FULL_DISK";
@@ -56,6 +56,12 @@ async fn on_a_full_disk() {
     fixture.ok(create("q", "run", Definition { priority: 1, ..Definition::default() })).await;
     let owned = fixture.claim("run").await;
     fixture.ok(Scan).await;
+    fixture.ok(print("run", "run", 0, "before ")).await;
+    fixture.ok(progress("run", "run", r#"{"step":1}"#)).await;
+    let printed = async || {
+        let read = fixture.store.read_output(&queue("q"), task_id("run"), 0, 1_000).await;
+        read.map(|output| output.text)
+    };
     let mut written = 0;
     while fixture.write(create("q", written, large())).await.is_ok() {
         written += 1;
@@ -77,6 +83,10 @@ async fn on_a_full_disk() {
         Err(StoreError::Unavailable),
         "also for what needs no disk"
     );
+    for command in commands![print("run", "run", 7, "meanwhile "), progress("run", "run", r#"{"step":2}"#)] {
+        assert_eq!(fixture.write(command).await, Err(StoreError::Unavailable));
+    }
+    assert_eq!(printed().await, Ok("before ".to_owned()), "what was answered before is read");
     let before = fixture.tasks("q").await;
     assert_eq!(before.len() as u64, written + 1);
     // Longer than the lease; a scan that fails is no sign of life.
@@ -96,6 +106,11 @@ async fn on_a_full_disk() {
         tokio::task::yield_now().await;
     };
     assert_eq!(credited, fixture.now().plus_seconds(300), "the outage is not held against the run");
+    fixture.ok(print("run", "run", 7, "again and ")).await;
+    fixture.ok(print("run", "run", 17, "after")).await;
+    assert_eq!(printed().await, Ok("before again and after".to_owned()), "what was refused is not there");
+    let step = fixture.get("run").await.outcome.progress.map(|progress| progress.value);
+    assert_eq!(step, Some(object(r#"{"step":1}"#)));
     fixture.ok(create("q", written, large())).await;
     assert_eq!(fixture.store.check().await, Ok(vec![]));
     let after = fixture.tasks("q").await;

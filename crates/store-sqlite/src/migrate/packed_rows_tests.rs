@@ -216,6 +216,38 @@ fn packing_that_ends_in_the_middle_has_changed_nothing_and_can_be_done_again() {
 }
 
 #[test]
+fn a_file_from_before_output_keeps_its_tasks_and_observations() {
+    let mut connection = file_before("progress_and_output");
+    // As the version before packed them.
+    let updated_at = [9, 0, 0, 0, 0, 0, 0, 0];
+    let head = [&[1, 0, 0, 0, 6, 0, 2, 6][..], &updated_at, br#"["a"]"#].concat();
+    let insert = "INSERT INTO tasks (task_key, queue_key, id, created_at, status, outcome_key, packed)
+        VALUES (1, 1, 't_000000000001', 1, 'pending', 1, ?1)";
+    connection.execute(insert, [head]).unwrap();
+    let documents = rows::PackedDocuments { args: "{}", metadata: "{}" }.pack();
+    connection.execute("INSERT INTO definitions VALUES (1, zeroblob(32), ?1)", [documents]).unwrap();
+    let outcome = [&[1, 1, 14][..], br#"{"a":1}"#].concat();
+    connection.execute("INSERT INTO outcomes VALUES (1, ?1)", [outcome]).unwrap();
+    let insert = "INSERT INTO observations (queue_key, id, route, status, last_seen_at, expires_at, metadata)
+        VALUES (1, 'w_000000000001', 'a', 'idle', 5, 6, '{\"gpu\":1}')";
+    connection.execute(insert, []).unwrap();
+    migrate(&mut connection, Path::new("tasks.db")).unwrap();
+    let queue = QueueName::parse("q").unwrap();
+    let task = connection.query_row(&sql::LOAD_TASK, [1], |row| rows::task(row, &queue)).unwrap();
+    assert_eq!(task.outcome, Outcome { result: object(r#"{"a":1}"#), ..Outcome::empty() });
+    assert_eq!((task.lifecycle.pending_seq, task.definition.max_attempts), (1, 3));
+    let head = connection.query_row(&sql::LOAD_HEAD, [1], rows::head).unwrap();
+    assert_eq!((head.definition_bytes, head.progress_bytes), (3, 0));
+    let id = params![1, "w_000000000001"];
+    let observed = connection.query_row(&sql::LOAD_OBSERVATION, id, |row| rows::observation(row, &queue)).unwrap();
+    assert_eq!((observed.report.metadata, observed.telemetry), (object(r#"{"gpu":1}"#), None));
+    assert_eq!(
+        count(&connection, "SELECT count(*) FROM outputs") + count(&connection, "SELECT count(*) FROM output_pieces"),
+        0
+    );
+}
+
+#[test]
 fn a_file_from_before_last_runs_keeps_its_rows() {
     let mut connection = file_before("last_runs");
     let rows = "

@@ -101,12 +101,12 @@ impl SqliteTransaction<'_> {
         self.run(sql::SAVE_OUTPUT, params![key.0, rows::pack_output(kept)], "copying output").map(drop)
     }
 
-    /// Deletes the output of a deleted task. Most tasks have none.
-    pub(super) fn delete_output(&self, key: TaskKey) -> Loaded<()> {
-        if self.run(sql::DELETE_OUTPUT, [key.0], "deleting output")? > 0 {
-            self.run(sql::DELETE_OUTPUT_PIECES, [key.0], "deleting output")?;
+    /// Deletes the output of a deleted task, and returns how many pieces it had. Most tasks have none.
+    pub(super) fn delete_output(&self, key: TaskKey) -> Loaded<usize> {
+        match self.run(sql::DELETE_OUTPUT, [key.0], "deleting output")? {
+            0 => Ok(0),
+            _ => self.run(sql::DELETE_OUTPUT_PIECES, [key.0], "deleting output"),
         }
-        Ok(())
     }
 }
 

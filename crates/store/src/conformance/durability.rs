@@ -77,6 +77,36 @@ pub async fn who_ran_a_task_survives(storage: &impl Storage) {
     assert_eq!(fixture.get(2).await.outcome.last_run, None);
 }
 
+pub async fn progress_telemetry_and_output_survive(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for id in 1..=2 {
+        fixture.create(id, Definition::default()).await;
+        fixture.claim(id).await;
+        fixture.ok(progress(id, id, r#"{"nul":"\u0000","step":7}"#)).await;
+        fixture.ok(print(id, id, 5, "é\0 one ")).await;
+        fixture.ok(print(id, id, 50, "two")).await;
+    }
+    fixture.ok(complete("q", 2, 2, object("{}"))).await;
+    fixture.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
+    fixture.ok(measure(1, r#"{"cpu":1.5}"#)).await;
+    let query = ObservationQuery { filter: None, limit: 10, after: None };
+    let seen = async |fixture: &Fixture| {
+        let (mut read, store) = (Vec::new(), &fixture.store);
+        for (id, offset) in [(1, 0), (1, 14), (2, 0), (2, 50)] {
+            read.push(store.read_output(&queue("q"), task_id(id), offset, 1_000).await.unwrap());
+        }
+        (read, fixture.tasks("q").await, store.list_workers(&queue("q"), query.clone()).await.unwrap().items)
+    };
+    let before = seen(&fixture).await;
+    let fixture = fixture.reopen(storage).await;
+    assert_eq!(seen(&fixture).await, before);
+    assert!(before.1.iter().all(|task| task.outcome.progress.is_some()) && before.2[0].telemetry.is_some());
+    fixture.ok(progress(1, 1, r#"{"step":8}"#)).await;
+    fixture.ok(print(1, 1, 13, "filled")).await;
+    let read = fixture.store.read_output(&queue("q"), task_id(1), 0, 1_000).await.unwrap();
+    assert_eq!((read.start, &*read.text, read.ended), (5, "é\0 one filled", false));
+}
+
 pub async fn finished_and_past_runs_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     fixture.create(1, with_budget(9)).await;

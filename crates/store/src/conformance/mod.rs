@@ -373,6 +373,7 @@ macro_rules! durability_suite {
                 run_ids_of_deleted_tasks_survive
                 the_pending_order_survives
                 observations_survive
+                progress_telemetry_and_output_survive
                 cursors_survive
                 counts_survive
                 an_outage_between_two_opens_grants_the_credit

@@ -2,6 +2,7 @@
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::TaskId;
+use taskqueue_core::output::Part;
 use taskqueue_core::task::{Lifecycle, Outcome};
 
 use super::*;
@@ -28,7 +29,13 @@ fn task(n: i64) -> TransferredTask {
         lifecycle: Lifecycle::created(Timestamp::from_micros(n), n),
         outcome: Outcome::empty(),
     };
-    TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()], None)
+    TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()], (n == 1).then(output))
+}
+
+fn output() -> TransferredOutput {
+    let parts = vec![Part { start: 3, end: 8 }, Part { start: 100, end: 101 }];
+    let kept = KeptOutput { run_id: RunId::parse("r_printing0001").unwrap(), attempt: 1, parts };
+    TransferredOutput { kept, bytes: vec![b"bytes".to_vec(), b"x".to_vec()] }
 }
 
 fn deleted_run(n: i64) -> DeletedRun {
@@ -135,12 +142,15 @@ async fn run_ids_of_deleted_tasks_come_along_and_those_of_the_target_go() {
 
 #[tokio::test]
 async fn a_copy_that_differs_in_anything_is_refused() {
-    let spoils: [fn(&mut Vec<TransferredTask>); 6] = [
+    let spoils: [fn(&mut Vec<TransferredTask>); 9] = [
         |tasks| drop(tasks.pop()),
         |tasks| tasks.push(task(9)),
         |tasks| tasks.swap(0, 1),
         |tasks| tasks[4].identity[31] ^= 1,
         |tasks| tasks[2].task.lifecycle.updated_at = Timestamp::from_micros(77),
+        |tasks| tasks[1].output = None,
+        |tasks| tasks[1].output.as_mut().unwrap().bytes[0][3] ^= 1,
+        |tasks| tasks[1].output.as_mut().unwrap().kept.attempt += 1,
         |tasks| tasks[3].past_runs[0] = RunId::parse("r_elsewhere123").unwrap(),
     ];
     for (n, spoil) in spoils.into_iter().enumerate() {
