@@ -420,7 +420,7 @@ impl<'a> Changes<'a> {
         let mut tally = self.tally.write(&sql::ADD_TALLY);
         tally.iter_mut().for_each(|(_, params)| params.push(&self.shard));
         let [withdrawn_observations, observations, telemetry] = self.observations.writes();
-        let [cut_pieces, appended_output, deleted_pieces, output_pieces, outputs] = self.output.writes();
+        let [appended_output, deleted_pieces, cut_pieces, output_pieces, outputs] = self.output.writes();
         let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
         let writes = [
             self.new_queues.write(&sql::INSERT_QUEUES),
@@ -447,9 +447,9 @@ impl<'a> Changes<'a> {
             write_keys(&sql::DELETE_UNSUCCESSFUL, &self.removed_unsuccessful),
             self.added_unsuccessful.write(&sql::INSERT_UNSUCCESSFUL),
             self.new_runs.write(&sql::INSERT_RUNS),
-            cut_pieces,
             appended_output,
             deleted_pieces,
+            cut_pieces,
             output_pieces,
             outputs,
             withdrawn_observations,

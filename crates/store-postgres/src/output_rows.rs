@@ -34,10 +34,16 @@ impl LastPiece {
     }
 }
 
+/// The pieces in the database.
 #[derive(Clone, Copy, Debug)]
-struct StoredBounds {
+struct StoredPieces {
+    /// What they hold before this byte does not count: it has been pushed out.
     first: u64,
     last_start: u64,
+    /// Whether some of it was pushed out by this transaction.
+    shrinks: bool,
+    /// Whether bytes before the first one come back, which a server with a larger limit keeps again.
+    regains: bool,
 }
 
 #[derive(Debug, Default)]
@@ -45,13 +51,11 @@ pub(crate) struct OutputEntry {
     /// As the commands so far have left it.
     pub(crate) kept: Option<KeptOutput>,
     last: Option<LastPiece>,
-    /// The first kept byte in the database, and where the last piece begins there, if pieces of this run are there.
-    stored: Option<StoredBounds>,
+    /// Nothing if there are none of this run.
+    stored: Option<StoredPieces>,
     changed: bool,
     /// Whether all pieces in the database go.
     replaced: bool,
-    /// Whether bytes come back that were pushed out: a piece in the database may still hold them.
-    regains: bool,
     /// Bytes for the last piece in the database.
     appended: Vec<u8>,
     /// New pieces by their offset, without bytes that are not kept.
@@ -63,12 +67,12 @@ pub(crate) struct OutputEntry {
 pub(crate) struct OutputWrite<'a> {
     pub(crate) kept: &'a KeptOutput,
     pub(crate) last_start: u64,
-    /// Pieces are cut at this byte.
-    pub(crate) cut_at: Option<u64>,
     /// The start of the piece to which bytes are appended.
     pub(crate) appended: Option<(u64, &'a [u8])>,
     /// Pieces that end up to here are deleted.
     pub(crate) delete_before: Option<u64>,
+    /// A piece that holds this byte is to begin with it.
+    pub(crate) cut_at: Option<u64>,
     pub(crate) inserted: &'a BTreeMap<u64, Vec<u8>>,
 }
 
@@ -81,7 +85,7 @@ impl OutputEntry {
     pub(crate) fn loaded(stored: Option<StoredOutput>) -> Self {
         let Some(StoredOutput { kept, last_start }) = stored else { return Self::default() };
         let last = LastPiece { start: last_start, bytes: kept.end().saturating_sub(last_start), stored: true };
-        let stored = StoredBounds { first: first_byte(&kept), last_start };
+        let stored = StoredPieces { first: first_byte(&kept), last_start, shrinks: false, regains: false };
         Self { stored: Some(stored), last: Some(last), kept: Some(kept), ..Self::default() }
     }
 
@@ -124,18 +128,21 @@ impl OutputEntry {
         }
     }
 
-    /// Notes that bytes before the first stored one are added. A piece in the database may begin before that one, too.
+    /// Notes that bytes are added where a piece in the database may still hold others that were pushed out.
     fn make_room_before(&mut self, offset: u64) {
         let Some(stored) = self.stored.as_mut().filter(|stored| offset < stored.first) else { return };
-        self.regains = true;
-        stored.last_start = stored.last_start.max(stored.first);
+        stored.regains = true;
         if let Some(last) = self.last.as_mut().filter(|last| last.stored) {
-            *last = LastPiece { start: stored.last_start, bytes: last.end() - stored.last_start, stored: true };
+            let start = last.start.max(stored.first);
+            *last = LastPiece { start, bytes: last.end() - start, stored: true };
         }
     }
 
-    /// Removes the bytes of new pieces before the first kept one.
+    /// Removes the bytes before the first kept one.
     fn push_out(&mut self, first: u64) {
+        if let Some(stored) = self.stored.as_mut().filter(|stored| stored.first < first) {
+            (stored.first, stored.shrinks) = (first, true);
+        }
         while let Some(piece) = self.inserted.first_entry().filter(|piece| *piece.key() < first) {
             let (start, mut bytes) = piece.remove_entry();
             let cut = usize::try_from(first - start).unwrap_or(usize::MAX);
@@ -152,18 +159,16 @@ impl OutputEntry {
     /// What is to be written, if anything.
     pub(crate) fn write(&self) -> Option<OutputWrite<'_>> {
         let kept = self.kept.as_ref().filter(|_| self.changed)?;
-        let (first, last) = (first_byte(kept), self.last?);
-        let delete_before = match (self.replaced, self.stored) {
-            (true, _) => Some(i64::MAX.unsigned_abs()),
-            (false, stored) => stored.filter(|stored| stored.first < first).map(|_| first),
-        };
+        let last_start = self.last?.start;
         let appended = self.stored.filter(|_| !self.appended.is_empty());
+        let pushed_out = self.stored.filter(|stored| stored.shrinks).map(|stored| stored.first);
+        let all = self.replaced.then_some(i64::MAX.unsigned_abs());
         Some(OutputWrite {
             kept,
-            last_start: last.start,
-            cut_at: self.stored.filter(|_| self.regains).map(|stored| stored.first),
+            last_start,
             appended: appended.map(|stored| (stored.last_start, &self.appended[..])),
-            delete_before,
+            delete_before: all.or(pushed_out),
+            cut_at: self.stored.filter(|stored| stored.regains).map(|stored| stored.first),
             inserted: &self.inserted,
         })
     }

@@ -86,13 +86,13 @@ impl<'a> OutputWrites<'a> {
         });
     }
 
-    /// A piece is cut before it grows, grows before it is judged whether all of it is pushed out, and is there no more when
-    /// another run prints at the same offset.
+    /// A piece grows before it is judged whether all of it is pushed out, and what is pushed out is there no more when it comes
+    /// back, or when another run prints at the same offset.
     pub(super) fn writes(&self) -> [Option<Write<'_>>; 5] {
         [
-            self.cut.write(&sql::CUT_OUTPUT_PIECES),
             self.appended.write(&sql::APPEND_OUTPUT),
             self.deleted.write(&sql::DELETE_OUTPUT_PIECES),
+            self.cut.write(&sql::CUT_OUTPUT_PIECES),
             self.inserted.write(&sql::INSERT_OUTPUT_PIECES),
             self.outputs.write(&sql::SAVE_OUTPUTS),
         ]
