@@ -1,7 +1,9 @@
 //! The poll: every second, while any claim waits, one statement asks for all routes with waiters whether a task is pending
-//! there. While heartbeats are held, others ask which of their runs have ended. Both find what no notification has
-//! reported, so no waiter misses a task, or the end of its run, for longer than that.
+//! there. While heartbeats are held, others ask which of their runs have ended, and while output is waited for, which runs have
+//! printed or ended. They find what no notification has reported, so no waiter misses a task, or what became of its run, for
+//! longer than that. What is printed at another server is found only here.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use taskqueue_core::ids::{QueueName, Route, RunId};
 use taskqueue_store::StoreError;
 use tokio::time::{Instant, timeout};
 
+use crate::notify::message::Waiting;
 use crate::random_u64;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::session::Session;
@@ -30,17 +33,23 @@ const RUNS_AT_ONCE: usize = 1_000;
 /// Queue, route and number of parked waiters.
 type WaitingRoutes = Vec<(QueueName, Route, usize)>;
 
+/// Where the output of each watched run ended at the last poll, if anything was kept of it.
+type SeenOutputs = HashMap<RunId, Option<i64>>;
+
 /// Polls until the store is dropped.
 pub(crate) async fn run(wakeups: Arc<Wakeups>, readers: Arc<Readers>) -> Infallible {
-    let mut interval = INTERVAL;
+    let (mut interval, mut seen) = (INTERVAL, SeenOutputs::new());
     loop {
         while wakeups.waiters.is_empty() {
             wakeups.waiters.registration().await;
         }
-        wakeups.announce_waiters(Instant::now());
+        if wakeups.waiting() != Waiting::default() {
+            wakeups.announce_waiters(Instant::now());
+        }
         let due = interval + Duration::from_micros(random_u64() % JITTER_MICROS);
         let requested = timeout(due, wakeups.poll_now.notified()).await.is_ok();
-        interval = match poll_routes(&wakeups, &readers).await.and(poll_runs(&wakeups, &readers).await) {
+        let (routes, runs) = (poll_routes(&wakeups, &readers).await, poll_runs(&wakeups, &readers).await);
+        interval = match routes.and(runs).and(poll_outputs(&wakeups, &readers, &mut seen).await) {
             Ok(()) => INTERVAL,
             Err(_) if requested => interval,
             Err(_) => (interval * 2).min(MAX_INTERVAL),
@@ -71,6 +80,39 @@ async fn poll_runs(wakeups: &Wakeups, readers: &Readers) -> Result<(), StoreErro
         read.await?.into_iter().for_each(|run_id| wakeups.waiters.run_ended(run_id));
     }
     Ok(())
+}
+
+/// Wakes the watchers of output that is not where it was at the last poll. A run that was not watched then counts as one that has
+/// printed since: its watchers may have read before that.
+async fn poll_outputs(wakeups: &Wakeups, readers: &Readers, seen: &mut SeenOutputs) -> Result<(), StoreError> {
+    let mut watched = wakeups.waiters.watched_outputs();
+    watched.sort_unstable();
+    watched.dedup();
+    seen.retain(|run_id, _| watched.binary_search(run_id).is_ok());
+    for watched in watched.chunks(RUNS_AT_ONCE) {
+        let doing = "polling for output";
+        let read = readers.read(Lane::Short, doing, watched, |session, watched| ends(session, watched).boxed());
+        for (run_id, is_active, end) in read.await? {
+            let is_seen = seen.insert(run_id, end) == Some(end);
+            match is_active {
+                false => wakeups.waiters.run_ended(run_id),
+                true if !is_seen => wakeups.waiters.output_added(run_id),
+                true => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Of each run whether it is active, and where its output ends.
+async fn ends(session: &Session, watched: &[RunId]) -> Result<Vec<(RunId, bool, Option<i64>)>, ReadError> {
+    let watched: Vec<&str> = watched.iter().map(RunId::as_str).collect();
+    let mut ends = Vec::with_capacity(watched.len());
+    for row in session.query(&sql::POLL_OUTPUTS, &[&watched]).await? {
+        let (is_active, end) = (row.try_get(1)?, row.try_get(2)?);
+        ends.extend(RunId::parse(row.try_get(0)?).map(|run_id| (run_id, is_active, end)));
+    }
+    Ok(ends)
 }
 
 async fn ended_runs(session: &Session, watched: &[RunId]) -> Result<Vec<RunId>, ReadError> {

@@ -13,8 +13,8 @@ use crate::dialect::order;
 use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
-    COMPOSED, COUNT_TASKS, FIND_READY, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS, LOAD_TASKS, LOCK_TASKS, PICK_TASKS,
-    POLL_RUNS, READER, SCAN_TASKS, TRANSFER, WRITER,
+    COMPOSED, COUNT_TASKS, FIND_READY, GET_OUTPUT, GET_OUTPUT_PIECES, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS,
+    LOAD_TASKS, LOCK_TASKS, PICK_TASKS, POLL_OUTPUTS, POLL_RUNS, READER, SCAN_TASKS, TRANSFER, WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -100,15 +100,46 @@ async fn watched_runs_are_looked_up_by_key_however_many_there_are() {
     database.admin(
         "INSERT INTO taskqueue.runs SELECT 'r_' || lpad(task_key::text, 12, '0'), task_key FROM taskqueue.tasks; ANALYZE",
     );
+    database.admin(
+        "INSERT INTO taskqueue.outputs
+        SELECT task_key, 1, 8, 8, 7, 'r_' || lpad(task_key::text, 12, '0'), '0-8' FROM taskqueue.tasks; ANALYZE",
+    );
     let look_up = async |count: usize| {
         let watched: Vec<String> = (0..count).map(|n| run_id(n).to_string()).collect();
-        plan(&session, &POLL_RUNS.text, &[(&watched, Type::TEXT_ARRAY)]).await
+        let params: [Param<'_>; 1] = [(&watched, Type::TEXT_ARRAY)];
+        [plan(&session, &POLL_RUNS.text, &params).await, plan(&session, &POLL_OUTPUTS.text, &params).await]
     };
     let known = [look_up(1).await, look_up(10_000).await];
     database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
-    for plan in known.into_iter().chain([look_up(10_000).await]) {
-        assert!(plan.contains("runs_pkey") && plan.contains("tasks_pkey"), "{plan}");
-        assert!(!plan.contains("Seq Scan") && !plan.contains("Hash"), "{plan}");
+    for [runs, outputs] in known.into_iter().chain([look_up(10_000).await]) {
+        assert!(outputs.contains("outputs_pkey"), "{outputs}");
+        for plan in [runs, outputs] {
+            assert!(plan.contains("runs_pkey") && plan.contains("tasks_pkey"), "{plan}");
+            assert!(!plan.contains("Seq Scan") && !plan.contains("Hash"), "{plan}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn output_is_read_by_indexes_alone_whatever_the_planner_knows() {
+    let (database, session) = filled().await;
+    database.admin(
+        "INSERT INTO taskqueue.outputs SELECT task_key, 1, 8, 8, 7, 'r_000000000001', '0-8' FROM taskqueue.tasks;
+        INSERT INTO taskqueue.output_pieces SELECT task_key, n, 'x' FROM taskqueue.tasks, generate_series(0, 7) AS n;
+        ANALYZE",
+    );
+    for _ in 0..2 {
+        let (queue, id, key, start, end) = ("q", "t_000000000042", 42_i64, 2_i64, 5_i64);
+        let kept = plan(&session, &GET_OUTPUT.text, &[(&queue, Type::TEXT), (&id, Type::TEXT)]).await;
+        let params: [Param<'_>; 3] = [(&key, Type::INT8), (&start, Type::INT8), (&end, Type::INT8)];
+        let pieces = plan(&session, &GET_OUTPUT_PIECES.text, &params).await;
+        assert!(kept.contains("tasks_by_id") && kept.contains("outputs_pkey"), "{kept}");
+        let bounds = pieces.lines().any(|line| line.contains("Index Cond") && line.contains("start >="));
+        assert!(bounds && !pieces.contains("Sort"), "{pieces}");
+        for plan in [kept, pieces] {
+            assert!(!plan.lines().any(|line| line.contains("Seq Scan") && !line.contains("queues")), "{plan}");
+        }
+        database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
     }
 }
 

@@ -423,3 +423,7 @@ impl TransactionRows {
         self.outputs.clear();
     }
 }
+
+#[cfg(test)]
+#[path = "transaction_rows_tests.rs"]
+mod tests;
