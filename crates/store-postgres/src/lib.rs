@@ -209,7 +209,7 @@ fn start_writers(
         Writer::new(connector, wakeups, dead, clock.cloned(), Arc::clone(&last_scan), credit_seconds, shard)
     };
     let (ordinary_writers, long_writer) =
-        ((0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(WRITERS)?);
+        ((0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(WRITERS)?.sweeping());
     let (ordinary, ordinary_writes) = WriteQueue::new();
     let (long, long_writes) = WriteQueue::new();
     let health = ordinary_writers.iter().map(Writer::health).collect();

@@ -8,8 +8,8 @@ use crate::prefetch::begin_to_write;
 use crate::session::Session;
 use crate::statements as sql;
 
-/// Removes up to `limit` tasks of a deleted queue and as many pieces of output, and with `merge` merges the tally into that shard. Returns whether there
-/// may be more to purge.
+/// Removes up to `limit` tasks of a deleted queue and as many pieces of output, and with `merge` merges the tally into that
+/// shard. Returns whether there may be more to purge.
 pub(crate) async fn purge(session: &Session, limit: i64, merge: Option<i16>) -> Result<bool, Error> {
     begin_to_write(session).await?;
     if let Some(shard) = merge {
@@ -42,6 +42,15 @@ async fn purge_output(session: &Session, limit: i64) -> Result<bool, Error> {
         session.execute(&sql::DELETE_OUTPUT_PURGES, &[&tasks]).await?;
     }
     Ok(true)
+}
+
+/// Removes the output of up to `limit` tasks that do not exist, after this key. Returns the key to go on from, if there may be
+/// more.
+pub(crate) async fn sweep_output(session: &Session, after: i64, limit: i64) -> Result<Option<i64>, Error> {
+    begin_to_write(session).await?;
+    let last = session.first(&sql::SWEEP_OUTPUTS, &[&after, &limit]).await?;
+    session.execute_text("COMMIT").await?;
+    last.map_or(Ok(None), |row| row.try_get(0))
 }
 
 /// Removes tally rows whose shards add up to zero. What other writers have added since is added again.

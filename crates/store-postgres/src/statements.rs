@@ -112,6 +112,7 @@ statements! {
     SAVE_SCAN = "save_scan" (INT8, INT8, INT8);
     SAVE_TELEMETRY = "save_telemetry" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     SETTINGS = "settings" ();
+    SWEEP_OUTPUTS = "sweep_outputs" (INT8, INT8);
     TAKE_NUMBERS = "take_numbers" ();
     TALLY_QUEUE = "tally_queue" (INT8);
 }

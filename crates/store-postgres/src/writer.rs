@@ -73,6 +73,8 @@ pub(crate) struct Writer {
     /// Commands whose task others hold.
     postponed: Postponed,
     purging: bool,
+    /// After which task to look for output that servers of an older version have left. Nothing if that is done.
+    sweep_after: Option<i64>,
     merged_at: Instant,
     health: Arc<WriterHealth>,
     /// Whether `COMMIT` was sent for the transaction under way.
@@ -116,10 +118,17 @@ impl Writer {
             connect_failed_at: None,
             postponed: Postponed::default(),
             purging: true,
+            sweep_after: None,
             merged_at: Instant::now(),
             health: Arc::default(),
             committing: Cell::new(false),
         })
+    }
+
+    /// This writer looks once, while it is idle, for output of tasks that servers of an older version have deleted. Before it was
+    /// started the last of them may have been stopped.
+    pub(crate) fn sweeping(self) -> Self {
+        Self { sweep_after: Some(i64::MIN), ..self }
     }
 
     pub(crate) fn health(&self) -> Arc<WriterHealth> {
@@ -365,7 +374,12 @@ impl Writer {
             if merge {
                 self.merged_at = Instant::now();
             }
-            purged.map_err(|error| failed("purging a deleted queue", &error)).ok()
+            let more = purged.map_err(|error| failed("purging a deleted queue", &error)).ok()?;
+            if let Some(after) = self.sweep_after {
+                let swept = self.runtime.block_on(crate::purge::sweep_output(session, after, PURGE));
+                self.sweep_after = swept.map_err(|error| failed("looking for output of deleted tasks", &error)).ok()?;
+            }
+            Some(more || self.sweep_after.is_some())
         });
         if purged.is_none() {
             self.session = None;

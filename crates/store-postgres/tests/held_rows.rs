@@ -136,6 +136,44 @@ async fn reports_of_several_wait_as_a_whole_for_a_task_that_another_transaction_
 
 /// Two writers, each with a part of what there is, must not wait for each other for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_of_several_waits_as_a_whole_for_a_task_that_another_transaction_holds() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.ok(create_all(["x", "y"])).await;
+    fixture.ok(claim_all(["x", "y"])).await;
+    let stranger = Stranger::holds(&storage, "y").await;
+    let reports = ["x", "y"].map(|id| progress(id, id, r#"{"step":1}"#).into());
+    let mut reporting = start(&fixture, report_all(reports));
+    assert!(timeout(Duration::from_millis(500), &mut reporting).await.is_err(), "it was answered too early");
+    assert_eq!(fixture.get("x").await.outcome.progress, None, "nothing was recorded");
+    stranger.lets_go().await;
+    let items = timeout(MOMENT, reporting).await.expect("at once").unwrap().unwrap();
+    assert_eq!(items, [Ok(None), Ok(None)]);
+    assert!(fixture.get("x").await.outcome.progress.is_some() && fixture.get("y").await.outcome.progress.is_some());
+    end(storage, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_and_output_wait_for_a_task_that_another_transaction_holds() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create("x", Definition::default()).await;
+    fixture.claim("x").await;
+    fixture.ok(print("x", "x", 0, "one ")).await;
+    let stranger = Stranger::holds(&storage, "x").await;
+    let mut progressing = start(&fixture, progress("x", "x", r#"{"step":1}"#));
+    let mut printing = start(&fixture, print("x", "x", 4, "two"));
+    assert!(timeout(Duration::from_millis(500), &mut progressing).await.is_err(), "it was answered too early");
+    assert!(!printing.is_finished(), "it was answered too early");
+    stranger.lets_go().await;
+    assert_eq!(timeout(MOMENT, progressing).await.expect("at once").unwrap(), Ok(()));
+    assert_eq!(timeout(MOMENT, &mut printing).await.expect("at once").unwrap(), Ok(()));
+    let output = fixture.store.read_output(&queue("q"), task_id("x"), 0, 1_000).await.unwrap();
+    assert_eq!(output.text, "one two");
+    end(storage, fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_several_that_want_more_than_there_is_share_it_soon() {
     let storage = fresh();
     let fixture = Fixture::with_queue(&storage).await;

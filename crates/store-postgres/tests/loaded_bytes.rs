@@ -13,7 +13,8 @@ use storage::{Fresh, fresh, open};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::Failure;
-use taskqueue_store::command::{ClaimTasks, Claimed, ClaimedItems, Command, RunItem};
+use taskqueue_core::update::Update;
+use taskqueue_store::command::{AddOutput, ClaimTasks, Claimed, ClaimedItems, Command, ReportProgress, RunItem};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use taskqueue_store_postgres::PostgresStore;
@@ -103,6 +104,40 @@ async fn claims_of_several_load_no_more_errors_than_their_answer_holds() {
         (38, Some(LARGE))
     );
     assert!(loaded > 38 * LARGE, "everything comes if everything is wanted: {loaded}");
+    fixture.end().await;
+}
+
+/// A claim clears the progress of earlier runs, so that its answer holds none of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_several_load_no_more_progress_than_of_a_few_tasks() {
+    let fixture = Fixture::open().await;
+    fixture.ok(create_all(0..40)).await;
+    fixture.ok(claim_all(0..40)).await;
+    let large = object_of_bytes(LARGE);
+    for n in 0..40 {
+        fixture.ok(ReportProgress { progress: large.clone(), ..progress(n, n, "{}") }).await;
+        fixture.ok(report_all([RunItem::from(unclaim("q", n, n))])).await;
+    }
+    let runs = (0..40).map(|n| format!("second{n}"));
+    let command = ClaimTasks { measure: |_| 1, most_bytes: 2, ..claim_all(runs) };
+    let (items, loaded) = fixture.loaded_for(command).await;
+    assert_eq!(claimed(&items), 2);
+    assert!(loaded < AHEAD, "{} MiB came", loaded / MIB);
+    assert!(items.iter().flatten().flatten().all(|claimed| claimed.task.outcome.progress.is_none()));
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_loads_no_result_and_output_loads_no_output() {
+    let fixture = Fixture::open().await;
+    fixture.ok(create("q", 1, Definition::default())).await;
+    fixture.ok(update("q", 1, Update { result: Some(object_of_bytes(LARGE)), ..Update::default() })).await;
+    fixture.ok(claim("q", "default", 2)).await.unwrap();
+    fixture.ok(AddOutput { most_bytes: MIB, ..print(1, 2, 0, &"x".repeat(65_536)) }).await;
+    let (_, loaded) = fixture.loaded_for(progress(1, 2, r#"{"step":1}"#)).await;
+    assert!(loaded < 10_000, "{loaded} bytes came");
+    let (_, loaded) = fixture.loaded_for(AddOutput { most_bytes: MIB, ..print(1, 2, 65_536, "more") }).await;
+    assert!(loaded < 10_000, "{loaded} bytes came");
     fixture.end().await;
 }
 

@@ -60,7 +60,7 @@ impl Fixture {
     }
 }
 
-/// Lets a task be created, claimed and completed with each transaction cut, all of which must succeed all the same.
+/// Lets a task be created, claimed, printed for and completed with each transaction cut, all of which must succeed all the same.
 async fn assert_all_succeed(cut: Cut) {
     let fixture = Fixture::open().await;
     let created = fixture.cut(cut, "create1", 1, create("q", "create1", Definition::default())).await;
@@ -68,6 +68,14 @@ async fn assert_all_succeed(cut: Cut) {
     let claimed = fixture.cut(cut, "claim1", 1, claim("q", "default", "claim1")).await;
     assert!(matches!(claimed, Ok(Some(_))), "{cut:?}: {claimed:?}");
     assert_eq!(fixture.status("create1").await, Some((Status::Running, 1)), "{cut:?}");
+    for (offset, text) in [(0, "first "), (6, "second "), (13, "third")] {
+        let printed = fixture.cut(cut, "create1", 1, print("create1", "claim1", offset, text)).await;
+        assert_eq!(printed, Ok(()), "{cut:?}");
+    }
+    let output = fixture.store.read_output(&queue("q"), task_id("create1"), 0, 1_000).await.unwrap();
+    assert_eq!(output.text, "first second third", "{cut:?}: each of them once");
+    let progressed = fixture.cut(cut, "create1", 1, progress("create1", "claim1", r#"{"step":1}"#)).await;
+    assert_eq!(progressed, Ok(()), "{cut:?}");
     let completed = fixture.cut(cut, "create1", 1, complete("q", "create1", "claim1", object("{}"))).await;
     assert_eq!(completed, Ok(()), "{cut:?}");
     assert_eq!(fixture.status("create1").await, Some((Status::Succeeded, 1)), "{cut:?}");

@@ -1,5 +1,6 @@
 //! A server that was started before the table `unsuccessful` was there goes on until it is stopped, on the same database, and
-//! does not write to that table (docs/decisions/0038). The others answer and write correctly all the same.
+//! does not write to that table (docs/decisions/0038). The same is so for progress and output (docs/decisions/0048, 0049). The
+//! others answer and write correctly all the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod storage;
@@ -11,6 +12,7 @@ use taskqueue_core::selection::{OrderField, TaskOrder};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_test_postgres::eventually;
 
 /// A queue in which few tasks have any state but pending.
 async fn filled(storage: &Fresh) -> Fixture {
@@ -99,6 +101,71 @@ async fn tasks_that_an_older_server_ended_are_not_missed() {
     fixture.create(21, Definition::default()).await;
     fixture.ok(cancel("q", 4)).await;
     assert_statuses(&fixture, [20, 0, 0, 0, 1]).await;
+    fixture.store.close().await;
+    assert_tables_are_consistent(&storage.database);
+}
+
+/// An older server knows nothing of progress, so its claim leaves that of the run before, which says of which attempt it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_that_a_claim_at_an_older_server_left_lasts_until_the_next_one() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create(1, with_budget(3)).await;
+    fixture.claim(1).await;
+    fixture.ok(progress(1, 1, r#"{"step":7}"#)).await;
+    fixture.ok(fail("q", 1, 1)).await;
+    fixture.claim(2).await;
+    let older =
+        "UPDATE taskqueue.outcomes SET progress = '{\"step\":7}', progress_updated_at = 1, progress_attempt = 1;
+        UPDATE taskqueue.tasks SET progress_bytes = 10";
+    storage.database.admin(older);
+    let task = fixture.get(1).await;
+    let left = task.outcome.progress.unwrap();
+    assert_eq!((left.attempt, task.lifecycle.attempt), (1, 2), "one sees that it is an older one");
+    fixture.ok(progress(1, 2, r#"{"step":1}"#)).await;
+    let progress = fixture.get(1).await.outcome.progress.unwrap();
+    assert_eq!((progress.attempt, progress.value.as_str()), (2, r#"{"step":1}"#));
+    storage.database.admin(older);
+    fixture.ok(fail("q", 1, 2)).await;
+    assert_eq!(fixture.claim(3).await.task.outcome.progress, None);
+    fixture.store.close().await;
+    assert_tables_are_consistent(&storage.database);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_of_tasks_that_an_older_server_deleted_is_removed_by_the_next_server_that_starts() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    for id in 1..=3 {
+        fixture.create(id, Definition::default()).await;
+        fixture.claim(id).await;
+        fixture.ok(print(id, id, 0, "text")).await;
+        fixture.ok(complete("q", id, id, object("{}"))).await;
+    }
+    let [kept, gone, last] = [1, 2, 3].map(task_id);
+    let keys = storage.database.rows("SELECT task_key FROM taskqueue.outputs ORDER BY task_key");
+    fixture.ok(delete("q", 2)).await;
+    fixture.ok(delete("q", 3)).await;
+    // What an older server leaves.
+    let [_, second, third] = &keys[..] else { panic!("{keys:?}") };
+    for key in [second, third].map(|row| row[0].clone().unwrap()) {
+        storage.database.admin(&format!(
+            "DELETE FROM taskqueue.output_purges WHERE task_key = {key};
+            INSERT INTO taskqueue.output_pieces VALUES ({key}, 0, 'text') ON CONFLICT DO NOTHING;
+            INSERT INTO taskqueue.outputs VALUES ({key}, 1, 4, 4, 0, '{}', '0-4')",
+            run_id(2)
+        ));
+    }
+    let name = queue("q");
+    for id in [gone, last] {
+        assert!(fixture.store.read_output(&name, id, 0, 1_000).await.is_err());
+    }
+    let fixture = fixture.reopen(&storage).await;
+    for table in ["outputs", "output_pieces"] {
+        let count = format!("SELECT count(*) FROM taskqueue.{table}");
+        eventually("only one is left", || storage.database.rows(&count) == [[Some("1".to_owned())]]);
+    }
+    assert_eq!(fixture.store.read_output(&name, kept, 0, 1_000).await.unwrap().text, "text");
     fixture.store.close().await;
     assert_tables_are_consistent(&storage.database);
 }
