@@ -43,6 +43,7 @@ pub mod runs;
 pub mod telemetry;
 pub mod updates;
 pub mod waiting;
+pub mod waiting_output;
 
 /// A place where a store can be opened. Each test gets a fresh one; it is dropped when the test ends.
 pub trait Storage {
@@ -303,6 +304,13 @@ macro_rules! conformance_suite {
                 the_end_of_one_run_wakes_no_other
                 an_end_during_the_renewal_is_not_missed
                 an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held
+            }
+            waiting_output {
+                what_a_run_prints_reaches_all_who_wait_for_it_and_no_others
+                everything_that_ends_a_run_ends_the_wait_for_its_output
+                a_task_without_output_is_not_waited_for
+                output_at_any_moment_reaches_a_read_that_is_about_to_wait
+                an_end_at_any_moment_reaches_a_read_that_is_about_to_wait
             }
         }
     };

@@ -16,6 +16,7 @@ use crate::conformance::commands::{cancel, claim as claim_command, create, creat
 use crate::model::ModelStore;
 use crate::{Store, StoreError, StoreExt};
 use taskqueue_core::definition::Definition;
+use taskqueue_core::task::{FinishedRun, RunEnd};
 use taskqueue_core::time::Timestamp;
 
 const MOST: usize = 2;
@@ -129,6 +130,49 @@ async fn whose_wait_is_over_when_it_is_woken_takes_nothing_and_passes_the_task_o
     store.write(create("q", 1, Definition::default())).await.unwrap();
     assert_eq!(first.await.unwrap(), Ok(None));
     assert!(matches!(second.await.unwrap(), Ok(Some(_))));
+}
+
+#[tokio::test]
+async fn reads_of_output_take_their_part_of_the_room() {
+    let store = store().await;
+    let waiters = store.waiters();
+    let output = waiters.watch_output(run_id(1), MOST).unwrap();
+    let heartbeat = waiters.watch(run_id(1), MOST).unwrap();
+    assert!(register(&store).is_none() && waiters.watch_output(run_id(2), MOST).is_none());
+    assert!(waiters.has_output_watchers() && waiters.len() == 2 && !waiters.is_empty());
+    assert_eq!((waiters.watched_outputs(), waiters.watched_runs()), (vec![run_id(1)], vec![run_id(1)]));
+    drop(heartbeat);
+    assert!(waiters.has_output_watchers() && !waiters.has_heartbeats(), "they wait for a commit, too");
+    drop(output);
+    assert!(waiters.is_empty() && !waiters.has_output_watchers());
+}
+
+#[tokio::test]
+async fn output_wakes_those_who_read_it_and_an_end_wakes_all() {
+    let store = store().await;
+    let waiters = store.waiters();
+    let (heartbeat, output, other) = (
+        waiters.watch(run_id(1), 9).unwrap().0,
+        waiters.watch_output(run_id(1), 9).unwrap().0,
+        waiters.watch_output(run_id(2), 9).unwrap().0,
+    );
+    let woken = || [&heartbeat, &output, &other].map(|watcher| watcher.is_woken(Waker::noop()));
+    let mut printed = Claimable::new(false);
+    printed.printed(run_id(1));
+    waiters.wake(&printed);
+    assert_eq!(woken(), [false, true, false]);
+    waiters.output_added(run_id(2));
+    assert_eq!(woken(), [false, false, true]);
+    waiters.run_ended(run_id(1));
+    assert_eq!(woken(), [true, true, false]);
+    let mut ended = Claimable::new(false);
+    ended.run_ended(FinishedRun { run_id: run_id(1), end: RunEnd::Cancel });
+    waiters.wake(&ended);
+    assert_eq!(woken(), [true, true, false]);
+    waiters.wake_unless(|run| run == run_id(1));
+    assert_eq!(woken(), [false, false, true]);
+    waiters.close();
+    assert_eq!(woken(), [true; 3]);
 }
 
 #[tokio::test]

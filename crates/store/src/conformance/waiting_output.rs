@@ -1,0 +1,175 @@
+//! Reads of output that wait: whatever is printed ends them, and so does the end of the run. Nothing is missed, though reads do
+//! not pass through the writer.
+
+use std::future::pending;
+use std::ops::ControlFlow::{Break, Continue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::limits::LEASE_SECONDS;
+use taskqueue_core::refusal::Refusal;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
+
+use super::Storage;
+use super::commands::*;
+use super::fixture::Fixture;
+use crate::StoreError;
+use crate::command::Output;
+use crate::waiting;
+
+/// Longer than any machine needs; a wake-up that is lost ends here.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The bytes that are kept of a task here.
+const KEPT: usize = 1_000;
+
+type Read = Result<Output, StoreError>;
+
+/// Task `n`, running as run `n`, which has printed `abc`.
+async fn printing(fixture: &Fixture, n: usize) {
+    fixture.create(n, with_budget(100)).await;
+    fixture.claim(n).await;
+    fixture.ok(print(n, n, 0, "abc")).await;
+}
+
+/// Reads the output of task `n` behind `offset`, and waits until there is some or the run is over, as the server does. Counts the
+/// reads: a backend may wake them more often than needed.
+fn follow(fixture: &Fixture, n: usize, offset: u64, reads: &Arc<AtomicUsize>) -> JoinHandle<Read> {
+    let (store, reads) = (Arc::clone(&fixture.store), Arc::clone(reads));
+    tokio::spawn(async move {
+        let read = async || {
+            let output = store.read_output(&queue("q"), task_id(n), offset, KEPT).await;
+            reads.fetch_add(1, Ordering::SeqCst);
+            output
+        };
+        let first = read().await?;
+        if !first.text.is_empty() || first.ended {
+            return Ok(first);
+        }
+        let watcher = store.waiters().watch_output(first.run_id, usize::MAX).unwrap();
+        let attempt = || async {
+            let output = read().await?;
+            Ok(if !output.text.is_empty() || output.ended { Break(output) } else { Continue(output) })
+        };
+        let (Break(output) | Continue(output)) = waiting::output(watcher, attempt, pending()).await?;
+        Ok(output)
+    })
+}
+
+async fn until(what: &str, reached: impl Fn() -> bool) {
+    let reached = async {
+        while !reached() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+async fn has_read(reads: &AtomicUsize, count: usize) {
+    until("the output is read", || reads.load(Ordering::SeqCst) >= count).await;
+}
+
+/// What a read gave: the offset of the text, the text, and whether the run is over.
+async fn got(read: JoinHandle<Read>) -> (u64, String, bool) {
+    let output = timeout(PATIENCE, read).await.expect("a wake-up was lost").unwrap().unwrap();
+    (output.start, output.text, output.ended)
+}
+
+fn text(start: u64, text: &str, ended: bool) -> (u64, String, bool) {
+    (start, text.to_owned(), ended)
+}
+
+pub async fn what_a_run_prints_reaches_all_who_wait_for_it_and_no_others(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for n in [1, 2] {
+        printing(&fixture, n).await;
+    }
+    let reads = Arc::default();
+    let all: Vec<_> = (0..20).map(|_| follow(&fixture, 1, 3, &reads)).collect();
+    let other = follow(&fixture, 2, 3, &reads);
+    has_read(&reads, 42).await;
+    // Neither what is there already nor progress is something new.
+    fixture.ok(print(1, 1, 1, "bc")).await;
+    fixture.ok(progress(1, 1, r#"{"step":1}"#)).await;
+    fixture.ok(print(1, 1, 3, "d")).await;
+    for read in all {
+        assert_eq!(got(read).await, text(3, "d", false));
+    }
+    assert_eq!(fixture.store.waiters().len(), 1);
+    fixture.ok(print(2, 2, 3, "e")).await;
+    assert_eq!(got(other).await, text(3, "e", false));
+    assert!(fixture.store.waiters().is_empty());
+}
+
+pub async fn everything_that_ends_a_run_ends_the_wait_for_its_output(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for (n, cause) in
+        ["complete", "fail", "unclaim", "cancel", "bulk cancel", "late report", "expiry"].into_iter().enumerate()
+    {
+        printing(&fixture, n).await;
+        let reads = Arc::default();
+        let both = [follow(&fixture, n, 3, &reads), follow(&fixture, n, 9, &reads)];
+        has_read(&reads, 4).await;
+        match cause {
+            "complete" => fixture.ok(complete("q", n, n, object("{}"))).await,
+            "fail" => fixture.ok(fail("q", n, n)).await,
+            "unclaim" => fixture.ok(unclaim("q", n, n)).await,
+            "cancel" => drop(fixture.ok(cancel("q", n)).await),
+            "bulk cancel" => drop(fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await),
+            "late report" => {
+                fixture.pass(LEASE_SECONDS - 5).await;
+                // Between two scans.
+                fixture.clock.advance_seconds(6);
+                fixture.refused(complete("q", n, n, object("{}"))).await;
+            }
+            _ => assert_eq!(fixture.pass(LEASE_SECONDS).await.expired_runs, 1),
+        }
+        for read in both {
+            assert_eq!(got(read).await, text(3, "", true), "{cause}");
+        }
+        assert!(fixture.store.waiters().is_empty());
+        if !matches!(cause, "complete" | "cancel" | "bulk cancel") {
+            fixture.ok(cancel("q", n)).await;
+        }
+    }
+}
+
+pub async fn a_task_without_output_is_not_waited_for(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(1)).await;
+    fixture.claim(1).await;
+    let refused = timeout(PATIENCE, follow(&fixture, 1, 0, &Arc::default())).await.unwrap().unwrap();
+    assert_eq!(refused, Err(StoreError::Refused(Refusal::OutputNotFound { task_id: task_id(1) })));
+    fixture.store.waiters().close();
+    assert!(fixture.store.waiters().watch_output(run_id(1), usize::MAX).is_none(), "a stop refuses new ones");
+}
+
+pub async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    printing(&fixture, 1).await;
+    for n in 0..200 {
+        let read = follow(&fixture, 1, 3 + n, &Arc::default());
+        for _ in 0..n % 20 {
+            yield_now().await;
+        }
+        fixture.ok(print(1, 1, 3 + n, "x")).await;
+        assert_eq!(got(read).await, text(3 + n, "x", false), "{n}");
+    }
+    assert!(fixture.store.waiters().is_empty());
+}
+
+pub async fn an_end_at_any_moment_reaches_a_read_that_is_about_to_wait(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for n in 0..100 {
+        printing(&fixture, n).await;
+        let read = follow(&fixture, n, 3, &Arc::default());
+        for _ in 0..n % 20 {
+            yield_now().await;
+        }
+        fixture.ok(cancel("q", n)).await;
+        assert_eq!(got(read).await, text(3, "", true), "{n}");
+    }
+    assert!(fixture.store.waiters().is_empty());
+}
