@@ -17,7 +17,7 @@ const OUTAGE_CREDIT_MAX: i64 = 86_400;
 
 /// 16 MiB. Every task may keep that much, so ten thousand tasks would take 160 GiB of disk; more belongs into the log of the run,
 /// which the worker keeps in full. In memory there is never more than one answer of it, 1 MiB.
-const TASK_OUTPUT_MAX: u64 = 16 * 1024 * 1024;
+const TASK_OUTPUT_MAX: i64 = 16 * 1024 * 1024;
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -82,9 +82,9 @@ pub(crate) struct ServeArgs {
     pub(crate) outage_credit: i64,
 
     /// Keep the last bytes of what the latest run of each task printed, at most 16777216; 0 keeps nothing
-    #[arg(long, env = "TASKQUEUE_TASK_OUTPUT_BYTES", value_name = "BYTES", default_value_t = TASK_OUTPUT_BYTES as u64,
-          allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(0..=TASK_OUTPUT_MAX))]
-    pub(crate) task_output_bytes: u64,
+    #[arg(long, env = "TASKQUEUE_TASK_OUTPUT_BYTES", value_name = "BYTES", default_value_t = TASK_OUTPUT_BYTES as i64,
+          allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..=TASK_OUTPUT_MAX))]
+    pub(crate) task_output_bytes: i64,
 
     /// The format of log lines
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]

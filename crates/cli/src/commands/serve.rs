@@ -30,8 +30,8 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = Config {
         allowed_hosts: args.allowed_hosts,
         log_requests: args.log_requests,
-        // At most 16 MiB.
-        task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or(usize::MAX),
+        // From 0 to 16 MiB.
+        task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
         ..Config::new(token)
     };
     taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 /// Every operation of the contract, with `{}` for each path parameter.
-const OPERATIONS: [(&str, &str); 26] = [
+const OPERATIONS: [(&str, &str); 33] = [
     ("get", "/health"),
     ("get", "/api/v2/capabilities"),
     ("put", "/api/v2/queues/{}"),
@@ -32,6 +32,13 @@ const OPERATIONS: [(&str, &str); 26] = [
     ("post", "/api/v2/queues/{}/tasks/{}/complete"),
     ("post", "/api/v2/queues/{}/tasks/{}/fail"),
     ("post", "/api/v2/queues/{}/tasks/{}/unclaim"),
+    ("post", "/api/v2/queues/{}/tasks/{}/progress"),
+    ("post", "/api/v2/queues/{}/tasks/{}/output"),
+    ("get", "/api/v2/queues/{}/tasks/{}/output"),
+    ("post", "/api/v2/queues/{}/workers/{}/telemetry"),
+    ("post", "/api/v2/queues/{}/tasks/batch/create"),
+    ("post", "/api/v2/queues/{}/tasks/batch/claim"),
+    ("post", "/api/v2/queues/{}/tasks/batch/report"),
 ];
 
 /// A path of the schema without the names of its parameters.

@@ -30,7 +30,11 @@ fn endpoints() -> Vec<(&'static str, String, String)> {
         ("GET", "/workers/count".to_owned(), String::new()),
         ("GET", "/workers/count?group_by=route".to_owned(), String::new()),
         ("PUT", worker.clone(), idle().to_string()),
-        ("DELETE", worker, String::new()),
+        ("DELETE", worker.clone(), String::new()),
+        ("POST", format!("{worker}/telemetry"), json!({"telemetry": {}}).to_string()),
+        ("GET", format!("{task}/output"), String::new()),
+        ("POST", format!("{task}/output"), json!({"run_id": run_id(1), "offset": 0, "text": "a"}).to_string()),
+        ("POST", format!("{task}/progress"), json!({"run_id": run_id(1), "progress": {}}).to_string()),
         ("DELETE", String::new(), String::new()),
         ("DELETE", "?cascade=true".to_owned(), String::new()),
     ];

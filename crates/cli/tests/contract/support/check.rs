@@ -98,9 +98,12 @@ pub(crate) fn assert_task(task: &Value) {
     ];
     let mut names: Vec<&str> = task.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
-    // Beyond the contract, and only where a claim said who claims.
-    names.retain(|name| *name != "last_run");
+    // Beyond the contract, and only where a claim said who claims, or a run how far it is.
+    let beyond = ["last_run", "progress", "progress_updated_at", "progress_attempt"];
+    names.retain(|name| !beyond.contains(name));
     assert_eq!(names, FIELDS, "{task}");
+    let progress = ["progress", "progress_updated_at", "progress_attempt"].map(|name| task.get(name).is_some());
+    assert!(progress == [true; 3] || progress == [false; 3], "all or none: {task}");
     if let Some(run) = task.get("last_run") {
         assert_last_run(run, &task["status"]);
     }
