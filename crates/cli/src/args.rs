@@ -13,6 +13,7 @@ mod live;
 mod logs;
 mod man;
 mod migrate;
+mod progress;
 mod queue;
 mod run_loop;
 mod selection;
@@ -43,8 +44,9 @@ pub(crate) use self::live::TopArgs;
 pub(crate) use self::logs::LogsArgs;
 pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
+pub(crate) use self::progress::ProgressArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
-pub(crate) use self::run_loop::{LoopArgs, OnStop};
+pub(crate) use self::run_loop::{LoopArgs, OnOff, OnStop};
 pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
@@ -114,6 +116,9 @@ pub(crate) enum Command {
     /// Run a worker: claim tasks and run a command for each of them
     #[command(name = "loop", after_help = run_loop::HELP)]
     Loop(LoopArgs),
+    /// Inside a run: say how far it is
+    #[command(after_help = progress::HELP)]
+    Progress(ProgressArgs),
     /// List and count workers
     #[command(arg_required_else_help = false, after_help = worker::HELP)]
     Worker(WorkerArgs),

@@ -20,6 +20,7 @@ use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
 use crate::stop::StopMode;
+use crate::telemetry::MeasuredSlots;
 
 /// The shortest wait of an idle slot while another slot is busy: the other run may create tasks.
 const MIN_WAIT_WHILE_BUSY: Duration = Duration::from_secs(1);
@@ -78,6 +79,7 @@ pub(crate) struct WorkerContext {
     /// One for each heartbeat that the server may hold at a time.
     pub(crate) held_heartbeats: Semaphore,
     pub(crate) late_output: LateOutput,
+    pub(crate) measured_slots: MeasuredSlots,
     state: Mutex<State>,
     /// How many tasks were reserved, which may be more than `max_tasks`.
     reserved: AtomicU64,
@@ -117,6 +119,7 @@ impl WorkerContext {
             beats,
             held_heartbeats: Semaphore::new(HELD_HEARTBEATS),
             late_output: LateOutput::new(),
+            measured_slots: MeasuredSlots::default(),
             state: Mutex::new(state),
             reserved: AtomicU64::new(0),
         };

@@ -5,8 +5,10 @@ use async_trait::async_trait;
 use taskqueue_client::{Claim, Failure, JsonObject, WorkerId};
 use tokio::sync::watch;
 
+use crate::progress::RunProgress;
 use crate::sent_output::RunOutput;
 use crate::stop::RunControl;
+use crate::telemetry::RunProcesses;
 
 /// One run of a task.
 #[derive(Debug)]
@@ -20,6 +22,10 @@ pub struct TaskRun {
     pub control: watch::Receiver<RunControl>,
     /// Takes what the run prints, for the server.
     pub output: RunOutput,
+    /// Takes what the run says of its progress.
+    pub progress: RunProgress,
+    /// Learns which processes the run has, for telemetry.
+    pub processes: RunProcesses,
 }
 
 impl TaskRun {

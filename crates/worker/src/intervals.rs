@@ -33,6 +33,10 @@ pub struct Intervals {
     pub late_output: Duration,
     /// How long sending output may delay the end of the worker.
     pub output_at_exit: Duration,
+    /// Between two looks at the progress of a run, and between two reports of it.
+    pub progress: Duration,
+    /// Between two reports of what is measured.
+    pub telemetry: Duration,
     /// How long the worker's last calls (observations, reports of an earlier worker) may delay its end.
     pub shutdown_timeout: Duration,
 }
@@ -53,6 +57,8 @@ impl Default for Intervals {
             output_rewrite: seconds(5),
             late_output: seconds(10),
             output_at_exit: seconds(3),
+            progress: seconds(1),
+            telemetry: seconds(15),
             shutdown_timeout: seconds(1),
         }
     }

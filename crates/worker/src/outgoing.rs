@@ -1,9 +1,9 @@
-//! What this worker says of its runs, heartbeats and final reports: what comes together is sent with one request, where the server
+//! What this worker says of its runs, heartbeats, progress and final reports: what comes together is sent with one request, where the server
 //! takes that. Each is answered for itself. When something is repeated is decided elsewhere, and what is repeated is sent alone.
 
 use std::sync::Arc;
 
-use taskqueue_client::{Error, RunAction, RunItem};
+use taskqueue_client::{Error, JsonObject, RunAction, RunItem};
 use taskqueue_core::limits::{BATCH_ITEMS, REQUEST_BODY_BYTES};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -25,29 +25,40 @@ pub(crate) type Sent = Result<Instant, Error>;
 /// One call about a run of the worker's queue.
 pub(crate) struct Outgoing {
     run: RunKey,
-    /// Nothing for a heartbeat.
-    report: Option<FinalReport>,
+    what: What,
     answer: oneshot::Sender<Sent>,
+}
+
+/// What is said of a run.
+#[derive(Clone, Debug)]
+enum What {
+    Heartbeat,
+    Progress(JsonObject),
+    End(FinalReport),
 }
 
 impl WorkerContext {
     /// Renews the lease of a run. Returns the moment before the request was sent: the lease cannot have been renewed earlier.
     pub(crate) async fn heartbeat(&self, run: &RunKey, is_alone: bool) -> Sent {
-        if is_alone || !self.reports_together() {
-            self.send_alone(run, None).await
-        } else {
-            self.send_together(run, None).await
-        }
+        self.say(run, What::Heartbeat, is_alone).await
+    }
+
+    /// Sends the progress of a run once.
+    pub(crate) async fn send_progress(&self, run: &RunKey, progress: &JsonObject) -> Result<(), Error> {
+        self.say(run, What::Progress(progress.clone()), false).await.map(drop)
     }
 
     /// Sends a final report once.
     pub(crate) async fn send_report(&self, run: &RunKey, report: &FinalReport, is_alone: bool) -> Result<(), Error> {
-        let sent = if is_alone || !self.reports_together() {
-            self.send_alone(run, Some(report)).await
+        self.say(run, What::End(report.clone()), is_alone).await.map(drop)
+    }
+
+    async fn say(&self, run: &RunKey, what: What, is_alone: bool) -> Sent {
+        if is_alone || !self.reports_together() {
+            self.send_alone(run, &what).await
         } else {
-            self.send_together(run, Some(report)).await
-        };
-        sent.map(drop)
+            self.send_together(run, what).await
+        }
     }
 
     /// Whether what comes together is sent with one request.
@@ -55,18 +66,19 @@ impl WorkerContext {
         self.settings.slots.len() > 1 && self.features.known().batch
     }
 
-    async fn send_alone(&self, run: &RunKey, report: Option<&FinalReport>) -> Sent {
-        let sent = Instant::now();
-        match report {
-            Some(report) => send(&self.client, run, report).await,
-            None => self.client.heartbeat(&run.queue, run.task_id, run.run_id).await.map(drop),
+    async fn send_alone(&self, run: &RunKey, what: &What) -> Sent {
+        let (sent, RunKey { queue, task_id, run_id }) = (Instant::now(), run);
+        match what {
+            What::End(report) => send(&self.client, run, report).await,
+            What::Progress(progress) => self.client.report_progress(queue, *task_id, *run_id, progress).await,
+            What::Heartbeat => self.client.heartbeat(queue, *task_id, *run_id).await.map(drop),
         }
         .map(|()| sent)
     }
 
-    async fn send_together(&self, run: &RunKey, report: Option<&FinalReport>) -> Sent {
+    async fn send_together(&self, run: &RunKey, what: What) -> Sent {
         let (answer, sent) = oneshot::channel();
-        self.outgoing.push(Outgoing { run: run.clone(), report: report.cloned(), answer });
+        self.outgoing.push(Outgoing { run: run.clone(), what, answer });
         let dropped = || Error::Transport { message: "the request was dropped".to_owned(), may_have_arrived: true };
         sent.await.unwrap_or_else(|_| Err(dropped()))
     }
@@ -100,7 +112,7 @@ impl WorkerContext {
             match outcome {
                 // The single call leaves out what the server may not know.
                 Err(Error::Api { status: 422, .. })
-                    if matches!(item.report, Some(FinalReport::Fail { retry: false, .. })) =>
+                    if matches!(item.what, What::End(FinalReport::Fail { retry: false, .. })) =>
                 {
                     alone.push(item);
                 }
@@ -115,7 +127,7 @@ impl WorkerContext {
         for item in items {
             let context = Arc::clone(&self);
             requests.spawn(async move {
-                let sent = context.send_alone(&item.run, item.report.as_ref()).await;
+                let sent = context.send_alone(&item.run, &item.what).await;
                 item.answer(sent);
             });
         }
@@ -125,13 +137,14 @@ impl WorkerContext {
 
 impl Outgoing {
     pub(crate) fn heartbeat(run: RunKey, answer: oneshot::Sender<Sent>) -> Self {
-        Self { run, report: None, answer }
+        Self { run, what: What::Heartbeat, answer }
     }
 
     fn in_batch(&self) -> RunItem {
-        let action = match self.report.clone() {
-            None => RunAction::Heartbeat { progress: None },
-            Some(report) => report.in_batch(),
+        let action = match self.what.clone() {
+            What::Heartbeat => RunAction::Heartbeat { progress: None },
+            What::Progress(progress) => RunAction::Progress { progress },
+            What::End(report) => report.in_batch(),
         };
         RunItem { task_id: self.run.task_id, run_id: self.run.run_id, action }
     }
@@ -142,7 +155,12 @@ impl Outgoing {
     }
 
     fn bytes(&self) -> usize {
-        FRAME_BYTES + self.report.as_ref().map_or(0, FinalReport::text_bytes)
+        FRAME_BYTES
+            + match &self.what {
+                What::Heartbeat => 0,
+                What::Progress(progress) => progress.as_str().len(),
+                What::End(report) => report.text_bytes(),
+            }
     }
 }
 
@@ -175,7 +193,7 @@ mod tests {
             run_id: RunId::parse("r_000000000001").unwrap(),
         };
         let result = JsonObject::from_canonical(&format!("{{\"a\":\"{}\"}}", "x".repeat(result_bytes)));
-        Outgoing { run, report: Some(FinalReport::Complete(result)), answer: oneshot::channel().0 }
+        Outgoing { run, what: What::End(FinalReport::Complete(result)), answer: oneshot::channel().0 }
     }
 
     fn sizes(result_bytes: &[usize]) -> Vec<usize> {

@@ -68,10 +68,16 @@ pub(crate) enum Delivery {
 
 impl WorkerContext {
     /// Sends a report until the server accepts or refuses it, or the worker is asked to exit at once. Meanwhile the report is in
-    /// the spool. The first time it may be sent with others; it is repeated alone.
-    pub(crate) async fn deliver(&self, run: &RunKey, mut report: FinalReport) -> Delivery {
+    /// the spool. The first time it may be sent with others; it is repeated alone. The last progress is sent before it.
+    pub(crate) async fn deliver(
+        &self,
+        run: &RunKey,
+        mut report: FinalReport,
+        last_progress: Option<JsonObject>,
+    ) -> Delivery {
         let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
         self.spool.store(run, &report, &*self.events).await;
+        self.send_last_progress(run, last_progress).await;
         let mut is_repeated = false;
         loop {
             let sent = tokio::select! {

@@ -26,6 +26,9 @@ pub struct Settings {
     pub spool: Option<SpoolSettings>,
     /// What of the output of runs is sent, to a server that takes it.
     pub send_output: SendOutput,
+    /// Whether it is measured what runs, the machine and its GPUs use, and sent to a server that takes it. For that a program may be
+    /// started, so `main` has to begin with [`run_if_supervisor`](crate::run_if_supervisor).
+    pub telemetry: bool,
     pub intervals: Intervals,
 }
 
@@ -49,6 +52,7 @@ impl Settings {
             grace: Duration::from_secs(10),
             spool: None,
             send_output: SendOutput::On,
+            telemetry: false,
             intervals: Intervals::default(),
         }
     }

@@ -4,7 +4,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Failure};
+use taskqueue_client::{Error, Failure, JsonObject};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -16,8 +16,10 @@ use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::identity::SlotIdentity;
 use crate::intervals::Backoff;
 use crate::observer::Observer;
+use crate::progress::ProgressOfRun;
 use crate::report::{Delivery, FinalReport, RunKey};
 use crate::stop::{RunControl, StopMode, stop_reached};
+use crate::telemetry::RunProcesses;
 
 /// How long a handler may take beyond the grace time to kill and reap its processes; then it is dropped.
 const HANDLER_EXTRA_TIME: Duration = Duration::from_secs(30);
@@ -31,11 +33,12 @@ pub(crate) struct Slot {
 impl Slot {
     /// Works until the worker claims no more.
     pub(crate) async fn work(self) {
+        let processes = self.context.measured_slots.add(&self.identity);
         let observer = Observer::start(Arc::clone(&self.context), self.identity);
         let mut backoff = Backoff::new(self.context.settings.intervals.backoff);
         while let Some(claimed) = self.context.next_claim(self.identity).await {
             observer.set_task(Some(claimed.claim.task.id));
-            let outcome = self.run(claimed).await;
+            let outcome = self.run(claimed, processes.clone()).await;
             observer.set_task(None);
             if matches!(outcome, RunOutcome::Released | RunOutcome::CannotRun(_)) {
                 // The task is pending again and would be claimed again at once.
@@ -44,6 +47,7 @@ impl Slot {
                 backoff.reset();
             }
         }
+        self.context.measured_slots.remove(&self.identity);
         observer.close(&self.context).await;
     }
 
@@ -57,7 +61,7 @@ impl Slot {
     }
 
     /// One run, from its claim to the answer to its report.
-    async fn run(&self, claimed: ClaimedTask) -> RunOutcome {
+    async fn run(&self, claimed: ClaimedTask, processes: RunProcesses) -> RunOutcome {
         let ClaimedTask { claim, claim_sent } = claimed;
         let WorkerContext { events, settings, .. } = &*self.context;
         let run = RunKey::new(&settings.queue, &claim);
@@ -66,15 +70,21 @@ impl Slot {
         events.on_event(&Event::Started { slot: self.identity.number, claim: &claim });
         let (control, receiver) = watch::channel(RunControl::Continue);
         let (handler, SlotIdentity { number: slot, worker_id }) = (Arc::clone(&self.handler), self.identity);
+        let (progress, progress_of_run) = ProgressOfRun::new();
         let (output, output_end) = self.context.start_output(&run);
-        let task_run = TaskRun { slot, worker_id, claim, control: receiver, output };
+        let task_run = TaskRun { slot, worker_id, claim, control: receiver, output, progress, processes };
         let work = tokio::spawn(async move { handler.run(task_run).await });
-        let mut lease = pin!(self.context.renew_lease(&run, slot, claim_sent));
+        let mut lease = pin!(async {
+            tokio::select! {
+                error = self.context.renew_lease(&run, slot, claim_sent) => error,
+                () = self.context.report_progress(&run, &progress_of_run) => std::future::pending().await,
+            }
+        });
         let outcome = match self.wait_for_handler(work, &control, lease.as_mut()).await {
             Err(revoked) => RunOutcome::Revoked(revoked.to_string()),
             Ok(result) => tokio::select! {
                 biased;
-                outcome = self.report(&run, result) => outcome,
+                outcome = self.report(&run, result, progress_of_run.take_unsent()) => outcome,
                 // If a heartbeat is refused now, the report will be refused as well.
                 _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
@@ -123,7 +133,7 @@ impl Slot {
         revoked.map_or(Ok(result), Err)
     }
 
-    async fn report(&self, run: &RunKey, result: HandlerResult) -> RunOutcome {
+    async fn report(&self, run: &RunKey, result: HandlerResult, progress: Option<JsonObject>) -> RunOutcome {
         let (report, cannot_run) = match result {
             HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
             HandlerResult::Fail(failure) => (FinalReport::Fail { failure, retry: true }, None),
@@ -131,7 +141,7 @@ impl Slot {
             HandlerResult::Release | HandlerResult::Stopped => (FinalReport::Unclaim, None),
             HandlerResult::CannotRun(why) => (FinalReport::Unclaim, Some(why)),
         };
-        match self.context.deliver(run, report).await {
+        match self.context.deliver(run, report, progress).await {
             Delivery::Accepted(FinalReport::Complete(_)) => RunOutcome::Succeeded,
             Delivery::Accepted(FinalReport::Fail { failure: Failure { kind, message, .. }, .. }) => {
                 RunOutcome::Failed { kind, message }

@@ -29,8 +29,9 @@ the slot (from 0, or as --slots names them), %{{ for a literal %{.
 The command finds in its environment TASKQUEUE_TASK_ID, TASKQUEUE_RUN_ID, TASKQUEUE_ATTEMPT,
 TASKQUEUE_QUEUE, TASKQUEUE_ROUTE, TASKQUEUE_URL, TASKQUEUE_WORKER_ID, TASKQUEUE_SLOT, and
 TASKQUEUE_ARGS_FILE (the args as JSON), TASKQUEUE_RESULT_FILE (a JSON object that it writes there
-becomes the result), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log; see
---keep-runs).
+becomes the result), TASKQUEUE_PROGRESS_FILE (a JSON object that it writes there is shown as its
+progress; see taskqueue progress), TASKQUEUE_RUN_DIR (the folder of this run, with its output.log;
+see --keep-runs).
 
 What the command prints is also sent to the server, where taskqueue task logs shows it from anywhere:
 whoever may read the queue can read it. A progress bar is sent as its last state. Turn that off with
@@ -101,6 +102,10 @@ pub(crate) struct LoopArgs {
     #[arg(long, value_name = "on|off|BYTES", default_value = "on", value_parser = send_output)]
     pub(crate) send_output: SendOutput,
 
+    /// Measure what runs, this machine and its GPUs (with nvidia-smi) use, and tell the server every 15 seconds
+    #[arg(long, value_enum, value_name = "on|off", default_value_t = OnOff::On, hide_possible_values = true)]
+    pub(crate) telemetry: OnOff,
+
     /// Pass the token to the command in TASKQUEUE_TOKEN
     #[arg(long)]
     pub(crate) pass_token: bool,
@@ -144,6 +149,12 @@ fn send_output(text: &str) -> Result<SendOutput, &'static str> {
         "off" | "0" => Ok(SendOutput::Off),
         _ => text.parse().map(SendOutput::First).map_err(|_| "write on, off, or a number of bytes"),
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,7 @@ mod health;
 mod man;
 mod migrate;
 mod print_pages;
+mod progress;
 mod queue;
 mod run_loop;
 mod serve;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Queue(args) => queue::run(args),
         Command::Task(args) => task::run(args),
         Command::Loop(args) => run_loop::run(&args),
+        Command::Progress(args) => progress::run(&args),
         Command::Worker(args) => worker::run(args),
         Command::Top(args) => top::run(&args),
         Command::Health(args) => health::run(&args),

@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod queues;
 mod recorder;
+mod reporting_progress;
 mod submitting;
 mod submitting_batches;
 mod support;

@@ -60,6 +60,6 @@ impl WorkerContext {
 
     pub(super) async fn unclaim(&self, claim: &Claim) {
         let run = RunKey::new(&self.settings.queue, claim);
-        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, FinalReport::Unclaim)).await);
+        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, FinalReport::Unclaim, None)).await);
     }
 }

@@ -11,6 +11,9 @@ const TOKEN: &str = "TASKQUEUE_TOKEN";
 /// The variable with the path of the project file that names the URL.
 pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 
+/// The variable with the path of the file in which a command says how far it is.
+pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
+
 /// Commands do not inherit these from the worker.
 pub(super) const REMOVED: [&str; 2] = [TOKEN, URL_FILE_VARIABLE];
 
@@ -27,6 +30,7 @@ pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunF
         ("TASKQUEUE_RUN_DIR".into(), folder.path().into()),
         ("TASKQUEUE_ARGS_FILE".into(), folder.args().into()),
         ("TASKQUEUE_RESULT_FILE".into(), folder.result().into()),
+        (PROGRESS_FILE_VARIABLE.into(), folder.progress().into()),
     ];
     if let Some(token) = &settings.token {
         variables.push((TOKEN.into(), token.into()));

@@ -7,6 +7,7 @@ mod handler_result;
 mod housekeeping;
 mod non_finite;
 mod old_runs;
+mod progress_file;
 mod run_folder;
 mod time_limit;
 
@@ -22,8 +23,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-pub use self::environment::URL_FILE_VARIABLE;
+pub use self::environment::{PROGRESS_FILE_VARIABLE, URL_FILE_VARIABLE};
 pub use self::housekeeping::Housekeeping;
+pub use self::progress_file::PROGRESS_FILE_BYTES;
+use self::progress_file::ProgressFile;
 use self::run_folder::RunFolder;
 use crate::events::{Event, EventSink};
 use crate::handler::{Handler, HandlerResult, TaskRun};
@@ -34,6 +37,9 @@ use crate::template::Template;
 
 /// The default size limit of a log: enough for days of progress bars.
 pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
+
+/// Between two looks at the progress file of a run.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct CommandSettings {
@@ -82,6 +88,7 @@ impl CommandHandler {
             environment: environment::variables(&self.settings, run, folder),
             remove: environment::REMOVED.map(Into::into).to_vec(),
             run_id: run.claim.run_id,
+            processes: run.processes.clone(),
             output: Output {
                 slot: run.slot,
                 log: folder.log(),
@@ -117,9 +124,17 @@ impl Handler for CommandHandler {
         };
         self.note(&run, [&end.log_note, &end.process_note]);
         let timeout = self.settings.timeout.filter(|_| is_exceeded.into_inner());
-        let ended = unless_stopped(&mut run, move || handler_result::of_end(&end, &folder, timeout)).await;
-        let (result, note) = ended.unwrap_or((HandlerResult::Stopped, None));
-        self.note(&run, [&note]);
+        let progress = run.progress.clone();
+        let ended = unless_stopped(&mut run, move || {
+            let last_progress = ProgressFile::new(folder.progress()).look();
+            (
+                last_progress.map(|last| last.into_iter().for_each(|last| progress.report(last))),
+                handler_result::of_end(&end, &folder, timeout),
+            )
+        });
+        let (last_progress, (result, note)) = ended.await.unwrap_or((Ok(()), (HandlerResult::Stopped, None)));
+        let progress_note = last_progress.err().map(|why| format!("its progress file cannot be used: {why}"));
+        self.note(&run, [&note, &progress_note]);
         result
     }
 }
@@ -133,6 +148,7 @@ impl CommandHandler {
         folder: &RunFolder,
         is_exceeded: &AtomicBool,
     ) -> Result<CommandEnd, StartError> {
+        let progress = ProgressFile::new(folder.progress());
         let refresh_interval = housekeeping::refresh_interval(self.settings.keep_runs);
         let (control, receiver) = watch::channel(*run.control.borrow());
         tokio::select! {
@@ -142,6 +158,7 @@ impl CommandHandler {
                 std::future::pending().await
             }
             () = folder.keep_new(refresh_interval) => std::future::pending().await,
+            () = progress.watch(PROGRESS_INTERVAL, &run.progress) => std::future::pending().await,
         }
     }
 

@@ -57,6 +57,10 @@ impl RunFolder {
         self.path.join("result.json")
     }
 
+    pub(crate) fn progress(&self) -> PathBuf {
+        self.path.join("progress.json")
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("output.log")
     }

@@ -1,6 +1,7 @@
 //! Runs one command per run: starts it, forwards its output, and ends it together with all processes that it has started. Each command
 //! has a supervisor process as its parent (`supervisor/`). Tasks and reports are not known here.
 
+pub(crate) mod captured;
 mod find_program;
 mod line_splitter;
 mod log;
@@ -27,6 +28,7 @@ use tokio::sync::watch;
 
 use self::start::StartedCommand;
 use crate::stop::RunControl;
+use crate::telemetry::RunProcesses;
 
 pub use find_program::find_program;
 pub use output::{Chunk, Output, Stream};
@@ -47,6 +49,8 @@ pub struct CommandSpec {
     pub remove: Vec<OsString>,
     pub run_id: RunId,
     pub output: Output,
+    /// Learns which processes are those of the run.
+    pub processes: RunProcesses,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +116,7 @@ impl CommandRunner {
         let program = spec.argv.first().cloned().unwrap_or_default();
         let not_started = |error| StartError::of(&program, error);
         let StartedCommand { running, sources, resizer } = start::start(&spec, grace).await.map_err(not_started)?;
+        let _begun = spec.processes.begin(running.supervisor());
         let mut forwarder = output::OutputForwarder::new(spec.output, sources, resizer);
         let end = {
             let mut forwarding = pin!(forwarder.run());

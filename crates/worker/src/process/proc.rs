@@ -41,8 +41,17 @@ pub(crate) fn all() -> Vec<Entry> {
 }
 
 fn entry(pid: i32) -> Option<Entry> {
+    parse(pid, &stat(pid)?)
+}
+
+fn stat(pid: i32) -> Option<String> {
     // The command name may not be UTF-8.
-    parse(pid, &String::from_utf8_lossy(&read(&format!("/proc/{pid}/stat"))?))
+    Some(String::from_utf8_lossy(&read(&format!("/proc/{pid}/stat"))?).into_owned())
+}
+
+/// The line of /proc about each visible process.
+pub(crate) fn stats() -> impl Iterator<Item = (i32, String)> {
+    numbers("/proc").into_iter().filter_map(|pid| Some((pid, stat(pid)?)))
 }
 
 fn parse(pid: i32, stat: &str) -> Option<Entry> {

@@ -97,6 +97,11 @@ impl RunningCommand {
         }
     }
 
+    /// The pid of its supervisor.
+    pub(crate) fn supervisor(&self) -> i32 {
+        self.supervisor.pid()
+    }
+
     /// The files that came with the last reply.
     pub(crate) fn take_files(&mut self) -> Vec<OwnedFd> {
         self.received.take_files()

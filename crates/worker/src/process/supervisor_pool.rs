@@ -73,6 +73,10 @@ impl Supervisor {
         Ok(Self { pid, socket: Some(socket) })
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
     pub(crate) fn take_socket(&mut self) -> io::Result<tokio::net::UnixStream> {
         let socket = self.socket.take().ok_or_else(|| io::Error::other("this supervisor has a run"))?;
         tokio::net::UnixStream::from_std(socket)
@@ -89,10 +93,6 @@ impl Supervisor {
 
 #[cfg(test)]
 impl Supervisor {
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
-    }
-
     pub(crate) fn put_back(self) {
         idle().push(self);
     }

@@ -60,7 +60,14 @@ impl Trial {
         let run_id = fresh_run_id();
         // Scripts find the folder of their test in this variable.
         let environment = vec![("FOLDER".into(), folder.path().into())];
-        let spec = CommandSpec { argv: arguments(argv), environment, remove: Vec::new(), run_id, output };
+        let spec = CommandSpec {
+            argv: arguments(argv),
+            environment,
+            remove: Vec::new(),
+            run_id,
+            output,
+            processes: RunProcesses::default(),
+        };
         Self { folder, spec, control: watch::Sender::new(RunControl::Continue), relayed, grace: LONG }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Tasks {
     pub(crate) cancelled: BTreeSet<String>,
     /// Final reports, as they were accepted: the task and the action.
     pub(crate) ended: Vec<(String, String)>,
+    /// The tasks of the reports of progress.
+    pub(crate) progress: Vec<String>,
 }
 
 impl Tasks {
@@ -58,7 +60,9 @@ impl Tasks {
         if self.cancelled.contains(task_id) {
             return Err(r#"{"code":"run_finalized","message":"no","details":{}}"#);
         }
-        if action != "heartbeat" {
+        if action == "progress" {
+            self.progress.push(task_id.to_owned());
+        } else if action != "heartbeat" {
             self.ended.push((task_id.to_owned(), action.to_owned()));
         }
         Ok(())

@@ -10,6 +10,7 @@ mod ending;
 mod leases;
 mod observing;
 mod printing;
+mod progressing;
 mod reporting;
 mod server;
 mod test_worker;

@@ -101,7 +101,7 @@ struct State {
     tasks: Tasks,
 }
 
-/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `output`, `batch/claim`, `batch/report`, `capabilities`, and `PUT` and
+/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `output`, `progress`, `batch/claim`, `batch/report`, `capabilities`, and `PUT` and
 /// `DELETE` of workers.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -115,7 +115,7 @@ impl Server {
         let address = events.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let server = Self { address, state: Arc::clone(&state) };
-        for verb in ["complete", "fail", "unclaim", "output", "PUT", "DELETE"] {
+        for verb in ["complete", "fail", "unclaim", "output", "progress", "PUT", "DELETE"] {
             server.script(verb, [done()]);
         }
         server.script("claim", [empty()]);

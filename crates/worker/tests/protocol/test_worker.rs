@@ -36,6 +36,8 @@ pub(crate) fn intervals() -> Intervals {
         output_rewrite: millis(100),
         late_output: Duration::from_secs(1),
         output_at_exit: Duration::from_secs(1),
+        progress: millis(20),
+        telemetry: millis(50),
         shutdown_timeout: Duration::from_secs(1),
     }
 }

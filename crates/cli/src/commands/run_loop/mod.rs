@@ -21,7 +21,7 @@ use taskqueue_worker::{Counts, EndReason, Intervals, RunDir, Settings, SpoolSett
 use tokio::runtime::Builder;
 
 use self::console_reporter::ConsoleReporter;
-use crate::args::{Format, LoopArgs, OutputArgs};
+use crate::args::{Format, LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::config::Source;
 use crate::explain_error::explain;
@@ -103,6 +103,7 @@ fn settings(args: &LoopArgs, context: &ClientContext, run_dir: &RunDir) -> Setti
         grace: args.grace,
         spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: context.url.clone() }),
         send_output: args.send_output,
+        telemetry: args.telemetry == OnOff::On,
         intervals: intervals(args.heartbeat),
         ..Settings::new(context.queue.clone(), args.route.clone())
     }

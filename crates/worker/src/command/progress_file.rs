@@ -1,0 +1,207 @@
+//! The file in which a command says how far it is: a JSON object that it replaces as often as it likes. It is looked at every second, and
+//! read when it has changed.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use taskqueue_client::JsonObject;
+use taskqueue_core::json::{ObjectError, ParseError, parse};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::non_finite;
+use crate::progress::RunProgress;
+use crate::run_dir::open_options;
+
+/// The longest file that is read.
+pub const PROGRESS_FILE_BYTES: usize = 64 * 1024;
+
+/// The times of files are this coarse: one that was changed more recently may have been changed again since it was read.
+const COARSE: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    inode: u64,
+    changed: (i64, i64),
+    bytes: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct ProgressFile {
+    path: PathBuf,
+    /// The version that was read last, if it can be told from the next one.
+    seen: Option<Version>,
+}
+
+impl ProgressFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, seen: None }
+    }
+
+    /// Looks at the file again and again. Never returns. What is no object may be half written, and is read again the next time.
+    pub(super) async fn watch(mut self, interval: Duration, progress: &RunProgress) {
+        loop {
+            sleep(interval).await;
+            let looking = spawn_blocking(move || {
+                let found = self.look();
+                (self, found)
+            });
+            // An error means that the runtime is shutting down.
+            let Ok((file, found)) = looking.await else { return std::future::pending().await };
+            self = file;
+            if let Ok(Some(object)) = found {
+                progress.report(object);
+            }
+        }
+    }
+
+    /// The object, if it may have changed since the last time. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be used, for people.
+    pub(super) fn look(&mut self) -> Result<Option<JsonObject>, String> {
+        let unreadable = |error: io::Error| format!("it cannot be read: {error}");
+        // Neither follows a link nor waits for the other end of a pipe.
+        let file = match open_options().read(true).open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unreadable(error)),
+        };
+        let metadata = file.metadata().map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err("it is not a file".to_owned());
+        }
+        let version = version(&metadata);
+        if self.seen == Some(version) {
+            return Ok(None);
+        }
+        let object = read(&file).map_err(unreadable).and_then(|text| object(&text))?;
+        let age = metadata.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        self.seen = age.filter(|age| *age > COARSE).map(|_| version);
+        Ok(Some(object))
+    }
+}
+
+fn version(metadata: &Metadata) -> Version {
+    let changed = (metadata.mtime(), metadata.mtime_nsec());
+    Version { inode: metadata.ino(), changed, bytes: metadata.len() }
+}
+
+fn read(file: &File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(PROGRESS_FILE_BYTES as u64 + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn object(text: &[u8]) -> Result<JsonObject, String> {
+    if text.len() > PROGRESS_FILE_BYTES {
+        return Err(format!("it is larger than {PROGRESS_FILE_BYTES} bytes"));
+    }
+    // A loss that is not a number is no reason to know nothing of the progress.
+    let replaced = non_finite::replace(text).map(|replaced| replaced.text);
+    let value = parse(replaced.as_deref().unwrap_or(text)).map_err(|error| match error {
+        ParseError::Malformed { message, byte } => format!("it is not JSON ({message}, at byte {byte})"),
+        ParseError::TooDeep => "it is nested too deeply".to_owned(),
+    })?;
+    JsonObject::from_value(&value).map_err(|error| {
+        let why = match error {
+            ObjectError::NotAnObject => "it is not a JSON object",
+            ObjectError::TooDeep => "it is nested more than 64 levels deep",
+            ObjectError::Unusable { .. } => "numbers must be integers of 64 bits or finite, and text whole characters",
+        };
+        why.to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn file() -> (TempDir, PathBuf, ProgressFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("progress.json");
+        (folder, path.clone(), ProgressFile::new(path))
+    }
+
+    fn found(file: &mut ProgressFile) -> Option<String> {
+        file.look().unwrap().map(|object| object.as_str().to_owned())
+    }
+
+    #[test]
+    fn the_object_is_found_and_again_when_it_changes() {
+        let (_folder, path, mut file) = file();
+        assert_eq!(found(&mut file), None);
+        fs::write(&path, "{\"step\": 1}").unwrap();
+        assert_eq!(found(&mut file).as_deref(), Some("{\"step\":1}"));
+        // As long as before, and perhaps at the same time as far as the disk can tell.
+        fs::write(&path, "{\"step\": 2}").unwrap();
+        assert_eq!(found(&mut file).as_deref(), Some("{\"step\":2}"));
+        let next = path.with_extension("tmp");
+        fs::write(&next, "{\"step\": 3}").unwrap();
+        fs::rename(&next, &path).unwrap();
+        assert_eq!(found(&mut file).as_deref(), Some("{\"step\":3}"));
+    }
+
+    #[test]
+    fn what_has_not_changed_for_a_while_is_not_read_again() {
+        let (_folder, path, mut file) = file();
+        fs::write(&path, "{}").unwrap();
+        let old = SystemTime::now() - Duration::from_secs(10);
+        File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        assert_eq!((found(&mut file).as_deref(), found(&mut file)), (Some("{}"), None));
+        fs::write(&path, "{\"a\":1}").unwrap();
+        assert!(found(&mut file).is_some());
+    }
+
+    #[test]
+    fn half_a_file_is_read_again() {
+        let (_folder, path, mut file) = file();
+        for half in ["", "{", "{\"step\": 1", "{\"step\": 1}}"] {
+            fs::write(&path, half).unwrap();
+            let old = SystemTime::now() - Duration::from_secs(10);
+            File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+            assert!(file.look().is_err() && file.look().is_err(), "{half}");
+        }
+        fs::write(&path, "{\"step\": 1}").unwrap();
+        assert_eq!(found(&mut file).as_deref(), Some("{\"step\":1}"));
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_become_strings() {
+        let (_folder, path, mut file) = file();
+        fs::write(&path, "{\"loss\": NaN, \"grad\": -Infinity}").unwrap();
+        assert_eq!(found(&mut file).as_deref(), Some(r#"{"grad":"-Infinity","loss":"NaN"}"#));
+    }
+
+    #[test]
+    fn what_cannot_be_progress_says_why_and_does_not_hang() {
+        let (_folder, path, mut file) = file();
+        let huge = format!("{{\"a\":\"{}\"}}", "x".repeat(PROGRESS_FILE_BYTES));
+        for (text, why) in
+            [("[1]", "not a JSON object"), ("{\"n\":99999999999999999999}", "64 bits"), (&*huge, "larger than 65536")]
+        {
+            fs::write(&path, text).unwrap();
+            let told = file.look().unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(file.look().is_err());
+        fs::remove_dir(&path).unwrap();
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(file.look().unwrap_err(), "it is not a file");
+        fs::remove_file(&path).unwrap();
+        symlink("/dev/zero", &path).unwrap();
+        assert!(file.look().is_err(), "a link is not followed");
+    }
+}

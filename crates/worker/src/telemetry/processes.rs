@@ -1,0 +1,204 @@
+//! The processors and the memory that the processes of a run use, from /proc.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::process::proc;
+
+/// The processes of the run in a slot: those below its supervisor.
+#[derive(Clone, Debug, Default)]
+pub struct RunProcesses(Arc<Mutex<Present>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Present {
+    supervisor: Option<i32>,
+    /// How many there were: a supervisor is used again.
+    count: u64,
+}
+
+/// Which run of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RunNumber {
+    supervisor: i32,
+    count: u64,
+}
+
+/// The run has ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Begun(RunProcesses);
+
+impl RunProcesses {
+    pub(crate) fn begin(&self, supervisor: i32) -> Begun {
+        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *present = Present { supervisor: Some(supervisor), count: present.count + 1 };
+        Begun(self.clone())
+    }
+
+    pub(super) fn present(&self) -> Option<RunNumber> {
+        let Present { supervisor, count } = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        supervisor.map(|supervisor| RunNumber { supervisor, count })
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).supervisor = None;
+    }
+}
+
+/// All processes of the machine at one moment.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    at: Instant,
+    used: HashMap<i32, Used>,
+    children: HashMap<i32, Vec<i32>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Used {
+    parent: i32,
+    /// Its own time on a processor, in clock ticks.
+    ticks: u64,
+    /// That of its children that have ended, and of theirs.
+    ended_ticks: u64,
+    resident_pages: u64,
+}
+
+/// What the processes of a run have used until a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usage {
+    at: Instant,
+    ticks: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) processes: usize,
+}
+
+impl Snapshot {
+    /// Blocks: about 10 µs per process of the machine.
+    pub(super) fn take() -> Self {
+        let at = Instant::now();
+        let used: HashMap<i32, Used> = proc::stats().filter_map(|(pid, stat)| Some((pid, parse(&stat)?))).collect();
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for (pid, used) in &used {
+            children.entry(used.parent).or_default().push(*pid);
+        }
+        Self { at, used, children }
+    }
+
+    /// What the processes below a supervisor use; nothing if it cannot be seen.
+    pub(super) fn usage(&self, run: RunNumber) -> Option<Usage> {
+        let supervisor = self.used.get(&run.supervisor)?;
+        // What the supervisor has reaped was of this run, or of one before, which does not matter: only differences count.
+        let (mut ticks, mut pages, mut processes) = (supervisor.ended_ticks, 0, 0);
+        let mut waiting = self.children.get(&run.supervisor).cloned().unwrap_or_default();
+        while let Some(pid) = waiting.pop() {
+            // With reused pids there could be a cycle.
+            if processes > self.used.len() {
+                return None;
+            }
+            if let Some(used) = self.used.get(&pid) {
+                ticks += used.ticks + used.ended_ticks;
+                pages += used.resident_pages;
+                processes += 1;
+            }
+            waiting.extend(self.children.get(&pid).into_iter().flatten());
+        }
+        let memory_bytes = pages * rustix::param::page_size() as u64;
+        Some(Usage { at: self.at, ticks, memory_bytes, processes })
+    }
+}
+
+impl Usage {
+    /// The use of processors since an earlier moment: 100 is one of them.
+    pub(super) fn cpu_percent_since(&self, earlier: &Self) -> f64 {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let ticks = self.ticks.saturating_sub(earlier.ticks) as f64;
+        if seconds > 0.0 { ticks / rustix::param::clock_ticks_per_second() as f64 / seconds * 100.0 } else { 0.0 }
+    }
+}
+
+fn parse(stat: &str) -> Option<Used> {
+    // The command name is in parentheses and may contain blanks and parentheses.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    Some(Used {
+        parent: fields.get(1)?.parse().ok()?,
+        ticks: number(11)? + number(12)?,
+        ended_ticks: number(13).unwrap_or(0) + number(14).unwrap_or(0),
+        resident_pages: number(21)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_stat_is_read_whatever_the_command_is_called() {
+        let line = "7 (a) b) ( c) S 3 5 5 0 -1 4194560 1 0 0 0 10 5 30 2 20 0 4 0 99 1000000 250 1844674407370955";
+        assert_eq!(parse(line), Some(Used { parent: 3, ticks: 15, ended_ticks: 32, resident_pages: 250 }));
+        assert_eq!(parse("7 (cut"), None);
+    }
+
+    fn used(parent: i32, ticks: u64, ended_ticks: u64, resident_pages: u64) -> Used {
+        Used { parent, ticks, ended_ticks, resident_pages }
+    }
+
+    fn snapshot(at: Instant, used: &[(i32, Used)]) -> Snapshot {
+        let used: HashMap<i32, Used> = used.iter().copied().collect();
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        used.iter().for_each(|(pid, used)| children.entry(used.parent).or_default().push(*pid));
+        Snapshot { at, used, children }
+    }
+
+    #[test]
+    fn the_whole_tree_counts_and_what_ended_meanwhile_too() {
+        let run = RunNumber { supervisor: 10, count: 1 };
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let (hz, page) = (rustix::param::clock_ticks_per_second(), rustix::param::page_size() as u64);
+        // The supervisor, the command, its child with a grandchild, and somebody else.
+        let earlier = snapshot(
+            begin,
+            &[(10, used(1, 5, 70, 9)), (11, used(10, 0, 0, 100)), (12, used(11, hz, 0, 50)), (99, used(1, 9, 9, 9))],
+        );
+        // 12 has ended after another half second, and its parent has reaped it; 13 is an orphan that the supervisor has adopted.
+        let later = snapshot(
+            begin + second,
+            &[
+                (10, used(1, 6, 70, 9)),
+                (11, used(10, 0, hz + hz / 2, 100)),
+                (13, used(10, hz, 0, 20)),
+                (99, used(1, 99, 9, 9)),
+            ],
+        );
+        let [earlier, later] = [earlier, later].map(|snapshot| snapshot.usage(run).unwrap());
+        assert_eq!((earlier.memory_bytes, earlier.processes), (150 * page, 2));
+        assert_eq!((later.memory_bytes, later.processes), (120 * page, 2));
+        assert!((later.cpu_percent_since(&earlier) - 150.0).abs() < 1e-6, "{}", later.cpu_percent_since(&earlier));
+        assert!(snapshot(begin, &[]).usage(run).is_none());
+        let cycle = snapshot(begin, &[(10, used(1, 0, 0, 0)), (11, used(10, 0, 0, 0)), (12, used(12, 0, 0, 0))]);
+        assert_eq!(cycle.usage(run).unwrap().processes, 1);
+    }
+
+    #[test]
+    fn each_run_of_a_slot_has_its_own_number() {
+        let processes = RunProcesses::default();
+        assert_eq!(processes.present(), None);
+        let first = processes.begin(10);
+        let number = processes.present();
+        drop(first);
+        assert_eq!(processes.present(), None);
+        let _second = processes.begin(10);
+        assert_ne!(processes.present(), number);
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        let snapshot = Snapshot::take();
+        let own = proc::own_pid();
+        assert!(snapshot.used[&own].resident_pages > 0);
+    }
+}

@@ -1,0 +1,154 @@
+//! The progress of runs: the newest is sent, not too often, the last one before the final report, and never at its cost.
+
+use std::time::{Duration, Instant};
+
+use taskqueue_client::JsonObject;
+use taskqueue_worker::{Intervals, Settings, StopMode};
+
+use crate::batch_server::actions;
+use crate::server::{Reply, Server, capabilities, disconnect, done, empty, refusal, task};
+use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
+
+async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
+    let server = Server::start().await;
+    server.script("capabilities", [capabilities(&["progress"])]);
+    server.script("claim", tasks.into_iter().chain([empty()]));
+    server
+}
+
+fn one_task() -> Settings {
+    Settings { max_tasks: Some(1), ..settings() }
+}
+
+fn report(run: &WaitingRun, step: u32) {
+    run.run.progress.report(JsonObject::from_canonical(&format!("{{\"step\":{step}}}")));
+}
+
+/// The steps that the server was told.
+fn steps(server: &Server) -> Vec<u32> {
+    let bodies = server.asked("progress").into_iter().map(|request| request.body().to_owned());
+    let step = |body: String| body.split("\"step\":").nth(1).unwrap().split('}').next().unwrap().parse().unwrap();
+    bodies.map(step).collect()
+}
+
+#[tokio::test]
+async fn the_newest_progress_is_sent_once_and_the_last_one_before_the_report() {
+    let server = server([task(1)]).await;
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    report(&run, 1);
+    server.until("progress", 1).await;
+    let request = &server.asked("progress")[0];
+    assert!(request.text.starts_with("POST /api/v2/queues/q/tasks/t_000000000001/progress "), "{}", request.text);
+    assert_eq!(request.member("run_id"), run.run.claim.run_id.as_str());
+    report(&run, 1);
+    let heartbeats = server.asked("heartbeat").len();
+    server.until("heartbeat", heartbeats + 5).await;
+    assert_eq!(steps(&server), [1], "the same is not sent again");
+    (2..=50).for_each(|step| report(&run, step));
+    run.succeed();
+    worker.end().await;
+    assert_eq!(steps(&server).last(), Some(&50));
+    let verbs = server.verbs();
+    let of = |verb: &str| verbs.iter().rposition(|seen| seen == verb).unwrap();
+    assert!(of("progress") < of("complete"), "{verbs:?}");
+}
+
+#[tokio::test]
+async fn progress_is_sent_no_more_often_than_the_interval() {
+    let server = server([task(1)]).await;
+    let intervals = Intervals { progress: Duration::from_millis(200), ..intervals() };
+    let mut worker = TestWorker::start(&server, Settings { intervals, ..one_task() });
+    let run = worker.next_run().await;
+    let (begin, mut step) = (Instant::now(), 0);
+    until(|| {
+        step += 1;
+        report(&run, step);
+        begin.elapsed() > Duration::from_secs(1)
+    })
+    .await;
+    let (requests, most) = (server.asked("progress").len() as u128, begin.elapsed().as_millis() / 200 + 1);
+    assert!((2..=most).contains(&requests), "{requests} requests");
+    run.succeed();
+    worker.end().await;
+    assert_eq!(steps(&server).last(), Some(&step));
+}
+
+#[tokio::test]
+async fn after_an_error_the_newest_is_sent_instead() {
+    let server = server([task(1)]).await;
+    server.script("progress", [disconnect(), refusal(503, "database_busy"), done()]);
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    report(&run, 1);
+    server.until("progress", 2).await;
+    report(&run, 2);
+    until(|| steps(&server).last() == Some(&2)).await;
+    run.succeed();
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_server_without_progress_gets_none() {
+    let server = server([task(1)]).await;
+    server.script("capabilities", [capabilities(&["output"])]);
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    report(&run, 1);
+    run.succeed();
+    worker.end().await;
+    assert!(server.asked("progress").is_empty());
+}
+
+#[tokio::test]
+async fn refused_progress_is_noted_once_and_costs_the_run_nothing() {
+    let server = server([task(1)]).await;
+    server.script("progress", [refusal(422, "task_data_too_large")]);
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    report(&run, 1);
+    until(|| worker.events.all().iter().any(|event| event.contains("refused its progress"))).await;
+    let heartbeats = server.asked("heartbeat").len();
+    server.until("heartbeat", heartbeats + 5).await;
+    assert_eq!(steps(&server), [1]);
+    run.succeed();
+    assert_eq!(worker.end().await.1.succeeded, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_delays_the_report_by_no_more_than_a_second() {
+    let server = server([task(1)]).await;
+    server.script("progress", [Reply::Silence]);
+    let mut worker = TestWorker::patient(&server, one_task(), Duration::from_secs(60));
+    let run = worker.next_run().await;
+    report(&run, 1);
+    server.until("progress", 1).await;
+    let begin = Instant::now();
+    run.succeed();
+    assert_eq!(worker.end().await.1.succeeded, 1);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn the_progress_of_many_slots_goes_with_few_requests() {
+    let server = Server::with_batches(16).await;
+    server.script("capabilities", [capabilities(&["batch", "progress"])]);
+    server.script("progress", [Reply::Honest]);
+    let settings = Settings { slots: (0..16).collect(), ..settings() };
+    let mut worker = TestWorker::patient(&server, settings, Duration::from_secs(20));
+    let mut runs = Vec::new();
+    for _ in 0..16 {
+        runs.push(worker.next_run().await);
+    }
+    runs.iter().for_each(|run| report(run, 1));
+    until(|| server.tasks(|tasks| tasks.progress.len()) >= 16).await;
+    let requests = server.asked("batch/report");
+    let with_progress = requests.iter().filter(|request| actions(request).contains(&"progress".to_owned())).count();
+    assert!(with_progress + server.asked("progress").len() < 8, "{with_progress} requests");
+    runs.iter().for_each(|run| report(run, 2));
+    runs.into_iter().for_each(WaitingRun::succeed);
+    until(|| server.tasks(|tasks| tasks.ended.len()) == 16).await;
+    assert_eq!(server.tasks(|tasks| tasks.progress.len()), 32, "the last ones too");
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}
