@@ -35,13 +35,14 @@ fn the_environment_has_the_task_and_the_run() {
         ("RUN_DIR", run.to_str().unwrap()),
         ("ARGS_FILE", run.join("args.json").to_str().unwrap()),
         ("RESULT_FILE", run.join("result.json").to_str().unwrap()),
+        ("PROGRESS_FILE", run.join("progress.json").to_str().unwrap()),
     ] {
         assert_eq!(value(&format!("TASKQUEUE_{name}")), Some(expected), "{name} in\n{variables}");
     }
     assert!(value("TASKQUEUE_WORKER_ID").unwrap().starts_with("w_"), "{variables}");
     assert_eq!(value("OTHER"), Some("kept"));
     let known = variables.lines().filter(|line| line.starts_with("TASKQUEUE_")).count();
-    assert_eq!(known, 11, "no other variable of ours:\n{variables}");
+    assert_eq!(known, 12, "no other variable of ours:\n{variables}");
     assert_eq!(serde_json::from_str::<Value>(&worker.read("args")).unwrap(), json!({"seed": 7}));
     assert_eq!(run.metadata().unwrap().permissions().mode() & 0o777, 0o700, "nobody else's business");
 }

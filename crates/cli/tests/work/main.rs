@@ -13,13 +13,16 @@ mod outages;
 mod outcomes;
 mod output;
 mod places;
+mod printing;
 mod processes;
+mod progress;
 mod refusals;
 mod revocation;
 mod run_dirs;
 mod server;
 mod signals;
 mod support;
+mod telemetry;
 mod templates;
 #[path = "../live/terminal.rs"]
 #[allow(dead_code, reason = "the terminal of the live views, of which this needs a part")]

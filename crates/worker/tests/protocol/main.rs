@@ -8,6 +8,7 @@ mod batching;
 mod claiming;
 mod ending;
 mod leases;
+mod measuring;
 mod observing;
 mod printing;
 mod progressing;

@@ -101,8 +101,8 @@ struct State {
     tasks: Tasks,
 }
 
-/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `output`, `progress`, `batch/claim`, `batch/report`, `capabilities`, and `PUT` and
-/// `DELETE` of workers.
+/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `output`, `progress`, `batch/claim`, `batch/report`, `capabilities`, and `PUT`, `POST`
+/// (telemetry) and `DELETE` of workers.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -115,7 +115,7 @@ impl Server {
         let address = events.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let server = Self { address, state: Arc::clone(&state) };
-        for verb in ["complete", "fail", "unclaim", "output", "progress", "PUT", "DELETE"] {
+        for verb in ["complete", "fail", "unclaim", "output", "progress", "PUT", "POST", "DELETE"] {
             server.script(verb, [done()]);
         }
         server.script("claim", [empty()]);
@@ -154,7 +154,7 @@ impl Server {
     pub(crate) fn verbs(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let verbs = state.seen.iter().map(|request| request.verb.clone());
-        verbs.filter(|verb| !["PUT", "DELETE", "capabilities"].contains(&verb.as_str())).collect()
+        verbs.filter(|verb| !["PUT", "POST", "DELETE", "capabilities"].contains(&verb.as_str())).collect()
     }
 
     /// The requests with this verb.
