@@ -23,6 +23,7 @@ pub(crate) use self::age::{age, now, span};
 pub(crate) use self::cell::{Cell, Column};
 pub(crate) use self::escape::escape;
 pub(crate) use self::fields::{cells as field_cells, columns as field_columns};
+pub(crate) use self::log_lines::LogLines;
 pub(crate) use self::log_printer::{LogPrinter, LogStyle, byte_count};
 pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::Record;

@@ -42,7 +42,8 @@ impl ProgressView {
         let (progress, updated_at) = (task.progress.as_ref()?, task.progress_updated_at?);
         let measure = Measure::of(progress);
         let is_running = task.status == Status::Running;
-        let ran = task.started_at.map(|at| seconds_between(at, updated_at)).filter(|seconds| *seconds >= RAN_SECONDS_MIN);
+        let ran =
+            task.started_at.map(|at| seconds_between(at, updated_at)).filter(|seconds| *seconds >= RAN_SECONDS_MIN);
         let age = seconds_between(updated_at, now);
         let step_seconds = measure.step.zip(ran).filter(|(step, _)| *step > 0.0).map(|(step, ran)| ran / step);
         let patience = step_seconds.map_or(QUIET_SECONDS, |step| QUIET_SECONDS.max(STEPS_OF_PATIENCE * step));

@@ -16,8 +16,9 @@ Examples:
   taskqueue top
   taskqueue top --queue default --queue gpu --interval 0.5
 
-Keys: up and down select a queue, tab another pane (routes, running, workers, failed), space
-pauses, + and - change the interval, ? shows all keys, q leaves.
+Keys: up and down select a queue, tab another pane (routes, running, workers, failed), enter a task
+of the pane and then its output, Esc goes back, space pauses, + and - change the interval, ? shows
+all keys, q leaves.
 
 Rates are computed from the counts: finished are tasks that succeeded, failed or were cancelled
 within the last minute; the bars show the last five minutes. The ETA is the time until nothing is

@@ -38,7 +38,7 @@ impl Controls {
             return KeyResult::Handled;
         }
         match key {
-            Key::Leave => return KeyResult::Leave,
+            Key::Leave | Key::Back => return KeyResult::Leave,
             Key::Refresh => return KeyResult::Refresh,
             Key::Help => self.shows_help = true,
             Key::Pause => self.paused = !self.paused,
@@ -93,6 +93,7 @@ mod tests {
         }
         assert_eq!(after(&[Key::Help]).handle_key(Key::Interrupt), KeyResult::Leave);
         assert_eq!(after(&[]).handle_key(Key::Leave), KeyResult::Leave);
+        assert_eq!(after(&[]).handle_key(Key::Back), KeyResult::Leave);
         assert_eq!(after(&[]).handle_key(Key::NextPane), KeyResult::Unhandled);
     }
 }

@@ -48,6 +48,11 @@ pub(crate) trait View {
     /// Handles a key that `Controls` does not handle.
     fn handle_key(&mut self, key: Key);
 
+    /// Closes what is open in the view. Without that the key leaves the view.
+    fn go_back(&mut self) -> bool {
+        false
+    }
+
     fn draw(&self, frame: &mut Frame<'_>, context: &DrawContext<'_>);
 }
 
@@ -127,7 +132,10 @@ impl<V: View> LiveView<V> {
     }
 
     fn handle_key(&mut self, key: Key) -> KeyResult {
-        let pressed = self.controls.handle_key(key);
+        let pressed = match key {
+            Key::Back if !self.controls.shows_help && self.view.go_back() => KeyResult::Handled,
+            key => self.controls.handle_key(key),
+        };
         match pressed {
             KeyResult::Refresh => self.schedule.request_now(),
             KeyResult::Unhandled => self.view.handle_key(key),

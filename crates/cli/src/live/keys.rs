@@ -15,6 +15,10 @@ pub(crate) enum Key {
     Interrupt,
     /// Leaves the view, or closes the help.
     Leave,
+    /// Closes what is open in the view, or else leaves it.
+    Back,
+    /// Chooses or opens something.
+    Open,
     Up,
     Down,
     NextPane,
@@ -39,7 +43,9 @@ impl Key {
             return Some(if event.code == KeyCode::Char('c') { Self::Interrupt } else { Self::Other });
         }
         Some(match event.code {
-            KeyCode::Char('q') | KeyCode::Esc => Self::Leave,
+            KeyCode::Char('q') => Self::Leave,
+            KeyCode::Esc => Self::Back,
+            KeyCode::Enter | KeyCode::Char('l') => Self::Open,
             KeyCode::Up | KeyCode::Char('k') => Self::Up,
             KeyCode::Down | KeyCode::Char('j') => Self::Down,
             KeyCode::Tab | KeyCode::Right => Self::NextPane,
@@ -96,7 +102,8 @@ mod tests {
     fn keys_have_the_meanings_that_the_help_states() {
         let plain = |code| Key::of(KeyEvent::new(code, KeyModifiers::NONE));
         let letter = |letter| plain(KeyCode::Char(letter));
-        assert_eq!((letter('q'), plain(KeyCode::Esc)), (Some(Key::Leave), Some(Key::Leave)));
+        assert_eq!((letter('q'), plain(KeyCode::Esc)), (Some(Key::Leave), Some(Key::Back)));
+        assert_eq!((letter('l'), plain(KeyCode::Enter)), (Some(Key::Open), Some(Key::Open)));
         assert_eq!((letter('j'), letter('k')), (Some(Key::Down), Some(Key::Up)));
         assert_eq!((letter('+'), letter('='), letter('-')), (Some(Key::Faster), Some(Key::Faster), Some(Key::Slower)));
         assert_eq!((letter(' '), letter('?'), letter('x')), (Some(Key::Pause), Some(Key::Help), Some(Key::Other)));

@@ -1,11 +1,17 @@
 //! `task logs`: what is kept of the output of a task, and following it through retries and restarts.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::support::Server;
+
+/// How long a line may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const ID: &str = "t_aaaaaaaaaaaa";
 
@@ -32,41 +38,66 @@ impl Server {
 /// A `task logs --follow` that runs beside the test.
 struct Following {
     child: Child,
-    stdout: BufReader<ChildStdout>,
-    stderr: BufReader<ChildStderr>,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
 }
 
 impl Following {
     fn start(server: &Server, flags: &[&str]) -> Self {
         let mut command = server.command(&[&["task", "logs", ID, "--follow"], flags].concat());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let stdout = lines_of(child.stdout.take().unwrap());
+        let stderr = lines_of(child.stderr.take().unwrap());
         Self { child, stdout, stderr }
     }
 
     /// Waits for the next line of standard output.
     fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line
+        self.stdout.recv_timeout(PATIENCE).unwrap()
     }
 
     /// Waits for a line on standard error that has this text.
     fn says(&mut self, text: &str) {
-        let mut line = String::new();
-        while !line.contains(text) {
-            line.clear();
-            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "it ended without saying {text}");
-        }
+        while !self.stderr.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("never said: {text}")).contains(text) {}
     }
 
     /// The exit code, and what is left of both outputs.
     fn end(mut self) -> (Option<i32>, String, String) {
-        let stdout = std::io::read_to_string(self.stdout).unwrap();
-        let stderr = std::io::read_to_string(self.stderr).unwrap();
+        let rest = |lines: &Receiver<String>| {
+            let mut text = String::new();
+            loop {
+                match lines.recv_timeout(PATIENCE) {
+                    Ok(line) => text += &line,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return text,
+                    Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end; it said:\n{text}"),
+                }
+            }
+        };
+        let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
         (self.child.wait().unwrap().code(), stdout, stderr)
     }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The lines that a program prints, with their ends. Nobody reads on when the receiver is gone.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        loop {
+            let mut line = String::new();
+            if output.read_line(&mut line).unwrap() == 0 || sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 #[test]
@@ -275,7 +306,13 @@ fn a_reader_that_has_enough_ends_it_and_a_deleted_task_is_an_error() {
     server.print(1, 0, "one\n");
     let mut following = Following::start(&server, &[]);
     assert_eq!(following.line(), "one\n");
-    drop(following.stdout);
-    server.print(1, 4, "two\n");
-    assert_eq!(following.child.wait().unwrap().code(), Some(0));
+    // The thread that reads for the test notices with the next line, and the program with the one after.
+    following.stdout = mpsc::channel().1;
+    let deadline = Instant::now() + PATIENCE;
+    let code = (1..).find_map(|line| {
+        server.print(1, line * 4, "two\n");
+        assert!(Instant::now() < deadline, "it does not end");
+        following.child.try_wait().unwrap()
+    });
+    assert_eq!(code.unwrap().code(), Some(0));
 }

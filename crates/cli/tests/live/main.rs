@@ -5,6 +5,7 @@
 #[path = "../contract/database.rs"]
 #[allow(dead_code, reason = "part of that harness")]
 mod database;
+mod logs;
 mod questions;
 #[path = "../contract/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the harness of the contract tests, of which this needs a part")]

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Server, of_worker, run, task_id};
+use crate::support::{Server, of_task, of_worker, run, run_id, task_id};
 use crate::terminal::Terminal;
 
 const CTRL_C: &str = "\u{3}";
@@ -53,6 +53,32 @@ fn tab_shows_running_tasks_workers_and_failed_tasks() {
     terminal.press(DOWN);
     terminal.wait_until("the other queue", |screen| screen.contains("> zz") && screen.contains("nothing has failed"));
     terminal.press(CTRL_C);
+    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+}
+
+#[test]
+fn the_output_of_a_running_task_can_be_opened_and_follows() {
+    let server = server_with_work();
+    let print = |offset: usize, text: &str| {
+        let body = json!({"run_id": run_id(1001), "offset": offset, "text": text});
+        server.post(&of_task(1, "/output"), body).expect(204);
+    };
+    let progress = json!({"run_id": run_id(1001), "progress": {"step": 1, "total": 4}});
+    server.post(&of_task(1, "/progress"), progress).expect(204);
+    let mut terminal = top(&server, 80, 24);
+    terminal.wait_for("gpu");
+    terminal.press("\t");
+    terminal.wait_until("the progress", |screen| screen.contains("PROGRESS") && screen.contains("25 %"));
+    terminal.press("\r\r");
+    terminal.wait_for("nothing that it printed is kept");
+    print(0, "epoch 1\n 10%\r 20%");
+    let screen = terminal.wait_until("the output", |screen| screen.contains("epoch 1") && screen.contains(" 20%"));
+    assert!(screen.contains("[=====>              ]  25 %  1/4"), "{screen}");
+    print(17, "\repoch 2\u{1b}[2J\n");
+    terminal.wait_for("epoch 2");
+    terminal.press("\u{1b}");
+    terminal.wait_for("[Running 1]");
+    terminal.press("q");
     assert_eq!(terminal.wait_for_end().0.code(), Some(0));
 }
 

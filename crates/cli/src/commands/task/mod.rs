@@ -27,6 +27,7 @@ mod wait;
 mod watch;
 
 use self::actions::Action;
+pub(super) use self::logs::{Cursor, Step};
 use super::client_runtime;
 use crate::args::{RequeueArgs, TaskArgs, TaskCommand};
 use crate::change_args;

@@ -1,10 +1,14 @@
 //! The requests of one refresh: the health, the queues, the tasks and workers of each of them, and the rows of the open
-//! pane. What is not on the screen is not requested.
+//! pane or the output of a task. Of what is not on the screen only the counts are requested, which rates need.
+
+use std::sync::Arc;
 
 use taskqueue_client::{Client, Error, ErrorCode, Group, GroupQuery, OrderField, QueueName, Status};
-use taskqueue_client::{TaskDimension, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
+use taskqueue_client::{TaskDimension, TaskId, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use super::output_reader::OutputReader;
 use super::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
 
 /// Queues that are counted in a refresh, each with up to two requests. With more queues, --queue selects some.
@@ -16,15 +20,21 @@ const ROWS_MAX: u16 = 100;
 /// Enough for 200 routes with tasks of every status.
 const GROUPS_MAX: u16 = 1000;
 
-/// The selected queue and the open pane.
+/// The selected queue, the open pane, and the task whose output is shown instead of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) queue: Option<QueueName>,
     pub(super) pane: Pane,
+    pub(super) output: Option<(QueueName, TaskId)>,
 }
 
 /// `only` are the queues to show; empty means all.
-pub(super) async fn snapshot(client: Client, only: Vec<QueueName>, query: Query) -> Result<Snapshot, Error> {
+pub(super) async fn snapshot(
+    client: Client,
+    only: Vec<QueueName>,
+    query: Query,
+    reader: Arc<Mutex<OutputReader>>,
+) -> Result<Snapshot, Error> {
     let health = client.health().await?;
     let mut names = if only.is_empty() {
         client.queues().await?.into_iter().map(|queue| queue.name).collect()
@@ -40,11 +50,15 @@ pub(super) async fn snapshot(client: Client, only: Vec<QueueName>, query: Query)
         queues.extend(count(&client, names, only.is_empty()).await?);
     }
     let selected = query.queue.filter(|queue| queues.iter().any(|counted| counted.name == *queue));
-    let detail = match selected {
+    let output = match query.output {
+        Some((queue, id)) => Some(reader.lock().await.read(&client, queue, id).await?),
+        None => None,
+    };
+    let detail = match selected.filter(|_| output.is_none()) {
         Some(queue) => Some(detail(&client, queue, query.pane).await?),
         None => None,
     };
-    Ok(Snapshot { health, version: client.server_version(), queues, queues_left_out, detail })
+    Ok(Snapshot { health, version: client.server_version(), queues, queues_left_out, detail, output })
 }
 
 /// The counts of a few queues, sorted by name. Queues that were deleted meanwhile are left out if `skip_deleted`.

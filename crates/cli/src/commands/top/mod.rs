@@ -1,12 +1,18 @@
-//! `taskqueue top`: the requests are in `fetch.rs`, their result in `snapshot.rs` and `rates.rs`, the selection in `view.rs`,
-//! the drawing in `draw/`.
+//! `taskqueue top`: the requests are in `fetch.rs`, their result in `snapshot.rs` and `rates.rs`, the output of a task in
+//! `output_reader.rs`, the selection in `view.rs`, the drawing in `draw/`.
 
 mod draw;
 mod fetch;
+mod output_reader;
 mod rates;
 mod snapshot;
 mod view;
 
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use self::output_reader::OutputReader;
 use self::view::TopView;
 use super::client_runtime;
 use crate::args::{Format, OutputArgs, QueueArg, TopArgs};
@@ -20,7 +26,11 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &QueueArg::default(), output, Retrying::Never)?;
     client_runtime::run(&context, None, async |context| {
         let view = TopView::new(context.url.clone(), context.queue.clone());
-        live::run(view, args.interval, |query| fetch::snapshot(context.client.clone(), args.queues.clone(), query))
-            .await
+        // At most one refresh runs at a time, so this is never waited for.
+        let reader = Arc::new(Mutex::new(OutputReader::default()));
+        live::run(view, args.interval, |query| {
+            fetch::snapshot(context.client.clone(), args.queues.clone(), query, Arc::clone(&reader))
+        })
+        .await
     })
 }

@@ -1,6 +1,6 @@
 //! The result of one refresh. Rates, which need several refreshes, are in `rates.rs`.
 
-use taskqueue_client::{Group, Health, Observation, QueueName, Status, Task, Version};
+use taskqueue_client::{Group, Health, Observation, QueueName, Status, Task, TaskId, Version, WorkerStatus};
 
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
@@ -12,6 +12,18 @@ pub(super) struct Snapshot {
     pub(super) queues_left_out: usize,
     /// The open pane of the selected queue; none if no queue is selected yet or it was deleted.
     pub(super) detail: Option<Detail>,
+    /// The output that is shown instead.
+    pub(super) output: Option<TaskOutput>,
+}
+
+/// The latest lines that a task printed.
+#[derive(Clone, Debug)]
+pub(super) struct TaskOutput {
+    pub(super) id: TaskId,
+    /// None if it was deleted.
+    pub(super) task: Option<Task>,
+    /// Oldest first; none if nothing is kept.
+    pub(super) lines: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +119,15 @@ impl Rows {
         }
     }
 
+    /// The task of each row, in the order in which the rows are shown.
+    pub(super) fn tasks(&self) -> Vec<Option<TaskId>> {
+        match self {
+            Self::Routes(rows) => vec![None; rows.len()],
+            Self::Running(rows) | Self::Failed(rows) => rows.iter().map(|task| Some(task.id)).collect(),
+            Self::Workers(rows) => busy_first(rows).iter().map(|worker| worker.report.task_id).collect(),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Routes(rows) => rows.len(),
@@ -114,6 +135,13 @@ impl Rows {
             Self::Workers(rows) => rows.len(),
         }
     }
+}
+
+/// The server sorts by id, which means little to people.
+pub(super) fn busy_first(workers: &[Observation]) -> Vec<&Observation> {
+    let mut workers: Vec<&Observation> = workers.iter().collect();
+    workers.sort_by_key(|worker| worker.report.status == WorkerStatus::Idle);
+    workers
 }
 
 #[cfg(test)]

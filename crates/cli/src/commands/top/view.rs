@@ -1,15 +1,16 @@
-//! The state of `taskqueue top`: the selected queue and pane, the latest snapshot and the history. Pure; `draw/` draws it.
+//! The state of `taskqueue top`: the selected queue, pane and task, the latest snapshot and the history. Pure; `draw/` draws
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ratatui::Frame;
-use taskqueue_client::QueueName;
+use taskqueue_client::{QueueName, TaskId};
 
 use super::draw;
 use super::fetch::Query;
 use super::rates::History;
-use super::snapshot::{Detail, Pane, QueueCounts, Snapshot};
+use super::snapshot::{Detail, Pane, QueueCounts, Snapshot, TaskOutput};
 use crate::live::{DrawContext, Key, View};
 
 #[derive(Debug)]
@@ -18,14 +19,34 @@ pub(super) struct TopView {
     pub(super) pane: Pane,
     pub(super) snapshot: Option<Snapshot>,
     selected: QueueName,
+    /// The chosen row of the pane; none while the keys choose a queue.
+    marked: Option<Marked>,
+    open: Option<OpenOutput>,
     histories: BTreeMap<QueueName, History>,
+}
+
+/// A task in a row of the pane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Marked {
+    id: TaskId,
+    /// Where it was: the next one is chosen when it is gone.
+    row: usize,
+}
+
+/// The task whose output is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OpenOutput {
+    pub(super) queue: QueueName,
+    pub(super) id: TaskId,
+    /// How many of the latest lines are below the screen.
+    pub(super) scroll: usize,
 }
 
 impl TopView {
     /// Selects the queue `preferred` first, if the server has it.
     pub(super) fn new(url: String, preferred: QueueName) -> Self {
         let (pane, histories) = (Pane::default(), BTreeMap::new());
-        Self { url, pane, snapshot: None, selected: preferred, histories }
+        Self { url, pane, snapshot: None, selected: preferred, marked: None, open: None, histories }
     }
 
     pub(super) fn queues(&self) -> &[QueueCounts] {
@@ -51,6 +72,62 @@ impl TopView {
         (detail.queue == self.selected && detail.rows.pane() == self.pane).then_some(detail)
     }
 
+    pub(super) fn open_output(&self) -> Option<&OpenOutput> {
+        self.open.as_ref()
+    }
+
+    /// The output that is shown; none until it was requested.
+    pub(super) fn output(&self) -> Option<&TaskOutput> {
+        let output = self.snapshot.as_ref()?.output.as_ref()?;
+        (self.open.as_ref()?.id == output.id).then_some(output)
+    }
+
+    pub(super) fn marked_row(&self) -> Option<usize> {
+        let id = self.marked?.id;
+        self.row_tasks().iter().position(|task| *task == Some(id))
+    }
+
+    fn row_tasks(&self) -> Vec<Option<TaskId>> {
+        self.detail().map(|detail| detail.rows.tasks()).unwrap_or_default()
+    }
+
+    /// Marks the nearest row with a task: `row` itself, one of those behind it, or one before it.
+    fn mark(&mut self, row: usize) {
+        let tasks = self.row_tasks();
+        let at = |row: usize| tasks.get(row).copied().flatten().map(|id| Marked { id, row });
+        let (behind, before) = (row..tasks.len(), 0..row.min(tasks.len()));
+        self.marked = behind.into_iter().find_map(at).or_else(|| before.rev().find_map(at));
+    }
+
+    /// Moves the mark to the next row with a task above it; behind it there is always one, or none.
+    fn mark_above(&mut self, row: usize) {
+        let tasks = self.row_tasks();
+        let above = tasks.iter().take(row).rposition(Option::is_some);
+        self.mark(above.unwrap_or(row));
+    }
+
+    fn open_marked(&mut self) {
+        match self.marked {
+            Some(Marked { id, .. }) => self.open = Some(OpenOutput { queue: self.selected.clone(), id, scroll: 0 }),
+            None => self.mark(0),
+        }
+    }
+
+    fn scroll(&mut self, key: Key) {
+        let most = self.output().map_or(0, |output| output.lines.len().saturating_sub(1));
+        let Some(open) = &mut self.open else { return };
+        match key {
+            Key::Up => open.scroll = (open.scroll + 1).min(most),
+            Key::Down => open.scroll = open.scroll.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn change_pane(&mut self, places: usize) {
+        self.pane = self.pane.step(places);
+        self.marked = None;
+    }
+
     fn select(&mut self, index: usize) {
         let last = self.queues().len().saturating_sub(1);
         if let Some(name) = self.queues().get(index.min(last)).map(|queue| queue.name.clone()) {
@@ -64,7 +141,8 @@ impl View for TopView {
     type Snapshot = Snapshot;
 
     fn query(&self) -> Query {
-        Query { queue: self.selected_queue().map(|queue| queue.name.clone()), pane: self.pane }
+        let output = self.open.as_ref().map(|open| (open.queue.clone(), open.id));
+        Query { queue: self.selected_queue().map(|queue| queue.name.clone()), pane: self.pane, output }
     }
 
     fn update(&mut self, snapshot: Snapshot, at: Instant) {
@@ -73,7 +151,13 @@ impl View for TopView {
             self.histories.entry(queue.name.clone()).or_default().record(queue.counts, at);
         }
         self.histories.retain(|name, _| snapshot.queues.iter().any(|queue| queue.name == *name));
-        self.snapshot = Some(snapshot);
+        // The rows are not requested while the output covers them; the old ones are better than none.
+        let old_detail = self.snapshot.take().and_then(|old| old.detail);
+        let detail = if snapshot.output.is_some() { old_detail } else { snapshot.detail };
+        self.snapshot = Some(Snapshot { detail, ..snapshot });
+        if let Some(Marked { row, .. }) = self.marked.filter(|_| self.open.is_none() && self.detail().is_some()) {
+            self.mark(self.marked_row().unwrap_or(row));
+        }
         // The selected queue was deleted: select the one that is now at its index.
         if self.selected_index().is_none() {
             self.select(index);
@@ -81,14 +165,28 @@ impl View for TopView {
     }
 
     fn handle_key(&mut self, key: Key) {
+        if self.open.is_some() {
+            return self.scroll(key);
+        }
         let index = self.selected_index().unwrap_or(0);
-        match key {
-            Key::Up => self.select(index.saturating_sub(1)),
-            Key::Down => self.select(index + 1),
-            Key::NextPane => self.pane = self.pane.step(1),
-            Key::PreviousPane => self.pane = self.pane.step(Pane::ALL.len() - 1),
+        match (key, self.marked_row()) {
+            (Key::Up, Some(row)) => self.mark_above(row),
+            (Key::Down, Some(row)) => self.mark(row + 1),
             _ => {}
         }
+        match key {
+            Key::Open => self.open_marked(),
+            Key::Up | Key::Down if self.marked.is_some() => {}
+            Key::Up => self.select(index.saturating_sub(1)),
+            Key::Down => self.select(index + 1),
+            Key::NextPane => self.change_pane(1),
+            Key::PreviousPane => self.change_pane(Pane::ALL.len() - 1),
+            _ => {}
+        }
+    }
+
+    fn go_back(&mut self) -> bool {
+        self.open.take().is_some() || self.marked.take().is_some()
     }
 
     fn draw(&self, frame: &mut Frame<'_>, context: &DrawContext<'_>) {

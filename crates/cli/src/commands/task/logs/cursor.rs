@@ -1,18 +1,18 @@
-//! How far the output of a task was read, and what the next answer means for it. Pure.
+//! How far the output of a task was read, and what the next answer means for it. `taskqueue top` reads in the same way. Pure.
 
 use taskqueue_client::Output;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     /// Everything before it was read or is not kept.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// The attempt whose output is read; nothing before the first answer.
     attempt: Option<i64>,
     has_ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The text comes next.
     Next {
         /// So many bytes before it are not there.
@@ -25,7 +25,7 @@ pub(super) enum Step {
 }
 
 impl Cursor {
-    pub(super) fn accept(&mut self, output: &Output) -> Step {
+    pub(crate) fn accept(&mut self, output: &Output) -> Step {
         let is_other_attempt = self.attempt.is_some_and(|attempt| attempt != output.attempt);
         // After a requeue attempts are counted anew. No run prints less than it had, and none goes on after its end.
         let is_other_run = output.end < self.offset || (self.has_ended && !output.ended);
@@ -38,8 +38,13 @@ impl Cursor {
         step
     }
 
+    /// Whether the run was over when it was read last.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// The same output is of another run, as the task says.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         *self = Self::default();
     }
 }

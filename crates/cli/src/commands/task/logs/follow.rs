@@ -91,7 +91,10 @@ impl<'s> Follow<'s> {
 
     async fn next_piece(&mut self) -> Result<Next, CommandError> {
         let (context, id, offset) = (self.logs.context, self.logs.id, self.logs.cursor.offset);
-        let answer = context.client.output(&context.queue, id, offset, Some(WAIT_SECONDS)).await?;
+        // The next run prints from its beginning, so nothing of it may be behind this offset for long.
+        let may_be_another = self.is_unsure || self.logs.cursor.has_ended();
+        let wait_seconds = (!may_be_another).then_some(WAIT_SECONDS);
+        let answer = context.client.output(&context.queue, id, offset, wait_seconds).await?;
         self.outage.all_answered(Instant::now());
         let output = answer.output;
         if !output.ended && (self.started_at.is_none() || self.is_unsure) && self.is_another_claim().await? {
@@ -111,8 +114,9 @@ impl<'s> Follow<'s> {
         if output.ended {
             return self.after_the_run().await;
         }
-        self.is_unsure = true;
-        Ok(if answer.wait_applied.is_some() { Next::AtOnce } else { Next::After(PAUSE) })
+        // A wait without result takes long, and an answer without a wait was asked for to be sure.
+        self.is_unsure = answer.wait_applied.is_some();
+        Ok(if self.is_unsure || may_be_another { Next::AtOnce } else { Next::After(PAUSE) })
     }
 
     /// Looks at the task while its run prints: whether it was claimed again since.
@@ -132,6 +136,10 @@ impl<'s> Follow<'s> {
     /// The run is over and everything that has arrived is printed.
     async fn after_the_run(&mut self) -> Result<Next, CommandError> {
         let task = self.task().await?;
+        if matches!(task.status, Status::Pending | Status::Running) {
+            // Nothing follows in a line that the run left open.
+            self.logs.printer.begin_run()?;
+        }
         match task.status {
             Status::Pending => {
                 self.wait_for("the run has ended; waiting until the task is claimed again", PENDING_PAUSE)

@@ -7,7 +7,7 @@ mod tail;
 
 use taskqueue_client::{Error, ErrorCode, Output, Status, Task, TaskId, capabilities};
 
-use self::cursor::{Cursor, Step};
+pub(crate) use self::cursor::{Cursor, Step};
 use self::follow::Follow;
 use self::tail::keep_last_lines;
 use crate::args::{Format, LogsArgs};

@@ -1,6 +1,7 @@
 //! Draws `taskqueue top`: the parts of the screen and how they share its height. One file per part.
 
 mod header;
+mod output;
 mod pane;
 mod queues;
 mod rates;
@@ -16,13 +17,20 @@ const RATES_FROM_HEIGHT: u16 = 12;
 /// Queues that are shown on any screen.
 const QUEUES_MIN: u16 = 2;
 
-const KEYS: &[(&str, &str)] = &[("up down", "choose a queue (also k, j)"), ("tab", "next pane (also left, right)")];
+const KEYS: &[(&str, &str)] = &[
+    ("up down", "choose a queue (also k, j)"),
+    ("tab", "next pane (also left, right)"),
+    ("enter l", "choose a task, show its output"),
+];
 const FEW_KEYS: &str = "q leave  ? keys  tab pane  space pause";
 
 pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
     let area = frame.area();
     if context.controls.shows_help {
         return live::help(frame, area, KEYS, context.theme);
+    }
+    if let Some(open) = view.open_output() {
+        return output::draw(view, open, frame, context);
     }
     let error = live::error_line(context.connection, context.now, context.theme);
     let queues_height = 1 + line_count(view.queues().len()).clamp(1, QUEUES_MIN.max(area.height / 3));

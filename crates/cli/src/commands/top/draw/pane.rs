@@ -6,10 +6,11 @@ use ratatui::text::{Line, Span};
 use taskqueue_client::{Observation, Status, Task, WorkerStatus};
 use taskqueue_core::time::Timestamp;
 
-use crate::commands::top::snapshot::{Counts, Pane, Rows};
+use crate::commands::top::snapshot::{Counts, Pane, Rows, busy_first};
 use crate::commands::top::view::TopView;
-use crate::live::{DrawContext, Table, Theme};
-use crate::output::{Cell, Column, age, span};
+use crate::live::{DrawContext, Table, Theme, first_visible_row};
+use crate::output::{Cell, Column, Record, WideWorker, age, span};
+use crate::progress_view::ProgressView;
 
 const ROUTES: &[Column<'static>] = &[
     Column::shrinking("ROUTE"),
@@ -25,6 +26,7 @@ const RUNNING: &[Column<'static>] = &[
     Column::shrinking("ROUTE"),
     Column::number("ATTEMPT"),
     Column::number("RUNS FOR"),
+    Column::with_values("PROGRESS", 5),
 ];
 const FAILED: &[Column<'static>] = &[
     Column::text("ID"),
@@ -33,11 +35,24 @@ const FAILED: &[Column<'static>] = &[
     Column::text("FINISHED"),
     Column::shrinking("ERROR"),
 ];
+/// The width of the bar of a task.
+const BAR_WIDTH: usize = 16;
 /// Narrower screens do not show how many workers are busy.
 const BUSY_FROM_WIDTH: u16 = 60;
 /// Columns of any pane that are left out where there is no room.
-const LEAVE_OUT: &[&str] =
-    &["EXPIRES", "CANCELLED", "SUCCEEDED", "ATTEMPT", "FAILED", "ROUTE", "NAME", "TASK", "FINISHED"];
+const LEAVE_OUT: &[&str] = &[
+    "MEASURED",
+    "EXPIRES",
+    "CANCELLED",
+    "SUCCEEDED",
+    "ATTEMPT",
+    "FAILED",
+    "ROUTE",
+    "NAME",
+    "TASK",
+    "FINISHED",
+    "LAST SEEN",
+];
 
 pub(super) fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     let tab = |pane: Pane| {
@@ -78,13 +93,29 @@ pub(super) fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, conte
     let table = match &detail.rows {
         Rows::Routes(routes) => Table::new(ROUTES, routes.iter().map(route).collect()),
         Rows::Running(tasks) => Table::new(RUNNING, tasks.iter().map(|task| running(task, context.clock)).collect()),
-        Rows::Workers(workers) => Table::of(busy_first(workers), context.clock),
+        Rows::Workers(workers) => worker_table(workers, context.clock),
         Rows::Failed(tasks) => Table::new(FAILED, tasks.iter().map(|task| failed(task, context.clock)).collect()),
     };
     let (head, lines) = table.lines(area.width, LEAVE_OUT, context.theme);
-    for (line, row) in std::iter::once(head).chain(lines).zip(area.rows()) {
+    let marked = view.marked_row();
+    let marked_lines = lines
+        .into_iter()
+        .enumerate()
+        .map(|(row, line)| if Some(row) == marked { line.patch_style(context.theme.marked()) } else { line });
+    let height = usize::from(area.height.saturating_sub(1));
+    let start = marked.map_or(0, |marked| first_visible_row(marked, detail.rows.len(), height));
+    for (line, row) in std::iter::once(head).chain(marked_lines.skip(start)).zip(area.rows()) {
         frame.render_widget(line, row);
     }
+}
+
+/// With what the workers measure, if one of them does.
+fn worker_table(workers: &[Observation], now: Timestamp) -> Table<'static> {
+    if workers.iter().all(|worker| worker.telemetry.is_none()) {
+        return Table::of(busy_first(workers), now);
+    }
+    let rows = busy_first(workers).into_iter().map(|worker| WideWorker(worker).cells(now)).collect();
+    Table::new(WideWorker::COLUMNS, rows)
 }
 
 fn empty_text(pane: Pane) -> &'static str {
@@ -109,7 +140,16 @@ fn running(task: &Task, now: Timestamp) -> Vec<Cell> {
         Cell::optional(task.last_route.as_ref().map(|route| route.as_str())),
         attempt(task),
         Cell::optional(task.started_at.map(|at| span(since(at)))),
+        Cell::optional(ProgressView::of(task, now).map(|view| progress(&view)).filter(|text| !text.is_empty())),
     ]
+}
+
+/// The numbers first: where there is no room the bar is cut.
+fn progress(view: &ProgressView) -> String {
+    match view.bar(BAR_WIDTH) {
+        Some(bar) => format!("{:<17} {bar}", view.short()),
+        None => view.short(),
+    }
 }
 
 fn failed(task: &Task, now: Timestamp) -> Vec<Cell> {
@@ -125,11 +165,4 @@ fn failed(task: &Task, now: Timestamp) -> Vec<Cell> {
 
 fn attempt(task: &Task) -> Cell {
     Cell::new(format!("{}/{}", task.attempt, task.max_attempts))
-}
-
-/// The server sorts by id, which means little to people.
-fn busy_first(workers: &[Observation]) -> Vec<&Observation> {
-    let mut workers: Vec<&Observation> = workers.iter().collect();
-    workers.sort_by_key(|worker| worker.report.status == WorkerStatus::Idle);
-    workers
 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use ratatui::style::{Color, Modifier};
 use taskqueue_client::{Failure, Group, Health, LastError, Observation, QueueName, Report, Route, RunId, Status, Task};
-use taskqueue_client::{JsonObject, TaskId, Version, WorkerId, WorkerStatus};
+use taskqueue_client::{JsonObject, TaskId, Telemetry, Version, WorkerId, WorkerStatus};
 
 use super::*;
-use crate::commands::top::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot};
+use crate::commands::top::snapshot::{Counts, Detail, Pane, QueueCounts, Rows, Snapshot, TaskOutput};
 use crate::live::testing::{TEST_TIME, at_test_time, screen, task};
 use crate::live::{ConnectionState, FetchError, Key, Theme, View};
 
@@ -35,6 +35,7 @@ fn snapshot(queues: &[(&str, [u64; 5])], rows: Option<Rows>) -> Snapshot {
         queues: queues.iter().map(queue).collect(),
         queues_left_out: 0,
         detail: rows.map(|rows| Detail { queue: name("default"), rows }),
+        output: None,
     }
 }
 
@@ -280,14 +281,104 @@ fn the_help_lists_every_key() {
             "Keys (any key closes this)",
             "up down   choose a queue (also k, j)",
             "tab       next pane (also left, right)",
+            "enter l   choose a task, show its output",
             "space     pause and go on",
             "+ -       refresh more often, less often",
             "r         refresh now",
             "q Esc ^C  leave",
             "",
             "",
-            "",
         ]
     );
     assert_eq!(Pane::ALL.len(), 4);
+}
+
+/// A running task that is at step 20 of 100 after 100 seconds.
+fn with_progress(number: u64) -> Task {
+    Task {
+        status: Status::Running,
+        attempt: 1,
+        started_at: Some(TEST_TIME.plus_seconds(-100)),
+        progress: Some(JsonObject::from_canonical(r#"{"loss":0.5,"step":20,"total":100}"#)),
+        progress_updated_at: Some(TEST_TIME),
+        progress_attempt: Some(1),
+        ..task(number)
+    }
+}
+
+#[test]
+fn running_tasks_show_their_progress_where_they_report_one() {
+    let rows = Rows::Running(vec![with_progress(1), Task { progress: None, ..with_progress(2) }]);
+    assert_eq!(
+        shown(rows.clone(), 100, 12)[6..9],
+        [
+            "ID              NAME  ROUTE  ATTEMPT  RUNS FOR  PROGRESS",
+            "t_000000000001  -     -          1/3      100s  20 % (ETA 6m)     [===>            ]",
+            "t_000000000002  -     -          1/3      100s  -",
+        ]
+    );
+    let narrow = shown(rows, 40, 12);
+    assert!(narrow[7].contains("20 %"), "{narrow:?}");
+}
+
+#[test]
+fn workers_show_what_they_measure_where_one_of_them_does() {
+    let telemetry = JsonObject::from_canonical(r#"{"cpu_percent":50,"memory_bytes":1073741824}"#);
+    let worker = Observation {
+        id: WorkerId::parse("w_000000000001").unwrap(),
+        queue: name("default"),
+        report: Report {
+            route: Route::parse("gpu").unwrap(),
+            status: WorkerStatus::Idle,
+            task_id: None,
+            metadata: JsonObject::empty(),
+        },
+        telemetry: Some(Telemetry { value: telemetry, updated_at: TEST_TIME.plus_seconds(-7) }),
+        last_seen_at: TEST_TIME.plus_seconds(-50),
+        expires_at: TEST_TIME.plus_seconds(250),
+    };
+    assert_eq!(
+        shown(Rows::Workers(vec![worker]), 100, 12)[6..8],
+        [
+            "ID              STATUS  ROUTE  TASK  LAST SEEN  WHERE   CPU   MEMORY  MEASURED",
+            "w_000000000001  idle    gpu    -     50s ago    -      50 %  1.0 GiB  7s ago",
+        ]
+    );
+}
+
+#[test]
+fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
+    let now = Instant::now();
+    let mut view = view(now, Rows::Running(vec![with_progress(1)]));
+    view.handle_key(Key::Open);
+    let shown = |view: &TopView| at_test_time(now, |context| screen(60, 8, |frame| draw(view, frame, context)));
+    assert!(shown(&view).iter().any(|line| line.starts_with("t_000000000001")), "chosen, not open");
+    view.handle_key(Key::Open);
+    assert_eq!(shown(&view)[1..3], ["t_000000000001", "reading"]);
+    let lines: Vec<String> = (1..=9).map(|line| format!("line\t{line}")).collect();
+    let output = Some(TaskOutput { id: with_progress(1).id, task: Some(with_progress(1)), lines });
+    view.update(Snapshot { output, ..snapshot(&[("default", [0; 5])], None) }, now);
+    assert_eq!(
+        shown(&view)[1..],
+        [
+            "t_000000000001  running  attempt 1/3",
+            "[====>               ]  20 %  20/100  5s/step  ETA 6m  loss=",
+            "line    6",
+            "line    7",
+            "line    8",
+            "line    9",
+            "every 2s  Esc back  up down scroll  ? keys  q leave",
+        ]
+    );
+    view.handle_key(Key::Up);
+    let scrolled = shown(&view);
+    assert_eq!((scrolled[3].as_str(), scrolled[6].as_str()), ("line    5", "line    8"));
+    assert!(scrolled[1].ends_with("1 more below"), "{scrolled:?}");
+    let gone = Some(TaskOutput { id: with_progress(1).id, task: None, lines: Vec::new() });
+    view.update(Snapshot { output: gone, ..snapshot(&[("default", [0; 5])], None) }, now);
+    assert_eq!(shown(&view)[1..3], ["t_000000000001  does not exist any more", "nothing that it printed is kept"]);
+    for (width, height) in [(1, 1), (2, 3), (300, 2)] {
+        at_test_time(now, |context| screen(width, height, |frame| draw(&view, frame, context)));
+    }
+    assert!(view.go_back() && view.open_output().is_none());
 }

@@ -4,6 +4,7 @@ use taskqueue_client::{Group, Health};
 
 use super::*;
 use crate::commands::top::snapshot::{Counts, Rows};
+use crate::live::testing::task;
 
 fn name(text: &str) -> QueueName {
     QueueName::parse(text).unwrap()
@@ -21,6 +22,7 @@ fn snapshot(queues: &[(&str, u64)]) -> Snapshot {
         queues: queues.iter().map(queue).collect(),
         queues_left_out: 0,
         detail: None,
+        output: None,
     }
 }
 
@@ -93,4 +95,54 @@ fn details_of_another_queue_or_pane_are_not_shown() {
     view.handle_key(Key::PreviousPane);
     view.handle_key(Key::Down);
     assert!(view.detail().is_none());
+}
+
+/// A view of the running tasks with these numbers.
+fn running(numbers: &[u64]) -> TopView {
+    let mut view = view(&["default", "other"]);
+    view.pane = Pane::Running;
+    view.update(with_rows(numbers), Instant::now());
+    view
+}
+
+fn with_rows(numbers: &[u64]) -> Snapshot {
+    let rows = Rows::Running(numbers.iter().map(|number| task(*number)).collect());
+    Snapshot { detail: Some(Detail { queue: name("default"), rows }), ..snapshot(&[("default", 1), ("other", 1)]) }
+}
+
+fn press(view: &mut TopView, keys: &[Key]) {
+    keys.iter().for_each(|key| view.handle_key(*key));
+}
+
+#[test]
+fn a_task_is_chosen_then_opened_and_closed_in_the_same_steps() {
+    let mut view = running(&[1, 2, 3]);
+    press(&mut view, &[Key::Open, Key::Down, Key::Down, Key::Down, Key::Up]);
+    assert_eq!(view.marked_row(), Some(1));
+    assert_eq!(queried(&view).as_deref(), Some("default"), "the keys move the mark and not the queue");
+    assert_eq!(view.query().output, None);
+    press(&mut view, &[Key::Open]);
+    assert_eq!(view.query().output, Some((name("default"), task(2).id)));
+    press(&mut view, &[Key::Open, Key::Down, Key::NextPane]);
+    assert_eq!(view.query().output, Some((name("default"), task(2).id)), "nothing changes behind it");
+    assert!(view.go_back() && view.query().output.is_none());
+    assert_eq!(view.marked_row(), Some(1));
+    assert!(view.go_back() && view.marked_row().is_none());
+    assert!(!view.go_back(), "now the key leaves the view");
+}
+
+#[test]
+fn the_mark_stays_on_its_task_and_goes_to_the_next_when_that_is_gone() {
+    let mut view = running(&[1, 2, 3]);
+    press(&mut view, &[Key::Open, Key::Down]);
+    view.update(with_rows(&[7, 8, 1, 2]), Instant::now());
+    assert_eq!(view.marked_row(), Some(3));
+    view.update(with_rows(&[7, 8]), Instant::now());
+    assert_eq!(view.marked_row(), Some(1));
+    view.update(with_rows(&[]), Instant::now());
+    assert_eq!(view.marked_row(), None);
+    press(&mut view, &[Key::Open]);
+    assert_eq!((view.marked_row(), view.query().output), (None, None), "there is nothing to choose");
+    press(&mut view, &[Key::NextPane, Key::Open]);
+    assert_eq!(view.query().output, None);
 }
