@@ -193,6 +193,11 @@ pub fn workers(random: &mut Random) -> Option<taskqueue_core::filter::Observatio
         "task_id == None",
         "id > 'w_000000000001' and queue != 'x'",
         "not (task_id != None or status == 'busy')",
+        "metadata.gpu == 1",
+        "telemetry.a == 1 or telemetry.b != 'a'",
+        "exists(telemetry.a) and missing(telemetry.b)",
+        "telemetry_updated_at == None or telemetry_updated_at > \"2026-01-01T00:01:00Z\"",
+        "'a' in telemetry.in",
     ];
     random.percent(60).then(|| observation_filter(random.pick(&filters)))
 }

@@ -222,6 +222,7 @@ macro_rules! conformance_suite {
                 telemetry_of_a_worker_that_is_not_observed_is_refused
                 telemetry_is_shown_and_prolongs_nothing
                 a_report_keeps_telemetry_and_an_expired_observation_has_none_left
+                filters_find_workers_by_what_they_say_and_measure
                 a_page_of_observations_ends_before_it_exceeds_its_bytes
             }
             output {
