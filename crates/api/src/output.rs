@@ -90,3 +90,53 @@ impl Output {
         Ok(Self { attempt, start, end, text: text.to_owned(), ended })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::json;
+    use taskqueue_core::limits::OUTPUT_TEXT_BYTES;
+
+    use super::*;
+    use crate::body::{decode, encode};
+
+    fn request(offset: u64, text: &str) -> OutputRequest {
+        OutputRequest { run_id: RunId::parse("r_abcdefghijkl").unwrap(), offset, text: text.into() }
+    }
+
+    fn back(request: &OutputRequest) -> Option<OutputRequest> {
+        decode(&encode(request)).ok()
+    }
+
+    #[test]
+    fn a_text_reads_back_up_to_its_size_and_up_to_the_last_offset() {
+        const MOST: u64 = i64::MAX as u64;
+        let largest = "\u{1}".repeat(OUTPUT_TEXT_BYTES);
+        let fits = [
+            request(0, ""),
+            request(7, "é\0\n\u{10ffff}"),
+            request(0, &largest),
+            request(MOST - 1, "x"),
+            request(MOST, ""),
+        ];
+        for request in fits {
+            assert_eq!(back(&request).as_ref(), Some(&request));
+        }
+        for request in [request(0, &(largest + "x")), request(MOST, "x"), request(MOST - 1, "é")] {
+            assert_eq!(back(&request), None, "{}", request.offset);
+        }
+    }
+
+    #[test]
+    fn an_answer_has_its_five_fields_and_reads_back_only_if_its_offsets_fit() {
+        let read = |text: &str| Output::read(&json::parse(text.as_bytes()).unwrap());
+        let mut out = Vec::new();
+        Output::write(&mut out, 2, 7, "é\"\n", true);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, r#"{"attempt":2,"start":7,"end":11,"text":"é\"\n","ended":true}"#);
+        let meant = Output { attempt: 2, start: 7, end: 11, text: "é\"\n".to_owned(), ended: true };
+        assert_eq!(read(&text), Ok(meant));
+        for (right, wrong) in [("11", "12"), ("7", "-7"), ("true", "null"), (r#""attempt""#, r#""try""#)] {
+            assert!(read(&text.replacen(right, wrong, 1)).is_err(), "{wrong}");
+        }
+    }
+}

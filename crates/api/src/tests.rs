@@ -9,7 +9,9 @@ use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_array, write_string};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::task::{self, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, RunEnd, Status};
+use taskqueue_core::task::{
+    self, Failure, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status,
+};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 use utoipa::{PartialSchema, ToSchema};
@@ -166,6 +168,24 @@ fn who_ran_a_task_stands_behind_the_fields_of_the_contract_and_only_where_it_is_
     assert_eq!(read(&written(&used_task())).unwrap().last_run, None);
     let wrong = written(&claimed_tasks()[0]).replace(r#""run_id":null"#, r#""run_id":"x""#);
     assert!(read(&wrong).is_err(), "{wrong}");
+}
+
+#[test]
+fn how_far_a_run_is_stands_behind_who_runs_it_in_three_fields_or_none() {
+    let [mut task, _] = claimed_tasks();
+    let at = Timestamp::from_micros(3);
+    task.outcome.progress = Some(Progress { value: object(r#"{"step":1}"#), updated_at: at, attempt: 2 });
+    let json = written(&task);
+    let expected = concat!(
+        r#""run_id":null},"progress":{"step":1},"#,
+        r#""progress_updated_at":"1970-01-01T00:00:00.000003Z","progress_attempt":2}"#
+    );
+    assert!(json.ends_with(expected), "{json}");
+    check::<Task>(&json);
+    let read = read(&json).unwrap();
+    assert_eq!((read.progress_updated_at, read.progress_attempt), (Some(at), Some(2)));
+    assert_eq!(text(|out| Task::write(out, &read.view())), json, "the client writes the same");
+    assert!(Task::most_bytes(&task) >= json.len() && Task::expected_bytes(&task) >= json.len() - 200);
 }
 
 #[test]
@@ -397,6 +417,8 @@ fn the_capabilities_are_sorted_names_and_unknown_ones_are_read() {
     check::<Capabilities>(&json);
     let read = |text: &str| Capabilities::read(&json::parse(text.as_bytes()).unwrap());
     assert_eq!(read(&json).unwrap().features, capabilities::FEATURES);
+    let without = text(|out| Capabilities::write(out, &[capabilities::OUTPUT]));
+    assert_eq!(without, json.replace(r#""output","#, ""));
     let newer = read(r#"{"features":["merge-updates","telepathy"],"more":1}"#).unwrap();
     assert!(newer.has(capabilities::MERGE_UPDATES) && newer.has("telepathy") && !newer.has("merge"));
     for broken in [r#"{"features":null}"#, r#"{"features":[1]}"#, "{}", "[]"] {

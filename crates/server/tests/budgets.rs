@@ -16,6 +16,7 @@ use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::memory_budget::Budgets;
 use taskqueue_server::memory_plan::MemoryPlan;
 use taskqueue_server::state::{AppState, Limits};
+use taskqueue_store::Store;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::model::ModelStore;
 
@@ -144,6 +145,67 @@ async fn answers_that_are_read_or_small_hold_nothing() {
     for _ in 0..100 {
         held.push(unread(&http, "GET", "/api/v2/queues/small/tasks?limit=1000", "").await);
         assert_eq!(held.last().unwrap().status(), StatusCode::OK);
+    }
+}
+
+/// A server with the memory for answers, and a running task of which 256 KiB of output are kept. As JSON they take 1 MiB.
+async fn printing_server(answers_bytes: usize) -> (HttpService, Arc<ModelStore>) {
+    let store = Arc::new(ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)))));
+    let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
+    let http = service(AppState::with_limits(store.clone(), None, Arc::new(Budgets::new(&plan)), Limits::default()));
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    expect(&http, StatusCode::CREATED, "PUT", &format!("/api/v2/queues/q/tasks/{TASK}"), "{}").await;
+    let claim = json!({"route": "default", "run_id": RUN}).to_string();
+    expect(&http, StatusCode::OK, "POST", "/api/v2/queues/q/tasks/claim", &claim).await;
+    for part in 0..4 {
+        print(&http, part * 65_536, &"\u{1}".repeat(65_536)).await;
+    }
+    (http, store)
+}
+
+async fn print(http: &HttpService, offset: usize, text: &str) {
+    let body = json!({"run_id": RUN, "offset": offset, "text": text}).to_string();
+    expect(http, StatusCode::NO_CONTENT, "POST", &format!("/api/v2/queues/q/tasks/{TASK}/output"), &body).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_with_output_holds_its_room_until_it_is_sent() {
+    let (http, _) = printing_server(10 * MIB).await;
+    let path = format!("/api/v2/queues/q/tasks/{TASK}/output");
+    let mut held = Vec::new();
+    loop {
+        let answer = unread(&http, "GET", &path, "").await;
+        if answer.status() != StatusCode::OK {
+            break;
+        }
+        held.push(answer);
+    }
+    assert!((7..10).contains(&held.len()), "{} answers of 1 MiB were held in 10 MiB", held.len());
+    assert_eq!(call(&http, "GET", &path, "").await.code(), "database_busy");
+    held.clear();
+    let answer = expect(&http, StatusCode::OK, "GET", &path, "").await;
+    assert!(answer.body.len() > MIB - 1024 && answer.body.len() < MIB + 200, "{}", answer.body.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_that_wait_hold_no_room() {
+    const READERS: usize = 100;
+    let (http, store) = printing_server(3 * MIB).await;
+    let path = format!("/api/v2/queues/q/tasks/{TASK}/output?offset=262144");
+    let readers: Vec<_> = (0..READERS)
+        .map(|_| {
+            let (http, request) = (http.clone(), Request::builder().uri(&path).header("host", "localhost"));
+            let request = request.header("prefer", "wait=60").body(Body::empty()).unwrap();
+            tokio::spawn(async move { send(&http, request).await })
+        })
+        .collect();
+    while store.waiters().watched_outputs().len() < READERS {
+        tokio::task::yield_now().await;
+    }
+    expect(&http, StatusCode::OK, "GET", &path.replace("262144", "0"), "").await;
+    print(&http, 262_144, "more").await;
+    for reader in readers {
+        assert_eq!(reader.await.unwrap().json()["text"], "more");
     }
 }
 

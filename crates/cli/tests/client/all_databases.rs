@@ -1,6 +1,7 @@
 //! Every endpoint once through the typed client, on whichever database the target has.
 
 mod batches;
+mod output;
 mod queues;
 mod reach;
 mod runs;

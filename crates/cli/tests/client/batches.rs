@@ -66,10 +66,22 @@ async fn runs_are_claimed_renewed_and_ended_together() {
     assert_eq!(client.claim_tasks(&q, &request).await.items, claims.items, "the same claims again");
 
     client.cancel_task(&q, task_id(2)).await.unwrap();
-    let heartbeats: Vec<RunItem> = (1..=3).map(|n| report(n, task_id(n), RunAction::Heartbeat)).collect();
+    let heartbeats: Vec<RunItem> =
+        (1..=3).map(|n| report(n, task_id(n), RunAction::Heartbeat { progress: None })).collect();
     let renewed = client.report_runs(&q, &heartbeats).await.items;
     assert!(renewed[0].as_ref().unwrap().is_some() && renewed[2].as_ref().unwrap().is_some(), "{renewed:?}");
     assert_eq!(renewed[1].as_ref().unwrap_err().code(), Some(ErrorCode::RunFinalized));
+
+    let progress = object(r#"{"step":1}"#);
+    let progressing = [
+        report(1, task_id(1), RunAction::Heartbeat { progress: Some(progress.clone()) }),
+        report(3, task_id(3), RunAction::Progress { progress: progress.clone() }),
+    ];
+    let renewed = client.report_runs(&q, &progressing).await.items;
+    assert!(matches!(&renewed[..], [Ok(Some(_)), Ok(None)]), "{renewed:?}");
+    for n in [1, 3] {
+        assert_eq!(client.task(&q, task_id(n)).await.unwrap().progress.as_ref(), Some(&progress), "{n}");
+    }
 
     let result = object(r#"{"loss":0.5}"#);
     let ends = [

@@ -91,6 +91,18 @@ pub(crate) fn prepare(server: &Server) {
         let path = format!("/api/v2/queues/large/tasks/{}/fail", claimed["task"]["id"].as_str().unwrap());
         server.post(&path, failed).expect(204);
     }
+    // What it prints takes six times as much as JSON.
+    let (path, run) = (output_path(), run_id(700_000));
+    server.create_in(healthy::QUEUE, 700_000, json!({"routes": ["printing"]}));
+    server.claim_for(healthy::QUEUE, "printing", 700_000).expect(200);
+    for part in 0..4 {
+        let output = json!({"run_id": run, "offset": part * 65_536, "text": "\u{1}".repeat(65_536)});
+        server.post(&path, output).expect(204);
+    }
+}
+
+fn output_path() -> String {
+    format!("/api/v2/queues/{}/tasks/{}/output", healthy::QUEUE, task_id(700_000))
 }
 
 fn get(path: &str) -> Vec<u8> {
@@ -246,6 +258,21 @@ pub(crate) const IDLE_CONNECTIONS: Attack =
 /// A quarter of them never sent anything, the others got an answer.
 fn idle_connections(attacker: &Attacker<'_>) {
     attacker.hold(400, |n| if n % 4 == 0 { Vec::new() } else { get("/health") });
+}
+
+pub(crate) const UNREAD_OUTPUT: Attack =
+    Attack { name: "1,500 unread answers with 1 MiB of output", attackers: 4, stores: false, run: unread_output };
+
+fn unread_output(attacker: &Attacker<'_>) {
+    attacker.hold(375, |_| get(&output_path()));
+}
+
+pub(crate) const WAITING_READS: Attack =
+    Attack { name: "1,200 reads that wait for output", attackers: 4, stores: false, run: waiting_reads };
+
+fn waiting_reads(attacker: &Attacker<'_>) {
+    let path = output_path() + "?offset=9223372036854775807";
+    attacker.hold(300, |_| Request::new("GET", &path).header("Prefer", "wait=60").to_bytes());
 }
 
 pub(crate) const BULK_UPDATES: Attack =

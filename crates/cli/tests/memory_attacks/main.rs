@@ -138,5 +138,7 @@ withstands! {
     unread_batches_of_claims_do_not_fill_it: UNREAD_BATCHES
     large_heads_that_do_not_end_do_not_fill_it: LARGE_HEADS
     idle_connections_do_not_fill_it: IDLE_CONNECTIONS
+    unread_answers_with_output_do_not_fill_it: UNREAD_OUTPUT
+    reads_that_wait_for_output_do_not_fill_it: WAITING_READS
     bulk_updates_of_large_tasks_do_not_fill_it: BULK_UPDATES
 }

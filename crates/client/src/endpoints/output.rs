@@ -19,8 +19,8 @@ const AFTER_OUTPUT: &str = "send it again with the same offset: what is there al
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputAnswer {
     pub output: Output,
-    /// The wait in seconds that the server agreed to; nothing if the answer came without a wait. Then pause before the next
-    /// request.
+    /// The wait in seconds that the server agreed to; nothing if it did not, or was cut short. Then, if there is no text,
+    /// pause before the next request.
     pub wait_applied: Option<u32>,
 }
 
