@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use taskqueue_core::ids::RunId;
 use taskqueue_core::json::{ObjectWriter, Value};
+use taskqueue_core::limits::OUTPUT_OFFSET_MAX;
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
@@ -38,7 +39,7 @@ impl Body for OutputRequest {
         let text = body.required("text", field::output_text);
         let (run_id, offset, text) = (run_id?, offset?, text?);
         // An offset is a 64-bit integer in every answer, so the last byte has one, too.
-        if offset + text.len() as u64 > i64::MAX as u64 {
+        if offset + text.len() as u64 > OUTPUT_OFFSET_MAX {
             let (at, errors) = body.errors();
             errors.add(&At::Key(at, "offset"), "use an offset whose end is below 2^63");
             return None;
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_text_reads_back_up_to_its_size_and_up_to_the_last_offset() {
-        const MOST: u64 = i64::MAX as u64;
+        const MOST: u64 = OUTPUT_OFFSET_MAX;
         let largest = "\u{1}".repeat(OUTPUT_TEXT_BYTES);
         let fits = [
             request(0, ""),

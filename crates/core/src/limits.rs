@@ -50,7 +50,7 @@ pub const TELEMETRY_BYTES: usize = 16_384;
 /// Most bytes of output that a run may send at once; beyond the contract, like the following.
 pub const OUTPUT_TEXT_BYTES: usize = 65_536;
 /// The largest number of bytes that a run can print: what databases store as an integer.
-pub const OUTPUT_OFFSET_MAX: u64 = i64::MAX as u64;
+pub const OUTPUT_OFFSET_MAX: u64 = 9_223_372_036_854_775_807;
 /// The last bytes of output that are kept of a task (`--task-output-bytes`).
 pub const TASK_OUTPUT_BYTES: usize = 262_144;
 /// Most bytes of output in one answer, as they are written there: characters that JSON escapes count as what they become.
