@@ -9,6 +9,7 @@ use crate::client_context::ClientContext;
 use crate::config::Source;
 use crate::failure::Failure;
 use crate::output::{counted, escape};
+use crate::shell_command::ShellCommand;
 use crate::similar_names::similar_names;
 
 /// `filter` is the filter expression of the command. May ask the server for its queues.
@@ -27,7 +28,7 @@ pub(crate) async fn explain(context: &ClientContext, error: Error, filter: Optio
         Some(ErrorCode::Unauthorized) => {
             Failure::Refused(unauthorized(context.token_source.as_ref(), context.withheld_note.as_deref()))
         }
-        _ => to_failure(&context.url, &error),
+        _ => to_failure(context, &error),
     }
 }
 
@@ -52,7 +53,12 @@ pub(crate) async fn explain_missing_queue(context: &ClientContext, error: &Error
 }
 
 /// The message for an error, without asking the server for more.
-pub(crate) fn to_failure(url: &str, error: &Error) -> Failure {
+pub(crate) fn to_failure(context: &ClientContext, error: &Error) -> Failure {
+    failure(&context.url, |words| ShellCommand::new(context, words), error)
+}
+
+/// `command` makes a command for the same server and queue.
+fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> Failure {
     match error {
         Error::Transport { message, may_have_arrived: false } => unreachable(url, message),
         Error::Transport { message, .. } => no_answer(url, message),
@@ -60,7 +66,7 @@ pub(crate) fn to_failure(url: &str, error: &Error) -> Failure {
             Failure::Unreachable(error.to_string())
         }
         Error::Protocol { .. } => Failure::Refused(format!("{error}; is {url} a taskqueue server?")),
-        Error::Api { .. } => Failure::Refused(refusal(url, error).unwrap_or_else(|| error.to_string())),
+        Error::Api { .. } => Failure::Refused(refusal(url, command, error).unwrap_or_else(|| error.to_string())),
         _ => Failure::Refused(error.to_string()),
     }
 }
@@ -98,7 +104,7 @@ pub(crate) fn root_cause(message: &str) -> &str {
 }
 
 /// A refusal in the words of the command line, where the server's own words are those of its API.
-fn refusal(url: &str, error: &Error) -> Option<String> {
+fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> Option<String> {
     let code = error.code()?;
     if let Some(fields) = wrong_fields(error) {
         return Some(format!("{fields} ({})", code.as_str()));
@@ -106,21 +112,23 @@ fn refusal(url: &str, error: &Error) -> Option<String> {
     let text = |name| detail_text(error, name).unwrap_or_default();
     let number = |name| detail_number(error, name).unwrap_or_default();
     let (problem, advice) = match code {
-        ErrorCode::TaskNotFound => (error_message(error), "see taskqueue task list".to_owned()),
+        ErrorCode::TaskNotFound => (error_message(error), format!("see {}", command("task list").as_str())),
         ErrorCode::TaskRunning => {
             let id = text("task_id");
-            (format!("{id} is running"), format!("wait for it, or cancel it first: taskqueue task cancel {id}"))
+            let cancel = command("task cancel").argument(&id);
+            (format!("{id} is running"), format!("wait for it, or cancel it first: {}", cancel.as_str()))
         }
         // Of the actions that a state can refuse, only this one has a way out besides the server's words.
         ErrorCode::TaskStateConflict if text("status") == "succeeded" && error_message(error).contains("requeue") => {
             let id = text("task_id");
-            let advice = format!("to run it again under a new id: taskqueue task rerun {id}");
+            let rerun = command("task rerun").argument(&id);
+            let advice = format!("to run it again under a new id: {}", rerun.as_str());
             (format!("{id} is succeeded, so it cannot be requeued"), advice)
         }
         ErrorCode::TaskIdConflict => {
             let id = text("task_id");
             let problem = format!("there is a task {id} already, with another definition");
-            (problem, format!("choose another --id, or see: taskqueue task get {id}"))
+            (problem, format!("choose another --id, or see: {}", command("task get").argument(&id).as_str()))
         }
         ErrorCode::QueueNotEmpty => {
             let tasks = counted(number("tasks"), "task");
@@ -260,7 +268,8 @@ mod tests {
             retry_after: None,
         };
         let expected = "routes.1: use a; b (invalid_task)".to_owned();
-        assert_eq!(to_failure("http://x", &error), Failure::Refused(expected));
+        let command = |_: &str| -> ShellCommand { panic!("no command helps") };
+        assert_eq!(failure("http://x", command, &error), Failure::Refused(expected));
     }
 
     #[test]

@@ -25,6 +25,13 @@ impl ShellCommand {
         command
     }
 
+    /// A value without a flag, such as an id.
+    pub(crate) fn argument(mut self, value: &str) -> Self {
+        // Writing to memory does not fail.
+        let _ = write!(self.0, " {}", quoted(value));
+        self
+    }
+
     pub(crate) fn flag(mut self, flag: &str, value: &str) -> Self {
         // A value that begins like a flag would be taken for one.
         let separator = if value.starts_with('-') { '=' } else { ' ' };

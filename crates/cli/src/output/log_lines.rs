@@ -1,5 +1,5 @@
-//! What a run printed, as the lines that a terminal would show in the end: a carriage return goes back in the line, colours
-//! stay if they are wanted, and everything else that controls a terminal is removed or escaped. Text comes in pieces that
+//! What a run printed, as the lines that people want to see in the end: what is behind the last carriage return of a line,
+//! with colours if they are wanted. Everything else that controls a terminal is removed or escaped. Text comes in pieces that
 //! may end anywhere, also inside an escape sequence. Pure.
 
 use unicode_width::UnicodeWidthChar;
@@ -20,6 +20,8 @@ pub(crate) struct LogLines {
     line: Vec<Glyph>,
     /// Where the next character goes.
     column: usize,
+    /// Whether a carriage return was the last: what follows replaces the line. Workers send a progress bar like that.
+    is_returned: bool,
     /// Whether something in the line was written over.
     is_redrawn: bool,
     sequence: Sequence,
@@ -56,6 +58,7 @@ impl LogLines {
             colour,
             line: Vec::new(),
             column: 0,
+            is_returned: false,
             is_redrawn: false,
             sequence: Sequence::None,
             styles: vec![String::new()],
@@ -98,7 +101,7 @@ impl LogLines {
     fn plain(&mut self, character: char, ended: &mut impl FnMut(String)) {
         match character {
             '\n' => self.finish(ended),
-            '\r' => self.column = 0,
+            '\r' => (self.column, self.is_returned) = (0, true),
             '\u{8}' => self.column = self.column.saturating_sub(1),
             '\u{1b}' => self.sequence = Sequence::Begun,
             '\u{9b}' => self.sequence = Sequence::Control(String::new()),
@@ -150,13 +153,17 @@ impl LogLines {
         let number = |default: usize| parameters.parse().unwrap_or(default);
         match action {
             'm' => self.set_style(parameters),
-            'G' => self.column = number(1).saturating_sub(1).min(self.line.len()),
-            'C' => self.column = self.column.saturating_add(number(1)).min(self.line.len()),
-            'D' => self.column = self.column.saturating_sub(number(1)),
+            'G' => self.go_to(number(1).saturating_sub(1)),
+            'C' => self.go_to(self.column.saturating_add(number(1))),
+            'D' => self.go_to(self.column.saturating_sub(number(1))),
             'K' if matches!(parameters, "" | "0") => self.erase_from(self.column),
             'K' if parameters == "2" => self.erase_from(0),
             _ => {}
         }
+    }
+
+    fn go_to(&mut self, column: usize) {
+        (self.column, self.is_returned) = (column.min(self.line.len()), false);
     }
 
     fn erase_from(&mut self, column: usize) {
@@ -189,6 +196,10 @@ impl LogLines {
         if self.column >= LINE_MAX {
             self.finish(ended);
         }
+        if std::mem::take(&mut self.is_returned) {
+            self.is_redrawn |= !self.line.is_empty();
+            self.line.clear();
+        }
         let glyph = Glyph { character, style: self.style };
         match self.line.get_mut(self.column) {
             Some(old) => {
@@ -207,7 +218,7 @@ impl LogLines {
 
     fn begin_line(&mut self) {
         self.line.clear();
-        (self.column, self.is_redrawn) = (0, false);
+        (self.column, self.is_returned, self.is_redrawn) = (0, false, false);
         // The colour goes on in the next line.
         let style = std::mem::take(&mut self.styles[usize::from(self.style)]);
         self.styles = if style.is_empty() { vec![style] } else { vec![String::new(), style] };
@@ -264,7 +275,9 @@ mod tests {
             ("\n\n", &["", ""]),
             ("windows\r\n", &["windows"]),
             (" 10%\r 50%\r100%\n", &["100%"]),
-            ("long state\rshort\n", &["shortstate"]),
+            ("long state\rshort\n", &["short"]),
+            ("state\r\r\n", &["state"]),
+            ("state\r\u{1b}[3CX\n", &["staXe"]),
             ("long state\r\u{1b}[Kshort\n", &["short"]),
             ("long state\r          \rshort\n", &["short"]),
             ("long state\u{1b}[2K\rshort\n", &["short"]),
@@ -273,7 +286,7 @@ mod tests {
             ("abc\u{1b}[2DX\n", &["aXc"]),
             ("trailing  \n", &["trailing  "]),
             ("a\tb\n", &["a\tb"]),
-            ("ä漢\rb\n", &["b漢"]),
+            ("ä漢\rb\n", &["b"]),
         ];
         for (text, expected) in cases {
             assert_eq!(lines(text, false), *expected, "{text:?}");
@@ -310,7 +323,7 @@ mod tests {
         let cases = [
             ("\u{1b}[31mred\u{1b}[0m plain", "\u{1b}[31mred\u{1b}[0m plain"),
             ("\u{1b}[1m\u{1b}[38;5;9mx\u{1b}[my", "\u{1b}[1m\u{1b}[38;5;9mx\u{1b}[0my"),
-            ("\u{1b}[31mlong\r\u{1b}[0;32mok", "\u{1b}[32mok\u{1b}[0m\u{1b}[31mng\u{1b}[0m"),
+            ("\u{1b}[31mlong\r\u{1b}[0;32mok", "\u{1b}[32mok\u{1b}[0m"),
             ("\u{1b}[>4;1mx", "x"),
         ];
         for (text, expected) in cases {

@@ -80,7 +80,7 @@ fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
     server.submit("t_aaaaaaaaaaaa", &[]);
     server.claim("default", 1);
     let running = "error: t_aaaaaaaaaaaa is running (task_running); wait for it, or cancel it first: \
-                   taskqueue task cancel t_aaaaaaaaaaaa\n";
+                   taskqueue task cancel --queue q t_aaaaaaaaaaaa\n";
     assert_eq!(server.run("task update t_aaaaaaaaaaaa --priority 1").fails(1), running);
     let busy = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
     assert!(busy.contains("t_aaaaaaaaaaaa is running, so it cannot be requeued; cancel it first"), "{busy}");
@@ -89,11 +89,11 @@ fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
     assert!(ended.contains("t_aaaaaaaaaaaa is succeeded, so it cannot be cancelled: it has already ended"), "{ended}");
     let done = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
     let expected = "error: t_aaaaaaaaaaaa is succeeded, so it cannot be requeued (task_state_conflict); to run it again under \
-                    a new id: taskqueue task rerun t_aaaaaaaaaaaa\n";
+                    a new id: taskqueue task rerun --queue q t_aaaaaaaaaaaa\n";
     assert_eq!(done, expected);
     let taken = server.run("task submit --id t_aaaaaaaaaaaa --priority 1").fails(1);
     let expected = "error: there is a task t_aaaaaaaaaaaa already, with another definition (task_id_conflict); choose \
-                    another --id, or see: taskqueue task get t_aaaaaaaaaaaa\n";
+                    another --id, or see: taskqueue task get --queue q t_aaaaaaaaaaaa\n";
     assert_eq!(taken, expected);
 }
 

@@ -327,7 +327,7 @@ impl<'s> ActionProgress<'s> {
             }
             TaskOutcome::Refused(error) => {
                 self.refused += 1;
-                let failure = explain_error::to_failure(&self.context.url, &error);
+                let failure = explain_error::to_failure(self.context, &error);
                 let message = failure.message().unwrap_or_default();
                 self.bar.suspend(|| output::warning(&format!("{id}: {message}")));
             }

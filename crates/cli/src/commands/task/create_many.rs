@@ -169,12 +169,12 @@ impl<'s> TaskCreator<'s> {
             }
             Err(error) => error,
         };
-        let url = &self.context.url;
+        let context = self.context;
         match TaskOutcome::of::<()>(Err(error)) {
             TaskOutcome::Fatal(error) => return Some(error),
             TaskOutcome::Refused(error) => self
                 .refusals
-                .add(origin, || explain_error::to_failure(url, &error).message().unwrap_or_default().to_owned()),
+                .add(origin, || explain_error::to_failure(context, &error).message().unwrap_or_default().to_owned()),
             TaskOutcome::Skipped(code) => self.refusals.add(origin, || code.as_str().to_owned()),
             TaskOutcome::Done => {}
         }

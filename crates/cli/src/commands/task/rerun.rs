@@ -15,6 +15,7 @@ use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, RerunRecord};
 use crate::progress::Progress;
+use crate::shell_command::ShellCommand;
 use crate::task_ids::random_id;
 
 /// The largest page.
@@ -177,7 +178,8 @@ impl<'s> Copies<'s> {
     /// Warns that these copies may exist or not.
     fn warn_unsure(&self, is_meant: impl Fn(TaskId) -> bool) {
         for (old_id, new_id) in self.started.iter().filter(|(old_id, _)| is_meant(*old_id)) {
-            let words = format!("{old_id} may not have been submitted again; taskqueue task get {new_id} tells");
+            let get = ShellCommand::new(self.context, "task get").argument(new_id.as_str());
+            let words = format!("{old_id} may not have been submitted again; {} tells", get.as_str());
             self.bar.suspend(|| output::warning(&words));
         }
     }

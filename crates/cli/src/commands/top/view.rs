@@ -83,8 +83,11 @@ impl TopView {
     }
 
     pub(super) fn marked_row(&self) -> Option<usize> {
-        let id = self.marked?.id;
-        self.row_tasks().iter().position(|task| *task == Some(id))
+        let Marked { id, row } = self.marked?;
+        let tasks = self.row_tasks();
+        // Two workers may report the same task.
+        let is_still_there = tasks.get(row) == Some(&Some(id));
+        if is_still_there { Some(row) } else { tasks.iter().position(|task| *task == Some(id)) }
     }
 
     fn row_tasks(&self) -> Vec<Option<TaskId>> {

@@ -16,8 +16,8 @@ const WAIT_SECONDS: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(500);
 /// The same for a task that is not running: it prints nothing before it is claimed.
 const PENDING_PAUSE: Duration = Duration::from_secs(1);
-/// The last bytes of a run may come after its end.
-const LATE_BYTES: Duration = Duration::from_secs(1);
+/// Workers send the last bytes of a run behind its report. They are what everybody looks for.
+const LATE_BYTES: Duration = Duration::from_secs(2);
 
 pub(super) struct Follow<'s> {
     logs: Logs<'s>,
