@@ -35,11 +35,11 @@ impl Display for RunLog {
     fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
         write!(out, "the full log is ")?;
         if let Some(host) = &self.host {
-            write!(out, "on {host} ")?;
+            write!(out, "on {host}: ")?;
         }
         match &self.run_id {
-            Some(run_id) => write!(out, "in {}/{run_id}/{LOG_FILE}", self.folder),
-            None => write!(out, "below {}, in the folder of the run", self.folder),
+            Some(run_id) => write!(out, "{LOG_FILE} in the folder {}/{run_id}", self.folder),
+            None => write!(out, "{LOG_FILE} below the folder {}", self.folder),
         }
     }
 }
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn the_log_is_named_as_far_as_the_worker_says_where_it_is() {
         let worker = r#"{"folder":"/data/runs","host":"gpu-3"}"#;
-        let ended = "the full log is on gpu-3 in /data/runs/t_000000000001/r_run000000001/output.log";
+        let ended = "the full log is on gpu-3: output.log in the folder /data/runs/t_000000000001/r_run000000001";
         assert_eq!(shown(worker, Some("r_run000000001")).as_deref(), Some(ended));
-        let active = "the full log is on gpu-3 below /data/runs/t_000000000001, in the folder of the run";
+        let active = "the full log is on gpu-3: output.log below the folder /data/runs/t_000000000001";
         assert_eq!(shown(worker, None).as_deref(), Some(active));
         assert_eq!(shown(r#"{"folder":"/x"}"#, None).unwrap().matches(" on ").count(), 0);
         for silent in [r#"{"host":"gpu-3"}"#, r#"{"folder":7,"host":"gpu-3"}"#, "{}"] {

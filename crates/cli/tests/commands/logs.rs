@@ -156,13 +156,14 @@ fn older_output_that_is_gone_is_told_with_the_place_of_the_full_log() {
     server.print(1, 0, "first line\nlast one\n");
     let ran = server.logs(&[]);
     assert_eq!(ran.stdout, "\nlast one\n");
-    let expected =
-        format!("note: 10 bytes of older output are no longer kept; the full log is on gpu-3 below /data/runs/{ID}");
+    let expected = format!(
+        "note: 10 bytes of older output are no longer kept; the full log is on gpu-3: output.log below the folder /data/runs/{ID}"
+    );
     assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
     server.complete(ID, 1);
     let ran = server.logs(&["--raw"]);
     assert_eq!(ran.stdout, "\nlast one\n");
-    assert!(ran.stderr.contains(&format!("in /data/runs/{ID}/r_run000000001/output.log")), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("output.log in the folder /data/runs/{ID}/r_run000000001")), "{}", ran.stderr);
     assert_eq!(server.logs(&["--tail", "1"]).stderr, "", "nobody asked for it");
     assert_eq!(server.logs(&["-o", "quiet"]).stderr, "");
     let whole = server.logs(&["-o", "json"]);
