@@ -279,7 +279,10 @@ fn csv_has_all_fields_and_other_commands_have_it_too() {
     assert_eq!(server.run("queue list -o csv").ok(), "name\nq\n");
     assert_eq!(server.run("task count -o csv").ok(), "count\n3\n");
     assert_eq!(server.run("task count --group-by routes -o csv").ok(), "routes,count\ncpu,1\ndefault,2\ngpu,1\n");
-    assert_eq!(server.run("worker list -o csv").ok(), "id,queue,route,status,task_id,last_seen_at,expires_at\n");
+    assert_eq!(
+        server.run("worker list -o csv").ok(),
+        "id,queue,route,status,task_id,last_seen_at,expires_at,metadata.host,metadata.slot,metadata.pid\n"
+    );
 }
 
 #[test]

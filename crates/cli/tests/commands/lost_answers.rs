@@ -147,7 +147,7 @@ fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
     assert_eq!((shown.len(), unsure.len()), (1, 1), "{ran:?}");
     assert_eq!(ran.stdout, format!("{}\n", shown[0]));
     let message = ran.fails(130);
-    assert!(message.contains(&format!("taskqueue task get --queue q {} tells", unsure[0])), "{message}");
+    assert!(message.contains(&format!("--queue q {} tells", unsure[0])), "{message}");
     assert!(message.contains("error: interrupted: 1 task submitted again so far"), "{message}");
 }
 
