@@ -69,6 +69,11 @@ impl Features {
         self.state().known
     }
 
+    /// Whether the server has said what it takes.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.state().ask_at.is_none()
+    }
+
     /// Whether the server takes batches, as far as is known. If it is time to ask, it may.
     pub(crate) fn may_batch(&self) -> bool {
         self.up_to_date().is_none_or(|known| known.batch)

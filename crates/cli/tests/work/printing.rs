@@ -161,6 +161,16 @@ fn a_server_that_is_killed_while_output_is_sent_has_each_line_once() {
 }
 
 #[test]
+fn a_full_disk_costs_the_log_and_not_what_is_sent() {
+    let server = Server::start();
+    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again";
+    let mut worker = worker(&server, "", script);
+    let stderr = worker.finish_well();
+    assert!(stderr.contains("No space left on device"), "{stderr}");
+    assert_eq!(text(&server), "said\nagain\n");
+}
+
+#[test]
 fn what_the_rest_of_a_run_prints_belongs_to_it() {
     let late = "setsid sh -c 'trap \"echo late; exit\" TERM; echo > hidden; while :; do sleep 0.02; done' & \
                 while [ ! -e hidden ]; do sleep 0.02; done; echo main";

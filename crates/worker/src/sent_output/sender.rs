@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use taskqueue_client::Error;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -30,7 +30,9 @@ const COLLECT_TIME: Duration = Duration::from_millis(100);
 const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
 
 /// To be dropped when the run has been reported, or could not be.
-pub(crate) struct OutputEnd(#[allow(dead_code, reason = "its end is what counts")] oneshot::Sender<()>);
+pub(crate) struct OutputEnd {
+    _is_going_on: watch::Sender<()>,
+}
 
 /// The senders of a worker.
 pub(crate) struct LateOutput {
@@ -53,6 +55,8 @@ struct Sender {
     run: RunKey,
     shared: Arc<Shared>,
     text: OutputText,
+    /// Closed when the run has been reported.
+    reported: watch::Receiver<()>,
 }
 
 /// Why no more is sent.
@@ -68,9 +72,10 @@ enum Ending {
 impl WorkerContext {
     /// Where a run prints to. The second is to be dropped when the run was reported.
     pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, OutputEnd) {
-        let (end, reported) = oneshot::channel();
+        let (going_on, reported) = watch::channel(());
+        let end = OutputEnd { _is_going_on: going_on };
         if self.settings.send_output == SendOutput::Off {
-            return (RunOutput::off(), OutputEnd(end));
+            return (RunOutput::off(), end);
         }
         let buffer_bytes = BUFFER_BYTES.min(ALL_BUFFERS_BYTES / self.settings.slots.len().max(1));
         let shared = Shared::new(buffer_bytes);
@@ -79,11 +84,12 @@ impl WorkerContext {
             run: run.clone(),
             shared: Arc::clone(&shared),
             text: OutputText::new(self.settings.send_output, self.settings.intervals.output_rewrite),
+            reported,
         };
         let mut senders = self.late_output.senders.lock().unwrap_or_else(PoisonError::into_inner);
         while senders.try_join_next().is_some() {}
-        senders.spawn(sender.run(reported));
-        (RunOutput(Some(Arc::new(Feed(shared)))), OutputEnd(end))
+        senders.spawn(sender.run());
+        (RunOutput(Some(Arc::new(Feed(shared)))), end)
     }
 
     /// Gives the senders some more time, when all runs are over.
@@ -101,8 +107,8 @@ impl WorkerContext {
 }
 
 impl Sender {
-    async fn run(mut self, reported: oneshot::Receiver<()>) {
-        let context = Arc::clone(&self.context);
+    async fn run(mut self) {
+        let (context, reported) = (Arc::clone(&self.context), self.reported.clone());
         let ending = {
             let mut too_late = pin!(too_late(&context, reported));
             tokio::select! {
@@ -133,20 +139,23 @@ impl Sender {
                 }
             }
             if !context.server_features().await.output {
-                if is_ended {
+                if is_ended && context.features.is_certain() {
                     return Ending::Refused;
                 }
+                // It may have it, but was not asked or did not answer.
+                sleep(context.settings.intervals.output).await;
                 continue;
             }
             self.text.gather(&self.shared, Instant::now());
-            match self.text.piece() {
-                Some((offset, piece)) => {
-                    if !self.send(offset, piece).await {
-                        return Ending::Refused;
-                    }
-                }
-                None if is_ended || self.text.is_limit_reached() => return Ending::Done,
-                None => {}
+            let piece = self.text.piece();
+            let is_over = piece.is_none() && (is_ended || self.text.is_limit_reached());
+            if is_over {
+                return Ending::Done;
+            }
+            if let Some((offset, piece)) = piece
+                && !self.send(offset, piece).await
+            {
+                return Ending::Refused;
             }
         }
     }
@@ -175,6 +184,7 @@ impl Sender {
     /// Sends a piece until it has arrived: always with the same offset, so that it is there once. Whether the server wants more.
     async fn send(&mut self, offset: u64, piece: Arc<str>) -> bool {
         let (mut backoff, RunKey { queue, task_id, run_id }) = (Backoff::new(BACKOFF), self.run.clone());
+        let (mut hurry, mut is_hurried) = (pin!(last_chance(&self.context, self.reported.clone())), false);
         loop {
             match self.context.client.add_output(&queue, task_id, run_id, offset, Arc::clone(&piece)).await {
                 Ok(()) => {
@@ -183,7 +193,10 @@ impl Sender {
                 }
                 Err(error) if is_refused(&error) => return false,
                 // Heartbeats find out whether the server is there.
-                Err(_) => sleep(backoff.next()).await,
+                Err(_) => tokio::select! {
+                    () = sleep(backoff.next()) => {}
+                    () = &mut hurry, if !is_hurried => is_hurried = true,
+                },
             }
         }
     }
@@ -198,15 +211,24 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
+/// Returns when the run was reported, so the server is there again; or when the worker is about to end.
+async fn last_chance(context: &WorkerContext, mut reported: watch::Receiver<()>) {
+    let mut deadline = context.late_output.deadline.subscribe();
+    tokio::select! {
+        _ = reported.changed() => {}
+        _ = deadline.wait_for(Option::is_some) => {}
+    }
+}
+
 /// Returns some seconds after the run was reported, or when the worker has to end.
-async fn too_late(context: &WorkerContext, reported: oneshot::Receiver<()>) {
+async fn too_late(context: &WorkerContext, mut reported: watch::Receiver<()>) {
     let mut deadline = context.late_output.deadline.subscribe();
     let exit = async {
         let at = deadline.wait_for(Option::is_some).await.ok().and_then(|at| *at);
         sleep_until(at.unwrap_or_else(Instant::now)).await;
     };
     let late = async {
-        drop(reported.await);
+        drop(reported.changed().await);
         sleep(context.settings.intervals.late_output).await;
     };
     tokio::select! {

@@ -267,3 +267,33 @@ async fn a_run_that_was_revoked_still_sends_what_it_printed() {
     worker.stop(StopMode::Finish);
     worker.end().await;
 }
+
+/// A server that answers no longer is asked again when it has taken the report, and not some seconds later.
+#[tokio::test]
+async fn when_the_report_was_accepted_the_rest_is_sent_at_once() {
+    let server = server([task(1)]).await;
+    // The pauses become longer than a worker that ends waits.
+    server.script("output", [disconnect(), disconnect(), disconnect(), done()]);
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    print(&run, "all of it\n");
+    server.until("output", 3).await;
+    run.succeed();
+    worker.end().await;
+    assert_eq!(pieces(&server), vec![(0, "all of it\n".to_owned()); 4]);
+}
+
+#[tokio::test]
+async fn a_server_that_did_not_say_what_it_takes_is_asked_again() {
+    let server = server([task(1)]).await;
+    server.script("capabilities", [disconnect(), capabilities(&["output"])]);
+    let intervals = Intervals { late_output: Duration::from_secs(15), ..intervals() };
+    let mut worker = TestWorker::start(&server, Settings { intervals, ..settings() });
+    let run = worker.next_run().await;
+    print(&run, "late\n");
+    run.succeed();
+    server.until("output", 1).await;
+    assert_eq!(whole(&server), "late\n");
+    worker.stop(StopMode::Finish);
+    worker.end().await;
+}

@@ -101,8 +101,8 @@ struct State {
     tasks: Tasks,
 }
 
-/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `output`, `progress`, `batch/claim`, `batch/report`, `capabilities`, and `PUT`, `POST`
-/// (telemetry) and `DELETE` of workers.
+/// The server. Verbs are `claim`, `heartbeat`, `complete`, `fail`, `unclaim`, `output`, `progress`, `batch/claim`,
+/// `batch/report`, `capabilities`, and `PUT`, `POST` (telemetry) and `DELETE` of workers.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
