@@ -129,7 +129,7 @@ mod tests {
         }
         let many: String = (0..1000).map(|index| format!("{index}, x, 1, 2, 3, 4\n")).collect();
         assert_eq!(parse(&many).len(), MOST_GPUS);
-        let huge = format!("{}", text(&parse(&"0, x, 1e300, 1e300, nan, inf\n"))[0]);
+        let huge = text(&parse("0, x, 1e300, 1e300, nan, inf\n"))[0].clone();
         assert!(huge.contains("utilization_percent") && !huge.contains("memory_total"), "{huge}");
     }
 
