@@ -131,7 +131,16 @@ async fn following(args: &WaitArgs, numbers: &Numbers) -> Result<Option<Followin
     }
     output::progress(&format!("{} followers", args.connections));
     let printers = run_output::running_tasks(&server, usize::from(args.connections), PRINTED_BYTES, numbers).await?;
-    let mut clients = connect(&server, args.connections, numbers).await?;
+    let mut clients = Vec::with_capacity(printers.len());
+    for printer in &printers {
+        // Used once for the same, so that what all of them share is there already.
+        let mut client = Client::connect(server.address).await?;
+        let status = client.send(&printer.read(server.address)).await?.status;
+        if status != 200 {
+            return Err(Failure::new(format!("output was answered with {status}")));
+        }
+        clients.push(client);
+    }
     let connected = idle(&server, args.seconds).await?;
     for (client, printer) in clients.iter_mut().zip(&printers) {
         client.write(&printer.follow(server.address, pickup::LONGEST_SECONDS)).await?;

@@ -11,7 +11,7 @@ use super::printing::{self, Reading};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
-use crate::pickup;
+use crate::{pickup, request};
 
 /// Follows a task as long as it runs, and records how old each piece is when it is there.
 pub(super) async fn follow(
@@ -21,7 +21,8 @@ pub(super) async fn follow(
     latencies: Rc<RefCell<Latencies>>,
 ) -> Result<()> {
     loop {
-        let answer = client.send(&reading.request(at, pickup::LONGEST_SECONDS)).await?;
+        let request = request::with_wait(&reading.request(at), pickup::LONGEST_SECONDS);
+        let answer = client.send(&request).await?;
         let now = Instant::now();
         let body: Value = serde_json::from_slice(answer.body).unwrap_or_default();
         let (Some(text), Some(end), false) = (body["text"].as_str(), body["end"].as_u64(), body["ended"] == true)

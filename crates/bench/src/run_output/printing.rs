@@ -80,9 +80,14 @@ impl Printer {
         Err(Failure::new(format!("{what} was answered with {} {code}", answer.status)))
     }
 
-    /// A request for what comes behind all of it so far, at a server of the caller's choice, that may be answered later.
+    /// A request for what comes behind all of it so far, at a server of the caller's choice.
+    pub(crate) fn read(&self, at: SocketAddr) -> Vec<u8> {
+        self.reading().request(at)
+    }
+
+    /// The same, which may be answered later.
     pub(crate) fn follow(&self, at: SocketAddr, wait_seconds: u32) -> Vec<u8> {
-        Reading { task: self.task.clone(), offset: self.offset }.request(at, wait_seconds)
+        request::with_wait(&self.read(at), wait_seconds)
     }
 
     /// Where someone begins to read who follows from now on.
@@ -119,9 +124,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn request(&self, at: SocketAddr, wait_seconds: u32) -> Vec<u8> {
-        let path = format!("/api/v2/queues/{QUEUE}/tasks/{}/output?offset={}", self.task, self.offset);
-        request::with_wait(&request::get(at, &path), wait_seconds)
+    pub(super) fn request(&self, at: SocketAddr) -> Vec<u8> {
+        request::get(at, &format!("/api/v2/queues/{QUEUE}/tasks/{}/output?offset={}", self.task, self.offset))
     }
 }
 
