@@ -121,7 +121,8 @@ fn nothing_is_kept_when_nothing_may_be_kept() {
 
 #[test]
 fn only_missing_bytes_are_added() {
-    let cases: [(&[(u64, u64)], u64, &str, Sent<'_>); 8] = [
+    type Case<'a> = (&'a [(u64, u64)], u64, &'a str, Sent<'a>);
+    let cases: [Case<'_>; 8] = [
         (&[(0, 4)], 0, "abcd", None),
         (&[(0, 4)], 1, "bc", None),
         (&[(0, 4)], 4, "ef", Some((vec![(0, 6)], vec![(4, "ef")]))),
