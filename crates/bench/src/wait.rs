@@ -25,6 +25,9 @@ use crate::{answer_parser, output, pickup, run_output};
 /// How long the server may take to become idle.
 const SETTLING: Duration = Duration::from_secs(1);
 
+/// Followers come in groups: what a crowd of reads leaves of memory behind has nothing to do with their waiting.
+const FOLLOWERS_AT_ONCE: usize = 50;
+const PAUSE: Duration = Duration::from_millis(20);
 /// What each task has printed that is followed.
 const PRINTED_BYTES: usize = 1_024;
 
@@ -142,8 +145,11 @@ async fn following(args: &WaitArgs, numbers: &Numbers) -> Result<Option<Followin
         clients.push(client);
     }
     let connected = idle(&server, args.seconds).await?;
-    for (client, printer) in clients.iter_mut().zip(&printers) {
+    for (count, (client, printer)) in clients.iter_mut().zip(&printers).enumerate() {
         client.write(&printer.follow(server.address, pickup::LONGEST_SECONDS)).await?;
+        if count % FOLLOWERS_AT_ONCE == 0 {
+            sleep(PAUSE).await;
+        }
     }
     let following = idle(&server, args.seconds).await?;
     Ok(Some(Following { connected, following }))
