@@ -283,7 +283,7 @@ impl Store for PostgresStore {
     ) -> Result<Output, StoreError> {
         let input = (queue, id, offset, most_bytes);
         let read =
-            self.readers.read(Lane::Page, "reading output", &input, |session, (queue, id, offset, most_bytes)| {
+            self.readers.read(Lane::Short, "reading output", &input, |session, (queue, id, offset, most_bytes)| {
                 output::read(session, queue, *id, *offset, *most_bytes).boxed()
             });
         read.await

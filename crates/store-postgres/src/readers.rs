@@ -48,7 +48,7 @@ pub(crate) const END: &str = "COMMIT";
 /// The cost of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// One statement for a few rows by key, without a transaction.
+    /// A statement or two for a few rows by key, without a transaction.
     Short,
     /// A page that an index leads to, without a filter. It runs in a snapshot, which it begins with [`in_snapshot`].
     Page,

@@ -1,12 +1,12 @@
 //! The reads: lists, counts and groups, each in one snapshot. SQL narrows the rows (`dialect.rs`); where it cannot do so
 //! exactly, the evaluator of `core` decides row by row, so that a filter has one meaning.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::pin::Pin;
 
 use taskqueue_core::filter::{ObservationFilter, TaskFields};
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::limits::PAGE_LIMIT_MAX;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskPosition, TaskQuery, TaskSelection};
@@ -16,7 +16,7 @@ use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::page::{
-    TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
+    ObservationPage, TaskPage, WriteTask, WrittenTasks, group_position, observation_position, task_position,
 };
 use taskqueue_store::transaction::QueueKey;
 use tokio_postgres::types::Type;
@@ -37,6 +37,8 @@ pub(crate) type Read<T> = Result<T, ReadError>;
 
 /// The largest number of rows that a list reads at a time if it has to evaluate each.
 const CHUNK_ROWS: usize = 4_000;
+/// Observations that are read at a time: with the largest metadata and telemetry they take 8 MiB.
+const OBSERVATIONS_AT_ONCE: usize = 256;
 
 pub(crate) fn refused(refusal: Refusal) -> ReadError {
     ReadError::Refused(StoreError::Refused(refusal))
@@ -308,34 +310,28 @@ async fn begin_observation_read<'a>(
     })
 }
 
-/// The current observations of a queue that a filter selects, by id, `wanted` at most.
+/// The current observations of a queue that a filter selects, by id, until `read` breaks.
 async fn each_observation(
     snapshot: &Snapshot<'_>,
     ObservationRead { queue, key, now }: &ObservationRead<'_>,
     (filter, after): (Option<&ObservationFilter>, Option<WorkerId>),
-    mut wanted: usize,
-    mut read: impl FnMut(Observation),
+    mut read: impl FnMut(Observation) -> ControlFlow<()>,
 ) -> Read<()> {
     let mut after = after.map(|id| id.to_string()).unwrap_or_default();
     loop {
-        let limit = usize::from(PAGE_LIMIT_MAX) + 1;
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&key.0, &now.as_micros(), &after, &as_int(limit)];
+            [&key.0, &now.as_micros(), &after, &as_int(OBSERVATIONS_AT_ONCE)];
         snapshot.release_slot();
         let found = snapshot.session.query(&sql::LIST_OBSERVATIONS, &params).await?;
         for row in &found {
             snapshot.yield_if_due()?;
             let observation = rows::observation(row, queue)?;
             after = observation.id.to_string();
-            if filter.is_none_or(|filter| filter.matches(&observation)) {
-                read(observation);
-                wanted -= 1;
-            }
-            if wanted == 0 {
+            if filter.is_none_or(|filter| filter.matches(&observation)) && read(observation).is_break() {
                 return Ok(());
             }
         }
-        if found.len() < limit {
+        if found.len() < OBSERVATIONS_AT_ONCE {
             return Ok(());
         }
     }
@@ -350,9 +346,13 @@ pub(crate) async fn list_workers(
 ) -> Read<Page<Observation>> {
     let read = begin_observation_read(snapshot.session, queue, now).await?;
     let after = query.after.as_ref().map(|position| observation_position(position, read.key)).transpose()?;
-    let (mut items, wanted) = (Vec::new(), usize::from(query.limit) + 1);
-    each_observation(snapshot, &read, (query.filter.as_ref(), after), wanted, |one| items.push(one)).await?;
-    Ok(page_of_observations(items.into_iter(), query.limit, read.key))
+    let (mut page, mut more) = (ObservationPage::new(query.limit, read.key), false);
+    each_observation(snapshot, &read, (query.filter.as_ref(), after), |observation| {
+        more = !page.push(observation);
+        if more { Break(()) } else { Continue(()) }
+    })
+    .await?;
+    Ok(page.finish(more))
 }
 
 /// How many observations are selected.
@@ -364,7 +364,11 @@ pub(crate) async fn count_workers(
 ) -> Read<u64> {
     let read = begin_observation_read(snapshot.session, queue, now).await?;
     let mut count = 0;
-    each_observation(snapshot, &read, (filter, None), usize::MAX, |_| count += 1).await?;
+    each_observation(snapshot, &read, (filter, None), |_| {
+        count += 1;
+        Continue(())
+    })
+    .await?;
     Ok(count)
 }
 
@@ -377,8 +381,9 @@ pub(crate) async fn group_workers(
 ) -> Read<GroupPage> {
     let read = begin_observation_read(snapshot.session, queue, now).await?;
     let mut groups = Groups::new(query.limit, group_position(query, read.key)?);
-    each_observation(snapshot, &read, (query.selection.as_ref(), None), usize::MAX, |one| {
+    each_observation(snapshot, &read, (query.selection.as_ref(), None), |one| {
         groups.add_observation(&query.dimensions, &one);
+        Continue(())
     })
     .await?;
     Ok(groups.into_page(read.key.0))

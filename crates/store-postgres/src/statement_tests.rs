@@ -131,7 +131,8 @@ async fn output_is_read_by_indexes_alone_whatever_the_planner_knows() {
     for _ in 0..2 {
         let (queue, id, key, start, end) = ("q", "t_000000000042", 42_i64, 2_i64, 5_i64);
         let kept = plan(&session, &GET_OUTPUT.text, &[(&queue, Type::TEXT), (&id, Type::TEXT)]).await;
-        let params: [Param<'_>; 3] = [(&key, Type::INT8), (&start, Type::INT8), (&end, Type::INT8)];
+        let run = "r_000000000001";
+        let params: [Param<'_>; 4] = [(&key, Type::INT8), (&start, Type::INT8), (&end, Type::INT8), (&run, Type::TEXT)];
         let pieces = plan(&session, &GET_OUTPUT_PIECES.text, &params).await;
         assert!(kept.contains("tasks_by_id") && kept.contains("outputs_pkey"), "{kept}");
         let bounds = pieces.lines().any(|line| line.contains("Index Cond") && line.contains("start >="));

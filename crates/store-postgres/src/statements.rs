@@ -144,7 +144,7 @@ statements! {
     FIND_QUEUE = "find_queue" (TEXT);
     FIND_QUEUE_AND_TIME = "find_queue_and_time" (TEXT);
     GET_OUTPUT = "get_output" (TEXT, TEXT);
-    GET_OUTPUT_PIECES = "get_output_pieces" (INT8, INT8, INT8);
+    GET_OUTPUT_PIECES = "get_output_pieces" (INT8, INT8, INT8, TEXT);
     GET_TASK = "get_task" (TEXT, TEXT);
     LIST_CHANGED = "list_changed" (INT8, TEXT, INT8);
     LIST_KEYS_BY_STATUS = "list_keys_by_status" (INT8, TEXT_ARRAY);

@@ -109,9 +109,7 @@ impl Printing {
     fn read(&self, offset: u64) -> Result<Output, StoreError> {
         let name = queue("q");
         let read = crate::output::read(&self.session, &name, task_id(1), offset, ALL);
-        let read = self.reading.block_on(read).map_err(|error| error.into_store_error("reading output"));
-        self.reading.block_on(self.session.execute_text("COMMIT")).unwrap();
-        read
+        self.reading.block_on(read).map_err(|error| error.into_store_error("reading output"))
     }
 
     fn assert_same(&self, offset: u64) {

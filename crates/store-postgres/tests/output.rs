@@ -42,7 +42,7 @@ impl Servers {
         let storage = fresh();
         let fixture = Fixture::with_queue(&storage).await;
         fixture.scan().await;
-        fixture.create(1, Definition::default()).await;
+        fixture.create(1, with_budget(100)).await;
         fixture.claim(1).await;
         let other = storage.open(fixture.clock.clone()).await;
         Self { storage, fixture, other }
@@ -192,6 +192,40 @@ async fn overlapping_sends_to_two_servers_keep_every_byte_once() {
     assert!(sends.join_all().await.into_iter().all(|answer| answer == Ok(())));
     let output = servers.other.read_output(&queue("q"), task_id(1), 0, ALL).await.unwrap();
     assert!(output.text == text && output.start == 0, "{} bytes from {}", output.text.len(), output.start);
+    servers.end().await;
+}
+
+/// Each run prints a letter of its own, and its next piece pushes out the one before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_beside_sends_gives_bytes_of_one_run_and_no_gaps() {
+    let servers = Servers::open().await;
+    let letter = |attempt: u64| char::from(b'a' + (attempt % 26) as u8);
+    servers.fixture.ok(fail("q", 1, 1)).await;
+    servers.fixture.claim(2).await;
+    servers.fixture.ok(print(1, 2, 0, &letter(2).to_string())).await;
+    let reader = Arc::clone(&servers.other);
+    let reading = tokio::spawn(async move {
+        let mut reads = 0_usize;
+        loop {
+            let output = reader.read_output(&queue("q"), task_id(1), 0, ALL).await.unwrap();
+            let own = letter(output.attempt as u64);
+            assert!(!output.text.is_empty() && output.text.chars().all(|one| one == own), "{output:?}");
+            reads += 1;
+            if output.ended && output.attempt == 42 {
+                return reads;
+            }
+        }
+    });
+    for run in 3..=42_u64 {
+        servers.fixture.ok(fail("q", 1, run - 1)).await;
+        servers.fixture.claim(run).await;
+        for n in 0..5 {
+            let text = letter(run).to_string().repeat(5_000);
+            servers.fixture.ok(AddOutput { most_bytes: 6_000, ..print(1, run, n * 5_000, &text) }).await;
+        }
+    }
+    servers.fixture.ok(complete("q", 1, 42, object("{}"))).await;
+    assert!(reading.await.unwrap() > 10);
     servers.end().await;
 }
 

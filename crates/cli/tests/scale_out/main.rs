@@ -8,6 +8,7 @@ mod crashes;
 mod database;
 mod graceful_stop;
 mod held_heartbeats;
+mod output;
 mod pooler;
 mod start;
 #[path = "../contract/support/mod.rs"]

@@ -1,5 +1,5 @@
--- Reads the pieces of the output of a task that hold bytes from $2 to before $3. The first of them may begin before $2: pieces
--- do not overlap, so it is the last one that does.
+-- Reads the pieces of the output of a task that hold bytes from $2 to before $3, if they are of the run $4. The first of them may
+-- begin before $2: pieces do not overlap, so it is the last one that does.
 SELECT start, bytes
 FROM taskqueue.output_pieces
 WHERE
@@ -14,4 +14,5 @@ WHERE
         ),
         $2
     )
+    AND (SELECT outputs.run_id FROM taskqueue.outputs WHERE outputs.task_key = $1) = $4
 ORDER BY start;
