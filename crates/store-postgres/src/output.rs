@@ -1,6 +1,7 @@
-//! Reading the output of a task: which bytes are kept, and then those that the answer gives. No transaction is needed for the
-//! two: bytes of a run stay what they are until they are pushed out, and who finds them gone looks again.
+//! Reading the output of a task: which bytes are kept, and then those that the answer gives. Bytes of a run stay what they are
+//! until they are pushed out, so the two need no transaction unless a send comes between them.
 
+use futures_util::future::join;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::output::Part;
 use taskqueue_core::refusal::Refusal;
@@ -8,13 +9,11 @@ use taskqueue_store::command::Output;
 use taskqueue_store::output::read_output;
 use taskqueue_store::transaction::TaskKey;
 
+use crate::readers::{BEGIN, END, ReadError};
 use crate::reads::{Read, no_queue, refused};
 use crate::rows;
 use crate::session::Session;
 use crate::statements as sql;
-
-/// How often it is read again because bytes were gone. A run sends once in a second, and this takes some milliseconds.
-const ATTEMPTS: usize = 5;
 
 /// Bytes of a part that are not loaded yet.
 struct Missing(Part);
@@ -26,12 +25,16 @@ pub(crate) async fn read(
     offset: u64,
     most_bytes: usize,
 ) -> Read<Output> {
-    for _ in 1..ATTEMPTS {
-        if let Ok(output) = try_read(session, queue, id, offset, most_bytes).await? {
-            return Ok(output);
-        }
+    if let Ok(output) = try_read(session, queue, id, offset, most_bytes).await? {
+        return Ok(output);
     }
-    Ok(try_read(session, queue, id, offset, most_bytes).await??)
+    // Some bytes were gone. In a snapshot they are not.
+    let (begun, read) = join(session.execute_text(BEGIN), try_read(session, queue, id, offset, most_bytes)).await;
+    begun?;
+    if let Ok(_) | Err(ReadError::Refused(_)) = &read {
+        session.execute_text(END).await?;
+    }
+    Ok(read??)
 }
 
 /// An error inside: bytes that were there are gone.

@@ -41,14 +41,14 @@ pub(crate) const CANCEL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Begins a snapshot. Its settings end with it, because a pooler may give the connection to other clients. Every filter
 /// runs once, so compiling it does not pay.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL statement_timeout = '25s'; SET LOCAL lock_timeout = '4s'; SET LOCAL jit = off";
 pub(crate) const END: &str = "COMMIT";
 
 /// The cost of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// A statement or two for a few rows by key, without a transaction.
+    /// A statement or two for a few rows by key, without a transaction that is left to be ended.
     Short,
     /// A page that an index leads to, without a filter. It runs in a snapshot, which it begins with [`in_snapshot`].
     Page,
