@@ -49,8 +49,7 @@ impl Printer {
             let piece = bytes.min(LARGEST_PIECE);
             let text = self.text(piece);
             let (run, offset) = (&self.run, self.offset);
-            let text = serde_json::Value::from(text);
-            self.post(client, "output", &format!(r#"{{"run_id":"{run}","offset":{offset},"text":{text}}}"#)).await?;
+            self.post(client, "output", &format!(r#"{{"run_id":"{run}","offset":{offset},"text":"{text}"}}"#)).await?;
             self.offset += piece as u64;
             bytes -= piece;
         }
@@ -95,26 +94,40 @@ impl Printer {
         Reading { task: self.task.clone(), offset: self.offset }
     }
 
-    /// The time, and random characters in lines: nothing that a disk or a database could make smaller.
+    /// The time, and random characters in lines, nothing that a disk or a database could make smaller; as JSON writes it. Lines
+    /// are cut from one random text, so that the making of a piece takes nothing from what is measured.
     fn text(&mut self, bytes: usize) -> String {
         let mut text = format!("{MARK}{:0STAMP_DIGITS$} ", BEGIN.elapsed().as_nanos());
-        while text.len() < bytes {
-            let at_end = text.len() + 1 == bytes || text.len() % LINE_BYTES == LINE_BYTES - 1;
-            text.push(if at_end { '\n' } else { CHARACTERS[(self.random() % 64) as usize].into() });
+        let mut left = bytes - text.len();
+        while left > 0 {
+            let line = left.min(LINE_BYTES);
+            let from = self.random() as usize % (RANDOM_TEXT.len() - LINE_BYTES);
+            text.push_str(&RANDOM_TEXT[from..from + line - 1]);
+            text.push_str("\\n");
+            left -= line;
         }
         text
     }
 
-    /// The next number of xorshift64*.
     fn random(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
+        next_random(&mut self.random)
     }
 }
 
+/// The next number of xorshift64*.
+fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
+}
+
 const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789. ";
+
+static RANDOM_TEXT: LazyLock<String> = LazyLock::new(|| {
+    let mut state = RandomState::new().build_hasher().finish() | 1;
+    (0..1 << 20).map(|_| char::from(CHARACTERS[(next_random(&mut state) % 64) as usize])).collect()
+});
 
 /// Someone who follows the output of a task.
 #[derive(Debug)]
@@ -142,9 +155,10 @@ mod tests {
     #[test]
     fn a_piece_has_its_size_its_time_and_ends_with_its_line() {
         let mut printer = Printer::new(SocketAddr::from(([127, 0, 0, 1], 80)), 1, 2);
-        let (one, other) = (printer.text(PIECE_BYTES), printer.text(PIECE_BYTES));
+        let mut text = || serde_json::from_str::<String>(&format!("\"{}\"", printer.text(PIECE_BYTES))).unwrap();
+        let (one, other) = (text(), text());
         assert!(one.len() == PIECE_BYTES && one.ends_with('\n') && one != other, "{one}");
-        assert_eq!(one.lines().count(), PIECE_BYTES.div_ceil(LINE_BYTES));
+        assert!(one.lines().all(|line| line.len() < 2 * LINE_BYTES), "{one}");
         let ages: Vec<Duration> = ages(&format!("{one}{other}"), Instant::now()).collect();
         assert!(ages.len() == 2 && ages[0] >= ages[1] && ages[0] < Duration::from_secs(60), "{ages:?}");
         assert_eq!(super::ages("the end of a piece\n", Instant::now()).count(), 0);
