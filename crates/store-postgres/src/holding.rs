@@ -73,6 +73,13 @@ impl PostgresTransaction<'_> {
         if before.is_some() && before != run(self) { Err(StoreError::Busy) } else { Ok(()) }
     }
 
+    /// Loads the heavy part of a task.
+    pub(crate) fn load_body(&mut self, key: TaskKey) -> Loaded<()> {
+        let (session, wanted) = (self.session, vec![key.0]);
+        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
+        rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
+    }
+
     /// Loads a task that is only read, without its heavy part, and with it those of all claims that are repeated.
     pub(crate) fn load_heads_ahead(&mut self, key: TaskKey) -> Loaded<()> {
         let wanted: Vec<i64> = self.rows.unknown_repeated().chain([key]).map(|key| key.0).collect();

@@ -3,7 +3,7 @@
 //! by name.
 
 mod error_column;
-mod output_columns;
+mod packed_output;
 mod row_fields;
 
 use std::fmt::Display;
@@ -29,7 +29,7 @@ use crate::clock::ClockRow;
 
 use self::error_column::ErrorText;
 pub(crate) use self::error_column::error_text;
-pub(crate) use self::output_columns::{
+pub(crate) use self::packed_output::{
     active_run, bytes_of_part, offset_column, output_key, output_key_or_null, parts_text, result_bytes, stored_output,
 };
 pub(crate) use self::row_fields::RowFields;

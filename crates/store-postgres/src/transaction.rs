@@ -3,6 +3,8 @@
 //!
 //! The writer loads in advance what a batch names (`prefetch.rs`), so that most commands run no statement.
 
+mod output;
+
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -28,7 +30,6 @@ use crate::bulk;
 use crate::changes::Changes;
 use crate::clock::Clock;
 use crate::failure::{Cause, cause, log_unless_conflict};
-use crate::output_rows::OutputEntry;
 use crate::readers::ReadError;
 use crate::rows;
 use crate::session::Session;
@@ -165,23 +166,6 @@ impl PostgresTransaction<'_> {
             return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
         }
         self.entry(key)
-    }
-
-    fn load_body(&mut self, key: TaskKey) -> Loaded<()> {
-        let (session, wanted) = (self.session, vec![key.0]);
-        let rows = self.wait("loading tasks", async { session.query(&sql::LOAD_TASKS_BY_KEY, &[&wanted]).await })?;
-        rows.iter().try_for_each(|row| self.rows.add_whole(row).map(drop))
-    }
-
-    fn output_entry(&mut self, key: TaskKey) -> Loaded<&mut OutputEntry> {
-        if !self.rows.outputs.contains_key(&key) {
-            let (session, wanted) = (self.session, vec![key.0]);
-            let asked = async { session.first(&sql::LOAD_OUTPUTS_BY_KEY, &[&wanted]).await };
-            let row = self.wait("loading output", asked)?;
-            let stored = row.as_ref().map(rows::stored_output).transpose()?.flatten();
-            self.rows.outputs.insert(key, OutputEntry::loaded(stored));
-        }
-        self.rows.outputs.get_mut(&key).ok_or(NO_TASK)
     }
 
     /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
