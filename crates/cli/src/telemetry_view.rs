@@ -24,7 +24,7 @@ impl TelemetryView {
         let text = telemetry.as_str();
         let view = Self {
             cpu: number(text, "cpu_percent").map(percent),
-            memory: number(text, "memory_bytes").map(gibibytes),
+            memory: number(text, "memory_bytes").map(size),
             gpus: gpus(text),
             other: None,
         };
@@ -45,8 +45,8 @@ fn gpus(telemetry: &str) -> Option<String> {
 
 /// What is known of one GPU; nothing if that is nothing.
 fn gpu_text(place: usize, gpu: &str) -> Option<String> {
-    let used = number(gpu, "memory_used_bytes").map(gibibytes);
-    let total = number(gpu, "memory_total_bytes").map(gibibytes);
+    let used = number(gpu, "memory_used_bytes").map(size);
+    let total = number(gpu, "memory_total_bytes").map(size);
     let memory = match (used, total) {
         (Some(used), Some(total)) => Some(format!("{}/{total}", used.trim_end_matches(" GiB"))),
         (used, _) => used,
@@ -72,8 +72,10 @@ fn percent(number: f64) -> String {
     format!("{number:.0} %")
 }
 
-fn gibibytes(bytes: f64) -> String {
-    format!("{:.1} GiB", bytes / f64::from(1 << 30))
+/// `5.2 GiB`, or `512 MiB` where that is less than one.
+fn size(bytes: f64) -> String {
+    let gibibytes = bytes / f64::from(1 << 30);
+    if gibibytes < 1.0 { format!("{:.0} MiB", gibibytes * 1024.0) } else { format!("{gibibytes:.1} GiB") }
 }
 
 #[cfg(test)]
@@ -87,10 +89,10 @@ mod tests {
     #[test]
     fn what_our_workers_measure_is_short() {
         let seen = view(
-            r#"{"cpu_percent":312.4,"gpus":[{"index":0,"memory_total_bytes":25769803776,"memory_used_bytes":21582210662,"name":"RTX","temperature_celsius":71,"utilization_percent":97},{"index":3,"utilization_percent":0}],"host":{},"memory_bytes":5583457485,"processes":4}"#,
+            r#"{"cpu_percent":312.4,"gpus":[{"index":0,"memory_total_bytes":25769803776,"memory_used_bytes":21582210662,"name":"RTX","temperature_celsius":71,"utilization_percent":97},{"index":3,"memory_total_bytes":25769803776,"memory_used_bytes":3145728,"utilization_percent":0}],"host":{},"memory_bytes":5583457485,"processes":4}"#,
         );
         assert_eq!((seen.cpu.as_deref(), seen.memory.as_deref()), (Some("312 %"), Some("5.2 GiB")));
-        assert_eq!(seen.gpus.as_deref(), Some("0: 97 % 20.1/24.0 GiB 71 °C, 3: 0 %"));
+        assert_eq!(seen.gpus.as_deref(), Some("0: 97 % 20.1/24.0 GiB 71 °C, 3: 0 % 3 MiB/24.0 GiB"));
         assert_eq!(seen.other, None);
     }
 
@@ -107,7 +109,7 @@ mod tests {
         ] {
             assert_eq!(view(odd), TelemetryView::default(), "{odd}");
         }
-        assert_eq!(view(r#"{"gpus":[{"memory_used_bytes":0}]}"#).gpus.as_deref(), Some("0: 0.0 GiB"));
+        assert_eq!(view(r#"{"gpus":[{"memory_used_bytes":0}]}"#).gpus.as_deref(), Some("0: 0 MiB"));
         assert!(view(r#"{"memory_bytes":1.7976931348623157e308}"#).memory.is_some());
     }
 }
