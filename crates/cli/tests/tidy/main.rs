@@ -92,6 +92,8 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("rows/packed_documents.rs", "only SQLite packs columns"),
     ("rows/packed_head.rs", "only SQLite packs columns"),
     ("rows/packed_outcome.rs", "only SQLite packs columns"),
+    ("rows/packed_output.rs", "only SQLite packs columns"),
+    ("transaction/output.rs", "PostgreSQL writes the output of a batch at once"),
     ("transaction/task_rows.rs", "only SQLite loads what it does not change of a packed column"),
     ("each_row.rs", "SQLite gives rows in a loop, PostgreSQL as a stream"),
     ("future_deadlines.rs", "PostgreSQL does it in one statement"),

@@ -98,7 +98,6 @@ pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(storage: &i
     const WORKERS: usize = 520;
     let fixture = Fixture::with_queue(storage).await;
     let (metadata, telemetry) = (object_of_bytes(REPORT_METADATA_BYTES), object_of_bytes(TELEMETRY_BYTES));
-    assert!(WORKERS * (REPORT_METADATA_BYTES + TELEMETRY_BYTES) > PAGE_BYTES);
     for worker in 0..WORKERS {
         let report = Report { metadata: metadata.clone(), ..worker_report("a", WorkerStatus::Idle) };
         fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(worker), report }).await;
