@@ -2,8 +2,9 @@
 //! and a store for tests of the server. It keeps nothing when the process ends.
 
 mod bulk;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,7 @@ use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
+use self::state::{ModelOutput, Row, State};
 use crate::batch::{BatchTransaction, execute_batch};
 use crate::bulk::{BulkUpdates, Gate, Limit, Planned, REDECIDED};
 use crate::bulk_action::{BulkActions, ChangeRecord, FOUND_MAX, FoundTask, Now};
@@ -47,34 +49,6 @@ pub struct ModelStore {
     waiters: Arc<Waiters>,
     bulk: BulkUpdates,
     bulk_actions: BulkActions,
-}
-
-#[derive(Default)]
-struct State {
-    queues: BTreeMap<QueueName, QueueKey>,
-    tasks: BTreeMap<TaskKey, Row>,
-    runs: BTreeMap<RunId, TaskKey>,
-    /// Run ids of deleted tasks, and until when they are kept.
-    deleted_runs: BTreeMap<RunId, Timestamp>,
-    observations: BTreeMap<(QueueKey, WorkerId), Observation>,
-    last_key: i64,
-    last_pending_seq: i64,
-    last_scan_at: Option<Timestamp>,
-    last_change: u64,
-}
-
-struct Row {
-    queue: QueueKey,
-    task: Task,
-    identity: Identity,
-    output: Option<ModelOutput>,
-    /// The number of its last change.
-    change: u64,
-}
-
-struct ModelOutput {
-    kept: KeptOutput,
-    bytes: BTreeMap<u64, u8>,
 }
 
 impl ModelStore {
@@ -109,79 +83,6 @@ impl ModelStore {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
-        self.queues.get(name).copied().ok_or_else(|| Refusal::QueueNotFound { queue: name.clone() }.into())
-    }
-
-    fn tasks_of(&self, queue: QueueKey) -> impl Iterator<Item = (TaskKey, &Task)> {
-        self.tasks.iter().filter(move |(_, row)| row.queue == queue).map(|(key, row)| (*key, &row.task))
-    }
-
-    fn observations_of<'a>(
-        &'a self,
-        queue: QueueKey,
-        filter: Option<&'a ObservationFilter>,
-        now: Timestamp,
-    ) -> impl Iterator<Item = &'a Observation> {
-        let current = self.observations.iter().filter(move |((owner, _), _)| *owner == queue);
-        current
-            .map(|(_, observation)| observation)
-            .filter(move |one| one.is_current(now) && filter.is_none_or(|filter| filter.matches(*one)))
-    }
-
-    fn task(&self, key: TaskKey) -> Loaded<&Task> {
-        self.tasks.get(&key).map(|row| &row.task).ok_or(NO_TASK)
-    }
-
-    /// A task that is about to change.
-    fn task_mut(&mut self, key: TaskKey) -> Loaded<&mut Task> {
-        let change = self.next_change();
-        let row = self.tasks.get_mut(&key).ok_or(NO_TASK)?;
-        row.change = change;
-        Ok(&mut row.task)
-    }
-
-    fn next_change(&mut self) -> u64 {
-        self.last_change += 1;
-        self.last_change
-    }
-
-    /// The tasks of a plan's queue that were created, changed or deleted since its snapshot.
-    fn changed_since(&self, planned: &Planned<u64>) -> Vec<TaskKey> {
-        let own = self.tasks.iter().filter(|(_, row)| row.queue == planned.plan.queue());
-        let changed = own.filter(|(_, row)| row.change > planned.snapshot).map(|(key, _)| *key);
-        let known = planned.plan.changes().map(|(key, _)| key).chain(planned.plan.unchanged());
-        changed.chain(known.filter(|key| !self.tasks.contains_key(key))).collect()
-    }
-
-    fn run_use(&self, run_id: RunId) -> Result<RunUse, StoreError> {
-        if self.deleted_runs.contains_key(&run_id) {
-            return Ok(RunUse::Past);
-        }
-        let Some(key) = self.runs.get(&run_id).copied() else { return Ok(RunUse::New) };
-        let row = self.tasks.get(&key).ok_or(NO_TASK)?;
-        let active = row.task.lifecycle.run.is_some_and(|run| run.run_id == run_id);
-        Ok(if active { RunUse::Active(row.queue, key) } else { RunUse::Past })
-    }
-
-    fn pending(&self, queue: &QueueName, route: &Route) -> usize {
-        let claimable =
-            |task: &Task| task.lifecycle.status == Status::Pending && task.definition.routes.contains(route.as_str());
-        self.queue(queue).map_or(0, |key| self.tasks_of(key).filter(|(_, task)| claimable(task)).count())
-    }
-
-    fn delete_runs(&mut self, deleted_tasks: &BTreeSet<TaskKey>, kept_until: Timestamp) {
-        let deleted = self.runs.extract_if(.., |_, key| deleted_tasks.contains(key));
-        self.deleted_runs.extend(deleted.map(|(run_id, _)| (run_id, kept_until)));
-    }
-
-    fn next_key(&mut self) -> i64 {
-        self.last_key += 1;
-        self.last_key
     }
 }
 
