@@ -132,6 +132,12 @@ impl OutputEntry {
     fn make_room_before(&mut self, offset: u64) {
         let Some(stored) = self.stored.as_mut().filter(|stored| offset < stored.first) else { return };
         stored.regains = true;
+        self.cut_last();
+    }
+
+    /// The piece that holds the first byte of those in the database will begin with it; that may be the last one.
+    fn cut_last(&mut self) {
+        let Some(stored) = self.stored.filter(|stored| stored.regains) else { return };
         if let Some(last) = self.last.as_mut().filter(|last| last.stored) {
             let start = last.start.max(stored.first);
             *last = LastPiece { start, bytes: last.end() - start, stored: true };
@@ -142,6 +148,7 @@ impl OutputEntry {
     fn push_out(&mut self, first: u64) {
         if let Some(stored) = self.stored.as_mut().filter(|stored| stored.first < first) {
             (stored.first, stored.shrinks) = (first, true);
+            self.cut_last();
         }
         while let Some(piece) = self.inserted.first_entry().filter(|piece| *piece.key() < first) {
             let (start, mut bytes) = piece.remove_entry();

@@ -219,6 +219,18 @@ fn bytes_that_were_pushed_out_can_be_kept_again() {
 }
 
 #[test]
+fn what_is_kept_again_and_pushed_out_again_in_one_batch_leaves_a_piece_that_grows() {
+    let mut printing = Printing::begin();
+    printing.both(send(0, 0, &"x".repeat(1_000), ALL));
+    printing.both(send(0, 1_000, "y", 100));
+    printing.print_together(&[send(0, 0, &"z".repeat(901), 500), send(0, 1_001, &"y".repeat(450), 500)]);
+    assert_eq!(printing.pieces(), [(951, 500)]);
+    printing.both(send(0, 1_451, "more", 500));
+    assert_eq!(printing.read(0).unwrap().end(), 1_455);
+    printing.assert_same(0);
+}
+
+#[test]
 fn a_task_that_prints_and_is_deleted_in_one_batch_leaves_nothing_but_pieces_to_purge() {
     let mut printing = Printing::begin();
     printing.both(send(0, 0, &"x".repeat(10_000), ALL));
