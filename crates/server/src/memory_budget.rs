@@ -42,6 +42,9 @@ const SCARCITY_MAX: u32 = 7;
 pub struct Budgets {
     /// For answers, from before they are made until their last byte is sent.
     pub(crate) answers: Budget,
+    /// The part of it that answers with output may take while they are made: one line may wake thousands that follow a run, and
+    /// claims are not to wait behind them.
+    outputs: Budget,
     /// For bodies, from when they prove to be large until they are answered.
     pub(crate) bodies: Budget,
     /// For large heads. They arrive before the token is checked, and must not take the room of bodies.
@@ -58,6 +61,7 @@ impl Budgets {
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),
+            outputs: Budget::new(plan.answers_bytes / 2),
             bodies: Budget::new(plan.requests_bytes / 8 * 7),
             heads: Budget::new(plan.requests_bytes / 8),
             parsing: Budget::new(plan.parsing_bytes),
@@ -78,9 +82,11 @@ impl Budgets {
         self.answers.reserve(TASK_BYTES).await
     }
 
-    /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON.
-    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<Reservation, ApiError> {
-        self.answers.reserve(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
+    /// For an answer with output, of which so many bytes are kept: the text, and the same as JSON. The first is for the time of
+    /// the read.
+    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<(Reservation, Reservation), ApiError> {
+        let bytes = most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES;
+        Ok((self.outputs.reserve(bytes).await?, self.answers.reserve(bytes).await?))
     }
 
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become

@@ -139,3 +139,18 @@ async fn those_who_hold_a_part_and_want_more_do_not_wait_long_for_each_other() {
     assert!(first.is_err() && second.is_err());
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn however_many_read_output_there_is_room_for_a_task() {
+    let budgets = Arc::new(budgets(16 * MIB));
+    for _ in 0..100 {
+        let budgets = Arc::clone(&budgets);
+        tokio::spawn(async move {
+            let _room = budgets.reserve_output(MIB).await;
+            std::future::pending::<()>().await
+        });
+    }
+    tokio::task::yield_now().await;
+    assert!(budgets.answers.free_bytes() < 12 * MIB, "some of them read");
+    assert!(budgets.reserve_task().await.is_ok());
+}

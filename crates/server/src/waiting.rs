@@ -164,7 +164,7 @@ pub(crate) async fn output(
     let (store, most_bytes) = (state.store(), state.task_output_bytes());
     // What there is to wait for is a small answer, so nothing is reserved while it is waited.
     let read = async || {
-        let reservation = state.budgets().reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
+        let (_turn, reservation) = state.budgets().reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
         let output = store.read_output(&queue, id, offset, most_bytes).await?;
         let reservation = Some(reservation).filter(|_| !output.text.is_empty());
         Ok::<_, StoreError>(ReadOutput { output, reservation })
