@@ -264,7 +264,7 @@ impl Writer {
         let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.health));
         let _transaction = health.begin(Instant::now());
         // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
-        let mut claimable = Claimable::new(!self.waiters.is_empty());
+        let mut claimable = Claimable::new(self.waiters.has_claims());
         let executed = self.in_transaction(|tx| {
             // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
             batch.retain_mut(|write| write.request.reply().begin());

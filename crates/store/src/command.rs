@@ -296,7 +296,7 @@ pub struct AddOutput {
     pub run_id: RunId,
     /// The number of bytes of output before it.
     pub offset: u64,
-    pub text: Box<str>,
+    pub text: Arc<str>,
     /// The bytes of output that are kept of a task.
     pub most_bytes: usize,
 }

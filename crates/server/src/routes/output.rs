@@ -30,7 +30,7 @@ pub(crate) async fn add_output(State(state): State<AppState>, call: Call) -> Han
     let OutputRequest { run_id, offset, text } = call.body(&state).await?;
     let (queue, id) = call.task()?;
     let most_bytes = state.task_output_bytes();
-    empty_answer(&state, call, AddOutput { queue, id, run_id, offset, text: (&*text).into(), most_bytes }).await
+    empty_answer(&state, call, AddOutput { queue, id, run_id, offset, text, most_bytes }).await
 }
 
 /// What is kept of what the latest run of a task printed. With `Prefer: wait=N` the server waits up to N seconds (at most 60)
