@@ -36,29 +36,31 @@ impl RunProgress {
 pub(crate) struct ProgressOfRun {
     values: watch::Receiver<Option<JsonObject>>,
     state: Mutex<State>,
+    /// Held while one is sent: an older one that arrives later would replace it.
+    sending: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     /// What needs not be sent again.
     settled: Option<JsonObject>,
-    /// The last one was taken, and is sent before the report.
+    /// The last one was sent, and the report comes next.
     is_over: bool,
+    /// Whether it was said that the server refuses it.
+    is_refusal_noted: bool,
 }
 
 impl ProgressOfRun {
     pub(crate) fn new() -> (RunProgress, Self) {
         let (sender, values) = watch::channel(None);
-        (RunProgress(Arc::new(sender)), Self { values, state: Mutex::default() })
+        let (state, sending) = (Mutex::default(), tokio::sync::Mutex::default());
+        (RunProgress(Arc::new(sender)), Self { values, state, sending })
     }
 
     /// Waits for something that was not sent.
-    async fn next(&self) -> JsonObject {
+    async fn next(&self) {
         let mut values = self.values.clone();
-        loop {
-            if let Some(progress) = self.unsent() {
-                return progress;
-            }
+        while self.unsent().is_none() {
             values.mark_unchanged();
             if values.changed().await.is_err() {
                 std::future::pending().await
@@ -72,11 +74,9 @@ impl ProgressOfRun {
         newest.filter(|newest| !state.is_over && state.settled.as_ref() != Some(newest))
     }
 
-    /// The last one, if it is not known to have arrived. No other is sent from now on.
-    pub(crate) fn take_unsent(&self) -> Option<JsonObject> {
-        let unsent = self.unsent();
+    /// No other is sent from now on.
+    fn finish(&self) {
         self.state().is_over = true;
-        unsent
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -93,22 +93,17 @@ impl WorkerContext {
     pub(crate) async fn report_progress(&self, run: &RunKey, progress: &ProgressOfRun) {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
         loop {
-            let newest = progress.next().await;
+            progress.next().await;
             if self.server_features().await.progress {
-                match self.send_progress(run, &newest).await {
-                    Ok(()) => {
-                        progress.settle(newest);
-                        backoff.reset();
-                    }
-                    Err(error) => match class_of(&error) {
-                        // The lease hears of it too.
-                        ErrorClass::RunOver => std::future::pending().await,
-                        ErrorClass::Rejected => {
-                            progress.settle(newest);
-                            self.progress_refused(run, &error);
-                        }
-                        ErrorClass::Retryable => sleep(backoff.next()).await,
-                    },
+                let sending = progress.sending.lock().await;
+                let sent = self.send_newest(run, progress).await;
+                drop(sending);
+                match sent.map_err(|error| class_of(&error)) {
+                    Ok(()) => backoff.reset(),
+                    // The lease hears of it too.
+                    Err(ErrorClass::RunOver) => std::future::pending().await,
+                    Err(ErrorClass::Rejected) => {}
+                    Err(ErrorClass::Retryable) => sleep(backoff.next()).await,
                 }
             }
             sleep(self.settings.intervals.progress).await;
@@ -116,18 +111,39 @@ impl WorkerContext {
     }
 
     /// Sends the last progress of a run that is about to be reported, once.
-    pub(crate) async fn send_last_progress(&self, run: &RunKey, progress: Option<JsonObject>) {
-        let Some(progress) = progress.filter(|_| self.features.known().progress) else { return };
-        if let Ok(Err(error)) = timeout(LAST_TIMEOUT, self.send_progress(run, &progress)).await
-            && class_of(&error) == ErrorClass::Rejected
-        {
-            self.progress_refused(run, &error);
+    pub(crate) async fn send_last_progress(&self, run: &RunKey, progress: &ProgressOfRun) {
+        if self.features.known().progress {
+            let last = async {
+                // One that is not answered by then is probably lost.
+                let _sending = timeout(LAST_TIMEOUT / 2, progress.sending.lock()).await;
+                self.send_newest(run, progress).await
+            };
+            drop(timeout(LAST_TIMEOUT, last).await);
         }
+        progress.finish();
     }
 
-    fn progress_refused(&self, run: &RunKey, error: &Error) {
-        let text = &format!("the server refused its progress: {error}");
-        self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
+    /// Sends the newest, if that has not arrived. One that is refused is not sent again.
+    async fn send_newest(&self, run: &RunKey, progress: &ProgressOfRun) -> Result<(), Error> {
+        let Some(newest) = progress.unsent() else { return Ok(()) };
+        let sent = self.send_progress(run, &newest).await;
+        match &sent {
+            Ok(()) => progress.settle(newest),
+            Err(error) if class_of(error) == ErrorClass::Rejected => {
+                progress.settle(newest);
+                self.note_refusal(run, progress, error);
+            }
+            Err(_) => {}
+        }
+        sent
+    }
+
+    /// A run may send something new every second, and all of it be refused.
+    fn note_refusal(&self, run: &RunKey, progress: &ProgressOfRun, error: &Error) {
+        if !std::mem::replace(&mut progress.state().is_refusal_noted, true) {
+            let text = &format!("the server refused its progress: {error}");
+            self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
+        }
     }
 }
 

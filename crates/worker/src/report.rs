@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use crate::context::WorkerContext;
 use crate::error_class::ErrorClass;
 use crate::intervals::Backoff;
+use crate::progress::ProgressOfRun;
 use crate::stop::{StopMode, stop_reached};
 
 /// Identifies a run.
@@ -73,11 +74,13 @@ impl WorkerContext {
         &self,
         run: &RunKey,
         mut report: FinalReport,
-        last_progress: Option<JsonObject>,
+        progress: Option<&ProgressOfRun>,
     ) -> Delivery {
         let (mut backoff, mut stop) = (Backoff::new(self.settings.intervals.backoff), self.stop.subscribe());
         self.spool.store(run, &report, &*self.events).await;
-        self.send_last_progress(run, last_progress).await;
+        if let Some(progress) = progress {
+            self.send_last_progress(run, progress).await;
+        }
         let mut is_repeated = false;
         loop {
             let sent = tokio::select! {

@@ -4,7 +4,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Failure, JsonObject};
+use taskqueue_client::{Error, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -84,7 +84,7 @@ impl Slot {
             Err(revoked) => RunOutcome::Revoked(revoked.to_string()),
             Ok(result) => tokio::select! {
                 biased;
-                outcome = self.report(&run, result, progress_of_run.take_unsent()) => outcome,
+                outcome = self.report(&run, result, &progress_of_run) => outcome,
                 // If a heartbeat is refused now, the report will be refused as well.
                 _ = async { lease.await; std::future::pending::<()>().await } => RunOutcome::Undelivered,
             },
@@ -133,7 +133,7 @@ impl Slot {
         revoked.map_or(Ok(result), Err)
     }
 
-    async fn report(&self, run: &RunKey, result: HandlerResult, progress: Option<JsonObject>) -> RunOutcome {
+    async fn report(&self, run: &RunKey, result: HandlerResult, progress: &ProgressOfRun) -> RunOutcome {
         let (report, cannot_run) = match result {
             HandlerResult::Complete(result) => (FinalReport::Complete(result), None),
             HandlerResult::Fail(failure) => (FinalReport::Fail { failure, retry: true }, None),
@@ -141,7 +141,7 @@ impl Slot {
             HandlerResult::Release | HandlerResult::Stopped => (FinalReport::Unclaim, None),
             HandlerResult::CannotRun(why) => (FinalReport::Unclaim, Some(why)),
         };
-        match self.context.deliver(run, report, progress).await {
+        match self.context.deliver(run, report, Some(progress)).await {
             Delivery::Accepted(FinalReport::Complete(_)) => RunOutcome::Succeeded,
             Delivery::Accepted(FinalReport::Fail { failure: Failure { kind, message, .. }, .. }) => {
                 RunOutcome::Failed { kind, message }

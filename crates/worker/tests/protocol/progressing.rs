@@ -6,7 +6,7 @@ use taskqueue_client::JsonObject;
 use taskqueue_worker::{Intervals, Settings, StopMode};
 
 use crate::batch_server::actions;
-use crate::server::{Reply, Server, capabilities, disconnect, done, empty, refusal, task};
+use crate::server::{Reply, Server, capabilities, disconnect, done, empty, held, refusal, task};
 use crate::test_worker::{TestWorker, WaitingRun, intervals, settings, until};
 
 async fn server(tasks: impl IntoIterator<Item = Reply>) -> Server {
@@ -111,8 +111,14 @@ async fn refused_progress_is_noted_once_and_costs_the_run_nothing() {
     let heartbeats = server.asked("heartbeat").len();
     server.until("heartbeat", heartbeats + 5).await;
     assert_eq!(steps(&server), [1]);
+    for step in 2..5 {
+        report(&run, step);
+        server.until("progress", step as usize).await;
+    }
     run.succeed();
+    let events = std::sync::Arc::clone(&worker.events);
     assert_eq!(worker.end().await.1.succeeded, 1);
+    assert_eq!(events.all().iter().filter(|event| event.contains("refused its progress")).count(), 1);
 }
 
 #[tokio::test]
@@ -127,6 +133,30 @@ async fn a_server_that_does_not_answer_delays_the_report_by_no_more_than_a_secon
     run.succeed();
     assert_eq!(worker.end().await.1.succeeded, 1);
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+/// The last one is not sent beside an earlier one, which could arrive later and replace it.
+#[tokio::test]
+async fn the_last_progress_waits_for_the_answer_to_the_one_before() {
+    let server = server([task(1)]).await;
+    let (answer, held) = held(done());
+    server.script("progress", [held, done()]);
+    let mut worker = TestWorker::start(&server, one_task());
+    let run = worker.next_run().await;
+    report(&run, 1);
+    server.until("progress", 1).await;
+    report(&run, 2);
+    let (begin, heartbeats) = (Instant::now(), server.asked("heartbeat").len());
+    run.succeed();
+    server.until("heartbeat", heartbeats + 5).await;
+    // After half a second it waits no longer.
+    assert!(steps(&server) == [1] || begin.elapsed() > Duration::from_millis(500), "{:?}", steps(&server));
+    answer.notify_one();
+    worker.end().await;
+    assert_eq!(steps(&server), [1, 2]);
+    let verbs = server.verbs();
+    let of = |verb: &str| verbs.iter().rposition(|seen| seen == verb).unwrap();
+    assert!(of("progress") < of("complete"), "{verbs:?}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use super::batch_server::Tasks;
 
@@ -18,6 +19,8 @@ pub(crate) enum Reply {
     Garbage(&'static str),
     /// Never answers.
     Silence,
+    /// Answers when it is told to.
+    Held(Arc<Notify>, Box<Reply>),
     /// Answers by itself, as far as it has tasks ([`Tasks`]).
     Honest,
     /// The same, after so many tasks became pending.
@@ -46,6 +49,12 @@ pub(crate) fn capabilities(features: &[&str]) -> Reply {
 
 pub(crate) fn disconnect() -> Reply {
     Reply::Garbage("")
+}
+
+/// A reply, and what it waits for.
+pub(crate) fn held(reply: Reply) -> (Arc<Notify>, Reply) {
+    let told = Arc::new(Notify::new());
+    (Arc::clone(&told), Reply::Held(told, Box::new(reply)))
 }
 
 pub(crate) fn refusal(status: u16, code: &str) -> Reply {
@@ -191,8 +200,17 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             reply => reply,
         }
     };
+    let reply = match reply {
+        Reply::Held(told, reply) => {
+            told.notified().await;
+            *reply
+        }
+        reply => reply,
+    };
     let bytes = match reply {
-        Reply::Silence | Reply::Honest | Reply::Adding(_) | Reply::Lie(_) => std::future::pending().await,
+        Reply::Silence | Reply::Held(..) | Reply::Honest | Reply::Adding(_) | Reply::Lie(_) => {
+            std::future::pending().await
+        }
         Reply::Garbage(text) => text.to_owned(),
         Reply::Answer(status, headers, body) => {
             let body =
