@@ -56,6 +56,17 @@ fn a_run_its_machine_and_its_gpus_are_measured() {
 }
 
 #[test]
+fn nvidia_smi_does_not_get_the_token() {
+    let server = Server::start();
+    let script = r#"echo "0, token ${TASKQUEUE_TOKEN-none}, 1, 2, 3, 4""#;
+    let setup = with_nvidia_smi(&server, script).env("TASKQUEUE_TOKEN", "secret");
+    let mut worker = setup.sh("true", &[]);
+    assert_eq!(telemetry(&server)["gpus"][0]["name"], "token none");
+    worker.signal(Signal::TERM);
+    worker.finish_well();
+}
+
+#[test]
 fn an_nvidia_smi_that_does_not_work_costs_the_gpus_only() {
     for (script, note) in [
         ("exit 1", "nvidia-smi: it failed: exit status: 1"),

@@ -14,8 +14,8 @@ pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 /// The variable with the path of the file in which a command says how far it is.
 pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
 
-/// Commands do not inherit these from the worker.
-pub(super) const REMOVED: [&str; 2] = [TOKEN, URL_FILE_VARIABLE];
+/// Commands do not inherit these from the worker, nor does what it starts for itself.
+pub(crate) const REMOVED: [&str; 2] = [TOKEN, URL_FILE_VARIABLE];
 
 pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;

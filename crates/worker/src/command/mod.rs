@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+pub(crate) use self::environment::REMOVED;
 pub use self::environment::{PROGRESS_FILE_VARIABLE, URL_FILE_VARIABLE};
 pub use self::housekeeping::Housekeeping;
 pub use self::progress_file::PROGRESS_FILE_BYTES;
@@ -86,7 +87,7 @@ impl CommandHandler {
         Ok(CommandSpec {
             argv,
             environment: environment::variables(&self.settings, run, folder),
-            remove: environment::REMOVED.map(Into::into).to_vec(),
+            remove: REMOVED.map(Into::into).to_vec(),
             run_id: run.claim.run_id,
             processes: run.processes.clone(),
             output: Output {

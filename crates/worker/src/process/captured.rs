@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::running_command::RunningCommand;
+use crate::command::REMOVED;
 use crate::stop::RunControl;
 use crate::supervisor::messages::{Request, StartRequest};
 
@@ -34,7 +35,8 @@ pub(crate) async fn captured(
     most_bytes: u64,
 ) -> Result<Vec<u8>, String> {
     let argv = std::iter::once(program.into()).chain(arguments.iter().map(Into::into)).collect();
-    let start = StartRequest { argv, remove: Vec::new(), environment: Vec::new(), grace: Duration::ZERO, window: None };
+    let remove = REMOVED.map(Into::into).to_vec();
+    let start = StartRequest { argv, remove, environment: Vec::new(), grace: Duration::ZERO, window: None };
     let (running, stdout) = started(start).await.map_err(|error| format!("it cannot be started: {error}"))?;
     let (control, receiver) = watch::channel(RunControl::Continue);
     let (mut waiting, mut bytes) = (pin!(running.wait(receiver)), Vec::new());
