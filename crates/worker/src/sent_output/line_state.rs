@@ -16,6 +16,9 @@ use super::sequences::{Sequences, Step};
 
 /// A line that is longer is given away in pieces.
 const LINE_CELLS: usize = 16 * 1024;
+/// A cursor goes no further to the right than this, or to the end of what is written there: no terminal is wider, and a few bytes would
+/// become thousands of blanks.
+const SCREEN_COLUMNS: usize = 1024;
 /// How much is held for a cursor that moves up.
 const HELD_ROWS: usize = 256;
 const HELD_CELLS: usize = LINE_CELLS;
@@ -164,7 +167,7 @@ impl LineState {
     }
 
     fn move_to(&mut self, column: usize) {
-        self.column = column.min(LINE_CELLS - 1);
+        self.column = column.min(self.rows[self.row].len().max(SCREEN_COLUMNS)).min(LINE_CELLS - 1);
     }
 
     fn truncate(&mut self) {

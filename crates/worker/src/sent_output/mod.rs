@@ -78,8 +78,9 @@ struct State {
 }
 
 impl Shared {
-    fn new(buffer_bytes: usize) -> Arc<Self> {
-        let state = State { buffer: Buffer::new(buffer_bytes), is_ended: false, is_ignored: false };
+    fn new(send: SendOutput, buffer_bytes: usize) -> Arc<Self> {
+        let buffer = Buffer::new(buffer_bytes, matches!(send, SendOutput::First(_)));
+        let state = State { buffer, is_ended: false, is_ignored: false };
         Arc::new(Self { state: Mutex::new(state), printed: Notify::new(), ended: Notify::new() })
     }
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use taskqueue_client::Error;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::buffer::Buffer;
 use super::text::OutputText;
 use super::{Feed, RunOutput, SendOutput, Shared};
 use crate::context::WorkerContext;
@@ -25,6 +26,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const ALL_BUFFERS_BYTES: usize = 32 * 1024 * 1024;
 /// The buffers of runs that are over, in KiB.
 const LATE_KIB: usize = 16 * 1024;
+/// If there is no room for more, so much of the end of a run is kept.
+const LATE_END_BYTES: usize = 8 * 1024;
 /// What is printed at the same time is sent with one request.
 const COLLECT_TIME: Duration = Duration::from_millis(100);
 const BACKOFF: BackoffLimits = BackoffLimits { first: Duration::from_secs(1), longest: Duration::from_secs(5) };
@@ -78,7 +81,7 @@ impl WorkerContext {
             return (RunOutput::off(), end);
         }
         let buffer_bytes = BUFFER_BYTES.min(ALL_BUFFERS_BYTES / self.settings.slots.len().max(1));
-        let shared = Shared::new(buffer_bytes);
+        let shared = Shared::new(self.settings.send_output, buffer_bytes);
         let sender = Sender {
             context: Arc::clone(self),
             run: run.clone(),
@@ -132,8 +135,7 @@ impl Sender {
             last_look = Some(Instant::now());
             let is_ended = self.shared.state().is_ended;
             if is_ended && room.is_none() {
-                let kib = self.shared.state().buffer.len() / 1024 + 1;
-                room = context.late_output.room.try_acquire_many(u32::try_from(kib).unwrap_or(u32::MAX)).ok();
+                room = room_for_rest(&context.late_output.room, &mut self.shared.state().buffer);
                 if room.is_none() {
                     return Ending::GivenUp;
                 }
@@ -202,6 +204,15 @@ impl Sender {
     }
 }
 
+/// Room for what is left of a run that is over: for all of it, or else for its end.
+fn room_for_rest<'r>(room: &'r Semaphore, buffer: &mut Buffer) -> Option<SemaphorePermit<'r>> {
+    let take = |bytes: usize| room.try_acquire_many(u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX)).ok();
+    take(buffer.len()).or_else(|| {
+        buffer.shrink(LATE_END_BYTES);
+        take(buffer.len())
+    })
+}
+
 /// Whether the same text would be refused again: the run is over and another one has begun, the task is gone, or the server does not take
 /// output.
 fn is_refused(error: &Error) -> bool {
@@ -241,5 +252,28 @@ async fn until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Stream;
+
+    #[test]
+    fn the_end_of_a_run_has_room_when_the_whole_of_it_has_none() {
+        let room = Semaphore::new(20);
+        let full = || {
+            let mut buffer = Buffer::new(BUFFER_BYTES, false);
+            buffer.push(Stream::Stdout, &[b'x'; 10 * 1024]);
+            buffer.push(Stream::Stdout, b"end");
+            buffer
+        };
+        let mut buffers = [full(), full(), full()];
+        let rooms: Vec<_> = buffers.iter_mut().map(|buffer| room_for_rest(&room, buffer)).collect();
+        assert_eq!(rooms.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(buffers[0].len(), 10 * 1024 + 3);
+        assert_eq!(buffers[1].len(), LATE_END_BYTES);
+        assert!(buffers[1].take(usize::MAX).ends_with(b"xend"));
     }
 }

@@ -58,13 +58,15 @@ impl OutputText {
     pub(super) fn gather(&mut self, shared: &Shared, now: Instant) {
         self.lines.settle();
         while self.text.len() < OUTPUT_TEXT_BYTES && self.limit != Limit::Reached {
-            let (gap, bytes, is_end) = {
+            let taken = {
                 let mut state = shared.state();
                 // What comes behind a gap is another piece.
-                if state.buffer.dropped() > 0 && !self.text.is_empty() {
-                    return;
-                }
-                (state.buffer.take_dropped(), state.buffer.take(STEP_BYTES), state.is_ended)
+                let is_before_gap = state.buffer.dropped() > 0 && !(self.text.is_empty() && self.lines.is_shown());
+                (!is_before_gap).then(|| (state.buffer.take_dropped(), state.buffer.take(STEP_BYTES), state.is_ended))
+            };
+            let Some((gap, bytes, is_end)) = taken else {
+                let unfinished = self.lines.take_all();
+                return self.add(&unfinished);
             };
             if gap > 0 {
                 self.skip(gap);
@@ -78,12 +80,11 @@ impl OutputText {
         }
     }
 
-    /// The bytes are gone, and with them what was printed of the line before them and not sent.
+    /// The bytes are gone, and everything before them is sent.
     fn skip(&mut self, gap: u64) {
-        let lost = gap + self.lines.take_all().len() as u64;
         self.lines = LineState::default();
-        self.offset += lost;
-        self.unsent += lost;
+        self.offset += gap;
+        self.unsent += gap;
     }
 
     /// A line that has not ended is sent as far as it goes. One that changes again and again is sent when it was not for a while.
@@ -156,7 +157,7 @@ impl OutputText {
     pub(super) fn give_up(&mut self, shared: &Shared) -> u64 {
         let mut state = shared.state();
         state.is_ignored = true;
-        let waiting = state.buffer.take_dropped() + state.buffer.take(usize::MAX).len() as u64;
+        let waiting = state.buffer.take(usize::MAX).len() as u64 + state.buffer.take_dropped();
         drop(state);
         if self.is_limit_reached() {
             0
@@ -184,7 +185,7 @@ mod tests {
 
     impl Trial {
         fn new(send: SendOutput, buffer_bytes: usize) -> Self {
-            let shared = Shared::new(buffer_bytes);
+            let shared = Shared::new(send, buffer_bytes);
             let output = Some(RunOutput(Some(Arc::new(Feed(Arc::clone(&shared))))));
             Self { output, shared, text: OutputText::new(send, REWRITE), now: Instant::now() }
         }
@@ -307,6 +308,22 @@ mod tests {
         let mut exact = Trial::new(SendOutput::First(4), 1000);
         exact.print("one\n");
         assert_eq!((exact.next(), exact.next()), (piece(0, "one\n"), None));
+    }
+
+    #[test]
+    fn the_first_bytes_are_sent_however_fast_more_is_printed() {
+        let mut trial = Trial::new(SendOutput::First(7), 10);
+        trial.print("one\ntwo\n");
+        trial.print("x".repeat(1000));
+        let (offset, text) = trial.next().unwrap();
+        assert!(offset == 0 && text.starts_with("one\ntwo\n[taskqueue: "), "{text}");
+        let mut more = Trial::new(SendOutput::First(12), 10);
+        more.print("0123456789abc\n");
+        assert_eq!(more.next(), piece(0, "0123456789"));
+        more.print("d\n");
+        more.end();
+        let (offset, text) = more.next().unwrap();
+        assert!(offset == 14 && text == "d\n", "{text}");
     }
 
     #[test]

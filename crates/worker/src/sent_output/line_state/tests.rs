@@ -160,3 +160,15 @@ fn nothing_grows_without_end() {
     lines.push(b"\x1b[999999999C!\x1b[99999999999999999999C!\n");
     assert!(lines.take_finished().len() < 3 * LINE_CELLS);
 }
+
+#[test]
+fn a_cursor_that_goes_far_to_the_right_does_not_make_blanks_without_end() {
+    let mut lines = LineState::default();
+    for _ in 0..1000 {
+        lines.push(b"\x1b[99999Gx\x1b[99999Cy\n");
+    }
+    assert!(lines.take_finished().len() < 4 * 1000 * SCREEN_COLUMNS);
+    let mut long = LineState::default();
+    long.push(format!("{}\r\u{1b}[1500Cx", "a".repeat(2000)).as_bytes());
+    assert_eq!(long.take_all(), format!("{}x{}", "a".repeat(1500), "a".repeat(499)));
+}
