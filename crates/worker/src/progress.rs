@@ -60,8 +60,12 @@ impl ProgressOfRun {
     /// Waits for something that was not sent.
     async fn next(&self) {
         let mut values = self.values.clone();
-        while self.unsent().is_none() {
+        loop {
+            // Before the look: what comes behind it is a change.
             values.mark_unchanged();
+            if self.unsent().is_some() {
+                return;
+            }
             if values.changed().await.is_err() {
                 std::future::pending().await
             }
@@ -152,5 +156,34 @@ fn class_of(error: &Error) -> ErrorClass {
     match (ErrorClass::of(error), error) {
         (ErrorClass::Retryable, Error::Api { status: 404 | 405, .. }) => ErrorClass::RunOver,
         (class, _) => class,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that comes just when the one before has arrived, again and again: the next look may be long in coming.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_progress_is_overlooked_because_of_when_it_comes() {
+        let (progress, of_run) = ProgressOfRun::new();
+        let of_run = Arc::new(of_run);
+        let sender = Arc::clone(&of_run);
+        let sending = tokio::spawn(async move {
+            loop {
+                sender.next().await;
+                sender.unsent().into_iter().for_each(|newest| sender.settle(newest));
+            }
+        });
+        let reporting = async {
+            for step in 0..20_000 {
+                progress.report(JsonObject::from_canonical(&format!("{{\"step\":{step}}}")));
+                while of_run.unsent().is_some() {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), reporting).await.expect("one was overlooked");
+        sending.abort();
     }
 }
