@@ -91,6 +91,40 @@ async fn a_piece_that_is_lost_is_an_error_and_never_other_bytes() {
 }
 
 #[tokio::test]
+async fn texts_that_come_in_the_wrong_order_share_rows_too() {
+    let file = File::new();
+    let store = running(&file).await;
+    for n in 0..500 {
+        for offset in [n * 20 + 10, n * 20] {
+            store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, offset, "0123456789") }).await.unwrap();
+        }
+    }
+    let pieces = file.count("SELECT count(*) FROM output_pieces");
+    assert!(pieces <= 6, "10,000 bytes in {pieces} rows");
+    let read = store.read_output(&queue("q"), task_id(1), 0, 1 << 20).await.unwrap();
+    assert_eq!(read.text, "0123456789".repeat(1_000));
+}
+
+#[tokio::test]
+async fn bytes_that_are_kept_again_take_the_place_of_those_that_were_pushed_out_and_of_no_others() {
+    let file = File::new();
+    let store = running(&file).await;
+    let sends = [
+        (1_000, "a".repeat(1_000), 10_000),
+        (2_000, "b".to_owned(), 500),
+        (500, "c".repeat(500), 10_000),
+        (1_300, "d".repeat(100), 10_000),
+        (1_000, "e".repeat(501), 10_000),
+    ];
+    for (offset, text, most_bytes) in sends {
+        store.write(AddOutput { most_bytes, ..print(1, 1, offset, &text) }).await.unwrap();
+    }
+    let expected = [("c", 500), ("e", 300), ("d", 100), ("e", 101), ("a", 499), ("b", 1)];
+    let read = store.read_output(&queue("q"), task_id(1), 0, 10_000).await.unwrap();
+    assert_eq!(read.text, expected.map(|(text, times)| text.repeat(times)).concat());
+}
+
+#[tokio::test]
 async fn small_texts_share_a_row_and_old_rows_go() {
     let file = File::new();
     let store = running(&file).await;

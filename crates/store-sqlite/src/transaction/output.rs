@@ -30,9 +30,9 @@ impl SqliteTransaction<'_> {
         if change.replaces {
             self.run(sql::DELETE_OUTPUT_PIECES, [key.0], "replacing output")?;
         }
-        let end = change.kept.end();
         for (offset, text) in &change.added {
-            self.add_bytes(key, *offset, text.as_bytes(), end)?;
+            let part = change.kept.parts.iter().find(|part| *offset < part.end);
+            self.add_bytes(key, *offset, text.as_bytes(), part.map_or(0, |part| part.end))?;
         }
         // What begins with the first byte has lost none.
         if let Some(first) = change.kept.parts.first().filter(|first| first.start > 0) {
@@ -41,25 +41,22 @@ impl SqliteTransaction<'_> {
         self.run(sql::SAVE_OUTPUT, params![key.0, rows::pack_output(&change.kept)], "saving output").map(drop)
     }
 
-    /// Adds bytes that are not there. `last` is the end of all output.
-    fn add_bytes(&self, key: TaskKey, offset: u64, bytes: &[u8], last: u64) -> Loaded<()> {
+    /// Adds bytes that are not there, to a part that ends at `part_end`.
+    fn add_bytes(&self, key: TaskKey, offset: u64, bytes: &[u8], part_end: u64) -> Loaded<()> {
         let end = offset + bytes.len() as u64;
         let room = (PIECE_BYTES + 1).saturating_sub(bytes.len()) as i64;
         let before = self.piece_before(key, end, room)?;
         if let Some(Piece { key: piece, start, length, bytes: Some(kept) }) = &before
             && start + length == offset
         {
-            let joined = [kept, bytes].concat();
+            let after = self.take_piece_after(key, end, part_end, room - kept.len() as i64)?;
+            let joined = [kept, bytes, &after.unwrap_or_default()].concat();
             return self.run(sql::SAVE_OUTPUT_PIECE, params![piece, joined], "saving output").map(drop);
         }
         if let Some(overlapping) = before.filter(|piece| piece.start + piece.length > offset) {
             self.cut_front(key, &overlapping, end)?;
         }
-        // What fills a gap may be followed by a small piece, and else would leave many of them.
-        let after = match end < last {
-            true => self.take_piece(key, end, room)?,
-            false => None,
-        };
+        let after = self.take_piece_after(key, end, part_end, room)?;
         let joined = after.map(|after| [bytes, &after].concat());
         let values = params![key.0, int(offset), joined.as_deref().unwrap_or(bytes)];
         self.run(sql::INSERT_OUTPUT_PIECE, values, "saving output").map(drop)
@@ -71,6 +68,12 @@ impl SqliteTransaction<'_> {
             let number = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.cast_unsigned());
             Ok(Piece { key: row.get(0)?, start: number(1)?, length: number(2)?, bytes: row.get(3)? })
         })
+    }
+
+    /// What fills a gap may be followed by a small piece, and else would leave many of them. Takes it, if it has fewer than `most`
+    /// bytes. Behind the end of the part a piece may begin with bytes that were pushed out, and stays as it is.
+    fn take_piece_after(&self, key: TaskKey, end: u64, part_end: u64, most: i64) -> Loaded<Option<Vec<u8>>> {
+        if end < part_end { self.take_piece(key, end, most) } else { Ok(None) }
     }
 
     /// Removes the piece that begins at `start`, if it has fewer than `most` bytes.
