@@ -69,9 +69,9 @@ fn check_together(first: &Path<'_>, second: &Path<'_>) -> Result<(), Failure> {
             return Ok(());
         }
         if flag == other_flag {
+            let tasks = if flag == "--arg" { ", several tasks by taskqueue task sweep" } else { "" };
             return Err(Failure::Usage(format!(
-                "{flag} {key} is given twice; give it once, several values for one task as a list ({flag} '{key}=[1, 2]'), \
-                 several tasks by taskqueue task sweep"
+                "{flag} {key} is given twice; give it once, several values as a list ({flag} '{key}=[1, 2]'){tasks}"
             )));
         }
         "give one of them".to_owned()

@@ -72,6 +72,8 @@ fn what_cannot_be_progress_changes_nothing() {
         run.progress(wrong).fails(2);
         assert_eq!(run.text(), "{\"step\":1}\n", "{:?}", wrong.first().map(|text| &text[..text.len().min(20)]));
     }
+    let twice = run.progress(&["a=1", "a=2"]).fails(2);
+    assert!(twice.contains("progress a is given twice; give it once") && !twice.contains("sweep"), "{twice}");
     let said = run.progress_to(&run.0.path().join("gone/progress.json"), &["step=2"]).fails(1);
     assert!(said.contains("cannot write the progress to ") && said.contains("No such file"), "{said}");
     std::fs::create_dir(run.0.path().join("folder")).unwrap();

@@ -104,7 +104,7 @@ fn a_flood_leaves_a_gap_and_its_end_and_a_whole_log() {
     for (start, text) in &pieces {
         assert_eq!(&log[*start as usize..][..text.len()], text, "each piece is in its place");
     }
-    assert!(stderr.contains("bytes of its output were not sent to the server"), "{stderr}");
+    assert!(stderr.contains("bytes of its output did not get to the server"), "{stderr}");
 }
 
 #[test]

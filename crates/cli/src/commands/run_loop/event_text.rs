@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use taskqueue_worker::{Counts, EndReason, Event, RunOutcome, StopMode};
 
-use crate::output::escape;
+use crate::output::{byte_count, escape};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
@@ -54,7 +54,11 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
         ),
         Event::OutputNotSent { task_id, bytes } => {
             after_output = true;
-            format!("note: {task_id}: {bytes} bytes of its output were not sent to the server; its output.log has them")
+            // The log may have reached its limit.
+            format!(
+                "note: {task_id}: {} of its output did not get to the server; see its output.log",
+                byte_count(*bytes)
+            )
         }
         Event::Paused(time) => format!(
             "warning: this worker was stopped for {} and sent no heartbeats; tasks whose leases have ended meanwhile are revoked",
