@@ -12,4 +12,5 @@ mod questions;
 mod support;
 mod terminal;
 mod top;
+mod waiting;
 mod watch;

@@ -17,6 +17,9 @@ use crate::failure::CommandError;
 use crate::output;
 use crate::progress_view::ProgressView;
 
+/// The progress of no more running tasks is asked for with each poll.
+const PROGRESS_TASKS: u64 = 100;
+
 pub(super) enum Watched {
     Counted(TaskSelection),
     Followed(Followed),
@@ -60,14 +63,15 @@ impl Watched {
     ) -> Result<Option<String>, CommandError> {
         let selection = match self {
             Self::Followed(followed) => return Ok(overall(tally, &followed.progress())),
-            // Of many tasks only numbers are known. The last one is worth a request.
-            Self::Counted(_) if tally.unfinished() != 1 => return Ok(None),
+            // Of many running tasks only the number is known.
+            Self::Counted(_) if !(1..=PROGRESS_TASKS).contains(&tally.counts.running) => return Ok(None),
             Self::Counted(selection) => selection,
         };
-        let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(1);
+        let limit = u16::try_from(PROGRESS_TASKS).unwrap_or(u16::MAX);
+        let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(limit);
         let running = context.client.tasks(&context.queue, &query).await?.items;
-        let view = running.first().and_then(|task| ProgressView::of(task, output::now()));
-        Ok(overall(tally, &view.iter().collect::<Vec<_>>()))
+        let views: Vec<_> = running.iter().filter_map(|task| ProgressView::of(task, output::now())).collect();
+        Ok(overall(tally, &views.iter().collect::<Vec<_>>()))
     }
 
     /// Warnings that were not shown yet.
