@@ -12,6 +12,9 @@ const LINE_MAX: usize = 64 * 1024;
 const SEQUENCE_MAX: usize = 4096;
 /// More colours in one line than people want to see.
 const STYLES_MAX: usize = 1000;
+/// The most that a terminal makes of one.
+const TAB_WIDTH: usize = 8;
+
 const RESET: &str = "\u{1b}[0m";
 
 #[derive(Clone, Debug)]
@@ -83,7 +86,7 @@ impl LogLines {
         let shown = self.shown();
         let mut used = 0;
         let fits = shown.iter().take_while(|glyph| {
-            used += glyph.character.width().unwrap_or(0);
+            used += if glyph.character == '\t' { TAB_WIDTH } else { glyph.character.width().unwrap_or(0) };
             width.is_none_or(|width| used <= width)
         });
         let count = fits.count();
@@ -354,6 +357,9 @@ mod tests {
         assert_eq!(log.open_line(Some(5)).as_deref(), Some("漢字a"));
         assert_eq!(log.open_line(Some(3)).as_deref(), Some("漢"));
         assert_eq!(log.open_line(None).as_deref(), Some("漢字abc"));
+        let mut tabs = LogLines::new(false);
+        tabs.read("a\tb\tc", |_| panic!("no line has ended"));
+        assert_eq!(tabs.open_line(Some(12)).as_deref(), Some("a\tb"), "a line that wraps could not be erased");
         let mut lengths = Vec::new();
         let mut log = LogLines::new(true);
         log.read(&"x".repeat(LINE_MAX * 2 + 1), |line| lengths.push(line.len()));

@@ -220,6 +220,14 @@ fn where_nothing_is_kept_the_reason_is_told() {
         let message = off.logs(flags).fails(1);
         assert!(message.contains("keeps no output") && message.contains("--task-output-bytes 0"), "{message}");
     }
+    let worker = json!({"host": "gpu-3", "folder": "/data/runs"});
+    let claim = json!({"route": "default", "run_id": "r_run000000001", "worker": worker});
+    assert_eq!(off.post("tasks/claim", &claim.to_string()), 200);
+    let message = off.logs(&[]).fails(1);
+    assert!(
+        message.contains(&format!("the full log is on gpu-3: output.log below the folder /data/runs/{ID}")),
+        "{message}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use rustix::io::Errno;
 use taskqueue_client::JsonObject;
 use taskqueue_core::json::{ObjectError, ParseError, parse};
 use tokio::task::spawn_blocking;
@@ -69,6 +70,9 @@ impl ProgressFile {
         let file = match open_options().read(true).open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                return Err("it is a link, and no link is followed".to_owned());
+            }
             Err(error) => return Err(unreadable(error)),
         };
         let metadata = file.metadata().map_err(unreadable)?;
@@ -202,6 +206,6 @@ mod tests {
         assert_eq!(file.look().unwrap_err(), "it is not a file");
         fs::remove_file(&path).unwrap();
         symlink("/dev/zero", &path).unwrap();
-        assert!(file.look().is_err(), "a link is not followed");
+        assert_eq!(file.look().unwrap_err(), "it is a link, and no link is followed");
     }
 }

@@ -114,8 +114,7 @@ impl<'s> Logs<'s> {
 
     /// Says that older output is gone, and where it is. That this is not known is no reason to print nothing.
     async fn tell_pushed_out(&mut self, bytes: u64) -> Result<(), CommandError> {
-        let task = self.context.client.task(&self.context.queue, self.id).await.ok();
-        let place = task.as_ref().and_then(RunLog::of).map(|log| format!("; {log}")).unwrap_or_default();
+        let place = self.place().await;
         let verb = if bytes == 1 { "is" } else { "are" };
         let words = format!("{} of older output {verb} no longer kept{place}", byte_count(bytes));
         Ok(self.printer.note(&words)?)
@@ -140,11 +139,17 @@ impl<'s> Logs<'s> {
         if self.context.client.capabilities().await?.has(capabilities::OUTPUT) {
             return Ok(());
         }
+        let (url, place) = (&self.context.url, self.place().await);
         Err(Failure::Refused(format!(
-            "the server at {} keeps no output: it is older than this program, or runs with --task-output-bytes 0",
-            self.context.url
+            "the server at {url} keeps no output: it is older than this program, or runs with --task-output-bytes 0{place}"
         ))
         .into())
+    }
+
+    /// Where the whole log is, behind a semicolon; nothing if that is not known.
+    async fn place(&self) -> String {
+        let task = self.context.client.task(&self.context.queue, self.id).await.ok();
+        task.as_ref().and_then(RunLog::of).map(|log| format!("; {log}")).unwrap_or_default()
     }
 }
 
