@@ -106,25 +106,6 @@ async fn texts_that_come_in_the_wrong_order_share_rows_too() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_kept_again_take_the_place_of_those_that_were_pushed_out_and_of_no_others() {
-    let file = File::new();
-    let store = running(&file).await;
-    let sends = [
-        (1_000, "a".repeat(1_000), 10_000),
-        (2_000, "b".to_owned(), 500),
-        (500, "c".repeat(500), 10_000),
-        (1_300, "d".repeat(100), 10_000),
-        (1_000, "e".repeat(501), 10_000),
-    ];
-    for (offset, text, most_bytes) in sends {
-        store.write(AddOutput { most_bytes, ..print(1, 1, offset, &text) }).await.unwrap();
-    }
-    let expected = [("c", 500), ("e", 300), ("d", 100), ("e", 101), ("a", 499), ("b", 1)];
-    let read = store.read_output(&queue("q"), task_id(1), 0, 10_000).await.unwrap();
-    assert_eq!(read.text, expected.map(|(text, times)| text.repeat(times)).concat());
-}
-
-#[tokio::test]
 async fn small_texts_share_a_row_and_old_rows_go() {
     let file = File::new();
     let store = running(&file).await;

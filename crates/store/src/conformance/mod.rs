@@ -241,6 +241,7 @@ macro_rules! conformance_suite {
                 an_answer_ends_before_a_gap_and_a_gap_may_be_filled
                 the_oldest_bytes_are_pushed_out_and_gaps_do_not_count
                 what_was_pushed_out_may_come_again_when_more_is_kept
+                bytes_that_are_kept_again_take_the_place_of_pushed_out_ones_and_of_no_others
                 a_smaller_limit_shows_less_and_removes_nothing_before_the_next_output
                 overlapping_output_that_is_sent_at_once_gives_the_same_bytes_in_any_order
                 the_largest_offsets_are_kept

@@ -133,6 +133,22 @@ pub async fn a_smaller_limit_shows_less_and_removes_nothing_before_the_next_outp
     assert_eq!(follow(&fixture, 0, 1_000).await, parts(&[(8, "ijk")]));
 }
 
+pub async fn bytes_that_are_kept_again_take_the_place_of_pushed_out_ones_and_of_no_others(storage: &impl Storage) {
+    let fixture = running(storage).await;
+    for (offset, text, times, most_bytes) in [
+        (1_000, "a", 1_000, 10_000),
+        (2_000, "b", 1, 500),
+        (500, "c", 500, 10_000),
+        (1_300, "d", 100, 10_000),
+        (1_000, "e", 501, 10_000),
+    ] {
+        fixture.ok(within(most_bytes, print(1, 1, offset, &text.repeat(times)))).await;
+    }
+    let expected = [("c", 500), ("e", 300), ("d", 100), ("e", 101), ("a", 499), ("b", 1)];
+    let expected = expected.map(|(text, times)| text.repeat(times)).concat();
+    assert_eq!(follow(&fixture, 0, 10_000).await, parts(&[(500, &expected)]));
+}
+
 pub async fn overlapping_output_that_is_sent_at_once_gives_the_same_bytes_in_any_order(storage: &impl Storage) {
     let fixture = running(storage).await;
     let text: String = (0..400).map(|n| format!("line {n} é\n")).collect();
