@@ -282,6 +282,7 @@ mod tests {
             ("state\r\r\n", &["state"]),
             ("state\r\u{1b}[3CX\n", &["staXe"]),
             ("long state\r\u{1b}[Kshort\n", &["short"]),
+            ("state\r\u{1b}[K\n", &[""]),
             ("long state\r          \rshort\n", &["short"]),
             ("long state\u{1b}[2K\rshort\n", &["short"]),
             ("abc\u{8}\u{8}X\n", &["aXc"]),

@@ -115,13 +115,7 @@ impl LineState {
         }
         self.give_rows(self.rows.len() - 1);
         let text = self.styles.text(&self.rows[0]);
-        match text.strip_prefix(self.shown.as_str()) {
-            Some(new) => self.ready.push_str(new),
-            None => {
-                self.ready.push('\r');
-                self.ready.push_str(&text);
-            }
-        }
+        add_behind(&mut self.ready, &self.shown, &text);
         self.shown = text;
         std::mem::take(&mut self.ready)
     }
@@ -212,14 +206,7 @@ impl LineState {
     fn give_rows(&mut self, count: usize) {
         for row in self.rows.drain(..count).collect::<Vec<_>>() {
             self.held_cells -= row.len();
-            let (text, shown) = (self.styles.text(&row), std::mem::take(&mut self.shown));
-            match text.strip_prefix(shown.as_str()) {
-                Some(new) => self.ready.push_str(new),
-                None => {
-                    self.ready.push('\r');
-                    self.ready.push_str(&text);
-                }
-            }
+            add_behind(&mut self.ready, &std::mem::take(&mut self.shown), &self.styles.text(&row));
             self.ready.push('\n');
         }
         self.row = self.row.saturating_sub(count);
@@ -234,5 +221,18 @@ impl LineState {
         (self.row, self.column, self.held_cells) = (0, 0, 0);
         self.shown.clear();
         self.styles.forget_unused();
+    }
+}
+
+/// Adds what is new in a line of which a part was given away, or the whole line behind a carriage return.
+fn add_behind(ready: &mut String, shown: &str, text: &str) {
+    match text.strip_prefix(shown) {
+        Some(new) => ready.push_str(new),
+        // A carriage return alone erases nothing.
+        None if text.is_empty() => ready.push_str("\r\u{1b}[K"),
+        None => {
+            ready.push('\r');
+            ready.push_str(text);
+        }
     }
 }

@@ -172,3 +172,68 @@ fn a_cursor_that_goes_far_to_the_right_does_not_make_blanks_without_end() {
     long.push(format!("{}\r\u{1b}[1500Cx", "a".repeat(2000)).as_bytes());
     assert_eq!(long.take_all(), format!("{}x{}", "a".repeat(1500), "a".repeat(499)));
 }
+
+/// What a reader shows of a text: each line as it is behind its last carriage return. One at its end replaces nothing, so that a
+/// Windows line end does not.
+fn read(text: &str) -> Vec<String> {
+    let shown = |line: &str| {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        line.rsplit_once('\r').map_or(line, |(_, last)| last).replace("\u{1b}[K", "")
+    };
+    text.split('\n').map(shown).collect()
+}
+
+#[test]
+fn a_line_that_was_erased_is_said_to_be_empty() {
+    let mut lines = LineState::default();
+    lines.push(b"50%");
+    assert_eq!(lines.take_all(), "50%");
+    lines.push(b"\r\x1b[2K");
+    assert_eq!(lines.take_all(), "\r\u{1b}[K");
+    assert_eq!(lines.take_all(), "");
+    lines.push(b"60%");
+    assert_eq!(lines.take_all(), "60%");
+    lines.push(b"\r\x1b[2K\nnext\n");
+    assert_eq!(lines.take_finished(), "\r\u{1b}[K\nnext\n");
+}
+
+#[test]
+fn a_reader_sees_the_same_lines_whenever_they_are_taken() {
+    const PARTS: [&str; 14] = [
+        "a",
+        "bc",
+        "ü",
+        "🦀",
+        "\r",
+        "\n",
+        "\r\n",
+        "\u{8}",
+        "\u{1b}[K",
+        "\u{1b}[2K",
+        "\u{1b}[1K",
+        "\u{1b}[3C",
+        "\u{1b}[31m",
+        "\u{1b}[0m",
+    ];
+    let mut seed = 1_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    for trial in 0..20_000 {
+        let printed: Vec<&str> = (0..random(30)).map(|_| PARTS[random(PARTS.len())]).collect();
+        let (mut whole, mut parted, mut taken) = (LineState::default(), LineState::default(), String::new());
+        whole.push(printed.concat().as_bytes());
+        for part in &printed {
+            parted.push(part.as_bytes());
+            match random(4) {
+                0 => taken += &parted.take_finished(),
+                1 => taken += &parted.take_all(),
+                _ => parted.settle(),
+            }
+        }
+        taken += &parted.take_all();
+        let expected = whole.take_all();
+        assert_eq!(read(&taken), read(&expected), "{trial}: {printed:?}");
+    }
+}
