@@ -86,7 +86,8 @@ impl Budgets {
     /// the read.
     pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<(Reservation, Reservation), ApiError> {
         let bytes = most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES;
-        Ok((self.outputs.reserve(bytes).await?, self.answers.reserve(bytes).await?))
+        let both = async { Ok((self.outputs.reserve(bytes).await?, self.answers.reserve(bytes).await?)) };
+        timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(ApiError::busy()))
     }
 
     /// For a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become

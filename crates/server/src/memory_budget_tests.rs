@@ -154,3 +154,17 @@ async fn however_many_read_output_there_is_room_for_a_task() {
     assert!(budgets.answers.free_bytes() < 12 * MIB, "some of them read");
     assert!(budgets.reserve_task().await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_output_waits_for_its_turn_and_for_room_no_longer_than_others_for_room() {
+    let budgets = budgets(4 * MIB);
+    let (turn, _room) = budgets.reserve_output(MIB).await.unwrap();
+    let _rest = budgets.answers.reserve(budgets.answers.free_bytes()).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let (second, ()) = tokio::join!(budgets.reserve_output(MIB), async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        drop(turn);
+    });
+    assert!(second.is_err());
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
