@@ -115,7 +115,11 @@ impl Measuring {
             (*id, telemetry(usage, &host, &gpus))
         });
         let measured = measured.collect();
-        self.earlier = usages;
+        let earlier = usages.into_iter().map(|(id, (run, usage))| {
+            let before = self.earlier.get(&id).filter(|(earlier, _)| *earlier == run).map(|(_, before)| before);
+            (id, (run, usage.as_earlier(before)))
+        });
+        self.earlier = earlier.collect();
         measured
     }
 

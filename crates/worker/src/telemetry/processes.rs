@@ -70,6 +70,8 @@ struct Used {
 pub(super) struct Usage {
     at: Instant,
     ticks: u64,
+    /// Whether the ticks are those of the time before, because there were less.
+    has_old_ticks: bool,
     pub(super) memory_bytes: u64,
     pub(super) processes: usize,
 }
@@ -105,11 +107,22 @@ impl Snapshot {
             waiting.extend(self.children.get(&pid).into_iter().flatten());
         }
         let memory_bytes = pages * rustix::param::page_size() as u64;
-        Some(Usage { at: self.at, ticks, memory_bytes, processes })
+        Some(Usage { at: self.at, ticks, has_old_ticks: false, memory_bytes, processes })
     }
 }
 
 impl Usage {
+    /// What the next use is measured from. A process that ends while /proc is read is seen neither itself nor in the sum of its parent.
+    /// If hours of its time came back the next time, they would count as used meanwhile. Who does not come back was never waited for.
+    pub(super) fn as_earlier(self, before: Option<&Self>) -> Self {
+        match before {
+            Some(before) if self.ticks < before.ticks && !before.has_old_ticks => {
+                Self { ticks: before.ticks, has_old_ticks: true, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The use of processors since an earlier moment: 100 is one of them.
     pub(super) fn cpu_percent_since(&self, earlier: &Self) -> f64 {
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
@@ -181,6 +194,22 @@ mod tests {
         assert!(snapshot(begin, &[]).usage(run).is_none());
         let cycle = snapshot(begin, &[(10, used(1, 0, 0, 0)), (11, used(10, 0, 0, 0)), (12, used(12, 0, 0, 0))]);
         assert_eq!(cycle.usage(run).unwrap().processes, 1);
+    }
+
+    #[test]
+    fn a_process_that_was_overlooked_once_is_not_counted_as_used_at_once() {
+        let (begin, hz) = (Instant::now(), rustix::param::clock_ticks_per_second());
+        let usage = |second, ticks| {
+            let at = begin + Duration::from_secs(second);
+            Usage { at, ticks, has_old_ticks: false, memory_bytes: 0, processes: 1 }
+        };
+        let before = usage(0, 10_000 * hz);
+        let overlooked = usage(15, 0).as_earlier(Some(&before));
+        let percent = usage(30, 10_030 * hz).cpu_percent_since(&overlooked);
+        assert!((percent - 200.0).abs() < 1e-6, "{percent}");
+        let gone = usage(30, 15 * hz).as_earlier(Some(&overlooked));
+        let percent = usage(45, 30 * hz).cpu_percent_since(&gone);
+        assert!((percent - 100.0).abs() < 1e-6, "{percent}");
     }
 
     #[test]
