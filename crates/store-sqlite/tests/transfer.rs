@@ -6,34 +6,18 @@ mod storage;
 use rusqlite::Connection;
 use storage::{assert_file_is_consistent, fresh};
 use taskqueue_core::definition::Definition;
-use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::selection::ObservationQuery;
 use taskqueue_store::command::AddOutput;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::conformance::moved::{assert_moved, say_and_print};
 use taskqueue_store::transfer::{CHUNK_BYTES, Source, TransferError, transfer};
-use taskqueue_store::{Store, StoreExt};
 use taskqueue_store_sqlite::SqliteTransfer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_progress_and_telemetry_are_moved() {
     let (folder, other) = (fresh(), fresh());
     let fixture = Fixture::with_queue(&folder).await;
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
-    }
-    let large = "0123456789abcdef".repeat(4_096);
-    for n in 0..5 {
-        let printed = print(1, 1, n * large.len() as u64, &large);
-        fixture.ok(AddOutput { most_bytes: 200_000, ..printed }).await;
-    }
-    fixture.ok(print(2, 2, 3, "é behind a gap")).await;
-    fixture.ok(print(2, 2, 100, "behind another one")).await;
-    fixture.ok(progress(2, 2, r#"{"step":2}"#)).await;
-    fixture.ok(progress(3, 3, "{}")).await;
-    fixture.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
-    fixture.ok(measure(1, r#"{"cpu":1.5}"#)).await;
+    say_and_print(&fixture).await;
     let Fixture { store, clock } = fixture;
     store.close().await;
     drop(store);
@@ -44,22 +28,7 @@ async fn output_progress_and_telemetry_are_moved() {
     assert_file_is_consistent(&other.look());
 
     let (from, to) = (folder.try_open(&clock).unwrap(), other.try_open(&clock).unwrap());
-    let (q, query) = (queue("q"), ObservationQuery { filter: None, limit: 9, after: None });
-    assert_eq!(to.list_workers(&q, query.clone()).await, from.list_workers(&q, query).await);
-    for id in (1..=3).map(task_id) {
-        assert_eq!(to.get_task(&q, id).await, from.get_task(&q, id).await);
-        for offset in [0, 4, 50, 130_000, 200_000] {
-            let moved = to.read_output(&q, id, offset, 200_000).await;
-            assert_eq!(moved, from.read_output(&q, id, offset, 200_000).await, "{id} {offset}");
-            assert_eq!(moved.is_ok(), id != task_id(3));
-        }
-    }
-    // The next output follows, and pushes out what is too much.
-    let end = 5 * large.len() as u64;
-    to.write(AddOutput { most_bytes: 200_000, ..print(1, 1, end, "the end") }).await.unwrap();
-    let read = to.read_output(&q, task_id(1), 0, 200_000).await.unwrap();
-    assert_eq!((read.start, read.end()), (end + 7 - 200_000, end + 7));
-    assert!(read.text.ends_with("cdefthe end"));
+    assert_moved(&from, &to).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

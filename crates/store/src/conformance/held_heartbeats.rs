@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::limits::LEASE_SECONDS;
 use taskqueue_core::refusal::Refusal;
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
+use super::run_ends::{CAUSES, end_run, take_out};
 use crate::StoreError;
 use crate::StoreExt;
 use crate::waiting;
@@ -83,41 +83,17 @@ fn finalized(end: RunEnd) -> Held {
 
 pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    let causes = [
-        ("complete", RunEnd::Complete),
-        ("fail", RunEnd::Fail),
-        ("unclaim", RunEnd::Unclaim),
-        ("cancel", RunEnd::Cancel),
-        ("bulk cancel", RunEnd::Cancel),
-        ("late report", RunEnd::HeartbeatExpired),
-        ("expiry", RunEnd::HeartbeatExpired),
-    ];
-    for (n, (cause, end)) in causes.into_iter().enumerate() {
+    for (n, (cause, end)) in CAUSES.into_iter().enumerate() {
         running(&fixture, n).await;
         let renewals = Arc::default();
         let both = [held(&fixture, n, &renewals), held(&fixture, n, &renewals)];
         renewed(&renewals, 2).await;
-        match cause {
-            "complete" => fixture.ok(complete("q", n, n, object("{}"))).await,
-            "fail" => fixture.ok(fail("q", n, n)).await,
-            "unclaim" => fixture.ok(unclaim("q", n, n)).await,
-            "cancel" => drop(fixture.ok(cancel("q", n)).await),
-            "bulk cancel" => drop(fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await),
-            "late report" => {
-                fixture.pass(LEASE_SECONDS - 5).await;
-                // Between two scans.
-                fixture.clock.advance_seconds(6);
-                fixture.refused(complete("q", n, n, object("{}"))).await;
-            }
-            _ => assert_eq!(fixture.pass(LEASE_SECONDS).await.expired_runs, 1),
-        }
+        end_run(&fixture, n, cause).await;
         for held in both {
             assert_eq!(ended(held).await, finalized(end), "{cause}");
         }
         assert!(fixture.store.waiters().is_empty());
-        if !matches!(cause, "complete" | "cancel" | "bulk cancel") {
-            fixture.ok(cancel("q", n)).await;
-        }
+        take_out(&fixture, n, cause).await;
     }
 }
 

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::limits::LEASE_SECONDS;
 use taskqueue_core::refusal::Refusal;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
@@ -16,6 +14,7 @@ use tokio::time::timeout;
 use super::Storage;
 use super::commands::*;
 use super::fixture::Fixture;
+use super::run_ends::{CAUSES, end_run, take_out};
 use crate::StoreError;
 use crate::command::Output;
 use crate::waiting;
@@ -105,34 +104,17 @@ pub async fn what_a_run_prints_reaches_all_who_wait_for_it_and_no_others(storage
 
 pub async fn everything_that_ends_a_run_ends_the_wait_for_its_output(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    for (n, cause) in
-        ["complete", "fail", "unclaim", "cancel", "bulk cancel", "late report", "expiry"].into_iter().enumerate()
-    {
+    for (n, (cause, _)) in CAUSES.into_iter().enumerate() {
         printing(&fixture, n).await;
         let reads = Arc::default();
         let both = [follow(&fixture, n, 3, &reads), follow(&fixture, n, 9, &reads)];
         has_read(&reads, 4).await;
-        match cause {
-            "complete" => fixture.ok(complete("q", n, n, object("{}"))).await,
-            "fail" => fixture.ok(fail("q", n, n)).await,
-            "unclaim" => fixture.ok(unclaim("q", n, n)).await,
-            "cancel" => drop(fixture.ok(cancel("q", n)).await),
-            "bulk cancel" => drop(fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await),
-            "late report" => {
-                fixture.pass(LEASE_SECONDS - 5).await;
-                // Between two scans.
-                fixture.clock.advance_seconds(6);
-                fixture.refused(complete("q", n, n, object("{}"))).await;
-            }
-            _ => assert_eq!(fixture.pass(LEASE_SECONDS).await.expired_runs, 1),
-        }
+        end_run(&fixture, n, cause).await;
         for read in both {
             assert_eq!(got(read).await, text(3, "", true), "{cause}");
         }
         assert!(fixture.store.waiters().is_empty());
-        if !matches!(cause, "complete" | "cancel" | "bulk cancel") {
-            fixture.ok(cancel("q", n)).await;
-        }
+        take_out(&fixture, n, cause).await;
     }
 }
 

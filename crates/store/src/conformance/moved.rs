@@ -1,0 +1,57 @@
+//! What runs said and printed, before and after a move to another database.
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::selection::ObservationQuery;
+
+use super::commands::*;
+use super::fixture::Fixture;
+use crate::command::AddOutput;
+use crate::{Store, StoreExt};
+
+/// The bytes that are kept of a task here.
+const KEPT: usize = 200_000;
+/// Texts of a full output.
+const TEXTS: u64 = 5;
+
+fn large() -> String {
+    "0123456789abcdef".repeat(4_096)
+}
+
+/// Three running tasks: with a full output, with gaps and progress, with empty progress; and a worker with telemetry.
+pub async fn say_and_print(fixture: &Fixture) {
+    for id in 1..=3 {
+        fixture.create(id, Definition::default()).await;
+        fixture.claim(id).await;
+    }
+    let large = large();
+    for n in 0..TEXTS {
+        let printed = print(1, 1, n * large.len() as u64, &large);
+        fixture.ok(AddOutput { most_bytes: KEPT, ..printed }).await;
+    }
+    fixture.ok(print(2, 2, 3, "é behind a gap\0")).await;
+    fixture.ok(print(2, 2, 100, "behind another one")).await;
+    fixture.ok(progress(2, 2, r#"{"step":2}"#)).await;
+    fixture.ok(progress(3, 3, "{}")).await;
+    fixture.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
+    fixture.ok(measure(1, r#"{"cpu":1.5}"#)).await;
+}
+
+/// Everything is there, and the next output follows and pushes out what is too much.
+pub async fn assert_moved(from: &impl Store, to: &impl Store) {
+    let (q, query) = (queue("q"), ObservationQuery { filter: None, limit: 9, after: None });
+    assert_eq!(to.list_workers(&q, query.clone()).await, from.list_workers(&q, query).await);
+    for id in (1..=3).map(task_id) {
+        assert_eq!(to.get_task(&q, id).await, from.get_task(&q, id).await);
+        for offset in [0, 4, 50, 130_000, 200_000] {
+            let moved = to.read_output(&q, id, offset, KEPT).await;
+            assert_eq!(moved, from.read_output(&q, id, offset, KEPT).await, "{id} {offset}");
+            assert_eq!(moved.is_ok(), id != task_id(3));
+        }
+    }
+    let end = TEXTS * large().len() as u64;
+    to.write(AddOutput { most_bytes: KEPT, ..print(1, 1, end, "the end") }).await.unwrap();
+    let read = to.read_output(&q, task_id(1), 0, KEPT).await.unwrap();
+    assert_eq!((read.start, read.end()), (end + 7 - KEPT as u64, end + 7));
+    assert!(read.text.ends_with("cdefthe end"));
+}
