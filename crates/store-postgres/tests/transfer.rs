@@ -6,12 +6,12 @@ mod storage;
 use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
+use taskqueue_store::Store;
 use taskqueue_store::command::AddOutput;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::moved::{assert_moved, say_and_print};
 use taskqueue_store::transfer::{CHUNK_BYTES, Source, transfer};
-use taskqueue_store::Store;
 use taskqueue_store_postgres::{Address, PostgresTransfer};
 
 fn address(storage: &Fresh) -> Address {
