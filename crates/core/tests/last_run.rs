@@ -2,45 +2,18 @@
 //! run is shown only when the run is over.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+#[path = "support/one_task.rs"]
+mod one_task;
+
+use one_task::{NOW, changed, claim_change, run, task};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{self, Change, Claimant, LastRunChange, RunReport, TaskAction};
-use taskqueue_core::task::{Failure, LastRun, Lifecycle, Outcome, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::lifecycle::{self, LastRunChange, RunReport, TaskAction};
+use taskqueue_core::task::{Failure, LastRun, Task};
 use taskqueue_core::update::Update;
-
-const NOW: Timestamp = Timestamp::from_micros(1_000_000);
-
-fn run(n: u32) -> RunId {
-    RunId::parse(&format!("r_{n:012}")).unwrap()
-}
 
 fn worker(host: &str) -> JsonObject {
     JsonObject::from_canonical(&format!(r#"{{"host":"{host}"}}"#))
-}
-
-fn task() -> Task {
-    Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition { max_attempts: 9, ..Definition::default() },
-        lifecycle: Lifecycle::created(NOW, 1),
-        outcome: Outcome::empty(),
-    }
-}
-
-fn changed(task: &Task, change: &Change) -> Task {
-    let mut task = Task { lifecycle: change.lifecycle.clone(), ..task.clone() };
-    change.apply_to_outcome(&mut task.outcome);
-    task
-}
-
-fn claim_change(task: &Task, n: u32, worker: Option<&JsonObject>) -> Change {
-    let route = Route::parse("default").unwrap();
-    let claimant = Claimant { route: &route, run_id: run(n), worker };
-    lifecycle::claim(&task.head(), &task.outcome, claimant, NOW).unwrap().change
 }
 
 fn claimed(task: &Task, n: u32, worker: Option<&JsonObject>) -> Task {

@@ -2,21 +2,17 @@
 //! `lifecycle_tests.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+#[path = "support/one_task.rs"]
+mod one_task;
+
+use one_task::{NOW, changed, claim_change, run, task};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::{self, Change, Claimant, NewProgress, ProgressChange, RunReport, TaskAction};
+use taskqueue_core::lifecycle::{self, Change, NewProgress, ProgressChange, RunReport, TaskAction};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Failure, Lifecycle, Outcome, Progress, Task};
+use taskqueue_core::task::{Failure, Outcome, Progress, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
-
-const NOW: Timestamp = Timestamp::from_micros(1_000_000);
-
-fn run(n: u32) -> RunId {
-    RunId::parse(&format!("r_{n:012}")).unwrap()
-}
 
 fn object(text: &str) -> JsonObject {
     JsonObject::from_canonical(text)
@@ -27,31 +23,8 @@ fn sized(bytes: usize) -> JsonObject {
     object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - r#"{"a":""}"#.len())))
 }
 
-fn task() -> Task {
-    Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition { max_attempts: 9, ..Definition::default() },
-        lifecycle: Lifecycle::created(NOW, 1),
-        outcome: Outcome::empty(),
-    }
-}
-
-fn changed(task: &Task, change: &Change) -> Task {
-    let mut after = Task { lifecycle: change.lifecycle.clone(), ..task.clone() };
-    change.apply_to_outcome(&mut after.outcome);
-    assert_eq!(change.head_after(&task.head()), after.head());
-    after
-}
-
-fn claim_change(task: &Task, n: u32) -> Change {
-    let route = Route::parse("default").unwrap();
-    let claimant = Claimant { route: &route, run_id: run(n), worker: None };
-    lifecycle::claim(&task.head(), &task.outcome, claimant, NOW).unwrap().change
-}
-
 fn claimed(task: &Task, n: u32) -> Task {
-    changed(task, &claim_change(task, n))
+    changed(task, &claim_change(task, n, None))
 }
 
 /// What comes of progress of the run, said alone and with a heartbeat: the same.
@@ -131,10 +104,10 @@ fn everything_but_a_claim_keeps_progress() {
 
 #[test]
 fn a_claim_clears_progress_and_writes_only_if_there_is_some() {
-    assert_eq!(claim_change(&task(), 1).progress, ProgressChange::Keep);
+    assert_eq!(claim_change(&task(), 1, None).progress, ProgressChange::Keep);
     let running = said(&claimed(&task(), 1), 1, &JsonObject::empty(), NOW).unwrap();
     let failed = reported(&running, 1, &failure()).unwrap();
-    assert_eq!(claim_change(&failed, 2).progress, ProgressChange::Clear);
+    assert_eq!(claim_change(&failed, 2, None).progress, ProgressChange::Clear);
     let again = claimed(&failed, 2);
     assert_eq!(shown(&again), None);
     assert_eq!(shown(&said(&again, 2, &JsonObject::empty(), NOW).unwrap()), expected("{}", NOW, 2));

@@ -5,13 +5,10 @@ mod storage;
 
 use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};
-use taskqueue_core::definition::Definition;
 use taskqueue_store::Store;
-use taskqueue_store::command::AddOutput;
-use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::conformance::moved::{assert_moved, say_and_print};
-use taskqueue_store::transfer::{CHUNK_BYTES, Source, transfer};
+use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, print_much, say_and_print};
+use taskqueue_store::transfer::transfer;
 use taskqueue_store_postgres::{Address, PostgresTransfer};
 
 fn address(storage: &Fresh) -> Address {
@@ -42,21 +39,9 @@ async fn output_progress_and_telemetry_are_moved() {
 async fn much_output_makes_small_chunks() {
     let storage = fresh();
     let fixture = Fixture::with_queue(&storage).await;
-    let large = "x".repeat(65_536);
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
-        for n in 0..(CHUNK_BYTES / large.len() / 2) as u64 {
-            let printed = print(id, id, n * large.len() as u64, &large);
-            fixture.ok(AddOutput { most_bytes: CHUNK_BYTES, ..printed }).await;
-        }
-    }
+    print_much(&fixture).await;
     fixture.store.close().await;
     drop(fixture);
     let mut source = PostgresTransfer::source(address(&storage), "taskqueue").await.unwrap();
-    let first = source.tasks(None).await.unwrap();
-    assert_eq!(first.tasks.len(), 2);
-    let second = source.tasks(first.last_key).await.unwrap();
-    assert_eq!(second.tasks.len(), 1);
-    assert_eq!(second.tasks[0].output.as_ref().unwrap().byte_count(), CHUNK_BYTES / 2);
+    assert_small_chunks(&mut source).await;
 }

@@ -7,6 +7,7 @@ use taskqueue_core::selection::ObservationQuery;
 use super::commands::*;
 use super::fixture::Fixture;
 use crate::command::AddOutput;
+use crate::transfer::{CHUNK_BYTES, Source};
 use crate::{Store, StoreExt};
 
 /// The bytes that are kept of a task here.
@@ -54,4 +55,25 @@ pub async fn assert_moved(from: &impl Store, to: &impl Store) {
     let read = to.read_output(&q, task_id(1), 0, KEPT).await.unwrap();
     assert_eq!((read.start, read.end()), (end + 7 - KEPT as u64, end + 7));
     assert!(read.text.ends_with("cdefthe end"));
+}
+
+/// Three tasks, of which two fill a chunk with their output.
+pub async fn print_much(fixture: &Fixture) {
+    let large = large();
+    for id in 1..=3 {
+        fixture.create(id, Definition::default()).await;
+        fixture.claim(id).await;
+        for n in 0..(CHUNK_BYTES / large.len() / 2) as u64 {
+            let printed = print(id, id, n * large.len() as u64, &large);
+            fixture.ok(AddOutput { most_bytes: CHUNK_BYTES, ..printed }).await;
+        }
+    }
+}
+
+pub async fn assert_small_chunks(source: &mut impl Source) {
+    let first = source.tasks(None).await.unwrap();
+    assert_eq!(first.tasks.len(), 2);
+    let second = source.tasks(first.last_key).await.unwrap();
+    assert_eq!(second.tasks.len(), 1);
+    assert_eq!(second.tasks[0].output.as_ref().unwrap().byte_count(), CHUNK_BYTES / 2);
 }
