@@ -2,10 +2,12 @@
 //!
 //! Start with [`task`] (what a task is), then [`lifecycle`] (what may happen to it).
 
+pub mod activity;
 pub mod bulk_action;
 pub mod cursor;
 pub mod definition;
 pub mod delta;
+pub mod durations;
 pub mod filter;
 pub mod fuzzy;
 pub mod grouping;
@@ -19,6 +21,7 @@ pub mod output;
 pub mod refusal;
 pub mod selection;
 pub mod sparse;
+pub mod stats;
 pub mod status;
 pub mod task;
 pub mod task_view;

@@ -12,11 +12,14 @@ use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery}
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
+use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -122,6 +125,18 @@ impl Store for SlowStore {
     }
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         self.model.group_workers(queue, query).await
+    }
+    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
+        unreachable!()
+    }
+    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
+        unreachable!()
+    }
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        unreachable!()
+    }
+    fn activity(&self) -> &Arc<ActivityLog> {
+        self.model.activity()
     }
     fn waiters(&self) -> &Arc<Waiters> {
         self.model.waiters()

@@ -12,9 +12,12 @@ use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery}
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_server::{Config, Listener, run};
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Scanned, Updated};
+use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::submission::Reply;
 use taskqueue_store::waiting::Waiters;
@@ -28,6 +31,7 @@ struct Scans {
     count: AtomicUsize,
     recovered: Notify,
     waiters: Arc<Waiters>,
+    activity: Arc<ActivityLog>,
 }
 
 #[async_trait]
@@ -75,6 +79,18 @@ impl Store for Scans {
     }
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         unreachable!()
+    }
+    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
+        unreachable!()
+    }
+    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
+        unreachable!()
+    }
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        unreachable!()
+    }
+    fn activity(&self) -> &Arc<ActivityLog> {
+        &self.activity
     }
     fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters

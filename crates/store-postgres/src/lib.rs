@@ -60,12 +60,15 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
+use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -127,6 +130,7 @@ pub struct PostgresStore {
     writers: Arc<Writers>,
     readers: Arc<Readers>,
     wakeups: Arc<Wakeups>,
+    activity: Arc<ActivityLog>,
     /// They end with the store.
     _background_tasks: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
@@ -187,7 +191,18 @@ impl PostgresStore {
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
         let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate, found_at_once));
-        Ok(Self { writers, readers, wakeups, _background_tasks: background_tasks, clock, bulk, bulk_actions, plans })
+        let activity = Arc::default();
+        Ok(Self {
+            writers,
+            readers,
+            wakeups,
+            activity,
+            _background_tasks: background_tasks,
+            clock,
+            bulk,
+            bulk_actions,
+            plans,
+        })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
@@ -368,6 +383,20 @@ impl Store for PostgresStore {
             reads::group_workers(snapshot, queue, query, *now).boxed()
         });
         read.await
+    }
+
+    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+
+    fn activity(&self) -> &Arc<ActivityLog> {
+        &self.activity
     }
 
     fn waiters(&self) -> &Arc<Waiters> {

@@ -110,7 +110,10 @@ impl BatchKeys {
                 self.add_observation(&withdraw.command.queue, withdraw.command.id)
             }
             // These have a transaction of their own and load as they go.
-            WriteRequest::DeleteQueue(_) | WriteRequest::UpdateTasks(_) | WriteRequest::Scan(_) => {}
+            WriteRequest::DeleteQueue(_)
+            | WriteRequest::UpdateTasks(_)
+            | WriteRequest::SaveActivity(_)
+            | WriteRequest::Scan(_) => {}
         }
     }
 

@@ -9,6 +9,7 @@ use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
+use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::delta::Delta;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
@@ -19,6 +20,7 @@ use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
+use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
@@ -465,6 +467,14 @@ impl Transaction for PostgresTransaction<'_> {
         self.wrote = true;
         let asked = async { session.execute(&sql::SAVE_SCAN, &[&now, &offset, &ahead_since]).await };
         self.wait("remembering the scan", asked).map(drop)
+    }
+
+    fn save_activity(&mut self, _: ProcessId, _: &[ActivityRow]) -> Loaded<()> {
+        Ok(())
+    }
+
+    fn forget_activity(&mut self, _: Unit, _: Timestamp, _: u32) -> Loaded<()> {
+        Ok(())
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
 use taskqueue_store::StoreError;
+use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
-use taskqueue_store::claimable::Claimable;
 use taskqueue_store::execute::credit_after_outage;
 use taskqueue_store::submission::BEGIN_LIMIT;
 use taskqueue_store::transaction::Transaction;
@@ -292,10 +292,10 @@ impl Writer {
         // Connecting and beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
         batch.retain_mut(|write| write.request.reply().begin());
         // Always: a waiter that registers while this is under way may look for a task before it is committed.
-        let mut claimable = Claimable::new(true);
+        let mut after_commit = AfterCommit::new(true);
         // For other commands than a scan the credit was granted above.
         let credit_seconds = if scans { self.credit_seconds } else { 0 };
-        let executed = execute_batch(&mut tx, batch, credit_seconds, &mut claimable);
+        let executed = execute_batch(&mut tx, batch, credit_seconds, &mut after_commit);
         let executed = executed.map_err(|error| failure_of(tx.failure, &error))?;
         // A method that cannot fail leaves its failure here (`next_pending_seq`).
         if let Some(cause) = tx.failure {
@@ -305,7 +305,7 @@ impl Writer {
         self.committing.set(true);
         let ended = tx.commit();
         self.end(ended)?;
-        self.wakeups.committed(&claimable);
+        self.wakeups.committed(&after_commit.claimable);
         Ok(executed)
     }
 

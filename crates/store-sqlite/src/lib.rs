@@ -62,11 +62,14 @@ use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Updated};
+use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
@@ -129,6 +132,7 @@ pub struct SqliteStore {
     threads: Arc<Threads>,
     published_index: Arc<PublishedIndex>,
     waiters: Arc<Waiters>,
+    activity: Arc<ActivityLog>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
     bulk: BulkUpdates,
@@ -193,7 +197,7 @@ impl SqliteStore {
             Arc::clone(&failed),
         );
         let (published_index, waiters) = (writer.published_index(), writer.waiters());
-        let (trackers, writer_health) = (writer.trackers(), writer.health());
+        let (trackers, writer_health, activity) = (writer.trackers(), writer.health(), writer.activity());
         let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
         let bulk = BulkUpdates::new(options.bulk_gate.clone());
         let bulk_actions = BulkActions::new(options.bulk_gate.clone(), options.found_at_once);
@@ -203,6 +207,7 @@ impl SqliteStore {
             threads,
             published_index,
             waiters,
+            activity,
             failed,
             bulk,
             bulk_actions,
@@ -330,6 +335,20 @@ impl Store for SqliteStore {
         let (queue, now) = (queue.clone(), self.clock.now());
         let read = move |file: &Snapshot<'_>| reads::group_workers(file, &queue, &query, now);
         self.threads.readers.read(Lane::Long, "grouping observations", read).await
+    }
+
+    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+
+    fn activity(&self) -> &Arc<ActivityLog> {
+        &self.activity
     }
 
     fn waiters(&self) -> &Arc<Waiters> {

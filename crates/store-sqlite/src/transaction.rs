@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::{Definition, Identity, Routes};
 use taskqueue_core::delta::{Delta, TallyLine};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
@@ -18,6 +19,7 @@ use taskqueue_core::task::{FinishedRun, Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 use taskqueue_store::StoreError;
+use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::bulk::Limit;
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask, Now};
 use taskqueue_store::command::BulkUpdate;
@@ -394,6 +396,14 @@ impl Transaction for SqliteTransaction<'_> {
         if self.claim_index.has_active_runs() {
             self.run(sql::SAVE_SCAN, [self.now.as_micros()], "remembering the scan")?;
         }
+        Ok(())
+    }
+
+    fn save_activity(&mut self, _: ProcessId, _: &[ActivityRow]) -> Loaded<()> {
+        Ok(())
+    }
+
+    fn forget_activity(&mut self, _: Unit, _: Timestamp, _: u32) -> Loaded<()> {
         Ok(())
     }
 

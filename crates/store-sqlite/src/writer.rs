@@ -14,6 +14,8 @@ use std::time::Instant;
 use rusqlite::Connection;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
+use taskqueue_store::activity::ActivityLog;
+use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::clock::Clock;
@@ -60,6 +62,7 @@ pub(crate) struct Writer {
     /// When it was last logged that a queue was refused tasks because of it.
     full_logged_at: Option<Instant>,
     waiters: Arc<Waiters>,
+    activity: Arc<ActivityLog>,
     /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
     /// The same, for the health check.
@@ -104,6 +107,7 @@ impl Writer {
             pending_bytes,
             full_logged_at: None,
             waiters: Arc::default(),
+            activity: Arc::default(),
             failed_at,
             failed,
             scanned_at,
@@ -126,6 +130,10 @@ impl Writer {
 
     pub(crate) fn waiters(&self) -> Arc<Waiters> {
         Arc::clone(&self.waiters)
+    }
+
+    pub(crate) fn activity(&self) -> Arc<ActivityLog> {
+        Arc::clone(&self.activity)
     }
 
     pub(crate) fn published_index(&self) -> Arc<PublishedIndex> {
@@ -264,13 +272,14 @@ impl Writer {
         let (credit_seconds, health) = (self.credit_seconds, Arc::clone(&self.health));
         let _transaction = health.begin(Instant::now());
         // A waiter that registers from now on finds no published index, or the one after this batch (`published_index.rs`).
-        let mut claimable = Claimable::new(self.waiters.has_claims());
+        let mut after_commit = AfterCommit::new(self.waiters.has_claims());
         let executed = self.in_transaction(|tx| {
             // Beginning may have taken seconds: a command that was withdrawn or answered as busy is never executed.
             batch.retain_mut(|write| write.request.reply().begin());
-            execute_batch(tx, batch, credit_seconds, &mut claimable)
+            execute_batch(tx, batch, credit_seconds, &mut after_commit)
         })?;
-        self.wake(&claimable);
+        after_commit.count(&self.activity);
+        self.wake(&after_commit.claimable);
         self.purging |= batch.iter().any(|write| write.request.starts_purge());
         Ok(executed)
     }

@@ -2,8 +2,8 @@
 //! has been answered yet, so they run in the order that serves the backend best.
 
 use crate::StoreError;
+use crate::after_commit::AfterCommit;
 use crate::bulk::{self, Planned};
-use crate::claimable::Claimable;
 use crate::execute::{credit_after_outage, execute};
 use crate::transaction::{Loaded, TaskKey, Transaction};
 use crate::write_queue::QueuedWrite;
@@ -45,9 +45,10 @@ pub fn execute_batch<T: BatchTransaction>(
     tx: &mut T,
     batch: &mut [QueuedWrite<T::Snapshot>],
     credit_seconds: i64,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Result<usize, StoreError> {
     let credited_runs = credit_after_outage(tx, credit_seconds)?;
+    after_commit.begun_at(tx.now());
     let mut bytes = 0;
     for (executed, write) in batch.iter_mut().enumerate() {
         if bytes > MAX_ANSWER_BYTES {
@@ -55,9 +56,9 @@ pub fn execute_batch<T: BatchTransaction>(
         }
         let answer_bytes = match (&mut write.request, &write.plan) {
             (WriteRequest::UpdateTasks(submission), Some(plan)) => {
-                submission.execute(|command| bulk::write(tx, command.bulk(), plan, claimable))
+                submission.execute(|command| bulk::write(tx, command.bulk(), plan, after_commit))
             }
-            (request, _) => execute(tx, request, credited_runs, claimable),
+            (request, _) => execute(tx, request, credited_runs, after_commit),
         };
         match answer_bytes {
             Ok(answer_bytes) => bytes += answer_bytes,

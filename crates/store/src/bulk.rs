@@ -15,8 +15,8 @@ use taskqueue_core::task::TaskHead;
 use taskqueue_core::update::{Documents, Update};
 
 use crate::StoreError;
+use crate::after_commit::AfterCommit;
 use crate::batch::BatchTransaction;
-use crate::claimable::Claimable;
 use crate::command::{BulkUpdate, Updated};
 use crate::execute::existing_queue;
 use crate::transaction::{Queue, TaskKey, Transaction};
@@ -30,13 +30,13 @@ const LOADED_AT_ONCE: usize = 8;
 pub(crate) fn in_one_step<T: Transaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Result<Updated, StoreError> {
     let limit = Limit::of_one_step();
     let queue = existing_queue(tx, &bulk.queue)?;
     let mut planner = Planner::new(queue.key, &bulk.update);
     tx.visit_matching(queue, bulk, &limit, &mut |key, task| planner.decide(key, task))?;
-    save(tx, queue, bulk, &planner.finish()?, &limit, claimable)
+    save(tx, queue, bulk, &planner.finish()?, &limit, after_commit)
 }
 
 /// The second step. [`StoreError::Busy`] if the plan is outdated, which is then marked and nothing was saved; and when the
@@ -45,7 +45,7 @@ pub(crate) fn write<T: BatchTransaction>(
     tx: &mut T,
     bulk: &BulkUpdate,
     PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Result<Updated, StoreError> {
     let mut planned = planned(plan);
     // An earlier attempt may have marked it, and have been undone.
@@ -64,7 +64,7 @@ pub(crate) fn write<T: BatchTransaction>(
         planned.plan.decide_again(bulk, keys, &tx.load_existing(queue, keys)?)?;
     }
     gate.pass_within_write();
-    save(tx, queue, bulk, &planned.plan, limit, claimable)
+    save(tx, queue, bulk, &planned.plan, limit, after_commit)
 }
 
 fn save<T: Transaction>(
@@ -73,7 +73,7 @@ fn save<T: Transaction>(
     bulk: &BulkUpdate,
     plan: &Plan,
     limit: &Limit,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Result<Updated, StoreError> {
     let (now, update) = (tx.now(), &bulk.update);
     let (mut changes, mut updated, mut planned) = (plan.changes(), 0, 0);
@@ -95,7 +95,7 @@ fn save<T: Transaction>(
                 let Some(effect) = effects.get(key) else { continue };
                 let after = update.updated_head(before, *effect, now);
                 tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
-                claimable.updated(queue.name, before, &after.routes);
+                after_commit.claimable.updated(queue.name, before, &after.routes);
                 updated += 1;
             }
         }

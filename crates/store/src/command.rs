@@ -18,6 +18,7 @@ use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
+use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk_action::{ChangeRecord, FoundTask};
 use crate::submission::Submission;
 use crate::transaction::QueueKey;
@@ -390,6 +391,14 @@ pub struct ReportTelemetry {
 pub struct WithdrawWorker {
     pub queue: QueueName,
     pub id: WorkerId,
+}
+
+/// Saves what a process has counted, and forgets what is too old. Answers the time. Callers use
+/// [`crate::activity::save_activity`].
+#[derive(Clone, Debug)]
+pub struct SaveActivity {
+    pub(crate) process: ProcessId,
+    pub(crate) rows: Vec<ActivityRow>,
 }
 
 /// Ends leases that are over, grants the outage credit, deletes expired observations, and forgets run ids of tasks that

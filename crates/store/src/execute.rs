@@ -7,6 +7,7 @@ mod found;
 mod items;
 mod output;
 
+use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
@@ -18,11 +19,11 @@ use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 
 use crate::StoreError;
+use crate::after_commit::AfterCommit;
 use crate::bulk;
-use crate::claimable::Claimable;
 use crate::command::{
     ActOnTask, Claim, Claimed, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, NewTask,
-    ReportProgress, ReportRun, ReportTelemetry, ReportWorker, Scanned, UpdateTask, WithdrawWorker,
+    ReportProgress, ReportRun, ReportTelemetry, ReportWorker, SaveActivity, Scanned, UpdateTask, WithdrawWorker,
 };
 use crate::transaction::{Queue, RunUse, TaskKey, Transaction};
 use crate::write_request::WriteRequest;
@@ -31,48 +32,57 @@ use crate::write_request::WriteRequest;
 /// than can be deleted for a day without running out of disk first.
 const FORGOTTEN_AT_ONCE: u32 = 10_000;
 
+/// Rows of old activity that are removed at most when new ones are saved, of each unit: a few milliseconds. At a save every 5
+/// seconds that is more than 10,000 queues can have.
+const FORGOTTEN_SPANS_AT_ONCE: u32 = 2_000;
+
 type Executed<A> = Result<A, StoreError>;
 
 /// Executes one command. A refusal has written nothing, except the expiry of a lease that had ended before. Gives the bytes
-/// of the answer, which the request keeps. What the command makes claimable is added to `claimable`; `credited_runs` is what
+/// of the answer, which the request keeps. What is told after the commit is added to `after_commit`; `credited_runs` is what
 /// the outage credit at the beginning of this transaction did, which a scan reports.
 pub(crate) fn execute<T: Transaction>(
     tx: &mut T,
     request: &mut WriteRequest,
     credited_runs: u64,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Result<usize, StoreError> {
     match request {
         WriteRequest::CreateQueue(submission) => submission.execute(|command| create_queue(tx, command)),
-        WriteRequest::DeleteQueue(submission) => submission.execute(|command| delete_queue(tx, command, claimable)),
-        WriteRequest::CreateTask(submission) => submission.execute(|command| create_task(tx, command, claimable)),
+        WriteRequest::DeleteQueue(submission) => submission.execute(|command| delete_queue(tx, command, after_commit)),
+        WriteRequest::CreateTask(submission) => submission.execute(|command| create_task(tx, command, after_commit)),
         WriteRequest::CreateTasks(submission) => {
-            submission.execute(|command| items::create_tasks(tx, command, claimable))
+            submission.execute(|command| items::create_tasks(tx, command, after_commit))
         }
-        WriteRequest::UpdateTask(submission) => submission.execute(|command| update_task(tx, command, claimable)),
+        WriteRequest::UpdateTask(submission) => submission.execute(|command| update_task(tx, command, after_commit)),
         WriteRequest::UpdateTasks(submission) => {
-            submission.execute(|command| bulk::in_one_step(tx, command.bulk(), claimable))
+            submission.execute(|command| bulk::in_one_step(tx, command.bulk(), after_commit))
         }
-        WriteRequest::ActOnTask(submission) => submission.execute(|command| act_on_task(tx, command, claimable)),
+        WriteRequest::ActOnTask(submission) => submission.execute(|command| act_on_task(tx, command, after_commit)),
         WriteRequest::ActOnFound(submission) => {
-            submission.execute(|command| found::act_on_found(tx, command, claimable))
+            submission.execute(|command| found::act_on_found(tx, command, after_commit))
         }
         WriteRequest::DeleteTask(submission) => submission.execute(|command| delete_task(tx, command)),
-        WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command)),
-        WriteRequest::ClaimTasks(submission) => submission.execute(|command| items::claim_tasks(tx, command)),
-        WriteRequest::Heartbeat(submission) => submission.execute(|command| heartbeat(tx, command, claimable)),
-        WriteRequest::ReportProgress(submission) => {
-            submission.execute(|command| report_progress(tx, command, claimable))
+        WriteRequest::Claim(submission) => submission.execute(|command| claim(tx, command, after_commit)),
+        WriteRequest::ClaimTasks(submission) => {
+            submission.execute(|command| items::claim_tasks(tx, command, after_commit))
         }
-        WriteRequest::AddOutput(submission) => submission.execute(|command| output::add_output(tx, command, claimable)),
-        WriteRequest::ReportRun(submission) => submission.execute(|command| report_run(tx, command, claimable)),
+        WriteRequest::Heartbeat(submission) => submission.execute(|command| heartbeat(tx, command, after_commit)),
+        WriteRequest::ReportProgress(submission) => {
+            submission.execute(|command| report_progress(tx, command, after_commit))
+        }
+        WriteRequest::AddOutput(submission) => {
+            submission.execute(|command| output::add_output(tx, command, after_commit))
+        }
+        WriteRequest::ReportRun(submission) => submission.execute(|command| report_run(tx, command, after_commit)),
         WriteRequest::ReportRuns(submission) => {
-            submission.execute(|command| items::report_runs(tx, command, claimable))
+            submission.execute(|command| items::report_runs(tx, command, after_commit))
         }
         WriteRequest::ReportWorker(submission) => submission.execute(|command| report_worker(tx, command)),
         WriteRequest::ReportTelemetry(submission) => submission.execute(|command| report_telemetry(tx, command)),
         WriteRequest::WithdrawWorker(submission) => submission.execute(|command| withdraw_worker(tx, command)),
-        WriteRequest::Scan(submission) => submission.execute(|_| scan(tx, credited_runs, claimable)),
+        WriteRequest::SaveActivity(submission) => submission.execute(|command| save_activity(tx, command)),
+        WriteRequest::Scan(submission) => submission.execute(|_| scan(tx, credited_runs, after_commit)),
     }
 }
 
@@ -84,7 +94,7 @@ fn create_queue<T: Transaction>(tx: &mut T, CreateQueue { queue }: &CreateQueue)
     Ok(true)
 }
 
-fn delete_queue<T: Transaction>(tx: &mut T, command: &DeleteQueue, claimable: &mut Claimable) -> Executed<()> {
+fn delete_queue<T: Transaction>(tx: &mut T, command: &DeleteQueue, after_commit: &mut AfterCommit) -> Executed<()> {
     let queue = existing_queue(tx, &command.queue)?;
     let tally = tx.tally_queue(queue.key)?;
     if tally.running > 0 {
@@ -94,13 +104,17 @@ fn delete_queue<T: Transaction>(tx: &mut T, command: &DeleteQueue, claimable: &m
         return Err(Refusal::QueueNotEmpty { queue: queue.name.clone(), tasks: tally.tasks }.into());
     }
     tx.delete_queue(queue, lease::run_ids_kept_until(tx.now()))?;
-    claimable.queue_deleted(queue.name);
+    after_commit.claimable.queue_deleted(queue.name);
     Ok(())
 }
 
-fn create_task<T: Transaction>(tx: &mut T, command: &CreateTask, claimable: &mut Claimable) -> Executed<CreatedTask> {
+fn create_task<T: Transaction>(
+    tx: &mut T,
+    command: &CreateTask,
+    after_commit: &mut AfterCommit,
+) -> Executed<CreatedTask> {
     let queue = existing_queue(tx, &command.queue)?;
-    Ok(match create(tx, queue, command.id, &command.new, claimable)? {
+    Ok(match create(tx, queue, command.id, &command.new, after_commit)? {
         Creation::New(task) => CreatedTask { created: true, task },
         Creation::Repeated(key) => CreatedTask { created: false, task: Box::new(tx.load_task(queue, key)?) },
     })
@@ -118,7 +132,7 @@ fn create<T: Transaction>(
     queue: Queue<'_>,
     id: TaskId,
     NewTask { definition, identity }: &NewTask,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<Creation> {
     let outcome = Outcome::empty();
     let size = check_stored_size(definition.stored_bytes(), outcome.result.as_str().len(), 0);
@@ -127,7 +141,7 @@ fn create<T: Transaction>(
         let task = Task { queue: queue.name.clone(), id, definition: definition.clone(), lifecycle, outcome };
         // Adding it shows whether there is one already: most are new, and are not looked for before.
         if tx.insert_task(queue.key, &task, identity)? {
-            claimable.created(queue.name, id, &task.definition.routes);
+            after_commit.created(queue, id, &task.definition.routes);
             return Ok(Creation::New(Box::new(task)));
         }
     }
@@ -138,22 +152,26 @@ fn create<T: Transaction>(
     }
 }
 
-fn update_task<T: Transaction>(tx: &mut T, command: &UpdateTask, claimable: &mut Claimable) -> Executed<Box<Task>> {
+fn update_task<T: Transaction>(
+    tx: &mut T,
+    command: &UpdateTask,
+    after_commit: &mut AfterCommit,
+) -> Executed<Box<Task>> {
     let queue = existing_queue(tx, &command.queue)?;
     let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_task(queue, key)?;
     let Some(after) = command.update.apply(&before, tx.now())? else { return Ok(Box::new(before)) };
     tx.save_update(queue.key, key, &before, &after)?;
-    claimable.updated(queue.name, &before.head(), &after.definition.routes);
+    after_commit.claimable.updated(queue.name, &before.head(), &after.definition.routes);
     Ok(Box::new(after))
 }
 
-fn act_on_task<T: Transaction>(tx: &mut T, command: &ActOnTask, claimable: &mut Claimable) -> Executed<Box<Task>> {
+fn act_on_task<T: Transaction>(tx: &mut T, command: &ActOnTask, after_commit: &mut AfterCommit) -> Executed<Box<Task>> {
     let queue = existing_queue(tx, &command.queue)?;
     let key = existing_task(tx, queue, command.id)?;
     let before = tx.load_head(key)?;
     if let Some(change) = lifecycle::act(&before, command.action, tx.now(), tx.next_pending_seq())? {
-        save_change(tx, queue, key, &before, &change, claimable)?;
+        save_change(tx, queue, key, &before, &change, after_commit)?;
     }
     Ok(Box::new(tx.load_task(queue, key)?))
 }
@@ -175,11 +193,15 @@ struct Claims<'a> {
     worker: Option<&'a JsonObject>,
 }
 
-fn claim<T: Transaction>(tx: &mut T, command: &Claim) -> Executed<Option<Box<Claimed>>> {
+fn claim<T: Transaction>(
+    tx: &mut T,
+    command: &Claim,
+    after_commit: &mut AfterCommit,
+) -> Executed<Option<Box<Claimed>>> {
     let queue = existing_queue(tx, &command.queue)?;
     let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
     match tx.find_run(command.run_id)? {
-        RunUse::New => claim_first(tx, claims, command.run_id, |_| true),
+        RunUse::New => claim_first(tx, claims, command.run_id, |_| true, after_commit),
         used => active_claim(tx, claims, command.run_id, used)?.load(tx, claims, command.run_id).map(Some),
     }
 }
@@ -190,6 +212,7 @@ fn claim_first<T: Transaction>(
     Claims { queue, route, worker }: Claims<'_>,
     run_id: RunId,
     fits: impl FnOnce(&Claimed) -> bool,
+    after_commit: &mut AfterCommit,
 ) -> Executed<Option<Box<Claimed>>> {
     let Some(key) = tx.first_pending(queue.key, route)? else { return Ok(None) };
     let mut task = tx.load_task(queue, key)?;
@@ -205,6 +228,7 @@ fn claim_first<T: Transaction>(
         return Ok(None);
     }
     tx.save_change(queue.key, key, &before, &change)?;
+    after_commit.record(queue.key, &before.lifecycle, &change.lifecycle);
     Ok(Some(claimed))
 }
 
@@ -240,9 +264,9 @@ impl ActiveClaim {
     }
 }
 
-fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, claimable: &mut Claimable) -> Executed<Timestamp> {
+fn heartbeat<T: Transaction>(tx: &mut T, command: &Heartbeat, after_commit: &mut AfterCommit) -> Executed<Timestamp> {
     let queue = existing_queue(tx, &command.queue)?;
-    renew(tx, queue, command.id, command.run_id, command.progress.as_ref(), claimable)
+    renew(tx, queue, command.id, command.run_id, command.progress.as_ref(), after_commit)
 }
 
 fn renew<T: Transaction>(
@@ -251,7 +275,7 @@ fn renew<T: Transaction>(
     id: TaskId,
     run_id: RunId,
     progress: Option<&JsonObject>,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<Timestamp> {
     let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
@@ -261,7 +285,7 @@ fn renew<T: Transaction>(
             tx.save_change(queue.key, key, &before, &change)?;
             Ok(lease_expires_at)
         }
-        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
+        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, after_commit)?),
     }
 }
 
@@ -269,9 +293,13 @@ fn new_progress<'a, T: Transaction>(tx: &mut T, key: TaskKey, value: &'a JsonObj
     Ok(NewProgress { value, result_bytes: tx.load_result_bytes(key)? })
 }
 
-fn report_progress<T: Transaction>(tx: &mut T, command: &ReportProgress, claimable: &mut Claimable) -> Executed<()> {
+fn report_progress<T: Transaction>(
+    tx: &mut T,
+    command: &ReportProgress,
+    after_commit: &mut AfterCommit,
+) -> Executed<()> {
     let queue = existing_queue(tx, &command.queue)?;
-    record_progress(tx, queue, command.id, command.run_id, &command.progress, claimable)
+    record_progress(tx, queue, command.id, command.run_id, &command.progress, after_commit)
 }
 
 fn record_progress<T: Transaction>(
@@ -280,20 +308,20 @@ fn record_progress<T: Transaction>(
     id: TaskId,
     run_id: RunId,
     progress: &JsonObject,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<()> {
     let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
     let progress = new_progress(tx, key, progress)?;
     match lifecycle::report_progress(&before, run_id, progress, tx.now(), tx.next_pending_seq()) {
         Ok(change) => tx.save_change(queue.key, key, &before, &change),
-        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
+        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, after_commit)?),
     }
 }
 
-fn report_run<T: Transaction>(tx: &mut T, command: &ReportRun, claimable: &mut Claimable) -> Executed<()> {
+fn report_run<T: Transaction>(tx: &mut T, command: &ReportRun, after_commit: &mut AfterCommit) -> Executed<()> {
     let queue = existing_queue(tx, &command.queue)?;
-    end_run(tx, queue, command.id, command.run_id, &command.report, claimable)
+    end_run(tx, queue, command.id, command.run_id, &command.report, after_commit)
 }
 
 fn end_run<T: Transaction>(
@@ -302,14 +330,14 @@ fn end_run<T: Transaction>(
     id: TaskId,
     run_id: RunId,
     report: &RunReport,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<()> {
     let key = existing_task(tx, queue, id)?;
     let before = tx.load_head(key)?;
     match lifecycle::report_run(&before, run_id, report, tx.now(), tx.next_pending_seq()) {
         Ok(None) => Ok(()),
-        Ok(Some(change)) => save_change(tx, queue, key, &before, &change, claimable),
-        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, claimable)?),
+        Ok(Some(change)) => save_change(tx, queue, key, &before, &change, after_commit),
+        Err(refused) => Err(refuse_run(tx, queue, key, &before, refused, after_commit)?),
     }
 }
 
@@ -320,10 +348,10 @@ fn refuse_run<T: Transaction>(
     key: TaskKey,
     before: &TaskHead,
     RunRefusal { refusal, expiry }: RunRefusal,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Result<StoreError, StoreError> {
     if let Some(expiry) = expiry {
-        save_change(tx, queue, key, before, &expiry, claimable)?;
+        save_change(tx, queue, key, before, &expiry, after_commit)?;
     }
     Ok(refusal.into())
 }
@@ -334,10 +362,10 @@ fn save_change<T: Transaction>(
     key: TaskKey,
     before: &TaskHead,
     change: &Change,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<()> {
     tx.save_change(queue.key, key, before, change)?;
-    claimable.acted(queue.name, before, &change.lifecycle);
+    after_commit.changed(queue, before, &change.lifecycle);
     Ok(())
 }
 
@@ -360,19 +388,30 @@ fn withdraw_worker<T: Transaction>(tx: &mut T, WithdrawWorker { queue, id }: &Wi
     tx.delete_observation(queue.key, *id)
 }
 
+/// Also forgets what is too old. Answers the time, by which spans are over.
+fn save_activity<T: Transaction>(tx: &mut T, command: &SaveActivity) -> Executed<Timestamp> {
+    let now = tx.now();
+    tx.save_activity(command.process, &command.rows)?;
+    for unit in Unit::ALL {
+        tx.forget_activity(unit, unit.kept_from(now), FORGOTTEN_SPANS_AT_ONCE)?;
+    }
+    Ok(now)
+}
+
 /// The lease scan. The outage credit has been granted before, so that nothing expires because of an outage.
-fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, claimable: &mut Claimable) -> Executed<Scanned> {
+fn scan<T: Transaction>(tx: &mut T, credited_runs: u64, after_commit: &mut AfterCommit) -> Executed<Scanned> {
     let mut scanned = Scanned { credited_runs, ..Scanned::default() };
     for (queue, key) in tx.running_until(tx.now())? {
         let before = tx.load_head(key)?;
         if let Some(change) = lifecycle::expire(&before, tx.now(), tx.next_pending_seq()) {
             tx.save_change(queue, key, &before, &change)?;
+            after_commit.record(queue, &before.lifecycle, &change.lifecycle);
             scanned.expired_runs += 1;
         }
     }
     if scanned.expired_runs > 0 {
         // The scan knows the storage's numbers of queues and not their names.
-        claimable.poll_all();
+        after_commit.claimable.poll_all();
     }
     tx.forget_deleted_runs(FORGOTTEN_AT_ONCE)?;
     scanned.expired_observations = tx.delete_expired_observations()?;

@@ -2,6 +2,8 @@
 //! shares ([`execute`]: load, decide, save; [`batch`]; [`write_queue`]), the clock, and the in-memory model.
 //! No SQL and no driver lives here.
 
+pub mod activity;
+pub mod after_commit;
 pub mod batch;
 pub mod bulk;
 pub mod bulk_action;
@@ -13,6 +15,7 @@ pub mod command;
 pub mod conformance;
 mod error;
 pub mod execute;
+pub mod figures;
 pub mod long_reads;
 pub mod migration;
 pub mod model;

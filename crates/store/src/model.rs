@@ -3,12 +3,14 @@
 
 mod bulk;
 mod state;
+mod stats;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use taskqueue_core::activity::{Span, Unit};
 use taskqueue_core::definition::Identity;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery};
@@ -19,17 +21,20 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::output::{KeptOutput, OutputChange};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{FirstRows, ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::{Status, Task, TaskHead};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
 use self::state::{ModelOutput, Row, State};
+use crate::activity::{ActivityLog, ActivityRow, ProcessId};
+use crate::after_commit::AfterCommit;
 use crate::batch::{BatchTransaction, execute_batch};
 use crate::bulk::{BulkUpdates, Gate, Limit, Planned, REDECIDED};
 use crate::bulk_action::{BulkActions, ChangeRecord, FOUND_MAX, FoundTask, Now};
-use crate::claimable::Claimable;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
+use crate::figures::StoreFigures;
 use crate::output::read_output;
 use crate::page::{
     TaskPage, WriteTask, WrittenTasks, group_position, observation_position, page_of_observations, task_position,
@@ -47,6 +52,7 @@ pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     waiters: Arc<Waiters>,
+    activity: Arc<ActivityLog>,
     bulk: BulkUpdates,
     bulk_actions: BulkActions,
 }
@@ -60,20 +66,24 @@ impl ModelStore {
     /// An empty store whose bulk updates and actions pass a gate, and whose actions find so many tasks at once.
     pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate, found_at_once: usize) -> Self {
         let (bulk, bulk_actions) = (BulkUpdates::new(gate.clone()), BulkActions::new(gate, found_at_once));
-        Self { clock, state: Mutex::default(), waiters: Arc::default(), bulk, bulk_actions }
+        let state = Mutex::new(State::begun_at(clock.now()));
+        Self { clock, state, waiters: Arc::default(), activity: Arc::default(), bulk, bulk_actions }
     }
 
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
     fn execute(&self, mut write: QueuedWrite<u64>) {
         let mut state = self.state();
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
-        let mut claimable = Claimable::new(true);
-        match execute_batch(&mut tx, std::slice::from_mut(&mut write), OUTAGE_CREDIT_SECONDS, &mut claimable) {
-            Ok(_) => write.release(),
+        let mut after_commit = AfterCommit::new(true);
+        match execute_batch(&mut tx, std::slice::from_mut(&mut write), OUTAGE_CREDIT_SECONDS, &mut after_commit) {
+            Ok(_) => {
+                after_commit.count(&self.activity);
+                write.release();
+            }
             Err(error) => write.fail(error),
         }
-        self.waiters.wake(&claimable);
-        if claimable.must_poll() {
+        self.waiters.wake(&after_commit.claimable);
+        if after_commit.claimable.must_poll() {
             for (queue, route, _) in self.waiters.waiting_routes() {
                 self.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route));
             }
@@ -124,6 +134,7 @@ impl Transaction for ModelTransaction<'_> {
         self.state.delete_runs(&deleted_tasks, runs_kept_until);
         self.state.tasks.retain(|key, _| !deleted_tasks.contains(key));
         self.state.observations.retain(|(owner, _), _| *owner != queue);
+        self.state.activity.retain(|(owner, ..), _| *owner != queue);
         self.state.queues.remove(name);
         Ok(())
     }
@@ -284,6 +295,23 @@ impl Transaction for ModelTransaction<'_> {
         Ok(())
     }
 
+    fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()> {
+        for ActivityRow { queue, span, activity } in rows {
+            if self.state.queues.values().any(|key| key == queue) {
+                self.state.activity.insert((*queue, *span, process), activity.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
+        let is_old = |span: &Span| span.unit == unit && span.start < before;
+        let old = self.state.activity.keys().filter(|(_, span, _)| is_old(span)).take(most as usize);
+        let old: Vec<_> = old.copied().collect();
+        old.iter().for_each(|key| drop(self.state.activity.remove(key)));
+        Ok(())
+    }
+
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {
         Ok(self.state.observations.get(&(queue.key, id)).cloned())
     }
@@ -328,6 +356,26 @@ impl Store for ModelStore {
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> Result<Acted, StoreError> {
         self.bulk_actions.run(self, act).await
+    }
+
+    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
+        stats::queue_stats(&self.state(), &self.activity, queue, self.clock.now())
+    }
+
+    async fn activity_series(
+        &self,
+        queue: &QueueName,
+        selection: SeriesSelection,
+    ) -> Result<ActivitySeries, StoreError> {
+        stats::activity_series(&self.state(), &self.activity, queue, selection, self.clock.now())
+    }
+
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        Ok(stats::figures(&self.state(), self.clock.now()))
+    }
+
+    fn activity(&self) -> &Arc<ActivityLog> {
+        &self.activity
     }
 
     fn waiters(&self) -> &Arc<Waiters> {

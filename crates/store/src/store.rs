@@ -8,10 +8,13 @@ use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery}
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use crate::StoreError;
+use crate::activity::ActivityLog;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Output, Sought, Updated};
+use crate::figures::StoreFigures;
 use crate::page::{WriteTask, WrittenTasks};
 use crate::submission::{Held, Submission};
 use crate::waiting::Waiters;
@@ -77,6 +80,22 @@ pub trait Store: Send + Sync + 'static {
 
     /// One page of groups of the current observations.
     async fn group_workers(&self, queue: &QueueName, query: ObservationGroupQuery) -> Result<GroupPage, StoreError>;
+
+    /// What is going on in a queue. No task is visited.
+    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError>;
+
+    /// What happened in a queue over time, counted by all processes.
+    async fn activity_series(
+        &self,
+        queue: &QueueName,
+        selection: SeriesSelection,
+    ) -> Result<ActivitySeries, StoreError>;
+
+    /// The figures of all queues and of the storage. No task is visited.
+    async fn figures(&self) -> Result<StoreFigures, StoreError>;
+
+    /// What this process has counted. The store adds to it after every commit of its own; `save_activity` saves it.
+    fn activity(&self) -> &Arc<ActivityLog>;
 
     /// The claims that wait for tasks. The store wakes them when something became claimable: after every commit
     /// of its own, and soon after one of another server.

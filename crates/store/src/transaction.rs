@@ -1,6 +1,7 @@
 //! What a backend offers inside one write transaction: loading and saving. The decisions are in `core`, the steps of each
 //! command in `execute.rs`.
 
+use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::lifecycle::Change;
@@ -11,6 +12,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::{Documents, Effect, Update};
 
 use crate::StoreError;
+use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk::Limit;
 use crate::bulk_action::{ChangeRecord, FoundTask, Now};
 use crate::command::BulkUpdate;
@@ -62,7 +64,7 @@ pub trait Transaction {
     /// Adds a queue that does not exist.
     fn insert_queue(&mut self, name: &QueueName) -> Loaded<()>;
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally>;
-    /// Removes a queue with all its tasks, their output, and observations. The run ids of its tasks stay used until `runs_kept_until`.
+    /// Removes a queue with all its tasks, their output, observations, and activity. The run ids of its tasks stay used until `runs_kept_until`.
     fn delete_queue(&mut self, queue: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()>;
 
     fn find_task(&mut self, queue: QueueKey, id: TaskId) -> Loaded<Option<TaskKey>>;
@@ -153,6 +155,12 @@ pub trait Transaction {
     fn last_scan_at(&mut self) -> Loaded<Option<Timestamp>>;
     /// Records that the leases were scanned now.
     fn save_scan(&mut self) -> Loaded<()>;
+
+    /// Saves what a process has counted, in place of what it saved before for the same spans. Rows of queues that do not exist
+    /// are left out.
+    fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()>;
+    /// Removes at most so many rows of all processes whose spans began before.
+    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()>;
 
     /// An observation, expired or not.
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>>;

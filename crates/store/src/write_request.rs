@@ -6,8 +6,8 @@ use taskqueue_core::lifecycle::RunReport;
 
 use crate::command::{
     ActOnFound, ActOnTask, AddOutput, Claim, ClaimTasks, CreateQueue, CreateTask, CreateTasks, DeleteQueue, DeleteTask,
-    Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, RunAction, Scan,
-    UpdateTask, UpdateTasks, WithdrawWorker,
+    Heartbeat, NewTask, ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, RunAction, SaveActivity,
+    Scan, UpdateTask, UpdateTasks, WithdrawWorker,
 };
 use crate::submission::{Reply, Submission};
 
@@ -37,6 +37,7 @@ pub enum WriteRequest {
     ReportWorker(Submission<ReportWorker>),
     ReportTelemetry(Submission<ReportTelemetry>),
     WithdrawWorker(Submission<WithdrawWorker>),
+    SaveActivity(Submission<SaveActivity>),
     Scan(Submission<Scan>),
 }
 
@@ -62,6 +63,7 @@ impl WriteRequest {
             Self::ReportWorker(submission) => submission,
             Self::ReportTelemetry(submission) => submission,
             Self::WithdrawWorker(submission) => submission,
+            Self::SaveActivity(submission) => submission,
             Self::Scan(submission) => submission,
         }
     }
@@ -79,6 +81,7 @@ impl WriteRequest {
             Self::ReportRuns(reports) => reports.command.reports.iter().map(|report| run_items(&report.action)).sum(),
             Self::ClaimTasks(claim) => claim.command.run_ids.len(),
             Self::ActOnFound(found) => found.command.tasks(),
+            Self::SaveActivity(save) => 1 + save.command.rows.len(),
             _ => 1,
         }
     }

@@ -12,13 +12,16 @@ use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery}
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::bulk::Gate;
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX, FindTasks, FoundTasks, KeyRange};
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::conformance::commands::*;
+use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -157,6 +160,18 @@ impl Store for Troubled {
     }
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         Err(StoreError::Unavailable)
+    }
+    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        Err(StoreError::Unavailable)
+    }
+    fn activity(&self) -> &Arc<ActivityLog> {
+        self.model.activity()
     }
     fn waiters(&self) -> &Arc<Waiters> {
         self.model.waiters()

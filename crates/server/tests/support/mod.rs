@@ -15,13 +15,16 @@ use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery}
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::Token;
 use taskqueue_server::http_service::{HttpService, service};
 use taskqueue_server::state::AppState;
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
+use taskqueue_store::figures::StoreFigures;
 use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
@@ -106,16 +109,17 @@ pub(crate) struct FailingStore {
     error: Option<StoreError>,
     /// Commands that are neither executed nor failed, if it keeps them.
     pub(crate) kept: Option<Mutex<Vec<WriteRequest>>>,
+    activity: Arc<ActivityLog>,
 }
 
 impl FailingStore {
     pub(crate) fn new(error: Option<StoreError>) -> Self {
-        Self { error, kept: None }
+        Self { error, kept: None, activity: Arc::default() }
     }
 
     /// One whose writer takes commands and never begins them.
     pub(crate) fn stuck() -> Self {
-        Self { error: None, kept: Some(Mutex::default()) }
+        Self { error: None, kept: Some(Mutex::default()), activity: Arc::default() }
     }
 
     fn fail<T>(&self) -> Result<T, StoreError> {
@@ -162,6 +166,18 @@ impl Store for FailingStore {
     }
     async fn group_workers(&self, _: &QueueName, _: ObservationGroupQuery) -> Result<GroupPage, StoreError> {
         self.fail()
+    }
+    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
+        self.fail()
+    }
+    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
+        self.fail()
+    }
+    async fn figures(&self) -> Result<StoreFigures, StoreError> {
+        self.fail()
+    }
+    fn activity(&self) -> &Arc<ActivityLog> {
+        &self.activity
     }
     fn waiters(&self) -> &Arc<Waiters> {
         static NO_WAITERS: LazyLock<Arc<Waiters>> = LazyLock::new(Arc::default);

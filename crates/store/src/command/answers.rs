@@ -6,7 +6,8 @@ use taskqueue_core::time::Timestamp;
 use super::{
     ActOnFound, ActOnTask, ActedOnFound, AddOutput, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
     CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, ReportProgress, ReportRun,
-    ReportRuns, ReportTelemetry, ReportWorker, Scan, Scanned, UpdateTask, UpdateTasks, Updated, WithdrawWorker,
+    ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask, UpdateTasks, Updated,
+    WithdrawWorker,
 };
 use crate::Store;
 use crate::submission::Submission;
@@ -39,6 +40,7 @@ commands! {
     ReportWorker -> ();
     ReportTelemetry -> ();
     WithdrawWorker -> ();
+    SaveActivity -> Timestamp;
     Scan -> Scanned;
 }
 

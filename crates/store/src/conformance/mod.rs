@@ -42,6 +42,7 @@ pub mod queues;
 pub mod random;
 mod run_ends;
 pub mod runs;
+pub mod stats;
 pub mod telemetry;
 pub mod updates;
 pub mod waiting;
@@ -227,6 +228,15 @@ macro_rules! conformance_suite {
                 filters_find_workers_by_what_they_say_and_measure
                 a_page_of_observations_ends_before_it_exceeds_its_bytes
             }
+            stats {
+                every_event_is_counted_once_whoever_repeats_it
+                waits_count_from_creation_and_runs_from_the_claim
+                figures_are_of_tasks_and_workers_by_route
+                the_oldest_pending_task_is_found_behind_higher_priorities
+                minutes_are_kept_for_a_day_and_hours_for_a_year
+                a_series_holds_the_spans_that_were_asked_for
+                a_queue_that_is_created_again_has_no_activity
+            }
             output {
                 what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_its_task
                 a_task_that_printed_nothing_has_no_output
@@ -391,6 +401,9 @@ macro_rules! durability_suite {
                 an_outage_between_two_opens_grants_the_credit
                 a_deleted_queue_stays_deleted
                 time_never_goes_back_over_a_restart
+            }
+            stats {
+                activity_survives_a_restart_and_is_added_to
             }
         }
     };

@@ -10,8 +10,8 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::TaskHead;
 
 use super::{Executed, existing_queue, save_change};
+use crate::after_commit::AfterCommit;
 use crate::bulk_action::{FoundTask, Now};
-use crate::claimable::Claimable;
 use crate::command::{ActOnFound, ActOnTasks, ActedOnFound};
 use crate::transaction::{Queue, TaskKey, Transaction};
 
@@ -25,7 +25,7 @@ const LOADED_AT_ONCE: usize = 8;
 pub(super) fn act_on_found<T: Transaction>(
     tx: &mut T,
     command: &ActOnFound,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<ActedOnFound> {
     let act = &*command.act;
     let queue = existing_queue(tx, &act.queue)?;
@@ -39,7 +39,7 @@ pub(super) fn act_on_found<T: Transaction>(
             portion.acted.left.extend(found);
         } else {
             let found = tx.load_found(queue.key, found, command.changes.as_deref())?;
-            portion.decide(tx, found, claimable)?;
+            portion.decide(tx, found, after_commit)?;
         }
     }
     Ok(portion.acted)
@@ -64,7 +64,7 @@ impl Portion<'_> {
         &mut self,
         tx: &mut T,
         found: Vec<(FoundTask, Now)>,
-        claimable: &mut Claimable,
+        after_commit: &mut AfterCommit,
     ) -> Executed<()> {
         let mut changed = Vec::new();
         for (found, now) in found {
@@ -73,7 +73,7 @@ impl Portion<'_> {
                 Now::Changed => changed.push(found),
                 Now::Unchanged(_) if self.is_over() => self.acted.left.push(found),
                 // What was found was selected.
-                Now::Unchanged(head) => self.act_on(tx, found.key, &head, claimable)?,
+                Now::Unchanged(head) => self.act_on(tx, found.key, &head, after_commit)?,
             }
         }
         for found in changed.chunks(LOADED_AT_ONCE) {
@@ -85,7 +85,7 @@ impl Portion<'_> {
             let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
             for (key, task) in tx.load_existing(self.queue, &keys)? {
                 if self.act.selects(&task.view()) {
-                    self.act_on(tx, key, &task.head(), claimable)?;
+                    self.act_on(tx, key, &task.head(), after_commit)?;
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Portion<'_> {
         tx: &mut T,
         key: TaskKey,
         before: &TaskHead,
-        claimable: &mut Claimable,
+        after_commit: &mut AfterCommit,
     ) -> Executed<()> {
         self.has_decided = true;
         if !self.act.action.applies_to().contains(before.lifecycle.status) {
@@ -115,7 +115,7 @@ impl Portion<'_> {
             }
         };
         if let Some(change) = lifecycle::act(before, action, tx.now(), tx.next_pending_seq())? {
-            save_change(tx, self.queue, key, before, &change, claimable)?;
+            save_change(tx, self.queue, key, before, &change, after_commit)?;
             self.acted.changed += 1;
         }
         Ok(())

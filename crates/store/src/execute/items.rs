@@ -12,20 +12,20 @@ use super::{
     Claims, Creation, Executed, active_claim, claim_first, create, end_run, existing_queue, record_progress, renew,
 };
 use crate::StoreError;
-use crate::claimable::Claimable;
+use crate::after_commit::AfterCommit;
 use crate::command::{ClaimTasks, Claimed, ClaimedItems, CreateTasks, Items, ReportRuns, RunAction};
 use crate::transaction::{RunUse, Transaction};
 
 pub(super) fn create_tasks<T: Transaction>(
     tx: &mut T,
     CreateTasks { queue, tasks }: &CreateTasks,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<Items<bool>> {
     let queue = existing_queue(tx, queue)?;
     tx.hold_tasks(queue.key, &mut tasks.iter().map(|(id, _)| *id))?;
     let mut items = Vec::with_capacity(tasks.len());
     for (id, new) in tasks {
-        let created = create(tx, queue, *id, new, claimable);
+        let created = create(tx, queue, *id, new, after_commit);
         items.push(item(created.map(|creation| matches!(creation, Creation::New(_))))?);
     }
     Ok(items)
@@ -34,7 +34,7 @@ pub(super) fn create_tasks<T: Transaction>(
 pub(super) fn report_runs<T: Transaction>(
     tx: &mut T,
     ReportRuns { queue, reports }: &ReportRuns,
-    claimable: &mut Claimable,
+    after_commit: &mut AfterCommit,
 ) -> Executed<Items<Option<Timestamp>>> {
     let queue = existing_queue(tx, queue)?;
     tx.hold_tasks(queue.key, &mut reports.iter().map(|report| report.id))?;
@@ -42,11 +42,13 @@ pub(super) fn report_runs<T: Transaction>(
     for report in reports {
         let (id, run_id) = (report.id, report.run_id);
         let done = match &report.action {
-            RunAction::Heartbeat { progress } => renew(tx, queue, id, run_id, progress.as_ref(), claimable).map(Some),
-            RunAction::Progress { progress } => {
-                record_progress(tx, queue, id, run_id, progress, claimable).map(|()| None)
+            RunAction::Heartbeat { progress } => {
+                renew(tx, queue, id, run_id, progress.as_ref(), after_commit).map(Some)
             }
-            RunAction::Report(report) => end_run(tx, queue, id, run_id, report, claimable).map(|()| None),
+            RunAction::Progress { progress } => {
+                record_progress(tx, queue, id, run_id, progress, after_commit).map(|()| None)
+            }
+            RunAction::Report(report) => end_run(tx, queue, id, run_id, report, after_commit).map(|()| None),
         };
         items.push(item(done)?);
     }
@@ -56,7 +58,11 @@ pub(super) fn report_runs<T: Transaction>(
 /// Used run ids come first: a repeated command gets all tasks again that it got before, and what is left of the bytes is for
 /// new ones. Neither changes what is answered to the other. A run whose task does not fit is busy and never without a task:
 /// its claimant would go on with another run id.
-pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> Executed<ClaimedItems> {
+pub(super) fn claim_tasks<T: Transaction>(
+    tx: &mut T,
+    command: &ClaimTasks,
+    after_commit: &mut AfterCommit,
+) -> Executed<ClaimedItems> {
     let queue = existing_queue(tx, &command.queue)?;
     let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
     let mut bytes = AnswerBytes { command, left: Some(command.most_bytes), is_empty: true };
@@ -80,7 +86,7 @@ pub(super) fn claim_tasks<T: Transaction>(tx: &mut T, command: &ClaimTasks) -> E
             let used = tx.find_run(*run_id)?;
             *answer = repeated(tx, claims, *run_id, used, &mut bytes)?;
         } else if most > 0 {
-            let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed))?;
+            let claimed = claim_first(tx, claims, *run_id, |claimed| bytes.take(claimed), after_commit)?;
             claimed_runs.extend(claimed.as_ref().map(|claimed| claimed.run_id));
             // The next one in the order is this one again.
             most = if claimed.is_some() { most - 1 } else { 0 };

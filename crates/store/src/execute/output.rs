@@ -3,11 +3,15 @@
 use taskqueue_core::output::{self, NewOutput};
 
 use super::{Executed, existing_queue, existing_task};
-use crate::claimable::Claimable;
+use crate::after_commit::AfterCommit;
 use crate::command::AddOutput;
 use crate::transaction::Transaction;
 
-pub(super) fn add_output<T: Transaction>(tx: &mut T, command: &AddOutput, claimable: &mut Claimable) -> Executed<()> {
+pub(super) fn add_output<T: Transaction>(
+    tx: &mut T,
+    command: &AddOutput,
+    after_commit: &mut AfterCommit,
+) -> Executed<()> {
     let queue = existing_queue(tx, &command.queue)?;
     let key = existing_task(tx, queue, command.id)?;
     let head = tx.load_head(key)?;
@@ -15,7 +19,7 @@ pub(super) fn add_output<T: Transaction>(tx: &mut T, command: &AddOutput, claima
     let new = NewOutput { run_id: command.run_id, offset: command.offset, text: &command.text };
     if let Some(change) = output::add(&head, kept.as_ref(), new, command.most_bytes)? {
         tx.save_output(queue.key, key, &change)?;
-        claimable.printed(command.run_id);
+        after_commit.claimable.printed(command.run_id);
     }
     Ok(())
 }

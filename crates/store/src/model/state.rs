@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use taskqueue_core::activity::{Activity, Span};
 use taskqueue_core::definition::Identity;
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, WorkerId};
@@ -13,10 +14,10 @@ use taskqueue_core::time::Timestamp;
 
 use super::NO_TASK;
 use crate::StoreError;
+use crate::activity::ProcessId;
 use crate::bulk::Planned;
 use crate::transaction::{Loaded, QueueKey, RunUse, TaskKey};
 
-#[derive(Default)]
 pub(super) struct State {
     pub(super) queues: BTreeMap<QueueName, QueueKey>,
     pub(super) tasks: BTreeMap<TaskKey, Row>,
@@ -24,6 +25,10 @@ pub(super) struct State {
     /// Run ids of deleted tasks, and until when they are kept.
     pub(super) deleted_runs: BTreeMap<RunId, Timestamp>,
     pub(super) observations: BTreeMap<(QueueKey, WorkerId), Observation>,
+    /// What each process has saved.
+    pub(super) activity: BTreeMap<(QueueKey, Span, ProcessId), Activity>,
+    /// Since when activity is counted.
+    pub(super) counts_since: Timestamp,
     pub(super) last_key: i64,
     pub(super) last_pending_seq: i64,
     pub(super) last_scan_at: Option<Timestamp>,
@@ -45,6 +50,22 @@ pub(super) struct ModelOutput {
 }
 
 impl State {
+    pub(super) fn begun_at(now: Timestamp) -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            deleted_runs: BTreeMap::new(),
+            observations: BTreeMap::new(),
+            activity: BTreeMap::new(),
+            counts_since: now,
+            last_key: 0,
+            last_pending_seq: 0,
+            last_scan_at: None,
+            last_change: 0,
+        }
+    }
+
     pub(super) fn queue(&self, name: &QueueName) -> Result<QueueKey, StoreError> {
         self.queues.get(name).copied().ok_or_else(|| Refusal::QueueNotFound { queue: name.clone() }.into())
     }

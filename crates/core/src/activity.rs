@@ -1,0 +1,299 @@
+//! Activity: what happened to the tasks of a queue, counted by minute and by hour. Which change of a task is which event is
+//! decided here, and how the counts are stored as bytes (`packed`). They are statistics: nothing else depends on them.
+
+mod packed;
+
+use crate::durations::Durations;
+use crate::task::{Lifecycle, RunEnd, Status};
+use crate::time::Timestamp;
+
+pub use packed::Unreadable;
+
+/// What can happen to a task. `Failed`, `Released` and `Expired` are ends of runs: the task may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Created,
+    Claimed,
+    Succeeded,
+    Failed,
+    Released,
+    Expired,
+    Cancelled,
+}
+
+impl Event {
+    /// In the order of the wire and of the stored counts.
+    pub const ALL: [Self; 7] =
+        [Self::Created, Self::Claimed, Self::Succeeded, Self::Failed, Self::Released, Self::Expired, Self::Cancelled];
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Claimed => "claimed",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Released => "released",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<RunEnd> for Event {
+    fn from(end: RunEnd) -> Self {
+        match end {
+            RunEnd::Complete => Self::Succeeded,
+            RunEnd::Fail => Self::Failed,
+            RunEnd::Unclaim => Self::Released,
+            RunEnd::Cancel => Self::Cancelled,
+            RunEnd::HeartbeatExpired => Self::Expired,
+        }
+    }
+}
+
+/// One event, with what it says about time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub event: Event,
+    /// Of the first claim of a task, how long it had waited since its creation; of a run that succeeded or failed, how long
+    /// it took. Other ends say nothing about how long the work takes.
+    pub micros: Option<u64>,
+}
+
+impl Record {
+    pub const CREATED: Self = Self { event: Event::Created, micros: None };
+
+    /// The event that a change of a task is, if it is one.
+    pub fn of_change(before: &Lifecycle, after: &Lifecycle, now: Timestamp) -> Option<Self> {
+        let micros_since = |since: Timestamp| u64::try_from(now.as_micros() - since.as_micros()).unwrap_or(0);
+        match (before.run, after.run) {
+            (None, Some(_)) => {
+                let is_first = before.finished_run.is_none();
+                let micros = is_first.then(|| micros_since(before.created_at));
+                Some(Self { event: Event::Claimed, micros })
+            }
+            (Some(_), None) => {
+                let event = Event::from(after.finished_run?.end);
+                let is_measured = matches!(event, Event::Succeeded | Event::Failed);
+                let micros = before.started_at.filter(|_| is_measured).map(micros_since);
+                Some(Self { event, micros })
+            }
+            _ if before.status != Status::Cancelled && after.status == Status::Cancelled => {
+                Some(Self { event: Event::Cancelled, micros: None })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How often each event happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([u64; Event::ALL.len()]);
+
+impl Counts {
+    pub const fn of(&self, event: Event) -> u64 {
+        self.0[event as usize]
+    }
+
+    pub fn add(&mut self, event: Event, by: u64) {
+        let count = &mut self.0[event as usize];
+        *count = count.saturating_add(by);
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        Event::ALL.into_iter().for_each(|event| self.add(event, other.of(event)));
+    }
+
+    /// The counts of a part of the time, `numerator / denominator` of it, rounded.
+    pub(crate) fn share(&self, numerator: u64, denominator: u64) -> Self {
+        let part = |count: u64| {
+            let (count, numerator, denominator) = (u128::from(count), u128::from(numerator), u128::from(denominator));
+            u64::try_from((count * numerator + denominator / 2) / denominator).unwrap_or(u64::MAX)
+        };
+        Self(self.0.map(part))
+    }
+}
+
+/// What happened in a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    pub counts: Counts,
+    /// From the creation of a task to its first claim.
+    pub waits: Durations,
+    /// From the claim to the end, of runs that succeeded or failed.
+    pub runs: Durations,
+}
+
+impl Activity {
+    pub fn add(&mut self, record: Record) {
+        self.counts.add(record.event, 1);
+        if let Some(micros) = record.micros {
+            let durations = if record.event == Event::Claimed { &mut self.waits } else { &mut self.runs };
+            durations.add(micros);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.merge(&other.counts);
+        self.waits.merge(&other.waits);
+        self.runs.merge(&other.runs);
+    }
+}
+
+/// Activity is counted by minutes, which are kept for a day, and by hours, which are kept for a year.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    Minute,
+    Hour,
+}
+
+impl Unit {
+    pub const ALL: [Self; 2] = [Self::Minute, Self::Hour];
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.as_str() == word)
+    }
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+        }
+    }
+
+    pub const fn seconds(self) -> i64 {
+        match self {
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+        }
+    }
+
+    /// From its seconds.
+    pub fn from_seconds(seconds: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.seconds() == seconds)
+    }
+
+    /// How long it is kept.
+    pub const fn kept_seconds(self) -> i64 {
+        match self {
+            Self::Minute => 86_400,
+            Self::Hour => 366 * 86_400,
+        }
+    }
+
+    /// The first span that is still kept.
+    pub fn kept_from(self, now: Timestamp) -> Timestamp {
+        Span::of(self, now.plus_seconds(-self.kept_seconds())).start
+    }
+}
+
+/// One minute or hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    pub unit: Unit,
+    pub start: Timestamp,
+}
+
+impl Span {
+    /// The one that a moment is in.
+    pub fn of(unit: Unit, at: Timestamp) -> Self {
+        let length = unit.seconds() * 1_000_000;
+        Self { unit, start: Timestamp::from_micros(at.as_micros().div_euclid(length) * length) }
+    }
+
+    pub fn is_over(self, now: Timestamp) -> bool {
+        self.start.plus_seconds(self.unit.seconds()) <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RunId;
+    use crate::lease;
+    use crate::task::{ActiveRun, FinishedRun};
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    fn pending(finished: Option<RunEnd>) -> Lifecycle {
+        let run_id = RunId::parse("r_finished0001").unwrap();
+        let finished_run = finished.map(|end| FinishedRun { run_id, end });
+        Lifecycle { finished_run, ..Lifecycle::created(at(100), 1) }
+    }
+
+    fn running(before: &Lifecycle) -> Lifecycle {
+        let run_id = RunId::parse("r_active000001").unwrap();
+        let run = Some(ActiveRun { run_id, lease_expires_at: lease::from(at(130)) });
+        Lifecycle { status: Status::Running, run, started_at: Some(at(130)), attempt: 1, ..before.clone() }
+    }
+
+    fn ended(status: Status, end: RunEnd) -> Lifecycle {
+        Lifecycle { status, ..pending(Some(end)) }
+    }
+
+    #[test]
+    fn every_change_of_a_task_is_one_event_or_none() {
+        use Status::{Cancelled, Failed, Pending, Succeeded};
+        let (new, tried) = (pending(None), pending(Some(RunEnd::Fail)));
+        let run = running(&new);
+        let record = |event, micros| Some(Record { event, micros });
+        let cases = [
+            ("first claim", &new, running(&new), record(Event::Claimed, Some(60))),
+            ("second claim", &tried, running(&tried), record(Event::Claimed, None)),
+            ("complete", &run, ended(Succeeded, RunEnd::Complete), record(Event::Succeeded, Some(30))),
+            ("fail", &run, ended(Failed, RunEnd::Fail), record(Event::Failed, Some(30))),
+            ("fail and try again", &run, ended(Pending, RunEnd::Fail), record(Event::Failed, Some(30))),
+            ("unclaim", &run, ended(Pending, RunEnd::Unclaim), record(Event::Released, None)),
+            ("expiry", &run, ended(Pending, RunEnd::HeartbeatExpired), record(Event::Expired, None)),
+            ("expiry of the last attempt", &run, ended(Failed, RunEnd::HeartbeatExpired), record(Event::Expired, None)),
+            ("cancel of a run", &run, ended(Cancelled, RunEnd::Cancel), record(Event::Cancelled, None)),
+            ("cancel", &new, Lifecycle { status: Cancelled, ..new.clone() }, record(Event::Cancelled, None)),
+            ("heartbeat", &run, run.clone(), None),
+            ("requeue", &ended(Failed, RunEnd::Fail), tried.clone(), None),
+        ];
+        for (change, before, after, expected) in cases {
+            assert_eq!(Record::of_change(before, &after, at(160)), expected, "{change}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_went_back_gives_no_negative_wait() {
+        let new = pending(None);
+        let record = Record::of_change(&new, &running(&new), at(50)).unwrap();
+        assert_eq!(record.micros, Some(0));
+    }
+
+    #[test]
+    fn a_span_holds_its_first_moment_and_not_its_last() {
+        let minute = 60_000_000;
+        for (moment, start) in [(0, 0), (minute - 1, 0), (minute, minute), (-1, -minute)] {
+            assert_eq!(Span::of(Unit::Minute, at(moment)).start, at(start), "{moment}");
+        }
+        let span = Span::of(Unit::Hour, at(5));
+        assert_eq!([span.is_over(at(60 * minute - 1)), span.is_over(at(60 * minute))], [false, true]);
+    }
+
+    #[test]
+    fn words_and_seconds_lead_back_to_their_unit() {
+        for unit in Unit::ALL {
+            assert_eq!(Unit::parse(unit.as_str()), Some(unit));
+            assert_eq!(Unit::from_seconds(unit.seconds()), Some(unit));
+        }
+        assert_eq!((Unit::parse("day"), Unit::from_seconds(1)), (None, None));
+    }
+
+    #[test]
+    fn counts_are_in_the_order_of_their_events() {
+        let mut counts = Counts::default();
+        for (place, event) in Event::ALL.into_iter().enumerate() {
+            assert_eq!(event as usize, place);
+            counts.add(event, place as u64 + 1);
+        }
+        assert_eq!(counts, Counts([1, 2, 3, 4, 5, 6, 7]));
+        assert_eq!(counts.share(1, 2), Counts([1, 1, 2, 2, 3, 3, 4]));
+    }
+}

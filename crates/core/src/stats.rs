@@ -1,0 +1,269 @@
+//! What is going on in a queue: how many tasks and workers there are, now and by route, and what happened lately. Computed from
+//! counts that the storage keeps anyway; no task is visited (docs/reference/http-api.md §14.12).
+
+use std::collections::BTreeMap;
+
+use crate::activity::{Activity, Counts, Span, Unit};
+use crate::durations::{Durations, Percentiles};
+use crate::status::{Status, WorkerStatus};
+use crate::task::Lifecycle;
+use crate::time::Timestamp;
+
+/// Since when a pending task has been waiting: since its creation, or, after a run, since its last change.
+pub fn pending_since(lifecycle: &Lifecycle) -> Timestamp {
+    if lifecycle.finished_run.is_none() { lifecycle.created_at } else { lifecycle.updated_at }
+}
+
+/// Tasks and workers of a queue at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    tasks: [u64; Status::ALL.len()],
+    /// Those with a pending or running task or a current worker. A task counts for each of its routes.
+    routes: BTreeMap<Box<str>, RouteFigures>,
+}
+
+/// Tasks and workers of a route at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteFigures {
+    pub pending: u64,
+    pub running: u64,
+    /// Since when the task waits that has been pending longest.
+    pub oldest_pending: Option<Timestamp>,
+    pub workers_idle: u64,
+    pub workers_busy: u64,
+}
+
+impl QueueFigures {
+    /// How many tasks have a status.
+    pub fn tasks(&self, status: Status) -> u64 {
+        self.tasks[status as usize]
+    }
+
+    /// The routes with their figures, sorted.
+    pub fn routes(&self) -> impl ExactSizeIterator<Item = (&str, &RouteFigures)> {
+        self.routes.iter().map(|(route, figures)| (&**route, figures))
+    }
+
+    /// Since when the task waits that has been pending longest on any route.
+    pub fn oldest_pending(&self) -> Option<Timestamp> {
+        self.routes.values().filter_map(|figures| figures.oldest_pending).min()
+    }
+
+    /// So many tasks have these routes and this status.
+    pub fn add_tasks<'a>(&mut self, routes: impl IntoIterator<Item = &'a str>, status: Status, tasks: u64) {
+        self.tasks[status as usize] += tasks;
+        let living = |figures: &mut RouteFigures| match status {
+            Status::Pending => figures.pending += tasks,
+            Status::Running => figures.running += tasks,
+            _ => {}
+        };
+        if tasks > 0 && matches!(status, Status::Pending | Status::Running) {
+            routes.into_iter().for_each(|route| living(self.route(route)));
+        }
+    }
+
+    /// There are so many current workers of a route.
+    pub fn add_workers(&mut self, route: &str, status: WorkerStatus, workers: u64) {
+        let figures = self.route(route);
+        match status {
+            WorkerStatus::Idle => figures.workers_idle += workers,
+            WorkerStatus::Busy => figures.workers_busy += workers,
+        }
+    }
+
+    /// A task of a route is pending since then.
+    pub fn add_pending_since(&mut self, route: &str, since: Timestamp) {
+        let oldest = &mut self.route(route).oldest_pending;
+        *oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+    }
+
+    fn route(&mut self, route: &str) -> &mut RouteFigures {
+        self.routes.entry(route.into()).or_default()
+    }
+}
+
+/// The activity of the spans of one unit that are known, sorted by their start; spans in which nothing happened may be missing.
+pub type KnownSpans = Vec<(Timestamp, Activity)>;
+
+/// What is going on in a queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueStats {
+    /// When.
+    pub now: Timestamp,
+    pub figures: QueueFigures,
+    pub last_minute: Counts,
+    pub last_5_minutes: Counts,
+    pub last_hour: Counts,
+    /// Creation to first claim, of the last hour.
+    pub wait: Option<Percentiles>,
+    /// Claim to end, of the last hour.
+    pub run: Option<Percentiles>,
+    /// From when on activity is known.
+    pub since: Timestamp,
+}
+
+const HOUR_SECONDS: i64 = 3_600;
+
+impl QueueStats {
+    /// The first moment of the minutes that [`QueueStats::of`] needs.
+    pub fn needs_from(now: Timestamp) -> Timestamp {
+        now.plus_seconds(-HOUR_SECONDS - Unit::Minute.seconds())
+    }
+
+    /// From the figures and the minutes of the last hour.
+    pub fn of(now: Timestamp, figures: QueueFigures, minutes: &KnownSpans, since: Timestamp) -> Self {
+        let (mut waits, mut runs) = (Durations::default(), Durations::default());
+        for (_, minute) in minutes.iter().filter(|(start, _)| covered_micros(*start, now, HOUR_SECONDS) > 0) {
+            waits.merge(&minute.waits);
+            runs.merge(&minute.runs);
+        }
+        Self {
+            now,
+            figures,
+            last_minute: counts_of_last(60, minutes, now),
+            last_5_minutes: counts_of_last(300, minutes, now),
+            last_hour: counts_of_last(HOUR_SECONDS, minutes, now),
+            wait: waits.percentiles(),
+            run: runs.percentiles(),
+            since,
+        }
+    }
+}
+
+/// What happened in the last seconds. Of the minute that these cover only in part, the same part counts.
+fn counts_of_last(seconds: i64, minutes: &KnownSpans, now: Timestamp) -> Counts {
+    let mut counts = Counts::default();
+    for (start, minute) in minutes {
+        counts.merge(&minute.counts.share(covered_micros(*start, now, seconds), MINUTE_MICROS));
+    }
+    counts
+}
+
+const MINUTE_MICROS: u64 = 60_000_000;
+
+/// How much of the minute that begins at `start` is in the last seconds before `now`. Nothing has happened yet in what is left of
+/// the current minute, so all of it counts; and so does what an event of another server says of a moment to come.
+fn covered_micros(start: Timestamp, now: Timestamp, seconds: i64) -> u64 {
+    let end = start.plus_seconds(Unit::Minute.seconds());
+    let window_start = now.plus_seconds(-seconds).max(start);
+    u64::try_from(end.as_micros() - window_start.as_micros()).unwrap_or(0)
+}
+
+/// The spans of a series: from which, inclusive, to which, exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesSelection {
+    pub unit: Unit,
+    /// From the first that is kept, if absent.
+    pub from: Option<Timestamp>,
+    /// To the current one, which is included, if absent.
+    pub to: Option<Timestamp>,
+}
+
+impl SeriesSelection {
+    /// The moments between which spans begin: those of `from` and of the moment before `to` are included.
+    pub fn range(self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let first_kept = self.unit.kept_from(now);
+        let span_of = |moment| Span::of(self.unit, moment).start;
+        let from = self.from.map_or(first_kept, |from| span_of(from).max(first_kept));
+        let to = self.to.unwrap_or_else(|| span_of(now).plus_seconds(self.unit.seconds()));
+        (from, to)
+    }
+}
+
+/// Activity over time, for plots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivitySeries {
+    pub unit: Unit,
+    /// Spans in which something happened, sorted by their start.
+    pub spans: KnownSpans,
+    /// From when on activity is known.
+    pub since: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::activity::{Event, Record};
+    use crate::ids::RunId;
+    use crate::task::{FinishedRun, RunEnd};
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn created(tasks: u64) -> Activity {
+        let mut activity = Activity::default();
+        activity.counts.add(Event::Created, tasks);
+        activity
+    }
+
+    #[test]
+    fn a_task_counts_for_each_of_its_routes_and_ended_ones_for_none() {
+        let mut figures = QueueFigures::default();
+        figures.add_tasks(["a", "b"], Status::Pending, 2);
+        figures.add_tasks(["b"], Status::Running, 1);
+        figures.add_tasks(["c"], Status::Succeeded, 9);
+        figures.add_tasks(["d"], Status::Pending, 0);
+        figures.add_workers("e", WorkerStatus::Idle, 3);
+        figures.add_workers("b", WorkerStatus::Busy, 1);
+        figures.add_pending_since("b", at(7));
+        figures.add_pending_since("b", at(5));
+        assert_eq!(Status::ALL.map(|status| figures.tasks(status)), [2, 1, 9, 0, 0]);
+        let route = |pending, running, oldest_pending, workers_idle, workers_busy| RouteFigures {
+            pending,
+            running,
+            oldest_pending,
+            workers_idle,
+            workers_busy,
+        };
+        let routes: Vec<_> = figures.routes().map(|(route, figures)| (route, *figures)).collect();
+        let expected =
+            [("a", route(2, 0, None, 0, 0)), ("b", route(2, 1, Some(at(5)), 0, 1)), ("e", route(0, 0, None, 3, 0))];
+        assert_eq!(routes, expected);
+        assert_eq!(figures.oldest_pending(), Some(at(5)));
+    }
+
+    #[test]
+    fn a_task_waits_since_its_creation_or_since_what_followed_its_last_run() {
+        let new = Lifecycle { updated_at: at(9), ..Lifecycle::created(at(1), 1) };
+        assert_eq!(pending_since(&new), at(1));
+        let run = FinishedRun { run_id: RunId::parse("r_firstrun0001").unwrap(), end: RunEnd::Fail };
+        assert_eq!(pending_since(&Lifecycle { finished_run: Some(run), ..new }), at(9));
+    }
+
+    #[test]
+    fn a_minute_counts_by_the_part_of_it_that_is_in_the_window() {
+        let minutes = vec![(at(0), created(60)), (at(60), created(100)), (at(120), created(7))];
+        let cases =
+            [(120, 60, 107), (135, 60, 82), (179, 60, 9), (180, 60, 7), (181, 60, 7), (240, 60, 0), (150, 300, 167)];
+        for (now, seconds, expected) in cases {
+            let counts = counts_of_last(seconds, &minutes, at(now));
+            assert_eq!(counts.of(Event::Created), expected, "{now} {seconds}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_last_hour() {
+        let mut minute = Activity::default();
+        minute.add(Record { event: Event::Claimed, micros: Some(1_500_000) });
+        minute.add(Record { event: Event::Failed, micros: Some(40_000_000) });
+        let stats = |now| QueueStats::of(at(now), QueueFigures::default(), &vec![(at(600), minute.clone())], at(1));
+        let recent = stats(4_259);
+        assert!((1.4..2.0).contains(&recent.wait.unwrap().p50) && (32.0..46.0).contains(&recent.run.unwrap().p99));
+        assert_eq!((recent.last_minute.of(Event::Claimed), recent.last_hour.of(Event::Failed)), (0, 0));
+        assert_eq!(stats(4_200).last_hour.of(Event::Failed), 1);
+        let later = stats(4_260);
+        assert_eq!((later.wait, later.run), (None, None));
+    }
+
+    #[test]
+    fn a_series_is_cut_to_what_is_kept_and_to_whole_spans() {
+        let now = at(1_000_000_000);
+        let range = |unit, from, to| SeriesSelection { unit, from, to }.range(now);
+        let kept = Unit::Minute.kept_from(now);
+        assert_eq!(range(Unit::Minute, None, None), (kept, at(1_000_000_020)));
+        assert_eq!(range(Unit::Minute, Some(at(0)), Some(at(5))), (kept, at(5)));
+        assert_eq!(range(Unit::Minute, Some(at(999_999_999)), None).0, at(999_999_960));
+        assert_eq!(range(Unit::Hour, Some(at(999_999_999)), None), (at(999_997_200), at(1_000_000_800)));
+    }
+}

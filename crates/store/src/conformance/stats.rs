@@ -1,0 +1,192 @@
+//! Activity and stats: what is counted when, by whom, and for how long; what is pending, running and working now.
+
+use taskqueue_core::activity::{Counts, Event, Unit};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::stats::{QueueStats, RouteFigures, SeriesSelection};
+use taskqueue_core::status::{Status, WorkerStatus};
+use taskqueue_core::time::Timestamp;
+
+use super::Storage;
+use super::commands::*;
+use super::fixture::{Fixture, START};
+use crate::StoreError;
+use crate::activity::save_activity;
+
+async fn stats(fixture: &Fixture) -> QueueStats {
+    fixture.store.queue_stats(&queue("q")).await.unwrap()
+}
+
+/// Created, claimed, succeeded, failed, released, expired, cancelled.
+fn numbers(counts: &Counts) -> [u64; 7] {
+    Event::ALL.map(|event| counts.of(event))
+}
+
+/// The start in seconds after the beginning of the test, and the counts.
+async fn series(fixture: &Fixture, unit: Unit) -> Vec<(i64, [u64; 7])> {
+    let selection = SeriesSelection { unit, from: None, to: None };
+    let series = fixture.store.activity_series(&queue("q"), selection).await.unwrap();
+    let seconds = |start: Timestamp| (start.as_micros() - START.as_micros()) / 1_000_000;
+    series.spans.iter().map(|(start, activity)| (seconds(*start), numbers(&activity.counts))).collect()
+}
+
+/// Everything that can happen to a task happens to one.
+async fn lead_a_full_life(fixture: &Fixture) {
+    for id in 1..=5 {
+        fixture.create(id, with_budget(1)).await;
+    }
+    fixture.clock.advance_seconds(2);
+    for run in 1..=4 {
+        fixture.claim(run).await;
+    }
+    fixture.clock.advance_seconds(10);
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    fixture.ok(fail("q", 2, 2)).await;
+    fixture.ok(unclaim("q", 3, 3)).await;
+    fixture.ok(cancel("q", 3)).await;
+    fixture.ok(cancel("q", 5)).await;
+}
+
+pub async fn every_event_is_counted_once_whoever_repeats_it(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    lead_a_full_life(&fixture).await;
+    assert_eq!(numbers(&stats(&fixture).await.last_minute), [5, 4, 1, 1, 1, 0, 2]);
+    fixture.ok(create("q", 1, with_budget(1))).await;
+    fixture.ok(complete("q", 1, 1, object("{}"))).await;
+    fixture.ok(cancel("q", 5)).await;
+    fixture.claim(4).await;
+    fixture.ok(heartbeat("q", 4, 4)).await;
+    fixture.refused(fail("q", 1, 1)).await;
+    let now = stats(&fixture).await;
+    assert_eq!(numbers(&now.last_minute), [5, 4, 1, 1, 1, 0, 2]);
+    assert_eq!([numbers(&now.last_5_minutes), numbers(&now.last_hour)], [numbers(&now.last_minute); 2]);
+    fixture.pass(300).await;
+    assert_eq!(numbers(&stats(&fixture).await.last_hour), [5, 4, 1, 1, 1, 1, 2], "one lease is over");
+}
+
+pub async fn waits_count_from_creation_and_runs_from_the_claim(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    assert_eq!((stats(&fixture).await.wait, stats(&fixture).await.run), (None, None));
+    lead_a_full_life(&fixture).await;
+    let QueueStats { wait, run, since, .. } = stats(&fixture).await;
+    let (wait, run) = (wait.unwrap(), run.unwrap());
+    assert!((1.44..2.05).contains(&wait.p50) && wait.p99 < 2.05, "{wait:?}");
+    assert!((8.1..11.6).contains(&run.p50) && run.p99 < 11.6, "{run:?}");
+    assert!(since <= fixture.now());
+}
+
+pub async fn figures_are_of_tasks_and_workers_by_route(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_routes(&["a", "b"])).await;
+    fixture.clock.advance_seconds(5);
+    fixture.create(2, with_routes(&["b"])).await;
+    fixture.create(3, with_routes(&["c"])).await;
+    fixture.claimed(claim("q", "c", 3)).await.unwrap();
+    fixture.ok(observe("q", 1, "b", WorkerStatus::Idle)).await;
+    fixture.ok(observe("q", 2, "b", WorkerStatus::Busy)).await;
+    fixture.ok(observe("q", 3, "z", WorkerStatus::Busy)).await;
+    let QueueStats { figures, now, .. } = stats(&fixture).await;
+    assert_eq!(Status::ALL.map(|status| figures.tasks(status)), [2, 1, 0, 0, 0]);
+    assert_eq!(now, fixture.now());
+    let route = |pending, running, oldest: Option<i64>, workers_idle, workers_busy| {
+        let oldest_pending = oldest.map(|seconds| START.plus_seconds(seconds));
+        RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy }
+    };
+    let expected = [
+        ("a", route(1, 0, Some(0), 0, 0)),
+        ("b", route(2, 0, Some(0), 1, 1)),
+        ("c", route(0, 1, None, 0, 0)),
+        ("z", route(0, 0, None, 0, 1)),
+    ];
+    let routes: Vec<_> = figures.routes().map(|(name, figures)| (name, *figures)).collect();
+    assert_eq!(routes, expected);
+    let all = fixture.store.figures().await.unwrap();
+    assert_eq!((all.now, all.queues.len(), &all.queues[0].queue), (now, 1, &queue("q")));
+    assert_eq!(all.queues[0].figures, figures, "the figures of all queues are those of each");
+}
+
+/// The task that comes first in the order is not the one that has waited longest.
+pub async fn the_oldest_pending_task_is_found_behind_higher_priorities(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create("low", with_priority(-5)).await;
+    for task in 1..=20 {
+        fixture.clock.advance_seconds(1);
+        fixture.create(task, with_priority(task)).await;
+    }
+    assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START));
+    fixture.ok(cancel("q", "low")).await;
+    assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START.plus_seconds(1)));
+    // A task that was run waits since its run ended.
+    fixture.claim(1).await;
+    fixture.clock.advance_seconds(30);
+    fixture.ok(unclaim("q", 20, 1)).await;
+    for task in 1..20 {
+        fixture.ok(cancel("q", task)).await;
+    }
+    assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START.plus_seconds(50)));
+}
+
+pub async fn activity_survives_a_restart_and_is_added_to(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_priority(0)).await;
+    save_activity(&*fixture.store).await.unwrap();
+    let since = stats(&fixture).await.since;
+    let fixture = fixture.reopen(storage).await;
+    fixture.create(2, with_priority(0)).await;
+    save_activity(&*fixture.store).await.unwrap();
+    save_activity(&*fixture.store).await.unwrap();
+    fixture.create(3, with_priority(0)).await;
+    assert_eq!(series(&fixture, Unit::Minute).await, [(0, [3, 0, 0, 0, 0, 0, 0])], "saved and not saved");
+    assert_eq!(stats(&fixture).await.since, since);
+}
+
+pub async fn minutes_are_kept_for_a_day_and_hours_for_a_year(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_priority(0)).await;
+    save_activity(&*fixture.store).await.unwrap();
+    fixture.clock.advance_seconds(61);
+    fixture.create(2, with_priority(0)).await;
+    let one = [1, 0, 0, 0, 0, 0, 0];
+    assert_eq!(series(&fixture, Unit::Minute).await, [(0, one), (60, one)]);
+    assert_eq!(series(&fixture, Unit::Hour).await, [(0, [2, 0, 0, 0, 0, 0, 0])]);
+    fixture.clock.advance_seconds(86_400);
+    save_activity(&*fixture.store).await.unwrap();
+    assert_eq!(series(&fixture, Unit::Minute).await, [(60, one)]);
+    assert_eq!(numbers(&stats(&fixture).await.last_hour), [0; 7]);
+    fixture.clock.advance_seconds(366 * 86_400);
+    save_activity(&*fixture.store).await.unwrap();
+    assert_eq!((series(&fixture, Unit::Minute).await, series(&fixture, Unit::Hour).await), (vec![], vec![]));
+}
+
+pub async fn a_series_holds_the_spans_that_were_asked_for(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for task in 0..4 {
+        fixture.create(task, with_priority(0)).await;
+        save_activity(&*fixture.store).await.unwrap();
+        fixture.clock.advance_seconds(60);
+    }
+    let at = |seconds| Some(START.plus_seconds(seconds));
+    for (from, to, expected) in
+        [(at(60), at(180), vec![60, 120]), (at(61), at(181), vec![60, 120, 180]), (at(500), None, vec![])]
+    {
+        let selection = SeriesSelection { unit: Unit::Minute, from, to };
+        let series = fixture.store.activity_series(&queue("q"), selection).await.unwrap();
+        let starts: Vec<_> = series.spans.iter().map(|(start, _)| *start).collect();
+        assert_eq!(starts, expected.into_iter().map(|seconds| START.plus_seconds(seconds)).collect::<Vec<_>>());
+    }
+}
+
+pub async fn a_queue_that_is_created_again_has_no_activity(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_priority(0)).await;
+    save_activity(&*fixture.store).await.unwrap();
+    fixture.create(2, with_priority(0)).await;
+    fixture.ok(delete_queue("q", true)).await;
+    let not_found = StoreError::from(Refusal::QueueNotFound { queue: queue("q") });
+    assert_eq!(fixture.store.queue_stats(&queue("q")).await.unwrap_err(), not_found);
+    let selection = SeriesSelection { unit: Unit::Hour, from: None, to: None };
+    assert_eq!(fixture.store.activity_series(&queue("q"), selection).await.unwrap_err(), not_found);
+    save_activity(&*fixture.store).await.unwrap();
+    fixture.ok(create_queue("q")).await;
+    assert_eq!(numbers(&stats(&fixture).await.last_hour), [0; 7]);
+    assert_eq!(series(&fixture, Unit::Hour).await, []);
+}

@@ -1,0 +1,78 @@
+//! Stats of the model: it visits every task, which no other store may do.
+
+use taskqueue_core::activity::Unit;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection, pending_since};
+use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
+
+use super::state::State;
+use crate::StoreError;
+use crate::activity::ActivityLog;
+use crate::figures::{NamedFigures, StoreFigures};
+use crate::transaction::QueueKey;
+
+pub(super) fn queue_stats(
+    state: &State,
+    log: &ActivityLog,
+    queue: &QueueName,
+    now: Timestamp,
+) -> Result<QueueStats, StoreError> {
+    let key = state.queue(queue)?;
+    let range = (QueueStats::needs_from(now), Timestamp::from_micros(i64::MAX));
+    let minutes = known_spans(state, log, key, Unit::Minute, range);
+    Ok(QueueStats::of(now, queue_figures(state, key, now), &minutes, state.counts_since))
+}
+
+pub(super) fn activity_series(
+    state: &State,
+    log: &ActivityLog,
+    queue: &QueueName,
+    selection: SeriesSelection,
+    now: Timestamp,
+) -> Result<ActivitySeries, StoreError> {
+    let key = state.queue(queue)?;
+    let spans = known_spans(state, log, key, selection.unit, selection.range(now));
+    Ok(ActivitySeries { unit: selection.unit, spans, since: state.counts_since })
+}
+
+pub(super) fn figures(state: &State, now: Timestamp) -> StoreFigures {
+    let named = |(queue, key): (&QueueName, &QueueKey)| NamedFigures {
+        key: *key,
+        queue: queue.clone(),
+        figures: queue_figures(state, *key, now),
+    };
+    let mut queues: Vec<_> = state.queues.iter().map(named).collect();
+    queues.sort_by_key(|named| named.key);
+    StoreFigures { now, queues, database_bytes: None }
+}
+
+fn queue_figures(state: &State, key: QueueKey, now: Timestamp) -> QueueFigures {
+    let mut figures = QueueFigures::default();
+    for (_, task) in state.tasks_of(key) {
+        let routes = &task.definition.routes;
+        figures.add_tasks(routes.iter(), task.lifecycle.status, 1);
+        if task.lifecycle.status == Status::Pending {
+            routes.iter().for_each(|route| figures.add_pending_since(route, pending_since(&task.lifecycle)));
+        }
+    }
+    for worker in state.observations_of(key, None, now) {
+        figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
+    }
+    figures
+}
+
+fn known_spans(
+    state: &State,
+    log: &ActivityLog,
+    key: QueueKey,
+    unit: Unit,
+    (from, to): (Timestamp, Timestamp),
+) -> KnownSpans {
+    let in_memory = log.in_memory(key, unit, (from, to));
+    let rows = state
+        .activity
+        .iter()
+        .filter(|((queue, span, _), _)| *queue == key && span.unit == unit && (from..to).contains(&span.start));
+    log.sum(in_memory, rows.map(|((_, span, process), activity)| (span.start, *process, activity.clone())))
+}
