@@ -18,6 +18,8 @@ pub const OUTPUT: &str = "output";
 pub const PROGRESS: &str = "progress";
 /// Claims accept `worker`, and tasks show `last_run`.
 pub const RUN_INFO: &str = "run-info";
+/// Queues show what is going on in them, and what happened over time.
+pub const STATS: &str = "stats";
 /// Workers may say what they measure, and observations show it.
 pub const TELEMETRY: &str = "telemetry";
 /// Claims, heartbeats and reads of output follow `Prefer: wait=N`.
@@ -25,7 +27,8 @@ pub const WAIT: &str = "wait";
 
 /// The extensions that this version has completely, sorted. A name is added here when everything that it stands for works on
 /// every backend.
-pub const FEATURES: [&str; 8] = [BATCH, BULK_ACTIONS, MERGE_UPDATES, OUTPUT, PROGRESS, RUN_INFO, TELEMETRY, WAIT];
+pub const FEATURES: [&str; 9] =
+    [BATCH, BULK_ACTIONS, MERGE_UPDATES, OUTPUT, PROGRESS, RUN_INFO, STATS, TELEMETRY, WAIT];
 
 /// The extensions of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, ToSchema)]

@@ -20,6 +20,7 @@ pub mod paths;
 pub mod queue;
 pub mod run;
 pub mod schema;
+pub mod stats;
 pub mod task;
 mod wire_value;
 pub mod worker;

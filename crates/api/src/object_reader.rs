@@ -65,6 +65,15 @@ impl<'v> ObjectReader<'v> {
         if let Value::Bool(flag) = self.value(name)? { Ok(*flag) } else { self.wrong(name) }
     }
 
+    /// A number, with or without a fraction.
+    pub fn number(&self, name: &'static str) -> Result<f64, Unreadable> {
+        match self.value(name)? {
+            Value::Float(number) => Ok(*number),
+            Value::Int(number) => Ok(*number as f64),
+            _ => self.wrong(name),
+        }
+    }
+
     /// An integer from 0.
     pub fn count(&self, name: &str) -> Result<u64, Unreadable> {
         u64::try_from(self.integer(name)?).or_else(|_| self.wrong(name))

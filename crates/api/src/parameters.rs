@@ -4,7 +4,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
-use crate::schema::{QueueName, TaskId, TaskStatus, WorkerId};
+use crate::schema::{QueueName, TaskId, TaskStatus, Timestamp, WorkerId};
 
 /// A queue.
 #[derive(IntoParams)]
@@ -55,6 +55,21 @@ pub struct OutputQuery {
     /// The number of bytes that the run has printed before what is wanted: `end` of the answer before.
     #[param(schema_with = offset, required = false)]
     pub offset: Option<u64>,
+}
+
+/// Activity over time instead of stats.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StatsQuery {
+    /// `minute` (kept for a day) or `hour` (kept for a year): give the activity over time.
+    #[param(required = false, pattern = "^(minute|hour)$")]
+    pub series: Option<String>,
+    /// The first moment, only with `series`; by default everything that is kept.
+    #[param(required = false, value_type = Timestamp)]
+    pub from: Option<String>,
+    /// The moment behind the last one, only with `series`; by default now.
+    #[param(required = false, value_type = Timestamp)]
+    pub to: Option<String>,
 }
 
 /// A task.

@@ -11,6 +11,8 @@ pub const CAPABILITIES: &str = "/api/v2/capabilities";
 pub const QUEUES: &str = "/api/v2/queues";
 /// One queue.
 pub const QUEUE: &str = "/api/v2/queues/{queue}";
+/// What is going on in a queue.
+pub const STATS: &str = "/api/v2/queues/{queue}/stats";
 /// The tasks of a queue.
 pub const TASKS: &str = "/api/v2/queues/{queue}/tasks";
 /// How many tasks, perhaps by group.
@@ -57,12 +59,13 @@ pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
 
 /// All of them.
-pub const ALL: [&str; 27] = [
+pub const ALL: [&str; 28] = [
     HEALTH,
     OPENAPI,
     CAPABILITIES,
     QUEUES,
     QUEUE,
+    STATS,
     TASKS,
     TASK_COUNT,
     CLAIM,

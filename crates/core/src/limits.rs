@@ -75,3 +75,5 @@ pub const PRIORITY_DEFAULT: i64 = 0;
 pub const MAX_ATTEMPTS_DEFAULT: i64 = 3;
 /// Route of a task that names none.
 pub const ROUTE_DEFAULT: &str = "default";
+/// Routes that stats show; how many more there are is said.
+pub const STATS_ROUTES: usize = 10_000;

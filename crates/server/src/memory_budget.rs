@@ -115,6 +115,11 @@ impl Budgets {
         self.answers.grow(reservation, bytes).await
     }
 
+    /// Enlarges the reservation of an answer that turned out to be so large.
+    pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), ApiError> {
+        self.answers.grow(reservation, bytes).await
+    }
+
     /// For parsing a body of so many bytes; small ones need none. Of a batch, one item at a time is parsed.
     pub(crate) async fn reserve_parsing(&self, body_bytes: usize) -> Result<Option<Reservation>, ApiError> {
         match body_bytes {

@@ -6,12 +6,15 @@ use std::str::FromStr;
 
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{Invalid, RequestError};
+use taskqueue_core::activity::Unit;
 use taskqueue_core::filter::{FilterError, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
 use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
 use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
+use taskqueue_core::stats::SeriesSelection;
 use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
 
 use crate::extract::percent_decoded;
 
@@ -70,6 +73,36 @@ impl<'q> Query<'q> {
             self.refuse("offset", "use an integer from 0 to 9223372036854775807");
         }
         self.finish(offset.unwrap_or_default())
+    }
+
+    /// The series that is wanted instead of stats, if any.
+    pub(crate) fn stats(mut self) -> Result<Option<SeriesSelection>, Invalid> {
+        let (from, to) = (self.time("from"), self.time("to"));
+        let Some(word) = self.value("series") else {
+            for (name, given) in [("from", from), ("to", to)] {
+                if given.is_some() {
+                    self.refuse(name, "use this only with series");
+                }
+            }
+            return self.finish(None);
+        };
+        let unit = Unit::parse(&word);
+        if unit.is_none() {
+            self.refuse("series", "use minute or hour");
+        }
+        if from.zip(to).is_some_and(|(from, to)| from > to) {
+            self.refuse("to", "use a time that is not before from");
+        }
+        self.finish(unit.map(|unit| SeriesSelection { unit, from, to }))
+    }
+
+    fn time(&mut self, name: &'static str) -> Option<Timestamp> {
+        let word = self.value(name)?;
+        let time = Timestamp::parse(&word);
+        if time.is_none() {
+            self.refuse(name, "use a time such as 2026-01-31T12:00:00Z");
+        }
+        time
     }
 
     fn finish<T>(self, read: T) -> Result<T, Invalid> {

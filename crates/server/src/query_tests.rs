@@ -147,3 +147,35 @@ fn grouping_is_given_once_in_a_documented_spelling_and_pages_only_groups() {
     assert!(Query::new(Some("group_by=route,status")).count_workers().is_ok());
     assert!(Query::new(Some("group_by=routes")).count_workers().is_err());
 }
+
+#[test]
+fn a_series_has_a_unit_and_times_only_with_it() {
+    let stats = |raw: &str| Query::new(Some(raw)).stats();
+    assert_eq!(stats(""), Ok(None));
+    let at = |text: &str| Timestamp::parse(text);
+    let (from, to) = ("2026-01-31T12:00:00Z", "2026-01-31T13:00:00.5Z");
+    let selection = SeriesSelection { unit: Unit::Hour, from: at(from), to: at(to) };
+    assert_eq!(stats(&format!("series=hour&from={from}&to={to}")), Ok(Some(selection)));
+    let minutes = SeriesSelection { unit: Unit::Minute, from: None, to: None };
+    assert_eq!(stats("series=minute"), Ok(Some(minutes)));
+    assert_eq!(stats(&format!("series=minute&from={from}&to={from}")).map(|series| series.is_some()), Ok(true));
+    let refused = [
+        ("series=day", "series"),
+        ("series=", "series"),
+        ("series=Minute", "series"),
+        ("series=minute&from=yesterday", "from"),
+        ("series=minute&from=", "from"),
+        ("series=minute&to=1700000000", "to"),
+        ("series=minute&from=2026-01-31T12:00:00%2B01:00x", "from"),
+        (&format!("from={from}"), "from"),
+        (&format!("to={from}"), "to"),
+        (&format!("series=minute&from={to}&to={from}"), "to"),
+    ];
+    for (raw, parameter) in refused {
+        let errors = stats(raw).unwrap_err().errors;
+        assert!(
+            errors.iter().any(|error| format!("{error:?}").contains(&format!("\"{parameter}\""))),
+            "{raw}: {errors:?}"
+        );
+    }
+}

@@ -8,7 +8,9 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::routes::{batches, bulk_actions, counts, discovery, fallback, lists, output, queues, runs, tasks, workers};
+use crate::routes::{
+    batches, bulk_actions, counts, discovery, fallback, lists, output, queues, runs, stats, tasks, workers,
+};
 use crate::state::AppState;
 
 /// Every route, and the document that describes them.
@@ -21,6 +23,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         // Queues
         .routes(routes!(queues::create_queue, queues::delete_queue))
         .routes(routes!(queues::list_queues))
+        .routes(routes!(stats::queue_stats))
         // Tasks
         .routes(routes!(tasks::create_task, tasks::get_task, tasks::update_task, tasks::delete_task))
         .routes(routes!(lists::list_tasks, tasks::update_tasks))

@@ -195,3 +195,32 @@ async fn workers_report_are_listed_counted_and_withdrawn() {
     expect(&service, StatusCode::NO_CONTENT, "DELETE", &worker, "").await;
     expect(&service, StatusCode::NO_CONTENT, "DELETE", &worker, "").await;
 }
+
+#[tokio::test]
+async fn stats_say_what_is_going_on_and_what_happened() {
+    let service = server();
+    let (stats, task) = ("/api/v2/queues/q/stats", format!("/api/v2/queues/q/tasks/{TASK}"));
+    assert_eq!(expect(&service, StatusCode::NOT_FOUND, "GET", stats, "").await.code(), "queue_not_found");
+    expect(&service, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    expect(&service, StatusCode::CREATED, "PUT", &task, r#"{"routes":["gpu"]}"#).await;
+    let shown = expect(&service, StatusCode::OK, "GET", stats, "").await.json();
+    let route = serde_json::json!({
+        "route": "gpu", "pending": 1, "running": 0, "oldest_pending_seconds": 0.0, "workers_idle": 0, "workers_busy": 0
+    });
+    assert_eq!(shown["routes"], serde_json::json!([route]));
+    assert_eq!((&shown["tasks"]["pending"], &shown["activity"]["last_minute"]["created"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&shown["wait_seconds"], &shown["since"]),
+        (&serde_json::Value::Null, &"1970-01-01T00:00:01.000000Z".into())
+    );
+
+    let series = expect(&service, StatusCode::OK, "GET", &format!("{stats}?series=hour"), "").await.json();
+    assert_eq!((&series["series"], &series["items"][0]["created"]), (&"hour".into(), &1.into()));
+    assert_eq!(series["items"][0]["start"], "1970-01-01T00:00:00.000000Z");
+    let later = format!("{stats}?series=minute&from=1970-01-01T00:01:00Z");
+    assert_eq!(expect(&service, StatusCode::OK, "GET", &later, "").await.json()["items"], serde_json::json!([]));
+    let wrong =
+        expect(&service, StatusCode::UNPROCESSABLE_ENTITY, "GET", "/api/v2/queues/none/stats?series=day", "").await;
+    assert_eq!(wrong.code(), "invalid_request", "before the queue is looked for");
+    expect(&service, StatusCode::METHOD_NOT_ALLOWED, "POST", stats, "{}").await;
+}

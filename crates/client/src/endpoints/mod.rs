@@ -6,6 +6,7 @@ mod discovery;
 mod output;
 mod queues;
 mod runs;
+mod stats;
 mod tasks;
 mod workers;
 

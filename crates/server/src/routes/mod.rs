@@ -10,6 +10,7 @@ pub(crate) mod lists;
 pub(crate) mod output;
 pub(crate) mod queues;
 pub(crate) mod runs;
+pub(crate) mod stats;
 pub(crate) mod tasks;
 pub(crate) mod workers;
 

@@ -1,0 +1,451 @@
+//! What is going on in a queue, and its activity over time.
+
+use taskqueue_core::activity::{Activity, Counts, Event, Unit};
+use taskqueue_core::durations;
+use taskqueue_core::json::{ObjectWriter, Value, write_array, write_value};
+use taskqueue_core::limits::STATS_ROUTES;
+use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteFigures};
+use taskqueue_core::status::Status;
+use taskqueue_core::time::Timestamp;
+use utoipa::PartialSchema;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
+
+use crate::object_reader::{ObjectReader, Unreadable};
+use crate::schema;
+
+type Object<'o> = ObjectWriter<&'o mut Vec<u8>>;
+
+/// What is going on in a queue.
+#[derive(Clone, Debug, PartialEq, ToSchema)]
+pub struct Stats {
+    pub tasks: TaskCounts,
+    /// The routes with a pending or running task or a current worker, sorted, the first 10,000.
+    pub routes: Vec<RouteStats>,
+    /// How many more routes there are; only if there are any.
+    #[schema(minimum = 1, nullable = false)]
+    pub routes_left_out: Option<u64>,
+    pub activity: RecentActivity,
+    /// From the creation of a task to its first claim, of the last hour; null if there was none.
+    #[schema(required = true)]
+    pub wait_seconds: Option<Percentiles>,
+    /// From the claim to the end of runs that succeeded or failed, of the last hour; null if there was none.
+    #[schema(required = true)]
+    pub run_seconds: Option<Percentiles>,
+    /// From when on activity is known.
+    #[schema(value_type = schema::Timestamp)]
+    pub since: Timestamp,
+}
+
+impl Stats {
+    pub fn of(stats: &QueueStats) -> Self {
+        let routes = stats.figures.routes();
+        let left_out = routes.len().saturating_sub(STATS_ROUTES);
+        let tasks = |status| stats.figures.tasks(status);
+        Self {
+            tasks: TaskCounts {
+                pending: tasks(Status::Pending),
+                running: tasks(Status::Running),
+                succeeded: tasks(Status::Succeeded),
+                failed: tasks(Status::Failed),
+                cancelled: tasks(Status::Cancelled),
+            },
+            routes: routes
+                .take(STATS_ROUTES)
+                .map(|(route, figures)| RouteStats::of(route, figures, stats.now))
+                .collect(),
+            routes_left_out: (left_out > 0).then_some(left_out as u64),
+            activity: RecentActivity {
+                last_minute: EventCounts::of(&stats.last_minute),
+                last_5_minutes: EventCounts::of(&stats.last_5_minutes),
+                last_hour: EventCounts::of(&stats.last_hour),
+            },
+            wait_seconds: stats.wait.map(Percentiles::of),
+            run_seconds: stats.run.map(Percentiles::of),
+            since: stats.since,
+        }
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let object = ObjectWriter::append_to(out)
+            .object("tasks", |tasks| {
+                tasks
+                    .integer("pending", self.tasks.pending)
+                    .integer("running", self.tasks.running)
+                    .integer("succeeded", self.tasks.succeeded)
+                    .integer("failed", self.tasks.failed)
+                    .integer("cancelled", self.tasks.cancelled)
+            })
+            .field("routes", |out| write_array(out, &self.routes, |out, route| route.write(out)));
+        let object = match self.routes_left_out {
+            Some(left_out) => object.integer("routes_left_out", left_out),
+            None => object,
+        };
+        let object = object.object("activity", |activity| {
+            activity
+                .object("last_minute", |window| self.activity.last_minute.write(window))
+                .object("last_5_minutes", |window| self.activity.last_5_minutes.write(window))
+                .object("last_hour", |window| self.activity.last_hour.write(window))
+        });
+        let object = write_percentiles(object, "wait_seconds", self.wait_seconds);
+        write_percentiles(object, "run_seconds", self.run_seconds).time("since", self.since).end();
+    }
+
+    pub fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let stats = ObjectReader::of(value, "stats")?;
+        Ok(Self {
+            tasks: TaskCounts::read(&stats.object("tasks")?)?,
+            routes: stats.list("routes")?.iter().map(RouteStats::read).collect::<Result<_, _>>()?,
+            routes_left_out: stats.optional("routes_left_out", ObjectReader::count)?,
+            activity: RecentActivity::read(&stats.object("activity")?)?,
+            wait_seconds: stats.nullable("wait_seconds", Percentiles::read)?,
+            run_seconds: stats.nullable("run_seconds", Percentiles::read)?,
+            since: stats.time("since")?,
+        })
+    }
+}
+
+/// How many tasks have each status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
+pub struct TaskCounts {
+    pub pending: u64,
+    pub running: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+}
+
+impl TaskCounts {
+    fn read(counts: &ObjectReader<'_>) -> Result<Self, Unreadable> {
+        Ok(Self {
+            pending: counts.count("pending")?,
+            running: counts.count("running")?,
+            succeeded: counts.count("succeeded")?,
+            failed: counts.count("failed")?,
+            cancelled: counts.count("cancelled")?,
+        })
+    }
+}
+
+/// Tasks and workers of a route. A task counts for each of its routes.
+#[derive(Clone, Debug, PartialEq, ToSchema)]
+pub struct RouteStats {
+    #[schema(value_type = schema::Route)]
+    pub route: String,
+    pub pending: u64,
+    pub running: u64,
+    /// How long the task has been waiting that waits longest; null if none does.
+    #[schema(required = true, minimum = 0)]
+    pub oldest_pending_seconds: Option<f64>,
+    pub workers_idle: u64,
+    pub workers_busy: u64,
+}
+
+impl RouteStats {
+    fn of(route: &str, figures: &RouteFigures, now: Timestamp) -> Self {
+        let RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy } = *figures;
+        let age = |since: Timestamp| seconds((now.as_micros() - since.as_micros()).max(0) as f64 / 1e6);
+        let oldest_pending_seconds = oldest_pending.map(age);
+        Self { route: route.to_owned(), pending, running, oldest_pending_seconds, workers_idle, workers_busy }
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let object = ObjectWriter::append_to(out).text("route", &self.route);
+        let object = object.integer("pending", self.pending).integer("running", self.running);
+        let object = match self.oldest_pending_seconds {
+            Some(seconds) => write_number(object, "oldest_pending_seconds", seconds),
+            None => object.json("oldest_pending_seconds", "null"),
+        };
+        object.integer("workers_idle", self.workers_idle).integer("workers_busy", self.workers_busy).end();
+    }
+
+    fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let route = ObjectReader::of(value, "route of the stats")?;
+        Ok(Self {
+            route: route.text("route")?.to_owned(),
+            pending: route.count("pending")?,
+            running: route.count("running")?,
+            oldest_pending_seconds: route.nullable("oldest_pending_seconds", ObjectReader::number)?,
+            workers_idle: route.count("workers_idle")?,
+            workers_busy: route.count("workers_busy")?,
+        })
+    }
+}
+
+/// What happened lately. Of a minute that a time covers in part, the same part counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+pub struct RecentActivity {
+    pub last_minute: EventCounts,
+    pub last_5_minutes: EventCounts,
+    pub last_hour: EventCounts,
+}
+
+impl RecentActivity {
+    fn read(activity: &ObjectReader<'_>) -> Result<Self, Unreadable> {
+        Ok(Self {
+            last_minute: EventCounts::read(&activity.object("last_minute")?)?,
+            last_5_minutes: EventCounts::read(&activity.object("last_5_minutes")?)?,
+            last_hour: EventCounts::read(&activity.object("last_hour")?)?,
+        })
+    }
+}
+
+/// How often each event happened. `failed`, `released` and `expired` count runs: such a task may be tried again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
+pub struct EventCounts {
+    pub created: u64,
+    pub claimed: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub released: u64,
+    pub expired: u64,
+    pub cancelled: u64,
+}
+
+impl EventCounts {
+    fn read(counts: &ObjectReader<'_>) -> Result<Self, Unreadable> {
+        Ok(Self {
+            created: counts.count("created")?,
+            claimed: counts.count("claimed")?,
+            succeeded: counts.count("succeeded")?,
+            failed: counts.count("failed")?,
+            released: counts.count("released")?,
+            expired: counts.count("expired")?,
+            cancelled: counts.count("cancelled")?,
+        })
+    }
+
+    fn of(counts: &Counts) -> Self {
+        Self {
+            created: counts.of(Event::Created),
+            claimed: counts.of(Event::Claimed),
+            succeeded: counts.of(Event::Succeeded),
+            failed: counts.of(Event::Failed),
+            released: counts.of(Event::Released),
+            expired: counts.of(Event::Expired),
+            cancelled: counts.of(Event::Cancelled),
+        }
+    }
+
+    fn write<'o>(&self, object: Object<'o>) -> Object<'o> {
+        Event::ALL.iter().fold(object, |object, event| object.integer(event.as_str(), self.get(*event)))
+    }
+
+    pub fn get(&self, event: Event) -> u64 {
+        match event {
+            Event::Created => self.created,
+            Event::Claimed => self.claimed,
+            Event::Succeeded => self.succeeded,
+            Event::Failed => self.failed,
+            Event::Released => self.released,
+            Event::Expired => self.expired,
+            Event::Cancelled => self.cancelled,
+        }
+    }
+}
+
+/// What 50, 90 and 99 of 100 do not exceed, to about a fifth.
+#[derive(Clone, Copy, Debug, PartialEq, ToSchema)]
+pub struct Percentiles {
+    #[schema(minimum = 0)]
+    pub p50: f64,
+    #[schema(minimum = 0)]
+    pub p90: f64,
+    #[schema(minimum = 0)]
+    pub p99: f64,
+}
+
+impl Percentiles {
+    fn of(percentiles: durations::Percentiles) -> Self {
+        let durations::Percentiles { p50, p90, p99 } = percentiles;
+        Self { p50: seconds(p50), p90: seconds(p90), p99: seconds(p99) }
+    }
+
+    fn read(of: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
+        let percentiles = of.object(name)?;
+        Ok(Self { p50: percentiles.number("p50")?, p90: percentiles.number("p90")?, p99: percentiles.number("p99")? })
+    }
+}
+
+/// To the microsecond, which is as exact as times are.
+fn seconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+fn write_percentiles<'o>(object: Object<'o>, name: &str, percentiles: Option<Percentiles>) -> Object<'o> {
+    match percentiles {
+        None => object.json(name, "null"),
+        Some(Percentiles { p50, p90, p99 }) => object.object(name, |object| {
+            write_number(write_number(write_number(object, "p50", p50), "p90", p90), "p99", p99)
+        }),
+    }
+}
+
+fn write_number<'o>(object: Object<'o>, name: &str, number: f64) -> Object<'o> {
+    object.field(name, |out| write_value(out, &Value::Float(number)))
+}
+
+/// The activity of a queue over time, for plots.
+#[derive(Clone, Debug, PartialEq, ToSchema)]
+pub struct Series {
+    /// `minute` or `hour`
+    #[schema(pattern = "^(minute|hour)$")]
+    pub series: String,
+    /// The minutes or hours in which something happened, sorted.
+    pub items: Vec<SeriesItem>,
+    /// From when on activity is known.
+    #[schema(value_type = schema::Timestamp)]
+    pub since: Timestamp,
+}
+
+impl Series {
+    pub fn of(series: &ActivitySeries) -> Self {
+        let items = series.spans.iter().map(|(start, activity)| SeriesItem::of(*start, activity)).collect();
+        Self { series: series.unit.as_str().to_owned(), items, since: series.since }
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out)
+            .text("series", &self.series)
+            .field("items", |out| write_array(out, &self.items, |out, item| item.write(out)))
+            .time("since", self.since)
+            .end();
+    }
+
+    pub fn read(value: &Value<'_>, unit: Unit) -> Result<Self, Unreadable> {
+        let series = ObjectReader::of(value, "series")?;
+        if series.text("series")? != unit.as_str() {
+            return Err(Unreadable("it is a series of something else".to_owned()));
+        }
+        let items = series.list("items")?.iter().map(SeriesItem::read).collect::<Result<_, _>>()?;
+        Ok(Self { series: unit.as_str().to_owned(), items, since: series.time("since")? })
+    }
+}
+
+/// One minute or hour.
+#[derive(Clone, Debug, PartialEq, ToSchema)]
+pub struct SeriesItem {
+    /// Its first moment.
+    #[schema(value_type = schema::Timestamp)]
+    pub start: Timestamp,
+    #[serde(flatten)]
+    pub counts: EventCounts,
+    /// As in stats, of this minute or hour.
+    #[schema(required = true)]
+    pub wait_seconds: Option<Percentiles>,
+    /// As in stats, of this minute or hour.
+    #[schema(required = true)]
+    pub run_seconds: Option<Percentiles>,
+}
+
+impl SeriesItem {
+    fn of(start: Timestamp, activity: &Activity) -> Self {
+        Self {
+            start,
+            counts: EventCounts::of(&activity.counts),
+            wait_seconds: activity.waits.percentiles().map(Percentiles::of),
+            run_seconds: activity.runs.percentiles().map(Percentiles::of),
+        }
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let object = self.counts.write(ObjectWriter::append_to(out).time("start", self.start));
+        let object = write_percentiles(object, "wait_seconds", self.wait_seconds);
+        write_percentiles(object, "run_seconds", self.run_seconds).end();
+    }
+
+    fn read(value: &Value<'_>) -> Result<Self, Unreadable> {
+        let item = ObjectReader::of(value, "item of the series")?;
+        Ok(Self {
+            start: item.time("start")?,
+            counts: EventCounts::read(&item)?,
+            wait_seconds: item.nullable("wait_seconds", Percentiles::read)?,
+            run_seconds: item.nullable("run_seconds", Percentiles::read)?,
+        })
+    }
+}
+
+/// Stats, or a series when the request named `series`.
+pub struct StatsAnswer;
+
+impl PartialSchema for StatsAnswer {
+    fn schema() -> RefOr<Schema> {
+        AnyOfBuilder::new()
+            .item(Ref::from_schema_name("Stats"))
+            .item(Ref::from_schema_name("Series"))
+            .description(Some("Stats, or a series when the request named `series`."))
+            .into()
+    }
+}
+
+impl ToSchema for StatsAnswer {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        for (name, schema) in [(Stats::name(), Stats::schema()), (Series::name(), Series::schema())] {
+            schemas.push((name.into_owned(), schema));
+        }
+        Stats::schemas(schemas);
+        Series::schemas(schemas);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskqueue_core::activity::Record;
+    use taskqueue_core::json;
+    use taskqueue_core::stats::QueueFigures;
+    use taskqueue_core::status::WorkerStatus;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn activity() -> Activity {
+        let mut activity = Activity::default();
+        activity.add(Record::CREATED);
+        activity.add(Record { event: Event::Claimed, micros: Some(1_200_000) });
+        activity
+    }
+
+    fn stats() -> QueueStats {
+        let mut figures = QueueFigures::default();
+        figures.add_tasks(["a"], Status::Pending, 2);
+        figures.add_pending_since("a", at(90));
+        figures.add_workers("b", WorkerStatus::Busy, 1);
+        QueueStats::of(at(100), figures, &vec![(at(60), activity())], at(7))
+    }
+
+    #[test]
+    fn stats_have_the_shape_of_the_contract_and_read_back() {
+        let mut out = Vec::new();
+        Stats::of(&stats()).write(&mut out);
+        let counts = r#"{"created":1,"claimed":1,"succeeded":0,"failed":0,"released":0,"expired":0,"cancelled":0}"#;
+        let expected = format!(
+            r#"{{"tasks":{{"pending":2,"running":0,"succeeded":0,"failed":0,"cancelled":0}},"routes":[{{"route":"a","pending":2,"running":0,"oldest_pending_seconds":10.0,"workers_idle":0,"workers_busy":0}},{{"route":"b","pending":0,"running":0,"oldest_pending_seconds":null,"workers_idle":0,"workers_busy":1}}],"activity":{{"last_minute":{counts},"last_5_minutes":{counts},"last_hour":{counts}}},"wait_seconds":{{"p50":1.236078,"p90":1.236078,"p99":1.236078}},"run_seconds":null,"since":"1970-01-01T00:00:07.000000Z"}}"#
+        );
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), expected);
+        let read = Stats::read(&json::parse(&out).unwrap()).unwrap();
+        assert_eq!(read, Stats::of(&stats()));
+    }
+
+    #[test]
+    fn routes_beyond_the_limit_are_counted() {
+        let mut figures = QueueFigures::default();
+        (0..STATS_ROUTES + 3).for_each(|route| figures.add_tasks([&*route.to_string()], Status::Pending, 1));
+        let mut out = Vec::new();
+        Stats::of(&QueueStats { figures, ..stats() }).write(&mut out);
+        let read = Stats::read(&json::parse(&out).unwrap()).unwrap();
+        assert_eq!((read.routes.len(), read.routes_left_out), (STATS_ROUTES, Some(3)));
+    }
+
+    #[test]
+    fn a_series_reads_back() {
+        let mut out = Vec::new();
+        let series = ActivitySeries { unit: Unit::Hour, spans: vec![(at(3_600), activity())], since: at(7) };
+        Series::of(&series).write(&mut out);
+        let value = json::parse(&out).unwrap();
+        assert_eq!(Series::read(&value, Unit::Hour), Ok(Series::of(&series)));
+        assert!(Series::read(&value, Unit::Minute).is_err());
+    }
+}

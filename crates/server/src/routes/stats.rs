@@ -1,0 +1,36 @@
+//! What is going on in a queue, and its activity over time.
+
+use axum::extract::State;
+use taskqueue_api::error::ErrorEnvelope;
+use taskqueue_api::parameters::{QueuePath, StatsQuery};
+use taskqueue_api::paths;
+use taskqueue_api::stats::{Series, Stats, StatsAnswer};
+
+use super::HandlerResult;
+use crate::extract::Call;
+use crate::respond;
+use crate::state::AppState;
+
+/// What is going on in a queue: tasks, routes and workers now, and what happened in the last hour. With `series`, what happened
+/// in each minute or hour.
+#[utoipa::path(
+    get, path = paths::STATS, tag = "queues", params(QueuePath, StatsQuery),
+    responses(
+        (status = 200, description = "Stats, or a series.", body = StatsAnswer),
+        (status = 404, description = "`queue_not_found`", body = ErrorEnvelope),
+        (status = 422, description = "`invalid_request`", body = ErrorEnvelope),
+    ),
+)]
+pub(crate) async fn queue_stats(State(state): State<AppState>, call: Call) -> HandlerResult {
+    let series = call.query().stats()?;
+    let queue = call.queue()?;
+    // Nearly all are much smaller than a task, and the largest, a year of hours or 10,000 routes, are a few megabytes.
+    let mut reservation = state.budgets().reserve_task().await?;
+    let mut body = Vec::new();
+    match series {
+        None => Stats::of(&state.store().queue_stats(&queue).await?).write(&mut body),
+        Some(selection) => Series::of(&state.store().activity_series(&queue, selection).await?).write(&mut body),
+    }
+    state.budgets().grow(&mut reservation, body.len()).await?;
+    Ok(respond::large(reservation, body))
+}
