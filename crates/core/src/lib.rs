@@ -2,6 +2,7 @@
 //!
 //! Start with [`task`] (what a task is), then [`lifecycle`] (what may happen to it).
 
+pub mod access;
 pub mod activity;
 pub mod bulk_action;
 pub mod cursor;
@@ -26,4 +27,5 @@ pub mod status;
 pub mod task;
 pub mod task_view;
 pub mod time;
+pub mod trace;
 pub mod update;
