@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 pub enum ErrorCode {
     /// The token is missing or wrong.
     Unauthorized,
-    /// A web page may have sent this, and there is no token that it would need.
+    /// The token does not open this; or there is no token, and a web page may have sent this.
     Forbidden,
     /// No such path.
     NotFound,
@@ -75,11 +75,13 @@ pub enum ErrorCode {
     DatabaseBusy,
     /// The storage failed.
     DatabaseUnavailable,
+    /// The server is about to end.
+    ServerStopping,
 }
 
 impl ErrorCode {
     /// All of them, in the order of their statuses.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
@@ -113,6 +115,7 @@ impl ErrorCode {
         Self::InternalError,
         Self::DatabaseBusy,
         Self::DatabaseUnavailable,
+        Self::ServerStopping,
     ];
 
     /// The table.
@@ -151,6 +154,7 @@ impl ErrorCode {
             Self::InternalError => ("internal_error", 500),
             Self::DatabaseBusy => ("database_busy", 503),
             Self::DatabaseUnavailable => ("database_unavailable", 503),
+            Self::ServerStopping => ("server_stopping", 503),
         }
     }
 

@@ -18,3 +18,6 @@ pub const PREFER: &str = "prefer";
 
 /// Which of the preferences were followed.
 pub const PREFERENCE_APPLIED: &str = "preference-applied";
+
+/// Which trace a request belongs to (W3C Trace Context).
+pub const TRACEPARENT: &str = "traceparent";

@@ -1,4 +1,4 @@
-//! The health of a server. The two answers are constant.
+//! The health of a server. The answers are constant.
 
 use taskqueue_core::json::Value;
 use utoipa::ToSchema;
@@ -56,4 +56,16 @@ pub struct Unhealthy {
 
 impl Unhealthy {
     pub const JSON: &'static str = r#"{"status":"error","api_version":"2","database":"error"}"#;
+}
+
+/// A server that answers, or that takes requests: which of both is the question of the path.
+#[derive(ToSchema)]
+pub struct Probe {
+    /// `ok`
+    #[schema(pattern = "^ok$")]
+    pub status: String,
+}
+
+impl Probe {
+    pub const JSON: &'static str = r#"{"status":"ok"}"#;
 }

@@ -3,6 +3,10 @@
 
 /// Liveness with a real check of the database.
 pub const HEALTH: &str = "/health";
+/// Whether the process answers.
+pub const LIVEZ: &str = "/livez";
+/// Whether the server takes requests.
+pub const READYZ: &str = "/readyz";
 /// The generated schema.
 pub const OPENAPI: &str = "/openapi.json";
 /// What the server offers beyond the contract.
@@ -59,8 +63,10 @@ pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
 
 /// All of them.
-pub const ALL: [&str; 28] = [
+pub const ALL: [&str; 30] = [
     HEALTH,
+    LIVEZ,
+    READYZ,
     OPENAPI,
     CAPABILITIES,
     QUEUES,

@@ -20,6 +20,7 @@ mod selection;
 mod serve;
 mod submit;
 mod task;
+mod token;
 mod values;
 mod wait;
 mod worker;
@@ -51,6 +52,7 @@ pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSele
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
 pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
+pub(crate) use self::token::{CreateTokenArgs, TokenArgs, TokenCommand};
 pub(crate) use self::values::queue_name;
 pub(crate) use self::wait::WaitArgs;
 pub(crate) use self::worker::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand};
@@ -128,6 +130,9 @@ pub(crate) enum Command {
     /// Check that the server and its database work
     #[command(after_help = health::HELP)]
     Health(HealthArgs),
+    /// Make tokens for a server, and check files of them
+    #[command(arg_required_else_help = false, after_help = token::HELP)]
+    Token(TokenArgs),
     /// Show the configuration of client commands
     #[command(arg_required_else_help = false, after_help = config::HELP)]
     Config(ConfigArgs),
@@ -184,7 +189,12 @@ fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     let kept = paragraphs.filter(|paragraph| !paragraph.starts_with("For more information"));
     let kept: Vec<String> = kept.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let command = command_of(arguments);
-    let hint = run_loop::hint(error).filter(|_| command == "taskqueue loop").unwrap_or_default();
+    let hint = match command.as_str() {
+        "taskqueue loop" => run_loop::hint(error),
+        "taskqueue serve" => serve::hint(error),
+        _ => None,
+    };
+    let hint = hint.unwrap_or_default();
     format!("{}{hint}; see {command} --help", kept.join("; "))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{Client, Config, ConfigError, QueueName, Retries};
+use taskqueue_client::{Client, Config, ConfigError, QueueName, Retries, TraceParent};
 
 use crate::args::{ConnectionArgs, OutputArgs, QueueArg};
 use crate::config::{ClientConfig, Secret, Source};
@@ -102,7 +102,13 @@ fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> 
     if config.allow_insecure_token.value {
         client = client.allow_insecure_token();
     }
-    Client::new(client).map_err(|error| config_failure(&error, config))
+    let client = Client::new(client).map_err(|error| config_failure(&error, config))?;
+    Ok(client.traced(trace()))
+}
+
+/// The trace that this command is a part of: that of the run in which it is called, or of any other caller who says so.
+fn trace() -> Option<TraceParent> {
+    TraceParent::parse(&std::env::var("TRACEPARENT").ok()?)
 }
 
 /// Names the source of the wrong value.

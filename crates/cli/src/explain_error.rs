@@ -153,6 +153,7 @@ fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
             let advice = "use its address 127.0.0.1 there, or start it with a token or with --allow-host";
             (problem, advice.to_owned())
         }
+        ErrorCode::Forbidden if text("reason").is_empty() => denial(url, &text("scope"), &text("queue")),
         ErrorCode::NotFound | ErrorCode::MethodNotAllowed => {
             let problem = format!("the server at {url} does not know this request");
             (problem, "its URL may have a wrong path, or the server is older than this program".to_owned())
@@ -164,6 +165,20 @@ fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
         _ => return None,
     };
     Some(format!("{problem} ({}); {advice}", code.as_str()))
+}
+
+/// What the token lacks, and who can help.
+fn denial(url: &str, scope: &str, queue: &str) -> (String, String) {
+    let scope = (!scope.is_empty()).then(|| format!("does not have the scope {scope}"));
+    let queue = match queue {
+        "" => None,
+        "*" => Some("is not for all queues".to_owned()),
+        name => Some(format!("is not for the queue {}", escape(name))),
+    };
+    let lacks: Vec<String> = scope.into_iter().chain(queue).collect();
+    let lacks = if lacks.is_empty() { "does not open this".to_owned() } else { lacks.join(" and ") };
+    let advice = format!("ask whoever runs {url} for one that does; taskqueue config show says which one is sent");
+    (format!("the token {lacks}"), advice)
 }
 
 /// The fields of a request that are wrong and what to do about each; none if the error is another.
@@ -281,6 +296,22 @@ mod tests {
         );
         assert!(unauthorized(None, None).starts_with("the server needs a token (unauthorized); give "));
         assert_eq!(unauthorized(None, Some("why")), "the server needs a token (unauthorized); why");
+    }
+
+    #[test]
+    fn what_a_token_lacks_is_said_with_who_to_ask() {
+        let cases = [
+            ("work", "", "the token does not have the scope work"),
+            ("", "prod", "the token is not for the queue prod"),
+            ("admin", "prod", "the token does not have the scope admin and is not for the queue prod"),
+            ("read", "*", "the token does not have the scope read and is not for all queues"),
+            ("", "", "the token does not open this"),
+        ];
+        for (scope, queue, expected) in cases {
+            let (problem, advice) = denial("http://x", scope, queue);
+            assert_eq!(problem, expected);
+            assert!(advice.starts_with("ask whoever runs http://x"), "{advice}");
+        }
     }
 
     #[test]

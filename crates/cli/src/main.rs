@@ -16,6 +16,7 @@ mod json_args;
 mod live;
 mod logging;
 mod name_template;
+mod notify_socket;
 mod open_store;
 mod output;
 mod private_file;
@@ -29,6 +30,7 @@ mod sweep_values;
 mod task_ids;
 mod telemetry_view;
 mod token;
+mod tokens_file;
 
 use std::process::ExitCode;
 

@@ -28,8 +28,8 @@ pub(crate) use self::log_printer::{LogPrinter, LogStyle, byte_count};
 pub(crate) use self::printer::{Listing, Printer};
 pub(crate) use self::record::Record;
 pub(crate) use self::records::{
-    CountRecord, GroupRecord, HealthRecord, PlannedRecord, QueueRecord, RerunRecord, SettingRecord, Summary,
-    WaitSummary, WideWorker,
+    CountRecord, GroupRecord, HealthRecord, NewTokenRecord, PlannedRecord, QueueRecord, RerunRecord, SettingRecord,
+    Summary, TokenRecord, WaitSummary, WideWorker,
 };
 pub(crate) use self::table::Layout;
 pub(crate) use self::terminal::{Terminal, colours_allowed, is_in_foreground};
@@ -50,10 +50,15 @@ pub(crate) fn failure(failure: &Failure) {
     if let Some(message) = failure.message() {
         line("error", message);
     }
-    if let Some(excerpt) = failure.excerpt() {
-        // If this fails, the exit code still shows the failure.
-        drop(writeln!(io::stderr(), "{excerpt}"));
+    if let Some(text) = failure.excerpt() {
+        excerpt(text);
     }
+}
+
+/// Prints lines below a message.
+pub(crate) fn excerpt(text: &str) {
+    // If this fails, the exit code still shows a failure.
+    drop(writeln!(io::stderr(), "{}", text.trim_end_matches('\n')));
 }
 
 pub(crate) fn warning(message: &str) {

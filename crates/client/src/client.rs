@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use taskqueue_core::trace::TraceParent;
+
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::config::{Config, ConfigError};
@@ -12,7 +14,11 @@ use crate::version::{OldServer, Version, Warnings};
 
 /// A client of one server. Cloning it is cheap; clones share their connections and warnings.
 #[derive(Clone, Debug)]
-pub struct Client(Arc<Inner>);
+pub struct Client {
+    shared: Arc<Inner>,
+    /// The trace that its calls belong to.
+    trace: Option<TraceParent>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -25,18 +31,25 @@ impl Client {
     /// A client for the server that `config` describes. Nothing is sent yet.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let transport = Transport::new(&config)?;
-        Ok(Self(Arc::new(Inner { transport, retries: config.retries, warnings: Warnings::default() })))
+        let shared = Arc::new(Inner { transport, retries: config.retries, warnings: Warnings::default() });
+        Ok(Self { shared, trace: None })
+    }
+
+    /// The same client, whose calls say that they belong to this trace; none if there is no trace. The server logs it.
+    #[must_use]
+    pub fn traced(&self, trace: Option<TraceParent>) -> Self {
+        Self { shared: Arc::clone(&self.shared), trace }
     }
 
     /// The next warning about a server that is older than this client. There is one for each version; the results of its
     /// answers are valid.
     pub fn take_warning(&self) -> Option<OldServer> {
-        self.0.warnings.take()
+        self.shared.warnings.take()
     }
 
     /// The version in the latest answer that had one.
     pub fn server_version(&self) -> Option<Version> {
-        self.0.warnings.latest()
+        self.shared.warnings.latest()
     }
 
     /// Sends a call, repeats it where that is allowed and may help, and returns what `read` finds in its answer.
@@ -50,7 +63,7 @@ impl Client {
             failed += 1;
             let again = call.is_repeatable && error.is_temporary();
             let pause =
-                again.then(|| self.0.retries.pause(failed, error.retry_after(), retries::random_u16())).flatten();
+                again.then(|| self.shared.retries.pause(failed, error.retry_after(), retries::random_u16())).flatten();
             let Some(pause) = pause else { return Err(call.final_error(error, earlier_may_be_done)) };
             earlier_may_be_done |= error.may_have_been_done();
             tokio::time::sleep(pause).await;
@@ -58,9 +71,9 @@ impl Client {
     }
 
     async fn send(&self, call: &Call) -> Result<Answer, Error> {
-        let answer = self.0.transport.send(call).await?;
+        let answer = self.shared.transport.send(call, self.trace).await?;
         if let Some(version) = &answer.server_version {
-            self.0.warnings.note(version);
+            self.shared.warnings.note(version);
         }
         Ok(answer)
     }

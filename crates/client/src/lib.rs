@@ -92,4 +92,5 @@ pub use taskqueue_core::selection::{OrderField, TaskOrder};
 pub use taskqueue_core::stats::SeriesSelection;
 pub use taskqueue_core::task::{Failure, LastError, Status};
 pub use taskqueue_core::time::Timestamp;
+pub use taskqueue_core::trace::TraceParent;
 pub use taskqueue_core::update::Update;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{redirect, retry};
 use taskqueue_api::headers;
+use taskqueue_core::trace::TraceParent;
 
 use crate::answer::Answer;
 use crate::call::Call;
@@ -55,7 +56,7 @@ impl Transport {
     }
 
     /// Sends the call once and reads the whole answer.
-    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Error> {
+    pub(crate) async fn send(&self, call: &Call, trace: Option<TraceParent>) -> Result<Answer, Error> {
         let wait = Duration::from_secs(call.wait_seconds.unwrap_or_default().into());
         let mut request = self.http.request(call.method.clone(), self.base.url_of(call));
         request = request.timeout(self.request_timeout.saturating_add(wait));
@@ -64,6 +65,9 @@ impl Transport {
         }
         if let Some(seconds) = call.wait_seconds {
             request = request.header(headers::PREFER, format!("wait={seconds}"));
+        }
+        if let Some(trace) = trace {
+            request = request.header(headers::TRACEPARENT, trace.to_string());
         }
         if let Some(body) = &call.body {
             request = request.header(CONTENT_TYPE, headers::JSON).body(body.clone());

@@ -1,5 +1,9 @@
-//! Authentication: one server-wide bearer token (docs/reference/http-api.md §2.1). Only its digest is stored, so that
-//! it cannot be shown and the comparison takes the same time for all credentials.
+//! Authentication (docs/reference/http-api.md §2.1): the server-wide bearer token, and how credentials are read. Only digests of
+//! tokens are stored, so that they cannot be shown and the comparison takes the same time for all credentials. Tokens with a name
+//! and scopes are in `named_tokens.rs`, who a caller is in `gate.rs`, which endpoint needs what in `endpoint_scopes.rs`.
+
+mod gate;
+mod named_tokens;
 
 use std::fmt;
 
@@ -8,6 +12,10 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use taskqueue_api::headers::BEARER;
+
+pub(crate) use self::gate::Caller;
+pub use self::gate::Gate;
+pub use self::named_tokens::{NamedToken, SharedTokens, TokenSet};
 
 /// The digest of the token that callers must send.
 #[derive(Clone)]
@@ -21,18 +29,29 @@ impl Token {
     }
 
     fn of(credentials: &[u8]) -> Self {
-        Self(Sha256::digest(credentials).into())
+        Self(digest(credentials))
     }
 
-    /// Whether there is exactly one `Authorization` header, and it carries this token; otherwise what is wrong.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Mistake> {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else {
-            return Err(if headers.contains_key(AUTHORIZATION) { Mistake::Malformed } else { Mistake::Missing });
-        };
-        let credentials = credentials(value).ok_or(Mistake::Malformed)?;
-        if Self::of(credentials).0.ct_eq(&self.0).into() { Ok(()) } else { Err(Mistake::Wrong) }
+    fn has_digest(&self, digest: &TokenDigest) -> bool {
+        digest.ct_eq(&self.0).into()
     }
+}
+
+/// The SHA-256 of a token.
+pub type TokenDigest = [u8; 32];
+
+/// The digest by which a token is known.
+pub fn digest(token: &[u8]) -> TokenDigest {
+    Sha256::digest(token).into()
+}
+
+/// The digest of the token in the only `Authorization` header.
+fn sent_digest(headers: &HeaderMap) -> Result<TokenDigest, Mistake> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(if headers.contains_key(AUTHORIZATION) { Mistake::Malformed } else { Mistake::Missing });
+    };
+    credentials(value).map(digest).ok_or(Mistake::Malformed)
 }
 
 /// Why a request is not authorised. This tells nothing about the token of the server.
@@ -42,7 +61,7 @@ pub(crate) enum Mistake {
     Missing,
     /// There are several, or it has another form.
     Malformed,
-    /// It carries another token.
+    /// It carries another token, or one that has expired: callers cannot tell these apart.
     Wrong,
 }
 
@@ -69,6 +88,11 @@ fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a server with only this token says.
+    fn check(token: &Token, headers: &HeaderMap) -> Result<(), Mistake> {
+        Gate::from(Some(token.clone())).identify(headers).map(drop)
+    }
 
     #[test]
     fn a_token_is_non_empty_visible_ascii_and_never_shown() {
@@ -110,9 +134,9 @@ mod tests {
         for (value, expected) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-            assert_eq!(token.check(&headers), expected, "{value:?}");
+            assert_eq!(check(&token, &headers), expected, "{value:?}");
         }
-        assert_eq!(token.check(&HeaderMap::new()), Err(Mistake::Missing));
+        assert_eq!(check(&token, &HeaderMap::new()), Err(Mistake::Missing));
     }
 
     #[test]
@@ -121,7 +145,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"));
         headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"));
-        assert_eq!(token.check(&headers), Err(Mistake::Malformed));
+        assert_eq!(check(&token, &headers), Err(Mistake::Malformed));
     }
 
     #[test]
@@ -129,6 +153,6 @@ mod tests {
         let token = Token::parse("s3cret").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap());
-        assert_eq!(token.check(&headers), Err(Mistake::Wrong));
+        assert_eq!(check(&token, &headers), Err(Mistake::Wrong));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
 
-use crate::auth::Token;
+use crate::auth::{SharedTokens, Token};
 use crate::browser_check::HostName;
 use crate::memory_plan::MemoryPlan;
 
@@ -20,8 +20,10 @@ const RESERVED_DESCRIPTORS: usize = 128;
 
 #[derive(Clone)]
 pub struct Config {
-    /// The token that callers must send; without one every caller is accepted.
+    /// The token that opens everything. Without it and without `tokens` every caller is accepted.
     pub token: Option<Token>,
+    /// Tokens that open some of it.
+    pub tokens: Option<SharedTokens>,
     /// The hosts for which requests are accepted besides this machine, when there is no token.
     pub allowed_hosts: Vec<HostName>,
     /// Open connections. At the cap an idle one is closed for a new one; while none is idle, the new one waits.
@@ -44,6 +46,7 @@ impl Config {
         let connection_cap = connection_cap(open_file_limit()).min(memory.connections);
         Self {
             token,
+            tokens: None,
             allowed_hosts: Vec::new(),
             connection_cap,
             waiting_cap: waiting_cap(connection_cap),

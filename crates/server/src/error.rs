@@ -11,10 +11,11 @@ use taskqueue_api::batch::{BatchError, ItemError, ItemsWriter, refused_item};
 use taskqueue_api::body::Invalid;
 use taskqueue_api::error::Error;
 use taskqueue_api::headers::BEARER;
+use taskqueue_core::access::Denial;
 use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::filter::FilterError;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::limits::{BATCH_BODY_BYTES, FILTER_BYTES, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::limits::{BATCH_BODY_BYTES, FILTER_BYTES, NAME_CHARS, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
 use taskqueue_core::refusal::{Refusal, Transition};
 use taskqueue_core::task::Status;
 use taskqueue_store::StoreError;
@@ -48,7 +49,9 @@ impl ApiError {
         let header = match code {
             ErrorCode::Unauthorized => Some((WWW_AUTHENTICATE, HeaderValue::from_static(BEARER))),
             ErrorCode::DatabaseBusy => Some((RETRY_AFTER, HeaderValue::from_static(RETRY_BUSY_SECONDS))),
-            ErrorCode::DatabaseUnavailable => Some((RETRY_AFTER, HeaderValue::from_static(RETRY_UNAVAILABLE_SECONDS))),
+            ErrorCode::DatabaseUnavailable | ErrorCode::ServerStopping => {
+                Some((RETRY_AFTER, HeaderValue::from_static(RETRY_UNAVAILABLE_SECONDS)))
+            }
             _ => None,
         };
         let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -61,7 +64,7 @@ impl ApiError {
             Mistake::Malformed => {
                 "the Authorization header cannot be read; send it once, in the form Authorization: Bearer <token>"
             }
-            Mistake::Wrong => "the token is wrong; send the one that the server was started with",
+            Mistake::Wrong => "the token is wrong or has expired; ask whoever runs the server for one",
         };
         Self::new(ErrorCode::Unauthorized, message, ObjectWriter::new())
     }
@@ -86,6 +89,36 @@ impl ApiError {
             ),
         };
         Self::new(ErrorCode::Forbidden, message, ObjectWriter::new().text("reason", reason))
+    }
+
+    /// A token that does not open this: what it lacks. The name of a queue is a part of the path, of any length.
+    pub(crate) fn denied(token: &str, denial: Denial<'_>) -> Self {
+        let queue = denial.queue.map(|name| name.chars().take(NAME_CHARS).collect::<String>());
+        let lacks_scope = denial.scope.map(|scope| format!("does not have the scope {scope}"));
+        let lacks_queue = queue.as_deref().map(|name| match name {
+            "*" => "is not for all queues".to_owned(),
+            name => format!("is not for the queue {name}"),
+        });
+        let lacks = lacks_scope.into_iter().chain(lacks_queue).collect::<Vec<_>>().join(" and ");
+        let mut details = ObjectWriter::new();
+        if let Some(scope) = denial.scope {
+            details = details.text("scope", scope.as_str());
+        }
+        if let Some(queue) = &queue {
+            details = details.text("queue", queue);
+        }
+        let message = format!("the token {token} {lacks}; ask whoever runs the server for one that opens this");
+        Self::new(ErrorCode::Forbidden, message, details)
+    }
+
+    /// The server is about to end.
+    pub(crate) fn stopping() -> Self {
+        Self::new(ErrorCode::ServerStopping, "this server is stopping; use another one", ObjectWriter::new())
+    }
+
+    /// The storage did not answer a check.
+    pub(crate) fn not_ready() -> Self {
+        Self::new(ErrorCode::DatabaseUnavailable, "the storage does not work now; see the log", ObjectWriter::new())
     }
 
     /// The `Host` header is missing or repeated: not valid HTTP, so the status is not that of an invalid request.

@@ -6,6 +6,9 @@ mod batch;
 mod body;
 mod path;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, EXPECT};
@@ -16,7 +19,9 @@ use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
 use taskqueue_store::submission::Held;
 
+use crate::auth::NamedToken;
 use crate::connection::Disconnect;
+use crate::endpoint_scopes;
 use crate::error::ApiError;
 use crate::memory_budget::Reservation;
 use crate::prefer;
@@ -34,6 +39,8 @@ pub(crate) struct Call {
     headers: HeaderMap,
     body: Bytes,
     disconnect: Option<Disconnect>,
+    /// The token of a caller who may not do everything.
+    token: Option<Arc<NamedToken>>,
     /// The memory that is reserved for a large body, until the request is answered.
     reservation: Option<Reservation>,
 }
@@ -47,13 +54,23 @@ impl FromRequest<AppState> for Call {
 }
 
 impl Call {
-    /// Reads a request whose body may have `limit` bytes.
+    /// Reads a request whose body may have `limit` bytes, if its caller may do this. Every handler begins here, so that none can
+    /// forget to ask: behind the routing and before the body.
     async fn read(request: Request, limit: usize, state: &AppState) -> Result<Self, ApiError> {
         let (mut head, body) = request.into_parts();
         let expects_continue = head.headers.contains_key(EXPECT);
+        let token: Option<Arc<NamedToken>> = head.extensions.remove();
+        if let Some(token) = &token
+            && let Err(denied) = endpoint_scopes::check(token, &head)
+        {
+            if !expects_continue {
+                discard(body);
+            }
+            return Err(denied);
+        }
         let (body, reservation) = body::read(body, limit, expects_continue, &state.budgets().bodies).await?;
         let disconnect = head.extensions.remove();
-        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, reservation })
+        Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, token, reservation })
     }
 
     /// The body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
@@ -80,6 +97,11 @@ impl Call {
     /// What is reserved for the request. It goes with its command: a writer may have that for longer than its client waits.
     pub(crate) fn into_held(self) -> Option<Held> {
         self.reservation.map(held)
+    }
+
+    /// Whether the caller may see a queue.
+    pub(crate) fn sees(&self, queue: &QueueName) -> bool {
+        self.token.as_ref().is_none_or(|token| token.grant.sees(queue.as_str()))
     }
 
     pub(crate) fn query(&self) -> Query<'_> {
@@ -119,6 +141,11 @@ impl Call {
 
 fn held(reservation: Reservation) -> Held {
     Box::new(reservation)
+}
+
+/// The component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.
+pub(crate) fn queue_text(path: &str) -> Cow<'_, str> {
+    path::component(path, path::QUEUE).unwrap_or(Cow::Borrowed("\u{fffd}"))
 }
 
 /// The queue in a path, if its name is valid.

@@ -18,18 +18,16 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::SERVER_VERSION;
 use tower::Service;
 
-use crate::auth::{Mistake, Token};
+use crate::auth::{Caller, Mistake};
 use crate::browser_check::{self, Hosts};
 use crate::connection::{Authenticated, ClientAddress};
+use crate::endpoint_scopes::{API_PREFIX, needs_token};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
 use crate::request_id::{RequestId, RequestIds};
 use crate::request_log::{RequestLog, RequestRecord};
 use crate::state::AppState;
 use crate::{openapi, router};
-
-/// Paths that need authentication and whose answers carry the version.
-const API_PREFIX: &str = "/api/";
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
@@ -83,12 +81,16 @@ impl HttpService {
         if let Some(uri) = normalised(request.uri()) {
             *request.uri_mut() = uri;
         }
-        let record = RequestRecord::begin(self.log, &request);
+        let mut record = RequestRecord::begin(self.log, &request);
         let is_api = request.uri().path().starts_with(API_PREFIX);
-        let token = self.inner.state.token();
-        let checked = token.map_or(Ok(()), |token: &Token| token.check(request.headers()));
+        let caller = self.inner.state.gate().identify(request.headers());
+        let checked = caller.as_ref().map(drop).map_err(|mistake| *mistake);
         // Other paths need no token, and their answers do not carry the version.
-        let authorised = if is_api { checked } else { Ok(()) };
+        let authorised = if needs_token(request.uri().path()) { checked } else { Ok(()) };
+        if let Ok(Caller::Named(token)) = caller {
+            record.token = Some(Arc::clone(&token));
+            request.extensions_mut().insert(token);
+        }
 
         let (head, body) = request.into_parts();
         let admitted = self.admit(&head, authorised);
@@ -115,10 +117,10 @@ impl HttpService {
     /// The checks that come before all others.
     fn admit(&self, head: &Parts, authorised: Result<(), Mistake>) -> Result<(), ApiError> {
         let host = browser_check::host_field(head.version, &head.headers)?;
-        match self.inner.state.token() {
-            None => browser_check::check(&self.inner.hosts, host, head).map_err(ApiError::forbidden),
-            Some(_) => authorised.map_err(ApiError::unauthorized),
+        if self.inner.state.gate().is_open() {
+            return browser_check::check(&self.inner.hosts, host, head).map_err(ApiError::forbidden);
         }
+        authorised.map_err(ApiError::unauthorized)
     }
 
     async fn route(&self, request: Request<Body>, id: &RequestId) -> Response {

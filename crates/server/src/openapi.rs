@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use hyper::Method;
 use taskqueue_api::headers::{JSON, SERVER_VERSION};
+use taskqueue_core::access::Need;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
@@ -11,9 +13,12 @@ use utoipa::openapi::{
     ResponseBuilder, Type,
 };
 
+use crate::endpoint_scopes::{self, API_PREFIX};
 use crate::router;
 
 const BEARER: &str = "bearer";
+
+const DENIED: &str = "`forbidden`: the token lacks the scope or the queue; or the server has no token, and a web page may have sent this";
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let document = describe(router::table().1);
@@ -36,8 +41,12 @@ fn describe(mut document: OpenApi) -> OpenApi {
     let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     components.security_schemes.insert(BEARER.to_owned(), RefOr::T(scheme));
     for (path, item) in &mut document.paths.paths {
-        let is_api = path.starts_with("/api/");
-        for operation in operations(item) {
+        let is_api = path.starts_with(API_PREFIX);
+        for (method, operation) in operations(item) {
+            if is_api {
+                add_error(operation, "403", DENIED);
+                describe_security(operation, endpoint_scopes::need_of(&method, path));
+            }
             add_error(operation, "400", "`invalid_request`: the request is not valid HTTP/1.1, as without a `Host`");
             add_error(operation, "403", "`forbidden`: the server has no token, and a web page may have sent this");
             add_error(operation, "413", "`request_too_large`: the body exceeds 1 MiB");
@@ -50,8 +59,16 @@ fn describe(mut document: OpenApi) -> OpenApi {
     document
 }
 
+/// The scope that a token needs stands where OpenAPI has the roles of other kinds of security.
+fn describe_security(operation: &mut Operation, need: Option<Need>) {
+    let scope = match need {
+        Some(Need::Scope(scope) | Need::Everywhere(scope)) => Some(scope.as_str()),
+        Some(Need::Nothing | Need::AnyToken) | None => None,
+    };
+    operation.security = Some(vec![SecurityRequirement::new(BEARER, scope)]);
+}
+
 fn describe_api(operation: &mut Operation) {
-    operation.security = Some(vec![SecurityRequirement::new(BEARER, Vec::<String>::new())]);
     add_error(
         operation,
         "503",
@@ -68,15 +85,19 @@ fn describe_api(operation: &mut Operation) {
     // These answers come without the version: to callers without the token, and to requests that are never routed.
     add_error(operation, "414", "`invalid_request`: the path with its query is too long");
     add_error(operation, "431", "`invalid_request`: the request head is too large");
-    add_error(operation, "401", "`unauthorized`: the token is missing or wrong");
+    add_error(operation, "401", "`unauthorized`: the token is missing, wrong or expired");
     if let Some(RefOr::T(response)) = operation.responses.responses.get_mut("401") {
         response.headers.insert("www-authenticate".to_owned(), text_header("`Bearer`"));
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
-    [get, put, post, delete, patch].into_iter().flatten()
+    let methods = [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
+    methods
+        .into_iter()
+        .zip([get, put, post, delete, patch])
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 fn add_error(operation: &mut Operation, status: &str, description: &str) {

@@ -1,17 +1,21 @@
 //! Which requests leave a line in the log, and what the line says: method, path template, queue, status, error code,
-//! duration, the wait that was asked for, client address, request id. Never query strings, tokens or bodies. Without `--log-requests` only the requests
+//! duration, the wait that was asked for, client address, request id, name of the token, trace id. Never query strings, tokens or bodies. Without `--log-requests` only the requests
 //! that an operator should see have one: failures of the server, slow requests, and those with a note.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
-use hyper::Method;
+use hyper::{HeaderMap, Method};
+use taskqueue_api::headers::TRACEPARENT;
 use taskqueue_api::{ErrorCode, paths};
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::trace::TraceParent;
 use tokio::time::Instant;
 use tracing::Level;
 
+use crate::auth::NamedToken;
 use crate::connection::{ClientAddress, Disconnect};
 use crate::extract::queue_component;
 use crate::request_id::RequestId;
@@ -80,13 +84,17 @@ pub(crate) struct RequestRecord {
     at: Instant,
     /// Of a request that may wait.
     disconnect: Option<Disconnect>,
+    trace: Option<TraceParent>,
+    /// The token of the caller, if it has a name.
+    pub(crate) token: Option<Arc<NamedToken>>,
 }
 
 impl RequestRecord {
     pub(crate) fn begin(log: RequestLog, request: &Request) -> Self {
         let (method, path) = (request.method().clone(), request.uri().path().into());
         let disconnect = request.extensions().get::<Disconnect>().cloned();
-        Self { log, method, path, at: Instant::now(), disconnect }
+        let trace = trace_of(request.headers());
+        Self { log, method, path, at: Instant::now(), disconnect, trace, token: None }
     }
 
     pub(crate) fn end(self, response: &Response, id: &RequestId) {
@@ -107,6 +115,8 @@ impl RequestRecord {
             wait: waits_since.map(|_| duration.saturating_sub(busy)),
             client: self.log.client,
             note: note.map(|Note(text)| text.as_str()),
+            token: self.token.as_ref().map(|token| &*token.name),
+            trace: self.trace,
         }
         .write(reason, id);
     }
@@ -116,16 +126,22 @@ impl RequestLog {
     /// The line of a request that was refused before its head was understood.
     pub(crate) fn refused(self, status: u16, code: ErrorCode, id: &RequestId) {
         let Some(reason) = Reason::of(status, false, Duration::ZERO, self.log_all) else { return };
-        let (client, code) = (self.client, Some(code));
-        Line { method: None, path: None, queue: None, status, code, duration: None, wait: None, client, note: None }
-            .write(reason, id);
+        Line { status, code: Some(code), client: self.client, ..Line::default() }.write(reason, id);
     }
+}
+
+/// The trace that the request belongs to, if it names exactly one.
+fn trace_of(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    value.to_str().ok().and_then(TraceParent::parse)
 }
 
 fn shown(method: &Method) -> &str {
     if method.as_str().len() <= METHOD_BYTES { method.as_str() } else { OTHER_METHOD }
 }
 
+#[derive(Default)]
 struct Line<'a> {
     method: Option<&'a str>,
     path: Option<&'a str>,
@@ -138,19 +154,22 @@ struct Line<'a> {
     wait: Option<Duration>,
     client: ClientAddress,
     note: Option<&'a str>,
+    token: Option<&'a str>,
+    trace: Option<TraceParent>,
 }
 
 impl Line<'_> {
     fn write(self, reason: Reason, id: &RequestId) {
-        let Self { method, path, queue, status, code, duration, wait, client, note } = self;
+        let Self { method, path, queue, status, code, duration, wait, client, note, token, trace } = self;
         let (queue, code) = (queue.as_ref().map(QueueName::as_str), code.map(ErrorCode::as_str));
         let micros = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         let (micros, wait_micros) = (micros(duration), micros(wait));
+        let trace_id = trace.map(|trace| tracing::field::display(trace.trace_id()));
         // The level of an event is a constant, so there is one for each.
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!($level, method, path, queue, status, code, micros, wait_micros, %client,
-                    request_id = %id, note, "{}", reason.message())
+                    request_id = %id, token, trace_id, note, "{}", reason.message())
             };
         }
         match reason.level() {

@@ -1,5 +1,5 @@
 //! The route table, in the contract's order. Each line registers handlers together with their schema, so the table and
-//! `/openapi.json` always agree. The description of an operation stands above its handler in `routes`.
+//! `/openapi.json` always agree. Which scope of a token each of them needs is in `endpoint_scopes.rs`. The description of an operation stands above its handler in `routes`.
 
 use axum::Router;
 use axum::routing::{get, put};
@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::routes::{
-    batches, bulk_actions, counts, discovery, fallback, lists, output, queues, runs, stats, tasks, workers,
+    batches, bulk_actions, counts, discovery, fallback, lists, output, probes, queues, runs, stats, tasks, workers,
 };
 use crate::state::AppState;
 
@@ -18,6 +18,8 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
     OpenApiRouter::new()
         // Discovery
         .routes(routes!(discovery::health))
+        .routes(routes!(probes::livez))
+        .routes(routes!(probes::readyz))
         .routes(routes!(discovery::openapi_document))
         .routes(routes!(discovery::capabilities))
         // Queues

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::accept::Connections;
+use crate::auth::Gate;
 use crate::browser_check::Hosts;
 use crate::config::Config;
 use crate::connection::{ClientAddress, Handler};
@@ -51,12 +52,13 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
     lease_scan::scan_once(&*store).await?;
-    let (token, budgets) = (config.token.clone(), Arc::new(Budgets::new(&config.memory)));
+    let gate = Gate::new(config.token.clone(), config.tokens.clone());
+    let budgets = Arc::new(Budgets::new(&config.memory));
     let connections = Connections::new(&config, Arc::clone(&budgets));
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
     let limits = Limits { waiting_cap: config.waiting_cap, task_output_bytes: config.task_output_bytes };
-    let state = AppState::with_limits(Arc::clone(&store), token, budgets, limits);
-    let service = http_service::service_for(hosts, state).log_requests(config.log_requests);
+    let state = AppState::with_limits(Arc::clone(&store), gate, budgets, limits);
+    let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
     let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
@@ -67,6 +69,7 @@ pub async fn run(
     }
 
     info!("stopping: no new connections, requests under way are finished");
+    state.readiness().stop();
     drop(listener);
     store.waiters().close();
     connections.drain().await;

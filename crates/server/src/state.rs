@@ -1,13 +1,14 @@
-//! What every handler shares: the store, the token, the budgets. Cheap to clone.
+//! What every handler shares: the store, who may call, the budgets, whether the server is ready. Cheap to clone.
 
 use std::sync::Arc;
 
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
 use taskqueue_store::Store;
 
-use crate::auth::Token;
+use crate::auth::Gate;
 use crate::config::WAITING_CAP;
 use crate::memory_budget::Budgets;
+use crate::readiness::Readiness;
 
 /// The state behind the route table.
 #[derive(Clone)]
@@ -17,9 +18,10 @@ pub struct AppState {
 
 struct Inner {
     store: Arc<dyn Store>,
-    token: Option<Token>,
+    gate: Gate,
     budgets: Arc<Budgets>,
     limits: Limits,
+    readiness: Readiness,
 }
 
 /// How much a server does at once and keeps.
@@ -39,13 +41,14 @@ impl Default for Limits {
 
 impl AppState {
     /// Serves `store`; without a token to every caller.
-    pub fn new(store: Arc<dyn Store>, token: Option<Token>) -> Self {
-        Self::with_limits(store, token, Arc::default(), Limits::default())
+    pub fn new(store: Arc<dyn Store>, gate: impl Into<Gate>) -> Self {
+        Self::with_limits(store, gate, Arc::default(), Limits::default())
     }
 
     /// The same with other limits than the default ones.
-    pub fn with_limits(store: Arc<dyn Store>, token: Option<Token>, budgets: Arc<Budgets>, limits: Limits) -> Self {
-        Self { inner: Arc::new(Inner { store, token, budgets, limits }) }
+    pub fn with_limits(store: Arc<dyn Store>, gate: impl Into<Gate>, budgets: Arc<Budgets>, limits: Limits) -> Self {
+        let (gate, readiness) = (gate.into(), Readiness::default());
+        Self { inner: Arc::new(Inner { store, gate, budgets, limits, readiness }) }
     }
 
     pub(crate) fn waiting_cap(&self) -> usize {
@@ -65,8 +68,12 @@ impl AppState {
         &*self.inner.store
     }
 
-    /// The token that is needed under `/api/`.
-    pub(crate) fn token(&self) -> Option<&Token> {
-        self.inner.token.as_ref()
+    /// Who may call under `/api/`.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.inner.gate
+    }
+
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.inner.readiness
     }
 }

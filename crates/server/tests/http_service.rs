@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
+#[path = "http_service/probes.rs"]
+mod probes;
+#[path = "http_service/scopes.rs"]
+mod scopes;
 mod support;
 
 use std::sync::Arc;

@@ -16,6 +16,7 @@ use crate::events::{EventSink, Reachability, RunOutcome};
 use crate::failure_guard::FailureGuard;
 use crate::features::Features;
 use crate::outgoing::Outgoing;
+use crate::report::RunKey;
 use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
@@ -124,6 +125,11 @@ impl WorkerContext {
             reserved: AtomicU64::new(0),
         };
         (context, queues)
+    }
+
+    /// The client for the requests about a run, which belong to its trace.
+    pub(crate) fn client_of(&self, run: &RunKey) -> Client {
+        self.client.traced(run.trace)
     }
 
     pub(crate) fn run_dir(&self) -> Option<&Path> {

@@ -40,6 +40,8 @@ pub enum Event<'a> {
         /// From the start of the run to the answer to its report.
         took: Duration,
     },
+    /// The server has answered a claim for the first time: the worker is up.
+    Connected,
     /// Calls began to fail. They are repeated; no run is stopped.
     ServerUnreachable(&'a Error),
     /// Calls succeed again.
@@ -87,12 +89,13 @@ impl EventSink for () {
 /// Whether calls to the server succeed. Sends one event per change, however many runs notice it.
 pub(crate) struct Reachability {
     is_lost: AtomicBool,
+    was_reached: AtomicBool,
     events: Arc<dyn EventSink>,
 }
 
 impl Reachability {
     pub(crate) fn new(events: Arc<dyn EventSink>) -> Self {
-        Self { is_lost: AtomicBool::new(false), events }
+        Self { is_lost: AtomicBool::new(false), was_reached: AtomicBool::new(false), events }
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -106,6 +109,9 @@ impl Reachability {
     }
 
     pub(crate) fn call_succeeded(&self) {
+        if !self.was_reached.load(Ordering::Relaxed) && !self.was_reached.swap(true, Ordering::Relaxed) {
+            self.events.on_event(&Event::Connected);
+        }
         if self.is_lost() && self.is_lost.swap(false, Ordering::Relaxed) {
             self.events.on_event(&Event::ServerReachable);
         }

@@ -2,7 +2,7 @@
 //! leases and reports are not its business.
 
 use async_trait::async_trait;
-use taskqueue_client::{Claim, Failure, JsonObject, WorkerId};
+use taskqueue_client::{Claim, Failure, JsonObject, TraceParent, WorkerId};
 use tokio::sync::watch;
 
 use crate::progress::RunProgress;
@@ -18,6 +18,8 @@ pub struct TaskRun {
     /// The id of that slot in its observations.
     pub worker_id: WorkerId,
     pub claim: Claim,
+    /// Its place in a trace, for what it calls: the requests that the worker makes about it have the same.
+    pub trace: TraceParent,
     /// What the worker wants of this run. A handler that ignores it is dropped some time after the worker's grace time.
     pub control: watch::Receiver<RunControl>,
     /// Takes what the run prints, for the server.

@@ -73,8 +73,8 @@ impl WorkerContext {
         match holding.next(permit.is_ok() || !is_together) {
             // A held heartbeat renews when it arrives and is answered later, so the lease counts from when it was sent.
             Some(hold) => {
-                let (sent, RunKey { queue, task_id, run_id }) = (Instant::now(), run);
-                let answer = self.client.heartbeat_waiting(queue, *task_id, *run_id, whole_seconds(hold)).await;
+                let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
+                let answer = self.client_of(run).heartbeat_waiting(queue, *task_id, *run_id, whole_seconds(hold)).await;
                 (sent, answer.map(|answer| answer.wait_applied))
             }
             None if is_together => self.heartbeat_with_others(run, Duration::ZERO).await,

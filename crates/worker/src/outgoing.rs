@@ -67,11 +67,12 @@ impl WorkerContext {
     }
 
     async fn send_alone(&self, run: &RunKey, what: &What) -> Sent {
-        let (sent, RunKey { queue, task_id, run_id }) = (Instant::now(), run);
+        let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
+        let client = self.client_of(run);
         match what {
-            What::End(report) => send(&self.client, run, report).await,
-            What::Progress(progress) => self.client.report_progress(queue, *task_id, *run_id, progress).await,
-            What::Heartbeat => self.client.heartbeat(queue, *task_id, *run_id).await.map(drop),
+            What::End(report) => send(&client, run, report).await,
+            What::Progress(progress) => client.report_progress(queue, *task_id, *run_id, progress).await,
+            What::Heartbeat => client.heartbeat(queue, *task_id, *run_id).await.map(drop),
         }
         .map(|()| sent)
     }
@@ -191,6 +192,7 @@ mod tests {
             queue: QueueName::parse("q").unwrap(),
             task_id: TaskId::parse("t_000000000001").unwrap(),
             run_id: RunId::parse("r_000000000001").unwrap(),
+            trace: None,
         };
         let result = JsonObject::from_canonical(&format!("{{\"a\":\"{}\"}}", "x".repeat(result_bytes)));
         Outgoing { run, what: What::End(FinalReport::Complete(result)), answer: oneshot::channel().0 }

@@ -1,6 +1,9 @@
 //! The final report of a run, and its delivery: it is sent until the server accepts or refuses it.
 
-use taskqueue_client::{Claim, Client, Error, Failure, JsonObject, QueueName, RunAction, RunId, RunReport, TaskId};
+use taskqueue_client::{
+    Claim, Client, Error, Failure, JsonObject, QueueName, RunAction, RunId, RunReport, TaskId, TraceParent,
+};
+use taskqueue_core::json::{Found, lookup};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -16,12 +19,27 @@ pub(crate) struct RunKey {
     pub(crate) queue: QueueName,
     pub(crate) task_id: TaskId,
     pub(crate) run_id: RunId,
+    /// For the requests about the run; of an earlier worker's run it is not known.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 impl RunKey {
     pub(crate) fn new(queue: &QueueName, claim: &Claim) -> Self {
-        Self { queue: queue.clone(), task_id: claim.task.id, run_id: claim.run_id }
+        let trace = Some(trace_of(claim));
+        Self { queue: queue.clone(), task_id: claim.task.id, run_id: claim.run_id, trace }
     }
+}
+
+/// The member of a task's metadata in which its creator says which trace it belongs to.
+const TRACE_MEMBER: &str = "traceparent";
+
+/// The trace of a run: that of the task, or a new one.
+pub(crate) fn trace_of(claim: &Claim) -> TraceParent {
+    let creator = match lookup(claim.task.metadata.as_str(), &[TRACE_MEMBER]) {
+        Some(Found::Str(text)) => TraceParent::parse(&text.to_text()),
+        _ => None,
+    };
+    TraceParent::of_run(claim.run_id, creator)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +144,7 @@ impl WorkerContext {
 
 /// Sends a report once.
 pub(crate) async fn send(client: &Client, run: &RunKey, report: &FinalReport) -> Result<(), Error> {
-    let RunKey { queue, task_id, run_id } = run;
+    let RunKey { queue, task_id, run_id, .. } = run;
     match report {
         FinalReport::Complete(result) => client.complete(queue, *task_id, *run_id, result).await,
         FinalReport::Fail { failure, retry } => client.fail(queue, *task_id, *run_id, failure, *retry).await,

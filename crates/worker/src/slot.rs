@@ -17,7 +17,7 @@ use crate::identity::SlotIdentity;
 use crate::intervals::Backoff;
 use crate::observer::Observer;
 use crate::progress::ProgressOfRun;
-use crate::report::{Delivery, FinalReport, RunKey};
+use crate::report::{Delivery, FinalReport, RunKey, trace_of};
 use crate::stop::{RunControl, StopMode, stop_reached};
 use crate::telemetry::RunProcesses;
 
@@ -72,7 +72,8 @@ impl Slot {
         let (handler, SlotIdentity { number: slot, worker_id }) = (Arc::clone(&self.handler), self.identity);
         let (progress, progress_of_run) = ProgressOfRun::new();
         let (output, output_end) = self.context.start_output(&run);
-        let task_run = TaskRun { slot, worker_id, claim, control: receiver, output, progress, processes };
+        let trace = trace_of(&claim);
+        let task_run = TaskRun { slot, worker_id, claim, trace, control: receiver, output, progress, processes };
         let work = tokio::spawn(async move { handler.run(task_run).await });
         let mut lease = pin!(async {
             tokio::select! {

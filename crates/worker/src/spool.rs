@@ -123,6 +123,7 @@ impl SpoolFolder {
             queue: file.parsed("queue", QueueName::parse).ok()?,
             task_id: file.parsed("task_id", TaskId::parse).ok()?,
             run_id: file.parsed("run_id", RunId::parse).ok()?,
+            trace: None,
         };
         // A file with another name would never be removed, and every worker would deliver it.
         if *path != self.file(run.run_id) {
@@ -202,6 +203,7 @@ mod tests {
             queue: QueueName::parse("q").unwrap(),
             task_id: TaskId::parse("t_000000000001").unwrap(),
             run_id: RunId::parse(&format!("r_00000000000{number}")).unwrap(),
+            trace: None,
         }
     }
 

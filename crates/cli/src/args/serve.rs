@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, TASK_OUTPUT_BYTES};
@@ -24,12 +25,14 @@ Examples:
   taskqueue serve
   taskqueue serve --queue default --database /var/lib/taskqueue/taskqueue.db
   taskqueue serve --listen 0.0.0.0:8000 --token-file /etc/taskqueue/token
+  taskqueue serve --listen 0.0.0.0:8000 --tokens /etc/taskqueue/tokens.toml
   taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
   taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
 
 The token comes from --token-file or the environment variable TASKQUEUE_TOKEN, never from the
 command line, which every user of the machine can read. For the same reason give the password
-of PostgreSQL in PGPASSWORD, or the whole URL in TASKQUEUE_DATABASE.
+of PostgreSQL in PGPASSWORD, or the whole URL in TASKQUEUE_DATABASE. It opens everything; for tokens
+that open less use --tokens, alone or beside it. The file is read again when it changes.
 
 Without a token the server listens on this machine only. It answers 403 to requests for hosts
 other than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that no page in
@@ -43,6 +46,12 @@ X-Request-Id. Query strings, tokens and bodies are never logged.
 The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress.
 
 Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
+
+/// For who gives the token itself, which is not a file of `--tokens`.
+pub(super) fn hint(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    (word == "--token").then(|| "; the token itself comes from --token-file or TASKQUEUE_TOKEN".to_owned())
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -71,6 +80,10 @@ pub(crate) struct ServeArgs {
     /// A file with the token that clients must send [env: TASKQUEUE_TOKEN, the token itself]
     #[arg(long, value_name = "PATH")]
     pub(crate) token_file: Option<PathBuf>,
+
+    /// A file with more tokens, each for some scopes and queues; see taskqueue help token
+    #[arg(long, env = "TASKQUEUE_TOKENS", value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
 
     /// Without a token: accept requests for this host, too, not only for loopback and localhost (repeatable)
     #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]

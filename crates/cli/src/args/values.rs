@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use taskqueue_client::OrderField;
+use taskqueue_core::access::{QueuePattern, Scope, is_token_name};
 use taskqueue_core::definition::task_name;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
 
 pub(crate) fn queue_name(text: &str) -> Result<QueueName, &'static str> {
     QueueName::parse(text).ok_or("a queue name has 1 to 128 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
@@ -18,6 +20,23 @@ pub(super) fn route(text: &str) -> Result<Route, &'static str> {
 
 pub(super) fn task_id(text: &str) -> Result<TaskId, &'static str> {
     TaskId::parse(text).ok_or("a task id is t_ and 12 of A-Z a-z 0-9 _ -")
+}
+
+pub(super) fn token_name(text: &str) -> Result<String, &'static str> {
+    let name = is_token_name(text).then(|| text.to_owned());
+    name.ok_or("the name of a token has 1 to 64 of A-Z a-z 0-9 - _ . : / + @")
+}
+
+pub(super) fn scope(text: &str) -> Result<Scope, &'static str> {
+    Scope::parse(text).ok_or("use read, submit, work or admin")
+}
+
+pub(super) fn queue_pattern(text: &str) -> Result<QueuePattern, &'static str> {
+    QueuePattern::parse(text).ok_or("use a queue name, with * for any characters, such as 'exp-*'")
+}
+
+pub(super) fn expiry(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("write a time with its zone, such as 2027-01-31T00:00:00Z")
 }
 
 /// The label of a batch: what may be a name, but not empty.

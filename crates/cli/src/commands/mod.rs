@@ -12,6 +12,7 @@ mod queue;
 mod run_loop;
 mod serve;
 mod task;
+mod token;
 mod top;
 mod worker;
 
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Worker(args) => worker::run(args),
         Command::Top(args) => top::run(&args),
         Command::Health(args) => health::run(&args),
+        Command::Token(args) => token::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

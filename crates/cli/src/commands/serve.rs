@@ -2,7 +2,10 @@
 
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use taskqueue_server::auth::SharedTokens;
 use taskqueue_server::{Config, ListenAddress, ListenError, Listener};
 use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
@@ -12,35 +15,74 @@ use tracing::info;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
-use crate::{file_limit, open_store, output, token};
+use crate::notify_socket::{self, NotifySocket};
+use crate::{file_limit, open_store, output, token, tokens_file};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     file_limit::raise_limit();
+    let notify = NotifySocket::from_environment();
     let token = token::load(args.token_file.as_deref(), std::env::var_os(token::VARIABLE))?;
+    let tokens = args.tokens.map(OpenTokens::load).transpose()?;
+    let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
     let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
-    let listener = bind(&args.listen, token.is_some()).await?;
+    let listener = bind(&args.listen, has_token).await?;
     let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
     for queue in args.queues {
         store.write(CreateQueue { queue }).await.map_err(refused)?;
     }
     let base_url = listener.base_url();
-    let ready = || output::text(&base_url);
+    let watchdog = notify.watchdog_interval();
+    let _watchdog =
+        watchdog.map(|pause| tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), pause)));
+    let ready = || {
+        output::text(&base_url);
+        notify.ready(&format!("serving at {base_url}"));
+    };
+    let stop = async {
+        stop.await;
+        notify.stopping("stopping: requests under way are finished");
+    };
     let config = Config {
         allowed_hosts: args.allowed_hosts,
         log_requests: args.log_requests,
         // From 0 to 16 MiB.
         task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
+        tokens: tokens.map(OpenTokens::follow),
         ..Config::new(token)
     };
     taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)
 }
 
+/// A tokens file that was read.
+struct OpenTokens {
+    path: PathBuf,
+    text: String,
+    tokens: SharedTokens,
+    count: usize,
+}
+
+impl OpenTokens {
+    fn load(path: PathBuf) -> Result<Self, Failure> {
+        let (tokens, text) = tokens_file::load(&path).map_err(Failure::Refused)?;
+        let count = tokens.len();
+        Ok(Self { path, text, tokens: SharedTokens::new(tokens_file::token_set(tokens)), count })
+    }
+
+    /// Its tokens, which change with the file from now on.
+    fn follow(self) -> SharedTokens {
+        tokio::spawn(tokens_file::watch(self.path, self.text, self.tokens.clone()));
+        self.tokens
+    }
+}
+
 async fn bind(address: &ListenAddress, has_token: bool) -> Result<Listener, Failure> {
     Listener::bind(address, has_token).await.map_err(|error| {
         let advice = match error {
-            ListenError::NeedsToken(_) => "set TASKQUEUE_TOKEN or --token-file, or listen on 127.0.0.1",
+            ListenError::NeedsToken(_) => {
+                "set TASKQUEUE_TOKEN, --token-file, or --tokens with a token in it, or listen on 127.0.0.1"
+            }
             ListenError::InUse(_) => "stop it or choose another --listen",
             ListenError::NotASocket(_) | ListenError::Failed(..) => "choose another --listen",
         };

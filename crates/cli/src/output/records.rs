@@ -7,6 +7,7 @@ mod rerun;
 mod server;
 mod summary;
 mod task;
+mod token;
 mod worker;
 
 pub(crate) use self::counts::{CountRecord, GroupRecord};
@@ -15,4 +16,5 @@ pub(crate) use self::queue::QueueRecord;
 pub(crate) use self::rerun::RerunRecord;
 pub(crate) use self::server::{HealthRecord, SettingRecord};
 pub(crate) use self::summary::{Summary, WaitSummary};
+pub(crate) use self::token::{NewTokenRecord, TokenRecord};
 pub(crate) use self::worker::WideWorker;

@@ -138,6 +138,30 @@ fn every_endpoint_has_its_section_and_every_section_its_endpoint() {
 }
 
 #[test]
+fn the_table_of_scopes_is_that_of_the_schema() {
+    let snapshot = source("crates/server/tests/snapshots/openapi__openapi.snap");
+    let (_, document) = snapshot.split_once("\n{").unwrap();
+    let document: serde_json::Value = serde_json::from_str(&format!("{{{document}")).unwrap();
+    let mut needed = BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            if let Some(scope) = operation["security"][0]["bearer"][0].as_str() {
+                needed.insert(format!("{scope}: {} {path}", method.to_uppercase()));
+            }
+        }
+    }
+    let api = page("http-api.md");
+    let mut listed = BTreeSet::new();
+    for scope in ["read", "submit", "work", "admin"] {
+        let row = api.lines().find(|line| line.starts_with(&format!("| `{scope}` |"))).unwrap();
+        listed.extend(code_spans(cells(row)[1]).map(|endpoint| format!("{scope}: {endpoint}")));
+    }
+    assert!(needed.len() > 30, "{needed:?}");
+    let differ: Vec<String> = needed.symmetric_difference(&listed).cloned().collect();
+    assert_none("scopes of endpoints in http-api.md §2.3 or in the schema only", &differ);
+}
+
+#[test]
 fn cited_sections_exist() {
     let names = ["http-api.md", "filter-language.md", "task-life.md", "errors.md", "invariants.md"];
     let sections_of: Vec<BTreeSet<String>> = names.iter().map(|name| sections(&page(name))).collect();

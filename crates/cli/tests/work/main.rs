@@ -20,6 +20,7 @@ mod refusals;
 mod revocation;
 mod run_dirs;
 mod server;
+mod services;
 mod signals;
 mod support;
 mod telemetry;
@@ -28,3 +29,4 @@ mod templates;
 #[allow(dead_code, reason = "the terminal of the live views, of which this needs a part")]
 mod terminal;
 mod terminals;
+mod traces;

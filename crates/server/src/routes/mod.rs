@@ -8,6 +8,7 @@ pub(crate) mod discovery;
 pub(crate) mod fallback;
 pub(crate) mod lists;
 pub(crate) mod output;
+pub(crate) mod probes;
 pub(crate) mod queues;
 pub(crate) mod runs;
 pub(crate) mod stats;

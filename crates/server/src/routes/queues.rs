@@ -36,14 +36,15 @@ pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> H
     Ok(response)
 }
 
-/// Lists all queues.
+/// Lists all queues that the token may see.
 #[utoipa::path(
     get, path = paths::QUEUES, tag = "queues",
-    responses((status = 200, description = "All queues, sorted by name.", body = Vec<Queue>)),
+    responses((status = 200, description = "These queues, sorted by name.", body = Vec<Queue>)),
 )]
-pub(crate) async fn list_queues(State(state): State<AppState>, _: Call) -> HandlerResult {
+pub(crate) async fn list_queues(State(state): State<AppState>, call: Call) -> HandlerResult {
     let mut reservation = state.budgets().reserve_queue_list().await?;
-    let queues = state.store().list_queues().await?;
+    let mut queues = state.store().list_queues().await?;
+    queues.retain(|queue| call.sees(queue));
     let bytes = queues.iter().map(|queue| QUEUE_BYTES + queue.as_str().len()).sum();
     // The names and their JSON.
     state.budgets().grow_queue_list(&mut reservation, 2 * bytes).await?;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
@@ -107,6 +108,8 @@ pub(crate) async fn expect(http: &HttpService, status: StatusCode, method: &str,
 /// A store that fails every request in one way; `None` panics.
 pub(crate) struct FailingStore {
     error: Option<StoreError>,
+    /// How often it was asked whether it works.
+    pub(crate) checks: AtomicUsize,
     /// Commands that are neither executed nor failed, if it keeps them.
     pub(crate) kept: Option<Mutex<Vec<WriteRequest>>>,
     activity: Arc<ActivityLog>,
@@ -114,12 +117,12 @@ pub(crate) struct FailingStore {
 
 impl FailingStore {
     pub(crate) fn new(error: Option<StoreError>) -> Self {
-        Self { error, kept: None, activity: Arc::default() }
+        Self { error, checks: AtomicUsize::new(0), kept: None, activity: Arc::default() }
     }
 
-    /// One whose writer takes commands and never begins them.
+    /// One whose writer takes commands and never begins them, and that does not say whether it works.
     pub(crate) fn stuck() -> Self {
-        Self { error: None, kept: Some(Mutex::default()), activity: Arc::default() }
+        Self { kept: Some(Mutex::default()), ..Self::new(None) }
     }
 
     fn fail<T>(&self) -> Result<T, StoreError> {
@@ -184,6 +187,10 @@ impl Store for FailingStore {
         &NO_WAITERS
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.checks.fetch_add(1, Ordering::Relaxed);
+        if self.kept.is_some() {
+            std::future::pending::<()>().await;
+        }
         self.fail()
     }
     async fn close(&self) {}

@@ -14,8 +14,13 @@ pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
 /// The variable with the path of the file in which a command says how far it is.
 pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
 
-/// Commands do not inherit these from the worker, nor does what it starts for itself.
-pub(crate) const REMOVED: [&str; 2] = [TOKEN, URL_FILE_VARIABLE];
+/// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
+const TRACE: &str = "TRACEPARENT";
+
+/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets, the trace that the worker was
+/// started in, and what is between the worker and its service manager.
+pub(crate) const REMOVED: [&str; 7] =
+    [TOKEN, URL_FILE_VARIABLE, TRACE, "TRACESTATE", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;
@@ -31,6 +36,7 @@ pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunF
         ("TASKQUEUE_ARGS_FILE".into(), folder.args().into()),
         ("TASKQUEUE_RESULT_FILE".into(), folder.result().into()),
         (PROGRESS_FILE_VARIABLE.into(), folder.progress().into()),
+        (TRACE.into(), run.trace.to_string().into()),
     ];
     if let Some(token) = &settings.token {
         variables.push((TOKEN.into(), token.into()));

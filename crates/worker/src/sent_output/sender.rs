@@ -185,10 +185,11 @@ impl Sender {
 
     /// Sends a piece until it has arrived: always with the same offset, so that it is there once. Whether the server wants more.
     async fn send(&mut self, offset: u64, piece: Arc<str>) -> bool {
-        let (mut backoff, RunKey { queue, task_id, run_id }) = (Backoff::new(BACKOFF), self.run.clone());
+        let (mut backoff, client) = (Backoff::new(BACKOFF), self.context.client_of(&self.run));
+        let RunKey { queue, task_id, run_id, .. } = self.run.clone();
         let (mut hurry, mut is_hurried) = (pin!(last_chance(&self.context, self.reported.clone())), false);
         loop {
-            match self.context.client.add_output(&queue, task_id, run_id, offset, Arc::clone(&piece)).await {
+            match client.add_output(&queue, task_id, run_id, offset, Arc::clone(&piece)).await {
                 Ok(()) => {
                     self.text.sent(piece.len());
                     return true;

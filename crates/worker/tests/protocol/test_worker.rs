@@ -116,6 +116,8 @@ impl EventSink for RecordedEvents {
             Event::Started { claim, .. } => format!("started {}", claim.task.id),
             Event::Ended { task_id, outcome, .. } => format!("ended {task_id} {outcome:?}"),
             Event::ServerUnreachable(_) => "server unreachable".to_owned(),
+            // Every worker that gets so far has it, once.
+            Event::Connected => return,
             Event::ServerReachable => "server reachable".to_owned(),
             Event::EarlierReport { task_id, refused } => format!("earlier report {task_id} {}", refused.is_some()),
             other => format!("{other:?}"),

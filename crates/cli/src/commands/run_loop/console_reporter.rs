@@ -9,6 +9,7 @@ use super::event_text;
 use super::status::Status;
 use crate::args::LoopArgs;
 use crate::client_context::ClientContext;
+use crate::notify_socket::NotifySocket;
 use crate::output::{ConsoleHandle, WorkerConsole, colours_allowed, is_in_foreground};
 
 /// How long a shell may take to take the terminal back.
@@ -21,12 +22,15 @@ pub(super) struct ConsoleReporter {
     has_status: bool,
     /// When the terminal asked the worker to stop. The shell takes the terminal a moment later.
     stopped_at: Mutex<Option<Instant>>,
+    notify: NotifySocket,
+    /// What a service manager shows when the worker is up.
+    serves: String,
 }
 
 impl ConsoleReporter {
     pub(super) fn new(console: &WorkerConsole, context: &ClientContext, args: &LoopArgs) -> Self {
         let source = format!("{}/{}", context.queue, args.route);
-        let has_status = WorkerConsole::has_status();
+        let (has_status, serves) = (WorkerConsole::has_status(), format!("claiming from {source} of {}", context.url));
         let colour = has_status && colours_allowed();
         Self {
             console: console.handle(),
@@ -34,6 +38,8 @@ impl ConsoleReporter {
             colour,
             has_status,
             stopped_at: Mutex::new(None),
+            notify: NotifySocket::from_environment(),
+            serves,
         }
     }
 
@@ -64,6 +70,7 @@ impl ConsoleReporter {
     }
 
     pub(super) fn stopping(&self, stop: StopMode) {
+        self.notify.stopping("stopping");
         if let Some(text) = event_text::stopping(stop, self.status().running()) {
             self.console.line(text, false);
         }
@@ -86,6 +93,9 @@ impl ConsoleReporter {
 impl EventSink for ConsoleReporter {
     fn on_event(&self, event: &Event<'_>) {
         self.status().update(event);
+        if matches!(event, Event::Connected) {
+            self.notify.ready(&self.serves);
+        }
         if let Some(line) = event_text::of(event, self.colour) {
             self.console.line(line.text, line.after_output);
         }

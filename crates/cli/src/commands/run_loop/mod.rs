@@ -75,7 +75,7 @@ async fn work(
     let handler = CommandHandler::new(command, runner, Arc::<ConsoleReporter>::clone(&reporter));
     let settings = settings(args, context, &run_dir);
     let worker =
-        Worker::new(context.client.clone(), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
+        Worker::new(context.client.traced(None), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))
             .map_err(|error| run_dir::unwritable(run_dir.path(), &error))?;
     terminal_stop::watch(Arc::clone(&reporter));
     let housekeeping =

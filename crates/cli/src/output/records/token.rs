@@ -1,0 +1,80 @@
+//! Tokens of a server: as they stand in its file, and a new one.
+
+use anstyle::AnsiColor;
+use taskqueue_core::json::{ObjectWriter, write_array, write_string};
+use taskqueue_core::time::Timestamp;
+
+use crate::output::{Cell, Column, Record, age};
+use crate::tokens_file::FileToken;
+
+/// A token of a file, without the token.
+#[derive(Debug)]
+pub(crate) struct TokenRecord<'a>(pub(crate) &'a FileToken);
+
+impl Record for TokenRecord<'_> {
+    const COLUMNS: &'static [Column<'static>] =
+        &[Column::text("NAME"), Column::text("SCOPES"), Column::text("QUEUES"), Column::text("EXPIRES")];
+
+    const FIELDS: &'static [&'static str] = &["name", "scopes", "queues", "expires_at"];
+
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        let expires = match self.0.expires_at {
+            None => Cell::new("never").dimmed(),
+            Some(end) if end <= now => Cell::new(format!("expired {}", age(end, now))).coloured(AnsiColor::Red),
+            Some(end) => Cell::new(age(end, now)),
+        };
+        vec![Cell::new(&self.0.name), Cell::new(scopes(self.0).join(",")), Cell::new(queues(self.0).join(",")), expires]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        members(ObjectWriter::append_to(out), self.0).end();
+    }
+
+    fn key(&self) -> String {
+        self.0.name.clone()
+    }
+}
+
+/// A new token, which is shown this once.
+pub(crate) struct NewTokenRecord<'a> {
+    pub(crate) token: &'a str,
+    pub(crate) entry: &'a FileToken,
+}
+
+impl Record for NewTokenRecord<'_> {
+    const COLUMNS: &'static [Column<'static>] = &[Column::text("NAME"), Column::text("TOKEN")];
+
+    const FIELDS: &'static [&'static str] = &["name", "token", "sha256"];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        vec![Cell::new(&self.entry.name), Cell::new(self.token)]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let object = members(ObjectWriter::append_to(out).text("token", self.token), self.entry);
+        object.text("lines", &self.entry.to_string()).end();
+    }
+
+    fn key(&self) -> String {
+        self.token.to_owned()
+    }
+}
+
+fn scopes(token: &FileToken) -> Vec<&str> {
+    token.grant.scopes.named().map(|scope| scope.as_str()).collect()
+}
+
+fn queues(token: &FileToken) -> Vec<&str> {
+    token.grant.queues.iter().map(|pattern| pattern.as_str()).collect()
+}
+
+/// What the file says of it.
+fn members<'o>(object: ObjectWriter<&'o mut Vec<u8>>, token: &FileToken) -> ObjectWriter<&'o mut Vec<u8>> {
+    let end = token.expires_at.map(|end| end.to_string());
+    object
+        .text("name", &token.name)
+        .text("sha256", &token.digest_text())
+        .field("scopes", |out| write_array(out, scopes(token), write_string))
+        .field("queues", |out| write_array(out, queues(token), write_string))
+        .text_or_null("expires_at", end.as_deref())
+}

@@ -1,0 +1,152 @@
+//! The file of `serve --tokens`: tokens with a name, their digests, and what they open. Here is how it is opened and which file is
+//! refused; its content is in `parse.rs`, what a running server does when it changes in `reload.rs`.
+
+mod append;
+mod parse;
+mod reload;
+
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use taskqueue_core::access::Grant;
+use taskqueue_core::time::Timestamp;
+use taskqueue_server::auth::{NamedToken, TokenDigest, TokenSet};
+
+pub(crate) use self::append::append;
+pub(crate) use self::reload::watch;
+
+/// Ten thousand tokens with one pattern each take about as much.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// Others than the owner may not write to the file: who can write to it can let himself in.
+const WRITE_FOR_OTHERS: u32 = 0o022;
+
+const ROOT: u32 = 0;
+
+/// One entry of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileToken {
+    pub(crate) name: String,
+    pub(crate) digest: TokenDigest,
+    pub(crate) grant: Grant,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl FileToken {
+    pub(crate) fn digest_text(&self) -> String {
+        self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Its lines in the file. Nothing in them needs to be escaped.
+impl fmt::Display for FileToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |words: Vec<String>| words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+        let scopes = list(self.grant.scopes.named().map(|scope| scope.to_string()).collect());
+        let queues = list(self.grant.queues.iter().map(ToString::to_string).collect());
+        let (name, digest) = (&self.name, self.digest_text());
+        write!(f, "[[token]]\nname = \"{name}\"\nsha256 = \"{digest}\"\nscopes = [{scopes}]\nqueues = [{queues}]\n")?;
+        self.expires_at.map_or(Ok(()), |end| writeln!(f, "expires_at = \"{end}\""))
+    }
+}
+
+/// The tokens of the file and the text that they were read from.
+///
+/// # Errors
+///
+/// What is wrong with the file, for people, with its name.
+pub(crate) fn load(path: &Path) -> Result<(Vec<FileToken>, String), String> {
+    let text = read(path)?;
+    let tokens = parse::parse(&text).map_err(|mistake| format!("the tokens file {}, {mistake}", path.display()))?;
+    Ok((tokens, text))
+}
+
+pub(crate) fn token_set(tokens: Vec<FileToken>) -> TokenSet {
+    let named = tokens
+        .into_iter()
+        .map(|FileToken { name, digest, grant, expires_at }| (digest, NamedToken::new(&name, grant, expires_at)));
+    named.collect()
+}
+
+/// The text of the file, if nobody else can have written it.
+fn read(path: &Path) -> Result<String, String> {
+    let name = format!("the tokens file {}", path.display());
+    let cannot_read = |error: std::io::Error| format!("cannot read {name}: {error}");
+    let (file, metadata) = open(path).map_err(cannot_read)?;
+    check(&metadata).map_err(|problem| format!("{name} {problem}"))?;
+    let mut text = String::new();
+    file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(cannot_read)?;
+    if text.len() as u64 > FILE_BYTES {
+        return Err(format!("{name} has more than {FILE_BYTES} bytes"));
+    }
+    Ok(text)
+}
+
+/// The file and the metadata of that open file, which nobody can exchange in between.
+fn open(path: &Path) -> std::io::Result<(File, Metadata)> {
+    // Opening a pipe without a writer must not block.
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+/// Behind a link the target counts. Everybody may read it: it holds digests of random tokens, which open nothing.
+fn check(metadata: &Metadata) -> Result<(), String> {
+    let (mode, owner, me) = (metadata.mode() & 0o7777, metadata.uid(), rustix::process::geteuid().as_raw());
+    if !metadata.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    if mode & WRITE_FOR_OTHERS != 0 {
+        return Err(format!("can be changed by others than its owner (mode {mode:04o}); run: chmod go-w on it"));
+    }
+    if owner != me && owner != ROOT {
+        return Err(format!("belongs to another user ({owner}), who could let anybody in; chown it to root or {me}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_can_change_is_refused_and_one_that_they_can_read_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("tokens.toml"), folder.path().join("link"));
+        fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        for (mode, accepted) in [(0o600, true), (0o644, true), (0o444, true), (0o620, false), (0o602, false)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            for path in [&file, &link] {
+                let loaded = load(path);
+                assert_eq!(loaded.is_ok(), accepted, "{mode:o}: {loaded:?}");
+                assert!(loaded.err().is_none_or(|problem| problem.contains("chmod go-w")), "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_sensible_size_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.toml");
+        assert!(load(&path).unwrap_err().starts_with("cannot read the tokens file"));
+        assert!(load(folder.path()).unwrap_err().contains("is not a regular file"));
+        assert!(load(Path::new("/dev/zero")).unwrap_err().contains("is not a regular file"));
+        let write = |text: String| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write("#".repeat(1024 * 1024));
+        assert_eq!(load(&path).map(|(tokens, _)| tokens), Ok(Vec::new()));
+        write("#".repeat(1024 * 1024 + 1));
+        assert!(load(&path).unwrap_err().contains("more than 1048576 bytes"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Tokens that have a name and open a part of the API, and the set of them that a server accepts now. The set can be replaced while
+//! requests are served. Where tokens come from is the business of the command line.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use taskqueue_core::access::Grant;
+use taskqueue_core::time::Timestamp;
+
+use super::TokenDigest;
+
+/// A token as the server knows it: everything but the token.
+#[derive(Debug)]
+pub struct NamedToken {
+    /// For log lines and messages: see [`taskqueue_core::access::is_token_name`].
+    pub name: Box<str>,
+    pub grant: Grant,
+    /// From then on it is a wrong token.
+    pub expires_at: Option<Timestamp>,
+    is_expiry_told: AtomicBool,
+}
+
+impl NamedToken {
+    pub fn new(name: &str, grant: Grant, expires_at: Option<Timestamp>) -> Self {
+        Self { name: name.into(), grant, expires_at, is_expiry_told: AtomicBool::new(false) }
+    }
+
+    pub(super) fn has_expired(&self, now: impl FnOnce() -> Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= now())
+    }
+
+    /// Whether nobody has asked this before: a caller whose token has expired may call again and again, and one line is enough.
+    pub(super) fn is_expiry_news(&self) -> bool {
+        !self.is_expiry_told.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// The tokens that a server accepts, by the SHA-256 of each.
+///
+/// Looking one up takes time that depends on the digests that are stored. Callers learn nothing from it: they choose the token and
+/// not its digest, and to come closer to a stored digest step by step they would have to invert SHA-256.
+#[derive(Debug, Default)]
+pub struct TokenSet(HashMap<TokenDigest, Arc<NamedToken>>);
+
+impl TokenSet {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(TokenDigest, NamedToken)> for TokenSet {
+    fn from_iter<I: IntoIterator<Item = (TokenDigest, NamedToken)>>(tokens: I) -> Self {
+        Self(tokens.into_iter().map(|(digest, token)| (digest, Arc::new(token))).collect())
+    }
+}
+
+/// The set that counts now. Clones share it. A request holds it for one look-up, a replacement for one assignment.
+#[derive(Clone, Debug, Default)]
+pub struct SharedTokens(Arc<RwLock<TokenSet>>);
+
+impl SharedTokens {
+    pub fn new(tokens: TokenSet) -> Self {
+        Self(Arc::new(RwLock::new(tokens)))
+    }
+
+    /// From now on these are accepted and no others. Requests under way go on.
+    pub fn replace(&self, tokens: TokenSet) {
+        let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), tokens);
+        // Thousands of tokens take a moment to free.
+        drop(old);
+    }
+
+    pub(super) fn find(&self, digest: &TokenDigest) -> Option<Arc<NamedToken>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).0.get(digest).cloned()
+    }
+}

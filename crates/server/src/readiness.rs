@@ -1,0 +1,61 @@
+//! Whether the server takes requests: it is not stopping, and its storage works. The storage is asked at most once a second, however
+//! many callers want to know, because they need no token.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use taskqueue_store::Store;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+/// How long an answer of the storage counts.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long the storage may take to answer. Whoever asks gives up soon: Kubernetes after a second, unless told otherwise.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What callers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ready {
+    Yes,
+    /// The storage does not work, or does not answer.
+    StorageFails,
+    Stopping,
+}
+
+#[derive(Default)]
+pub(crate) struct Readiness {
+    is_stopping: AtomicBool,
+    /// Whether the storage worked, and when it was asked. Held while it is asked, so that all others get that answer.
+    latest: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Readiness {
+    /// From now on the server takes no more requests.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) async fn check(&self, store: &dyn Store) -> Ready {
+        let works = !self.is_stopping() && self.storage_works(store).await;
+        match (self.is_stopping(), works) {
+            (true, _) => Ready::Stopping,
+            (false, true) => Ready::Yes,
+            (false, false) => Ready::StorageFails,
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    async fn storage_works(&self, store: &dyn Store) -> bool {
+        let mut latest = self.latest.lock().await;
+        if let Some((_, works)) = latest.filter(|(asked, _)| asked.elapsed() < FRESH) {
+            return works;
+        }
+        let works = matches!(timeout(CHECK_TIMEOUT, store.check()).await, Ok(Ok(_)));
+        *latest = Some((Instant::now(), works));
+        works
+    }
+}
