@@ -4,7 +4,7 @@
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
-.PHONY: help serve test check audit bench bench-compare bench-full bench-peers bench-postgres bench-programs
+.PHONY: help serve test check audit package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,14 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 
 audit: ## Licences, duplicates, sources and known vulnerabilities of all dependencies; installs cargo-deny where it is missing
 	scripts/audit
+
+package: ## Build what is given to others into target/packages: static binary, .deb, Python wheel, container image (also ARCHS="x86_64 aarch64")
+	scripts/install-package-needs $(ARCHS)
+	scripts/package $(ARCHS)
+
+test-packages: ## Install each package in an empty root and run it, and check deploy/; some minutes, as root on Debian (one: ARGS=wheel)
+	scripts/install-package-needs
+	scripts/test-packages $(ARGS)
 
 bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 7 minutes (only a part of it: make bench ARGS="--phases get")
 	@failed=0; $(BENCH) run $(ON_DISK) $(ARGS) || failed=1; \

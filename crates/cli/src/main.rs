@@ -27,6 +27,7 @@ mod shell_command;
 mod similar_names;
 mod sweep;
 mod sweep_values;
+mod systemd_credential;
 mod task_ids;
 mod telemetry_view;
 mod token;

@@ -350,6 +350,16 @@ fn the_changelog_tells_of_this_version() {
     assert!(told, "CHANGELOG.md has neither `## [Unreleased]` nor `{version}`");
 }
 
+/// The other packages take their version from Cargo.toml when they are built.
+#[test]
+fn the_kubernetes_manifests_name_this_version() {
+    let manifests = files().into_iter().filter(|file| file.ends_with("kustomization.yaml"));
+    let tag = format!("    newTag: {}", env!("CARGO_PKG_VERSION"));
+    let is_other = |file: &PathBuf| !fs::read_to_string(root().join(file)).unwrap().lines().any(|line| line == tag);
+    let broken: Vec<String> = manifests.filter(is_other).map(|file| file.display().to_string()).collect();
+    assert_none(&format!("manifests without `{}`", tag.trim()), &broken);
+}
+
 #[test]
 fn names_are_split_into_words() {
     assert_eq!(words("TaskManager2").join(" "), " task manager2");
