@@ -17,6 +17,7 @@ use crate::connection::{self, ClientAddress, Handler, StopSignal};
 use crate::idle_connections::{IdleConnections, IdleEntry};
 use crate::listener::{Listener, Stream};
 use crate::memory_budget::Budgets;
+use crate::tls::Tls;
 
 /// How long to wait after an accept that failed for want of descriptors or memory, until some may be free again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -32,11 +33,20 @@ const BUFFERED_CONNECTIONS: usize = 1024;
 pub(crate) trait Accept {
     /// Waits for the next connection. May be dropped without losing one.
     fn accept(&self) -> impl Future<Output = io::Result<Stream>> + Send;
+
+    /// With what its connections are encrypted.
+    fn tls(&self) -> Option<&Tls> {
+        None
+    }
 }
 
 impl Accept for Listener {
     async fn accept(&self) -> io::Result<Stream> {
         Listener::accept(self).await
+    }
+
+    fn tls(&self) -> Option<&Tls> {
+        Listener::tls(self)
     }
 }
 
@@ -66,7 +76,7 @@ impl Connections {
             match source.accept().await {
                 Ok(stream) => {
                     let slot = self.slot(&mut full).await;
-                    self.spawn(stream, slot, handler.clone());
+                    self.spawn(stream, source.tls().cloned(), slot, handler.clone());
                 }
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
@@ -100,8 +110,8 @@ impl Connections {
         }
     }
 
-    fn spawn(&self, stream: Stream, slot: OwnedSemaphorePermit, handler: impl Handler) {
-        let (mut timeouts, budgets, stop) = (self.timeouts, Arc::clone(&self.budgets), self.stop.subscribe());
+    fn spawn(&self, stream: Stream, tls: Option<Tls>, slot: OwnedSemaphorePermit, handler: impl Handler) {
+        let (mut timeouts, budgets, mut stop) = (self.timeouts, Arc::clone(&self.budgets), self.stop.subscribe());
         if self.open_count() > BUFFERED_CONNECTIONS {
             timeouts.park = Duration::ZERO;
         }
@@ -110,7 +120,15 @@ impl Connections {
         idle_entry.set_idle();
         let handler = handler.for_client(ClientAddress::of(&stream));
         tokio::spawn(async move {
-            let serving = connection::serve(stream, handler, budgets, Arc::clone(&idle_entry), timeouts, stop);
+            let serving = async {
+                let stream = match tls {
+                    Some(tls) => Box::pin(connection::open(&tls, stream, &handler, &timeouts, &mut stop)).await,
+                    None => Some(stream),
+                };
+                if let Some(stream) = stream {
+                    connection::serve(stream, handler, budgets, Arc::clone(&idle_entry), timeouts, stop).await;
+                }
+            };
             select! {
                 biased;
                 () = idle_entry.close_requested() => debug!("closed an idle connection to make room for another"),

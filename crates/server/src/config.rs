@@ -56,11 +56,21 @@ impl Config {
             log_requests: false,
         }
     }
+
+    /// The same for a listener with TLS, whose connections take more memory.
+    #[must_use]
+    pub fn with_tls(mut self) -> Self {
+        self.connection_cap = self.connection_cap.min(self.memory.connections_with_tls());
+        self.waiting_cap = waiting_cap(self.connection_cap);
+        self
+    }
 }
 
 /// How long a server waits. The timeout of a request body is in `extract/body.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
+    /// For a TLS handshake, from the moment in which the connection was accepted.
+    pub handshake: Duration,
     /// For the rest of a request head once its first byte is there.
     pub head: Duration,
     /// For the next request on a connection.
@@ -81,6 +91,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
+            handshake: Duration::from_secs(10),
             head: Duration::from_secs(10),
             idle: Duration::from_secs(75),
             write: Duration::from_secs(30),

@@ -6,6 +6,7 @@ mod client_address;
 mod client_check;
 mod close;
 mod disconnect;
+mod handshake;
 mod io;
 mod request_body;
 mod response_writer;
@@ -29,6 +30,7 @@ use tracing::debug;
 use self::activity::TimerAction;
 pub(crate) use self::client_address::ClientAddress;
 pub(crate) use self::disconnect::Disconnect;
+pub(crate) use self::handshake::open;
 use self::io::ConnectionIo;
 use self::service::TrackedService;
 pub(crate) use self::service::{Authenticated, Handler};
@@ -85,7 +87,7 @@ pub(crate) async fn serve(
         let idle_since = io.activity.lock().since;
         if !io.has_unread() {
             idle_entry.set_idle();
-            match first_bytes(&io, &timeouts, &mut stop).await {
+            match first_bytes(&mut io, &timeouts, &mut stop).await {
                 Some(bytes) => io.unread(bytes),
                 None => return,
             }
@@ -131,7 +133,11 @@ fn with_park_time(timeouts: Timeouts, idle_time: Duration) -> Timeouts {
 }
 
 /// Waits for the first bytes of a request; none when the connection is to be closed instead.
-async fn first_bytes(io: &ConnectionIo, timeouts: &Timeouts, stop: &mut watch::Receiver<StopSignal>) -> Option<Bytes> {
+async fn first_bytes(
+    io: &mut ConnectionIo,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<StopSignal>,
+) -> Option<Bytes> {
     let deadline = io.activity.lock().since + timeouts.idle;
     select! {
         // A request that has arrived before the server stops is still answered.

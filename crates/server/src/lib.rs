@@ -27,6 +27,7 @@ mod router;
 mod routes;
 mod run;
 pub mod state;
+pub mod tls;
 mod waiting;
 
 pub use config::{Config, Timeouts};

@@ -1,4 +1,4 @@
-//! Listening at an address and accepting connections, over TCP or a Unix socket. An address that other machines can reach
+//! Listening at an address and accepting connections, over TCP, with or without TLS, or a Unix socket. An address that other machines can reach
 //! needs a token; that is checked here, before anything is bound.
 
 mod address;
@@ -17,6 +17,7 @@ pub use self::address::ListenAddress;
 use self::socket_file::SocketFile;
 pub(crate) use self::stream::PeerState;
 pub use self::stream::Stream;
+use crate::tls::Tls;
 
 /// Connections that may wait to be accepted. The system caps this at its own limit (4096 on today's Linux).
 const BACKLOG: u32 = 4096;
@@ -32,6 +33,8 @@ pub enum ListenError {
     NeedsToken(String),
     /// Another process listens there.
     InUse(String),
+    /// A Unix socket with TLS: it stays on this machine, and its file says who may use it.
+    UnixWithTls,
     /// The path of the socket is another kind of file.
     NotASocket(PathBuf),
     /// Any other error of the system: the address and the reason.
@@ -54,6 +57,7 @@ impl fmt::Display for ListenError {
                 write!(f, "{address} can be reached from other machines and no token is configured")
             }
             Self::InUse(address) => write!(f, "{address} is in use by another process"),
+            Self::UnixWithTls => f.write_str("a Unix socket has no TLS"),
             Self::NotASocket(path) => write!(f, "{} exists and is not a socket", path.display()),
             Self::Failed(address, reason) => write!(f, "cannot listen on {address}: {reason}"),
         }
@@ -63,7 +67,10 @@ impl fmt::Display for ListenError {
 impl std::error::Error for ListenError {}
 
 #[derive(Debug)]
-pub struct Listener(Kind);
+pub struct Listener {
+    kind: Kind,
+    tls: Option<Tls>,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -77,7 +84,7 @@ impl Listener {
         match address {
             ListenAddress::Unix(path) => {
                 let (listener, file) = socket_file::bind(path).await?;
-                Ok(Self(Kind::Unix(listener, file)))
+                Ok(Self { kind: Kind::Unix(listener, file), tls: None })
             }
             ListenAddress::Tcp { host, port } => {
                 let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
@@ -87,14 +94,30 @@ impl Listener {
                 }
                 let listener = bind_first(&found).map_err(failed)?;
                 let local = listener.local_addr().map_err(failed)?;
-                Ok(Self(Kind::Tcp(listener, local)))
+                Ok(Self { kind: Kind::Tcp(listener, local), tls: None })
             }
         }
     }
 
-    /// `http://ADDRESS:PORT` or `unix:PATH`.
+    /// The same listener with TLS.
+    pub fn with_tls(self, tls: Tls) -> Result<Self, ListenError> {
+        if self.is_unix() { Err(ListenError::UnixWithTls) } else { Ok(Self { tls: Some(tls), ..self }) }
+    }
+
+    /// The TLS of this listener, if it has one.
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
+    /// The address and port over TCP.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        if let Kind::Tcp(_, address) = &self.kind { Some(*address) } else { None }
+    }
+
+    /// `http://ADDRESS:PORT`, `https://ADDRESS:PORT` or `unix:PATH`.
     pub fn base_url(&self) -> String {
-        match &self.0 {
+        match &self.kind {
+            Kind::Tcp(_, address) if self.tls.is_some() => format!("https://{address}"),
             Kind::Tcp(_, address) => format!("http://{address}"),
             Kind::Unix(_, file) => format!("unix:{}", file.path.display()),
         }
@@ -102,11 +125,11 @@ impl Listener {
 
     /// Whether this is a Unix socket, which no browser can connect to.
     pub(crate) fn is_unix(&self) -> bool {
-        matches!(self.0, Kind::Unix(..))
+        matches!(self.kind, Kind::Unix(..))
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
-        match &self.0 {
+        match &self.kind {
             Kind::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 // An answer is sent with one or two writes; Nagle's algorithm would only delay it.

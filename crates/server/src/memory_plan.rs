@@ -11,6 +11,10 @@ const MIB: u64 = 1024 * KIB;
 /// its state, and a small body or a small answer (`memory_budget.rs`).
 pub(crate) const CONNECTION_BYTES: u64 = 28 * KIB;
 
+/// What TLS adds to that at most: a record that has not arrived completely (18 KiB), one that is decrypted and not read yet
+/// (16 KiB), one that is encrypted and not sent yet (17 KiB), and the keys and the state of the session.
+const TLS_BYTES: u64 = 56 * KIB;
+
 /// Room for 250 requests at once that may each turn out to be about the largest task: as many as the writer takes in a
 /// batch. More is never used.
 const ANSWERS_MAX_BYTES: u64 = 512 * MIB;
@@ -65,6 +69,12 @@ impl MemoryPlan {
             pending_bytes: bytes((fifth / 4).max(limit_bytes.saturating_sub(SATURATED_BYTES) / 2), u64::MAX),
             long_reads: bytes(fifth / 4 / LONG_READ_BYTES, LONG_READS_MAX),
         }
+    }
+
+    /// How many connections with TLS fit into the part of the connections.
+    pub(crate) fn connections_with_tls(&self) -> usize {
+        let part = self.connections as u64 * CONNECTION_BYTES;
+        usize::try_from(part / (CONNECTION_BYTES + TLS_BYTES)).unwrap_or(usize::MAX)
     }
 }
 
@@ -147,6 +157,13 @@ mod tests {
         assert_eq!(plan(u64::MAX).requests_bytes as u64, REQUESTS_MAX_BYTES);
         assert_eq!(plan(u64::MAX).parsing_bytes as u64, PARSING_MAX_BYTES);
         assert_eq!([1, 4, 64].map(|gib| plan(gib * 1024 * MIB).long_reads), [17, 64, 64]);
+    }
+
+    #[test]
+    fn connections_with_tls_are_fewer_because_each_takes_more() {
+        let counts = |limit| (MemoryPlan::within(limit).connections, MemoryPlan::within(limit).connections_with_tls());
+        assert_eq!(counts(256 * MIB), (1872, 624));
+        assert_eq!(counts(8 * 1024 * MIB).1, 19_972);
     }
 
     #[test]

@@ -3,8 +3,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -21,6 +19,7 @@ const NEVER: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(50);
 
 const TIMEOUTS: Timeouts = Timeouts {
+    handshake: NEVER,
     head: NEVER,
     idle: NEVER,
     write: NEVER,
@@ -62,7 +61,17 @@ impl Server {
 
     async fn start_within(budgets: Arc<Budgets>, cap: usize, timeouts: Timeouts, handler: impl Handler) -> Self {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
-        let address = listener.base_url().trim_start_matches("http://").to_owned();
+        Self::start_at(listener, budgets, cap, timeouts, handler)
+    }
+
+    fn start_at(
+        listener: Listener,
+        budgets: Arc<Budgets>,
+        cap: usize,
+        timeouts: Timeouts,
+        handler: impl Handler,
+    ) -> Self {
+        let address = listener.local_address().unwrap().to_string();
         let connections = Arc::new(Connections::new(&config(cap, timeouts), budgets));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
@@ -93,7 +102,7 @@ impl Server {
 }
 
 /// Reads one answer with a `content-length`: its status line and its body.
-fn read_answer(client: &mut TcpStream) -> (String, String) {
+fn read_answer(client: &mut impl Read) -> (String, String) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -108,7 +117,7 @@ fn read_answer(client: &mut TcpStream) -> (String, String) {
 }
 
 /// Waits for the end of the connection; whether it came without another byte.
-fn is_closed(client: &mut TcpStream) -> bool {
+fn is_closed(client: &mut impl Read) -> bool {
     match client.read(&mut [0]) {
         Ok(count) => count == 0,
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
@@ -394,6 +403,8 @@ async fn what_is_left_of_a_body_that_was_dropped_is_skipped_or_ends_the_connecti
 }
 
 mod crowded;
+mod failing_accept;
+mod tls;
 
 /// A handler that reports when it is entered and answers with the path when it is notified.
 fn entered_and_left() -> (impl Handler, mpsc::UnboundedReceiver<()>, Arc<Notify>) {
@@ -447,47 +458,6 @@ async fn a_stop_cuts_off_requests_that_do_not_end() {
     entries.recv().await;
     server.stop().await;
     assert!(is_closed(&mut client));
-}
-
-/// A listener that fails as scripted and then never gives a connection again.
-struct Scripted {
-    outcomes: Mutex<Vec<io::Result<Stream>>>,
-    calls: Arc<AtomicUsize>,
-}
-
-impl Accept for Scripted {
-    async fn accept(&self) -> io::Result<Stream> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let next = self.outcomes.lock().unwrap().pop();
-        match next {
-            Some(outcome) => outcome,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() {
-    const EMFILE: i32 = 24;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (stream, _) = listener.accept().await.unwrap();
-    let outcomes = vec![
-        Ok(Stream::Tcp(stream)),
-        Err(io::Error::from_raw_os_error(EMFILE)),
-        Err(ErrorKind::ConnectionAborted.into()),
-        Err(io::Error::from_raw_os_error(EMFILE)),
-    ];
-    let calls = Arc::new(AtomicUsize::new(0));
-    let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
-    let connections = Connections::new(&config(8, TIMEOUTS), Arc::default());
-    let started = std::time::Instant::now();
-    tokio::spawn(async move { match connections.accept(&source, echo_path).await {} });
-
-    client.write_all(HELLO).unwrap();
-    assert_eq!(read_answer(&mut client).1, "/hello");
-    assert!(started.elapsed() >= 2 * RETRY_DELAY);
-    assert!(calls.load(Ordering::SeqCst) <= 5);
 }
 
 #[test]

@@ -189,6 +189,7 @@ mod tests {
     use super::*;
 
     const TIMEOUTS: Timeouts = Timeouts {
+        handshake: Duration::from_secs(10),
         head: Duration::from_secs(10),
         idle: Duration::from_secs(75),
         write: Duration::from_secs(30),

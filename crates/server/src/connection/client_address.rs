@@ -19,6 +19,7 @@ impl ClientAddress {
     pub(crate) fn of(stream: &Stream) -> Self {
         match stream {
             Stream::Tcp(stream) => stream.peer_addr().map_or(Self::Unknown, Self::Tcp),
+            Stream::Tls(stream) => stream.socket().peer_addr().map_or(Self::Unknown, Self::Tcp),
             Stream::Unix(_) => Self::Unix,
         }
     }

@@ -12,14 +12,12 @@ use super::io::ConnectionIo;
 use super::{Handler, StopSignal};
 use crate::config::Timeouts;
 use crate::error::NO_ROOM;
+use crate::listener::Stream;
 
 /// How much a client may still send after its last response: a body of the size that gets 413, a few times over.
 const LINGER_BYTES: usize = 16 * 1_048_576;
 
-/// Closes a connection whose last response is sent.
-///
-/// Closing a socket while the client still sends resets the connection, and the reset may overtake the response (a 413,
-/// for example). So only the sending side is closed, and what the client sends is read and dropped until it closes too.
+/// Closes a connection whose last response is sent, or answers what was refused before there was one.
 pub(super) async fn linger(
     mut io: ConnectionIo,
     handler: &impl Handler,
@@ -28,15 +26,29 @@ pub(super) async fn linger(
 ) {
     let unread = io.take_unread();
     let refusal = Refusal::new(io.refused_status, io.has_invalid_target, &unread);
+    if let Some(refusal) = &refusal {
+        handler.refused(refusal.status, refusal.code);
+    }
+    let last_response = refusal.map(|refusal| refusal.response()).unwrap_or_default();
+    close_in_order(io.stream, &last_response, timeouts, stop).await;
+}
+
+/// Sends a last response, if there is one, and closes the connection.
+///
+/// Closing a socket while the client still sends resets the connection, and the reset may overtake the response (a 413,
+/// for example). So only the sending side is closed, and what the client sends is read and dropped until it closes too.
+pub(super) async fn close_in_order(
+    mut stream: Stream,
+    last_response: &str,
+    timeouts: &Timeouts,
+    stop: &mut watch::Receiver<StopSignal>,
+) {
     let closing = async {
-        if let Some(refusal) = refusal {
-            handler.refused(refusal.status, refusal.code);
-            io.stream.write_all(refusal.response().as_bytes()).await?;
-        }
-        io.stream.shutdown().await?;
+        stream.write_all(last_response.as_bytes()).await?;
+        stream.shutdown().await?;
         let (mut dropped, mut buffer) = (0, [0; 4096]);
         while dropped < LINGER_BYTES {
-            match timeout(timeouts.linger, io.stream.read(&mut buffer)).await {
+            match timeout(timeouts.linger, stream.read(&mut buffer)).await {
                 Ok(Ok(count @ 1..)) => dropped += count,
                 _ => break,
             }
@@ -61,10 +73,10 @@ const ENCODE_TARGET: &str = "the request target has characters that must be perc
     with curl -G --data-urlencode 'filter=priority >= 0'";
 
 /// The response to bytes that never reached a handler.
-struct Refusal {
-    status: u16,
+pub(super) struct Refusal {
+    pub(super) status: u16,
     reason: &'static str,
-    code: ErrorCode,
+    pub(super) code: ErrorCode,
     message: &'static str,
 }
 
@@ -80,8 +92,7 @@ impl Refusal {
                 (400, bad_request(message))
             }
             _ if unread.starts_with(TLS) => {
-                let message =
-                    "this server speaks plain HTTP, not TLS; use http://, or put a proxy with TLS in front of it";
+                let message = "this server speaks plain HTTP, not TLS; use http://, or start the server with --tls-cert and --tls-key";
                 (400, bad_request(message))
             }
             414 => (414, ("URI Too Long", ErrorCode::InvalidRequest, "the request target is too long")),
@@ -94,8 +105,14 @@ impl Refusal {
         Some(Self { status, reason, code, message })
     }
 
+    /// What a client is told that speaks plain HTTP to a port with TLS.
+    pub(super) fn without_tls() -> Self {
+        let message = "this port speaks TLS, not plain HTTP; use https:// instead of http://";
+        Self { status: 400, reason: "Bad Request", code: ErrorCode::InvalidRequest, message }
+    }
+
     /// The whole response, with the error envelope of the contract.
-    fn response(&self) -> String {
+    pub(super) fn response(&self) -> String {
         let Self { status, reason, code, message } = self;
         let body = format!(r#"{{"error":{{"code":"{code}","message":"{message}","details":{{}}}}}}"#);
         let (length, retry) = (body.len(), if *status == 503 { "retry-after: 1\r\n" } else { "" });

@@ -81,12 +81,13 @@ impl ConnectionIo {
     }
 
     /// Checks whether the client of the current read is still connected, if that is due.
-    fn check_client(&self, context: &mut Context<'_>) {
-        let mut activity = self.activity.lock();
+    fn check_client(&mut self, context: &mut Context<'_>) {
+        let Self { activity, stream, .. } = self;
+        let mut activity = activity.lock();
         let Some(check) = activity.due_client_check() else { return };
-        let step = check.check(self.stream.peer_state(context), Instant::now());
+        let step = check.check(stream.peer_state(context), Instant::now());
         // A client that has closed its sending side and has not even taken its earlier responses counts as disconnected.
-        if step == NextStep::Probe && !self.stream.sends_at_once(PROBE) {
+        if step == NextStep::Probe && !stream.sends_at_once(PROBE) {
             check.set_disconnected();
         }
     }
@@ -184,6 +185,10 @@ impl AsyncWrite for ConnectionIo {
         // Hyper flushes the socket each time it is polled, but only when it has written all of its bytes: a probe that is
         // sent here does not get between the parts of a response.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_pending() {
+            // Over TLS the last record of a response may wait in memory for a client that takes nothing.
+            self.activity.lock().wrote(0, Instant::now());
+        }
         if let Poll::Ready(Ok(())) = flushed {
             let phase = {
                 let mut activity = self.activity.lock();

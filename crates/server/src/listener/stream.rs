@@ -1,5 +1,6 @@
-//! A connected socket, over TCP or a Unix socket.
+//! A connected socket: TCP, TCP with TLS, or a Unix socket.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -7,6 +8,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+use crate::tls::TlsStream;
 
 /// Bytes read at once by [`Stream::next_bytes`]: enough for most requests of workers.
 const FIRST_BYTES: usize = 1024;
@@ -30,23 +33,21 @@ pub(crate) enum PeerState {
 #[derive(Debug)]
 pub enum Stream {
     Tcp(TcpStream),
+    Tls(TlsStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Waits for the next bytes without holding a buffer meanwhile; empty at the end of the stream.
-    pub(crate) async fn next_bytes(&self) -> io::Result<Bytes> {
-        loop {
-            match self {
-                Self::Tcp(stream) => stream.readable().await?,
-                Self::Unix(stream) => stream.readable().await?,
-            }
-            // A fresh socket counts as readable until a read says otherwise.
-            match self.try_next_bytes() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                bytes => return bytes,
-            }
-        }
+    /// Waits for the next bytes without holding a buffer meanwhile; empty at the end of the stream. Nothing of what arrived
+    /// is lost when the caller stops to wait.
+    pub(crate) async fn next_bytes(&mut self) -> io::Result<Bytes> {
+        poll_fn(|context| {
+            let mut space = [0; FIRST_BYTES];
+            let mut buffer = ReadBuf::new(&mut space);
+            let polled = Pin::new(&mut *self).poll_read(context, &mut buffer);
+            polled.map_ok(|()| Bytes::copy_from_slice(buffer.filled()))
+        })
+        .await
     }
 
     /// The state of the other side. A few unread bytes do not hide that it has closed. `context` is that of the task that
@@ -56,6 +57,7 @@ impl Stream {
             let interest = Interest::READABLE | Interest::WRITABLE;
             match self {
                 Self::Tcp(stream) => stream.ready(interest).await,
+                Self::Tls(stream) => stream.socket().ready(interest).await,
                 Self::Unix(stream) => stream.ready(interest).await,
             }
         };
@@ -70,16 +72,17 @@ impl Stream {
 
     /// Never over a Unix socket, whose close does not arrive behind unread bytes.
     fn has_many_unread(&self, context: &mut Context<'_>) -> bool {
-        let Self::Tcp(stream) = self else { return false };
+        let Some(stream) = self.tcp() else { return false };
         let mut space = [0; MANY_UNREAD_BYTES];
         let mut buffer = ReadBuf::new(&mut space);
         matches!(stream.poll_peek(context, &mut buffer), Poll::Ready(Ok(count)) if count == MANY_UNREAD_BYTES)
     }
 
     /// Sends a few bytes without waiting; whether the socket took them all.
-    pub(crate) fn sends_at_once(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn sends_at_once(&mut self, bytes: &[u8]) -> bool {
         let sent = match self {
             Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Tls(stream) => return stream.sends_at_once(bytes),
             Self::Unix(stream) => stream.try_write(bytes),
         };
         sent.is_ok_and(|count| count == bytes.len())
@@ -87,25 +90,25 @@ impl Stream {
 
     /// Makes the close drop what is not sent yet, and send a reset to the client.
     pub(crate) fn reset_when_closed(&self) {
-        if let Self::Tcp(stream) = self
+        if let Some(stream) = self.tcp()
             && let Err(error) = stream.set_zero_linger()
         {
             tracing::debug!(%error, "a connection is closed with unsent bytes");
         }
     }
 
-    fn try_next_bytes(&self) -> io::Result<Bytes> {
-        let mut space = [0; FIRST_BYTES];
-        let count = match self {
-            Self::Tcp(stream) => stream.try_read(&mut space)?,
-            Self::Unix(stream) => stream.try_read(&mut space)?,
-        };
-        Ok(Bytes::copy_from_slice(&space[..count]))
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.socket()),
+            Self::Unix(_) => None,
+        }
     }
 
     fn reader(self: Pin<&mut Self>) -> Pin<&mut (dyn AsyncRead + Unpin)> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream as _),
+            Self::Tls(stream) => Pin::new(stream as _),
             Self::Unix(stream) => Pin::new(stream as _),
         }
     }
@@ -113,6 +116,7 @@ impl Stream {
     fn writer(self: Pin<&mut Self>) -> Pin<&mut (dyn AsyncWrite + Unpin)> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream as _),
+            Self::Tls(stream) => Pin::new(stream as _),
             Self::Unix(stream) => Pin::new(stream as _),
         }
     }
