@@ -4,7 +4,7 @@
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
-.PHONY: help serve test check audit package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs
+.PHONY: help serve test check audit package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-tls
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,10 +49,14 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) bulk $(ON_DISK) --rounds 3
 	-$(BENCH) submit $(ON_DISK) --rounds 3
 	-$(BENCH) history $(ON_DISK)
+	-$(BENCH) tls $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
 
 bench-compare: bench-programs ## Compare single requests with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
 	$(BENCH) compare $(ON_DISK) --baseline $(BASELINE) $(ARGS)
+
+bench-tls: bench-programs ## Compare claims and completions with TLS and without, two minutes
+	$(BENCH) tls $(ON_DISK) $(ARGS)
 
 bench-peers: bench-programs ## Do the same work on what users would pick instead, some minutes; installs it where it is missing
 	scripts/install-bench-peers

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     RunOutput(RunOutputArgs),
     /// Compare single requests with another build of the server
     Compare(CompareArgs),
+    /// Compare claim-complete with TLS and without
+    Tls(TlsArgs),
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -303,6 +305,24 @@ pub(crate) struct CompareArgs {
 
     /// How long each turn is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TlsArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Over how many connections, which are kept
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "64,16,1")]
+    pub(crate) connections: Vec<u16>,
+
+    /// How many times both take turns; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = positive)]
     pub(crate) seconds: f64,
 }
 

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use crate::answer_parser;
+use crate::encryption::{Endpoint, encrypt};
 use crate::failure::{Failure, Result};
 use crate::operation::Operation;
 use crate::request::Requests;
@@ -15,8 +17,14 @@ use crate::request::Requests;
 const BUFFER_BYTES: usize = 4096;
 
 #[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Encrypted(Box<TlsStream<TcpStream>>),
+}
+
+#[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Stream,
     buffer: Vec<u8>,
 }
 
@@ -30,9 +38,14 @@ pub(crate) struct Answer<'a> {
 }
 
 impl Client {
-    pub(crate) async fn connect(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn connect(endpoint: impl Into<Endpoint>) -> io::Result<Self> {
+        let Endpoint { address, is_encrypted } = endpoint.into();
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        let stream = match is_encrypted {
+            true => Stream::Encrypted(Box::new(encrypt(stream, address).await?)),
+            false => Stream::Plain(stream),
+        };
         Ok(Self { stream, buffer: vec![0; BUFFER_BYTES] })
     }
 
@@ -44,7 +57,13 @@ impl Client {
 
     /// Sends a request whose answer may take its time.
     pub(crate) async fn write(&mut self, request: &[u8]) -> io::Result<()> {
-        self.stream.write_all(request).await
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.write_all(request).await,
+            Stream::Encrypted(stream) => {
+                stream.write_all(request).await?;
+                stream.flush().await
+            }
+        }
     }
 
     pub(crate) async fn answer(&mut self) -> io::Result<Answer<'_>> {
@@ -67,7 +86,12 @@ impl Client {
     }
 
     async fn read(&mut self, filled: usize) -> io::Result<usize> {
-        match self.stream.read(&mut self.buffer[filled..]).await? {
+        let free = &mut self.buffer[filled..];
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => stream.read(free).await?,
+            Stream::Encrypted(stream) => stream.read(free).await?,
+        };
+        match read {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
             count => Ok(count),
         }
@@ -82,8 +106,9 @@ pub(crate) struct QueueClient {
 }
 
 impl QueueClient {
-    pub(crate) async fn connect(address: SocketAddr, queue: &str) -> io::Result<Self> {
-        Ok(Self::new(Client::connect(address).await?, address, queue))
+    pub(crate) async fn connect(endpoint: impl Into<Endpoint>, queue: &str) -> io::Result<Self> {
+        let endpoint = endpoint.into();
+        Ok(Self::new(Client::connect(endpoint).await?, endpoint.address, queue))
     }
 
     pub(crate) fn new(client: Client, address: SocketAddr, queue: &str) -> Self {

@@ -1,7 +1,6 @@
 //! Prepares queues: creates tasks as fast as the server takes them, claims and completes them, and asks how many are pending.
 //! By batches where the server has them, else one by one.
 
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -9,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::batch_request::{self, BatchKind};
 use crate::client::{Client, QueueClient};
+use crate::encryption::Endpoint;
 use crate::failure::{Failure, Result};
 use crate::numbered_ids::Numbers;
 use crate::operation::Operation;
@@ -22,37 +22,37 @@ const BATCH: u64 = 1_000;
 
 /// Creates so many tasks; their numbers. Runs inside a `LocalSet`.
 pub(crate) async fn fill(
-    address: SocketAddr,
+    endpoint: impl Into<Endpoint>,
     queue: &'static str,
     count: u64,
     numbers: Rc<Numbers>,
 ) -> Result<Range<u64>> {
-    let first = numbers.tasks_so_far();
+    let (endpoint, first) = (endpoint.into(), numbers.tasks_so_far());
     let end = first + count;
     let mut connections = JoinSet::new();
-    if count > 0 && has_batches(address).await? {
+    if count > 0 && has_batches(endpoint).await? {
         for _ in 0..BATCH_CONNECTIONS.min(count.div_ceil(BATCH)) {
-            connections.spawn_local(create_batches_until(address, queue, end, numbers.clone()));
+            connections.spawn_local(create_batches_until(endpoint, queue, end, numbers.clone()));
         }
     } else {
         for _ in 0..CONNECTIONS.min(count) {
-            connections.spawn_local(create_until(address, queue, end, numbers.clone()));
+            connections.spawn_local(create_until(endpoint, queue, end, numbers.clone()));
         }
     }
     all(connections).await?;
     Ok(first..end)
 }
 
-async fn create_until(address: SocketAddr, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Result<()> {
-    let mut client = QueueClient::connect(address, queue).await?;
+async fn create_until(endpoint: Endpoint, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Result<()> {
+    let mut client = QueueClient::connect(endpoint, queue).await?;
     while numbers.tasks_so_far() < end {
         client.succeed(Operation::Create, numbers.next_task(), 0).await?;
     }
     Ok(())
 }
 
-async fn create_batches_until(address: SocketAddr, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Result<()> {
-    let mut client = Batches::connect(address, queue).await?;
+async fn create_batches_until(endpoint: Endpoint, queue: &'static str, end: u64, numbers: Rc<Numbers>) -> Result<()> {
+    let mut client = Batches::connect(endpoint, queue).await?;
     while numbers.tasks_so_far() < end {
         let count = BATCH.min(end - numbers.tasks_so_far());
         let tasks: Vec<(u64, u64)> = (0..count).map(|_| (numbers.next_task(), 0)).collect();
@@ -62,23 +62,33 @@ async fn create_batches_until(address: SocketAddr, queue: &'static str, end: u64
 }
 
 /// Claims and completes by batches until nothing is pending. The server must have them.
-pub(crate) async fn complete_all(address: SocketAddr, queue: &'static str, numbers: &Rc<Numbers>) -> Result<()> {
-    let mut connections = JoinSet::new();
+pub(crate) async fn complete_all(
+    endpoint: impl Into<Endpoint>,
+    queue: &'static str,
+    numbers: &Rc<Numbers>,
+) -> Result<()> {
+    let (endpoint, mut connections) = (endpoint.into(), JoinSet::new());
     for _ in 0..BATCH_CONNECTIONS {
-        connections.spawn_local(end_all(address, queue, BatchKind::Complete, numbers.clone()));
+        connections.spawn_local(end_all(endpoint, queue, BatchKind::Complete, numbers.clone()));
     }
     all(connections).await
 }
 
 /// Creates so many tasks and lets them fail for good.
-pub(crate) async fn fail(address: SocketAddr, queue: &'static str, count: u64, numbers: &Rc<Numbers>) -> Result<()> {
+pub(crate) async fn fail(
+    endpoint: impl Into<Endpoint>,
+    queue: &'static str,
+    count: u64,
+    numbers: &Rc<Numbers>,
+) -> Result<()> {
+    let endpoint = endpoint.into();
     let tasks: Vec<(u64, u64)> = (0..count).map(|_| (numbers.next_task(), 0)).collect();
-    Batches::connect(address, queue).await?.send(BatchKind::CreateForOneAttempt, &tasks).await?;
-    end_all(address, queue, BatchKind::Fail, numbers.clone()).await
+    Batches::connect(endpoint, queue).await?.send(BatchKind::CreateForOneAttempt, &tasks).await?;
+    end_all(endpoint, queue, BatchKind::Fail, numbers.clone()).await
 }
 
-async fn end_all(address: SocketAddr, queue: &'static str, kind: BatchKind, numbers: Rc<Numbers>) -> Result<()> {
-    let mut client = Batches::connect(address, queue).await?;
+async fn end_all(endpoint: Endpoint, queue: &'static str, kind: BatchKind, numbers: Rc<Numbers>) -> Result<()> {
+    let mut client = Batches::connect(endpoint, queue).await?;
     loop {
         let runs: Vec<(u64, u64)> = (0..BATCH).map(|_| (0, numbers.next_run())).collect();
         let claimed = client.send(BatchKind::Claim, &runs).await?;
@@ -99,21 +109,21 @@ async fn all(mut connections: JoinSet<Result<()>>) -> Result<()> {
 /// A connection for batches that must succeed, of any number of items.
 struct Batches {
     client: Client,
-    address: SocketAddr,
+    endpoint: Endpoint,
     queue: &'static str,
     /// What was sent last, of so many items.
     rendered: Option<(BatchKind, usize, request::Request)>,
 }
 
 impl Batches {
-    async fn connect(address: SocketAddr, queue: &'static str) -> Result<Self> {
-        Ok(Self { client: Client::connect(address).await?, address, queue, rendered: None })
+    async fn connect(endpoint: Endpoint, queue: &'static str) -> Result<Self> {
+        Ok(Self { client: Client::connect(endpoint).await?, endpoint, queue, rendered: None })
     }
 
     /// Sends a batch in which nothing may be refused. The tasks and runs of a claim that found something.
     async fn send(&mut self, kind: BatchKind, items: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
         let count = items.len();
-        let (address, queue) = (self.address, self.queue);
+        let (address, queue) = (self.endpoint.address, self.queue);
         let kept = self.rendered.take().filter(|(of, items, _)| (*of, *items) == (kind, count));
         let (_, _, request) = self
             .rendered
@@ -137,33 +147,36 @@ impl Batches {
 }
 
 /// Whether a server knows batches. One that has no capabilities at all does not.
-pub(crate) async fn has_batches(address: SocketAddr) -> Result<bool> {
-    let mut client = Client::connect(address).await?;
-    let answer = client.send(&request::get(address, "/api/v2/capabilities")).await?;
+pub(crate) async fn has_batches(endpoint: impl Into<Endpoint>) -> Result<bool> {
+    let endpoint = endpoint.into();
+    let mut client = Client::connect(endpoint).await?;
+    let answer = client.send(&request::get(endpoint.address, "/api/v2/capabilities")).await?;
     Ok(answer.status == 200 && String::from_utf8_lossy(answer.body).contains("\"batch\""))
 }
 
 /// Creates as many tasks as are missing until so many are pending; their numbers.
 pub(crate) async fn top_up(
-    address: SocketAddr,
+    endpoint: impl Into<Endpoint>,
     queue: &'static str,
     wanted: u64,
     numbers: Rc<Numbers>,
 ) -> Result<Range<u64>> {
-    let missing = wanted.saturating_sub(pending(address, queue).await?);
-    fill(address, queue, missing, numbers).await
+    let endpoint = endpoint.into();
+    let missing = wanted.saturating_sub(pending(endpoint, queue).await?);
+    fill(endpoint, queue, missing, numbers).await
 }
 
 /// How many tasks of a queue are pending.
-pub(crate) async fn pending(address: SocketAddr, queue: &str) -> Result<u64> {
-    count(address, queue, "pending").await
+pub(crate) async fn pending(endpoint: impl Into<Endpoint>, queue: &str) -> Result<u64> {
+    count(endpoint, queue, "pending").await
 }
 
 /// How many tasks of a queue have this status.
-pub(crate) async fn count(address: SocketAddr, queue: &str, status: &str) -> Result<u64> {
+pub(crate) async fn count(endpoint: impl Into<Endpoint>, queue: &str, status: &str) -> Result<u64> {
+    let endpoint = endpoint.into();
     let path = format!("/api/v2/queues/{queue}/tasks/count?status={status}");
-    let mut client = Client::connect(address).await?;
-    let answer = client.send(&request::get(address, &path)).await?;
+    let mut client = Client::connect(endpoint).await?;
+    let answer = client.send(&request::get(endpoint.address, &path)).await?;
     answer_parser::count(answer.body)
         .ok_or_else(|| Failure::new(format!("{queue} could not be counted: {}", answer.status)))
 }

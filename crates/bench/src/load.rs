@@ -5,7 +5,6 @@ mod batches;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use self::batches::drive_batches;
 use crate::answer_parser;
 use crate::client::{Answer, Client, QueueClient};
 use crate::double_claim_check::DoubleClaimCheck;
+use crate::encryption::Endpoint;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
 use crate::numbered_ids::Numbers;
@@ -33,7 +33,7 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    pub(crate) address: SocketAddr,
+    pub(crate) endpoint: Endpoint,
     pub(crate) pid: u32,
     pub(crate) phase: Phase,
     pub(crate) connections: usize,
@@ -87,7 +87,7 @@ pub(crate) async fn run(
 ) -> Result<Measured> {
     let mut clients = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
-        clients.push(Client::connect(load.address).await?);
+        clients.push(Client::connect(load.endpoint).await?);
     }
     let state = Rc::new(LoadState {
         numbers,
@@ -143,7 +143,7 @@ async fn measure(state: &LoadState) -> Result<(f64, Usage, Usage)> {
 }
 
 async fn drive(client: Client, index: usize, state: Rc<LoadState>) {
-    let mut client = QueueClient::new(client, state.load.address, state.load.phase.queue());
+    let mut client = QueueClient::new(client, state.load.endpoint.address, state.load.phase.queue());
     let cycle = state.load.phase.cycle();
     let mut held = None;
     // Each connection begins elsewhere, so that they do not all list at the same time.
@@ -247,13 +247,13 @@ impl LoadState {
 impl Load {
     /// A closed loop on tasks that it creates itself.
     pub(crate) fn new(server: &Server, phase: Phase, connections: usize, seconds: f64) -> Self {
-        Self::on(server.address, server.pid(), phase, connections, seconds)
+        Self::on(server.endpoint(), server.pid(), phase, connections, seconds)
     }
 
     /// The same on any process that listens at an address.
-    pub(crate) fn on(address: SocketAddr, pid: u32, phase: Phase, connections: usize, seconds: f64) -> Self {
-        let duration = Duration::from_secs_f64(seconds);
-        Self { address, pid, phase, connections, warm_up: WARM_UP, duration, rate: None, known: 0..0 }
+    pub(crate) fn on(endpoint: impl Into<Endpoint>, pid: u32, phase: Phase, connections: usize, seconds: f64) -> Self {
+        let (endpoint, duration) = (endpoint.into(), Duration::from_secs_f64(seconds));
+        Self { endpoint, pid, phase, connections, warm_up: WARM_UP, duration, rate: None, known: 0..0 }
     }
 }
 

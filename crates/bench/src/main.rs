@@ -13,6 +13,7 @@ mod compare;
 mod cost;
 mod disk;
 mod double_claim_check;
+mod encryption;
 mod failure;
 mod fill;
 mod goals;
@@ -37,6 +38,7 @@ mod results;
 mod run_output;
 mod submit;
 mod table;
+mod tls_cost;
 mod usage;
 mod wait;
 mod worker_command;
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::History(args) => show(history::run(&args), output),
         Command::RunOutput(args) => show(run_output::run(&args), output),
         Command::Compare(args) => show(compare::run(&args), output),
+        Command::Tls(args) => show(tls_cost::run(&args), output),
         Command::Peers(args) => show(peers::run(&args), output),
     };
     match result {

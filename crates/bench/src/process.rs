@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use tempfile::TempDir;
 
+use crate::encryption::Endpoint;
 use crate::failure::{Failure, Result};
 use crate::operation::Phase;
 use crate::{answer_parser, request};
@@ -19,6 +20,7 @@ use crate::{answer_parser, request};
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    is_encrypted: bool,
     /// How long it took from its start to its first healthy answer.
     pub(crate) healthy_after: Duration,
     child: Child,
@@ -32,10 +34,22 @@ impl Server {
         Self::taskqueue(binary, folder.join("bench.db").as_os_str())
     }
 
+    /// The same with TLS, with a key that the server makes.
+    pub(crate) fn with_tls(binary: &Path, folder: &Path) -> Result<Self> {
+        Self::with_arguments(binary, folder.join("bench.db").as_os_str(), &["--tls-self-signed"])
+    }
+
     /// Starts the server that is measured, with a queue for every phase.
     pub(crate) fn taskqueue(binary: &Path, database: &OsStr) -> Result<Self> {
+        Self::with_arguments(binary, database, &[])
+    }
+
+    fn with_arguments(binary: &Path, database: &OsStr, more: &[&str]) -> Result<Self> {
         let mut command = Command::new(binary);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--database"]).arg(database);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--database"])
+            .arg(database)
+            .args(more);
         for phase in Phase::value_variants() {
             command.args(["--queue", phase.queue()]);
         }
@@ -59,16 +73,22 @@ impl Server {
         let mut stdout = BufReader::new(stdout);
         let mut line = String::new();
         stdout.read_line(&mut line)?;
-        let address = line.trim().strip_prefix("http://").and_then(|address| address.parse().ok());
+        let (scheme, address) = line.trim().split_once("://").unwrap_or_default();
+        let (is_encrypted, address) = (scheme == "https", address.parse().ok());
         let Some(address) = address else {
             drop(child.kill());
             child.wait()?;
             return Err(refused("did not say where it listens; see its log lines above".to_owned()));
         };
-        while !is_healthy(address)? {
+        // One with TLS says where it listens when it is ready; nothing of it is measured from its start on.
+        while !is_encrypted && !is_healthy(address)? {
             std::thread::yield_now();
         }
-        Ok(Self { address, healthy_after: begin.elapsed(), child, _stdout: stdout })
+        Ok(Self { address, is_encrypted, healthy_after: begin.elapsed(), child, _stdout: stdout })
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint { address: self.address, is_encrypted: self.is_encrypted }
     }
 
     pub(crate) fn pid(&self) -> u32 {

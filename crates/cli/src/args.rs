@@ -20,6 +20,7 @@ mod selection;
 mod serve;
 mod submit;
 mod task;
+mod tls;
 mod token;
 mod values;
 mod wait;
@@ -52,6 +53,7 @@ pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSele
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use self::submit::{SubmitArgs, SweepArgs};
 pub(crate) use self::task::{CountArgs, TaskArgs, TaskCommand};
+pub(crate) use self::tls::TlsArgs;
 pub(crate) use self::token::{CreateTokenArgs, TokenArgs, TokenCommand};
 pub(crate) use self::values::queue_name;
 pub(crate) use self::wait::WaitArgs;

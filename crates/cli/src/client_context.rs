@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskqueue_client::{Client, Config, ConfigError, QueueName, Retries, TraceParent};
 
 use crate::args::{ConnectionArgs, OutputArgs, QueueArg};
-use crate::config::{ClientConfig, Secret, Source};
+use crate::config::{ClientConfig, Secret, Source, Sourced, Trust, read_authorities};
 use crate::failure::Failure;
 use crate::output::{self, Printer};
 
@@ -39,6 +39,7 @@ pub(crate) struct ClientContext {
     pub(crate) url: String,
     pub(crate) url_source: Source,
     pub(crate) token: Option<Secret>,
+    pub(crate) trust: Option<Sourced<Trust>>,
     pub(crate) token_source: Option<Source>,
     /// Explains why no token is sent although there is one.
     pub(crate) withheld_note: Option<String>,
@@ -65,6 +66,7 @@ impl ClientContext {
             url_source: config.url.source,
             token_source: config.token.as_ref().map(|token| token.source.clone()),
             token: config.token.map(|token| token.value),
+            trust: config.trust,
             printer: Printer::new(output.output),
         })
     }
@@ -102,6 +104,13 @@ fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> 
     if config.allow_insecure_token.value {
         client = client.allow_insecure_token();
     }
+    if let Some(Sourced { value, source }) = &config.trust {
+        let trusting = match value {
+            Trust::Pins(pins) => client.trust_keys(pins.clone()),
+            Trust::Authorities(path) => client.trust_authorities(&read_authorities(path, source)?),
+        };
+        client = trusting.map_err(|error| config_failure(&error, config))?;
+    }
     let client = Client::new(client).map_err(|error| config_failure(&error, config))?;
     Ok(client.traced(trace()))
 }
@@ -126,6 +135,19 @@ fn config_failure(error: &ConfigError, config: &ClientConfig) -> Failure {
             "the token would be sent unencrypted to {} ({}); use https:// or --allow-insecure-token",
             url.value, url.source
         )),
+        ConfigError::TrustWithoutTls => Failure::Usage(format!(
+            "the TLS pin or authorities ({}) are for https:// only, and the URL is {} ({})",
+            trust_source(config),
+            url.value,
+            url.source
+        )),
+        ConfigError::Authorities { reason } => {
+            Failure::Usage(format!("the file of TLS authorities ({}) cannot be used: {reason}", trust_source(config)))
+        }
         other => Failure::Refused(other.to_string()),
     }
+}
+
+fn trust_source(config: &ClientConfig) -> String {
+    config.trust.as_ref().map(|trust| trust.source.to_string()).unwrap_or_default()
 }

@@ -9,6 +9,9 @@ mod layers;
 mod secret;
 mod settings;
 mod source;
+mod trust;
+
+use std::path::Path;
 
 use taskqueue_core::ids::QueueName;
 
@@ -16,9 +19,11 @@ pub(crate) use self::layers::Layers;
 pub(crate) use self::secret::Secret;
 pub(crate) use self::settings::Setting;
 pub(crate) use self::source::{Source, Sourced};
+pub(crate) use self::trust::{Trust, read_authorities};
 
 use self::secret::TokenLocation;
 use self::source::choose_token;
+use self::trust::choose_trust;
 use crate::args::{ConnectionArgs, QueueArg};
 use crate::failure::Failure;
 
@@ -34,6 +39,8 @@ pub(crate) struct ClientConfig {
     /// The sources of tokens that must not be sent to the URL.
     pub(crate) withheld: Vec<Source>,
     pub(crate) allow_insecure_token: Sourced<bool>,
+    /// Whom to trust behind `https://` instead of the system's authorities.
+    pub(crate) trust: Option<Sourced<Trust>>,
     /// Settings and files that are ignored.
     pub(crate) warnings: Vec<String>,
 }
@@ -59,13 +66,21 @@ impl ClientConfig {
         let in_flag = in_flag.map(|file| Sourced::new(file, Source::Flag(TOKEN_FILE_FLAG)));
         let choice = choose_token(&url.source, in_flag.into_iter().chain(layers.tokens()).collect());
         let token = choice.sent.map(|token| Ok(Sourced::new(token.value.read()?, token.source)));
+        let (pin, authorities) = (connection.tls_pin.as_deref(), connection.tls_ca.as_deref());
+        let flag = Source::Flag(if pin.is_some() { "--tls-pin" } else { "--tls-ca" });
+        let in_flag = Trust::of(pin, authorities, Path::new(""), &flag)?;
+        let (trust, ignored) = choose_trust(&url.source, in_flag.into_iter().chain(layers.trust()?).collect());
+        let ignored = if trust.is_none() { ignored } else { Vec::new() };
+        let ignored = ignored.iter().map(|from| ignored_trust(from, &url));
+        let warnings = layers.warnings().into_iter().chain(ignored).collect();
         Ok(Self {
+            trust,
             url,
             queue,
             token: token.transpose()?,
             withheld: choice.withheld,
             allow_insecure_token: insecure,
-            warnings: layers.warnings(),
+            warnings,
         })
     }
 
@@ -91,6 +106,15 @@ impl ClientConfig {
             false => Ok(()),
         }
     }
+}
+
+/// Why what a file says about TLS does not count.
+fn ignored_trust(from: &Source, url: &Sourced<String>) -> String {
+    format!(
+        "the TLS pin or authorities of {from} are ignored, because that file does not name the server {} ({}); \
+         give --tls-pin or --tls-ca",
+        url.value, url.source
+    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Turns a failed call into a message of one line that says what to do, in the words of the command line. For an unknown
 //! queue it suggests similar names, for an invalid filter it shows the position.
 
-use taskqueue_client::{Error, ErrorCode, JsonObject};
+use taskqueue_client::{Error, ErrorCode, JsonObject, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 use taskqueue_core::json::{Found, elements, lookup};
 use unicode_width::UnicodeWidthStr;
 
@@ -75,6 +75,9 @@ fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
 const NOT_TLS: &str = "InvalidContentType";
 
 fn unreachable(url: &str, message: &str) -> Failure {
+    if let Some(problem) = distrust(message) {
+        return Failure::Unreachable(format!("{url}: {problem}"));
+    }
     Failure::Unreachable(match url.strip_prefix("https://") {
         Some(rest) if message.contains(NOT_TLS) => {
             format!("the server at {url} does not speak TLS; use http://{rest}, or the address of the proxy with TLS")
@@ -83,6 +86,27 @@ fn unreachable(url: &str, message: &str) -> Failure {
             "no server at {url} ({}); start one with: taskqueue serve, or name another with --url",
             root_cause(message)
         ),
+    })
+}
+
+/// That the server could not prove who it is, and what to do about it; nothing for another error.
+fn distrust(message: &str) -> Option<String> {
+    let from = |marker| message.find(marker).map(|at| &message[at..]);
+    let advice = |problem, advice| format!("{problem}; {advice}");
+    let untrusted = from(UNTRUSTED_CERTIFICATE).map(|problem| {
+        advice(
+            problem,
+            "if that is the pin that the server printed or logged when it started, give it with --tls-pin; if its \
+             certificate comes from an authority of your own, name that with --tls-ca",
+        )
+    });
+    untrusted.or_else(|| {
+        from(UNEXPECTED_KEY).map(|problem| {
+            advice(
+                problem,
+                "if the server has not got a new key (compare the pin that it printed), somebody else answers in its place",
+            )
+        })
     })
 }
 

@@ -23,6 +23,7 @@ mod private_file;
 mod progress;
 mod progress_view;
 mod run_log;
+mod server_tls;
 mod shell_command;
 mod similar_names;
 mod sweep;

@@ -1,4 +1,4 @@
-//! The rule for files that hold a token: nobody but their owner may have any access to them.
+//! The rule for files that hold a token or a private key: nobody but their owner may have any access to them.
 
 use std::fmt::Display;
 use std::fs::Metadata;
@@ -10,15 +10,28 @@ use crate::failure::Failure;
 /// Every permission of the group and of others.
 const GROUP_AND_OTHERS: u32 = 0o077;
 
+/// What else can be done about a token file of another user.
+const OTHER_WAY: &str = ", or pass the token in TASKQUEUE_TOKEN";
+
 /// Refuses a file that others have access to, with the command that corrects it. `metadata` is that of the open file: behind
 /// a link it is the target's. The mode of a pipe or a device says nothing about who can read the token.
 pub(crate) fn check(name: impl Display, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
-    let mode = metadata.mode() & 0o7777;
-    if !metadata.is_file() || mode & GROUP_AND_OTHERS == 0 {
-        return Ok(());
-    }
+    let Some(mode) = open_mode(metadata) else { return Ok(()) };
     let problem = format!("{name} holds a token, and its mode {mode:04o} gives access to others than its owner");
-    Err(Failure::Usage(format!("{problem}; {}", advice(path, is_own(metadata)))))
+    Err(Failure::Usage(format!("{problem}; {}", advice(path, is_own(metadata), OTHER_WAY))))
+}
+
+/// The same for the private key of a server.
+pub(crate) fn check_key(name: impl Display, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
+    let Some(mode) = open_mode(metadata) else { return Ok(()) };
+    let problem = format!("{name} is private, and its mode {mode:04o} gives access to others than its owner");
+    Err(Failure::Refused(format!("{problem}; {}", advice(path, is_own(metadata), ""))))
+}
+
+/// The mode of a file that others have access to.
+fn open_mode(metadata: &Metadata) -> Option<u32> {
+    let mode = metadata.mode() & 0o7777;
+    (metadata.is_file() && mode & GROUP_AND_OTHERS != 0).then_some(mode)
 }
 
 fn is_own(metadata: &Metadata) -> bool {
@@ -26,15 +39,13 @@ fn is_own(metadata: &Metadata) -> bool {
 }
 
 /// What to run. A file of another user that only its owner could read could not be read here any more.
-fn advice(path: &Path, is_own: bool) -> String {
+fn advice(path: &Path, is_own: bool, other_way: &str) -> String {
     let file = shell_word(path);
     if is_own {
         return format!("run: chmod 600 {file}");
     }
     let user = rustix::process::geteuid().as_raw();
-    format!(
-        "it belongs to another user; run as root: chown {user} {file} && chmod 600 {file}, or pass the token in TASKQUEUE_TOKEN"
-    )
+    format!("it belongs to another user; run as root: chown {user} {file} && chmod 600 {file}{other_way}")
 }
 
 /// The path as one word of a shell, quoted where it must be. One that begins with a dash would be an option.
@@ -85,7 +96,7 @@ mod tests {
     #[test]
     fn a_file_of_another_user_is_not_made_unreadable_by_the_advice() {
         let user = rustix::process::geteuid().as_raw();
-        let advice = advice(Path::new("/etc/taskqueue/token"), false);
+        let advice = advice(Path::new("/etc/taskqueue/token"), false, OTHER_WAY);
         assert!(
             advice.contains(&format!("chown {user} /etc/taskqueue/token && chmod 600 /etc/taskqueue/token")),
             "{advice}"

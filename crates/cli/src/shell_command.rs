@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::client_context::ClientContext;
-use crate::config::Source;
+use crate::config::{Source, Sourced};
 
 /// A command line of this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,9 @@ impl ShellCommand {
         let mut command = Self(format!("taskqueue {words}"));
         if matches!(context.url_source, Source::Flag(_)) {
             command = command.flag("--url", &context.url);
+        }
+        if let Some(Sourced { value, source: Source::Flag(flag) }) = &context.trust {
+            command = command.flag(flag, &value.text());
         }
         if context.queue_source != Source::BuiltIn {
             command = command.flag("--queue", context.queue.as_str());

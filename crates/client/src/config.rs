@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::pin::Pin;
 use crate::retries::Retries;
 use crate::server_address::ServerAddress;
+use crate::tls::Trust;
 use crate::token::Token;
 
 /// Most networks connect within milliseconds; one or two lost packets are sent again within this time.
@@ -17,6 +19,7 @@ pub struct Config {
     pub(crate) base: ServerAddress,
     pub(crate) token: Option<Token>,
     pub(crate) allow_insecure_token: bool,
+    pub(crate) trust: Trust,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) retries: Retries,
@@ -29,6 +32,7 @@ impl Config {
             base: ServerAddress::parse(base_url)?,
             token: None,
             allow_insecure_token: false,
+            trust: Trust::default(),
             connect_timeout: CONNECT_TIMEOUT,
             request_timeout: REQUEST_TIMEOUT,
             retries: Retries::default(),
@@ -51,6 +55,23 @@ impl Config {
     /// Whether [`Client::new`](crate::Client::new) refuses this configuration: the token would be readable on the network.
     pub fn refuses_insecure_token(&self) -> bool {
         self.token.is_some() && !self.base.is_private() && !self.allow_insecure_token
+    }
+
+    /// Trusts servers with one of these keys, and no other: neither who signed their certificates nor the names and dates in
+    /// them matter. For `https://` only.
+    pub fn trust_keys(mut self, pins: Vec<Pin>) -> Result<Self, ConfigError> {
+        self.trust = Trust::Pins(pins);
+        self.with_checked_trust()
+    }
+
+    /// Trusts the certificate authorities in this PEM text, and no others. For `https://` only.
+    pub fn trust_authorities(mut self, pem: &[u8]) -> Result<Self, ConfigError> {
+        self.trust = Trust::authorities(pem)?;
+        self.with_checked_trust()
+    }
+
+    fn with_checked_trust(self) -> Result<Self, ConfigError> {
+        if self.base.is_https() { Ok(self) } else { Err(ConfigError::TrustWithoutTls) }
     }
 
     /// How long a connection may take to open; 5 seconds by default.
@@ -92,6 +113,15 @@ pub enum ConfigError {
     /// The token would be readable on the network.
     #[error("use https:// or allow the insecure token: over plain HTTP anyone on the network path can read it")]
     InsecureToken,
+    /// Whom to trust was said for a connection without encryption.
+    #[error("whom to trust can be said for https:// only: over plain HTTP nobody proves who they are")]
+    TrustWithoutTls,
+    /// There is no certificate authority in what was given as some.
+    #[error("the certificate authorities cannot be used: {reason}")]
+    Authorities {
+        /// What is wrong.
+        reason: String,
+    },
     /// Encryption cannot be set up.
     #[error("encryption cannot be set up: {reason}")]
     Tls {

@@ -47,6 +47,7 @@ mod client;
 mod config;
 mod endpoints;
 mod error;
+mod pin;
 mod query;
 mod retries;
 mod server_address;
@@ -62,8 +63,10 @@ pub use client::Client;
 pub use config::{Config, ConfigError};
 pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer, OutputAnswer};
 pub use error::Error;
+pub use pin::Pin;
 pub use query::{GroupQuery, Selection, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
 pub use retries::Retries;
+pub use tls::{UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 pub use version::{OldServer, Version};
 pub use walk::{PageQuery, Walk};
 

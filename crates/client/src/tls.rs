@@ -1,18 +1,69 @@
-//! TLS: rustls with ring; the operating system verifies certificates. Nothing is installed process-wide, so the rest of the
-//! program may use another provider.
+//! TLS: rustls with ring, and whom it trusts. Nothing is installed process-wide, so the rest of the program may use another
+//! provider.
 
+use std::fmt;
 use std::sync::Arc;
 
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+};
 
 use crate::config::ConfigError;
+use crate::pin::Pin;
 
-pub(crate) fn for_https() -> Result<ClientConfig, ConfigError> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+/// How the message of a transport error tells that the server's certificate is not trusted; the reason and the pin follow.
+pub const UNTRUSTED_CERTIFICATE: &str = "the server's certificate is not trusted";
+/// How it tells that the server has another key than the pinned one; its own pin follows.
+pub const UNEXPECTED_KEY: &str = "the server has another key than the pinned one";
+
+/// Whom to trust behind `https://`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// What the operating system trusts.
+    #[default]
+    System,
+    /// These certificate authorities and no others.
+    Authorities(Vec<CertificateDer<'static>>),
+    /// Servers with one of these keys and no others, whatever their certificates say.
+    Pins(Vec<Pin>),
+}
+
+impl Trust {
+    pub(crate) fn authorities(pem: &[u8]) -> Result<Self, ConfigError> {
+        let wrong = |reason: String| ConfigError::Authorities { reason };
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let read = read.map_err(|error| wrong(format!("it is not valid PEM: {error}")))?;
+        if read.is_empty() {
+            return Err(wrong("it has no PEM section CERTIFICATE".to_owned()));
+        }
+        roots(&read).map_err(|error| wrong(error.to_string()))?;
+        Ok(Self::Authorities(read))
+    }
+}
+
+pub(crate) fn for_https(trust: &Trust) -> Result<ClientConfig, ConfigError> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::System => {
+            let verifier = rustls_platform_verifier::Verifier::new(provider.clone()).map_err(tls_error)?;
+            Arc::new(Explained(Arc::new(verifier)))
+        }
+        Trust::Authorities(authorities) => {
+            let roots = Arc::new(roots(authorities).map_err(tls_error)?);
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
+            let verifier = verifier.map_err(|error| ConfigError::Tls { reason: error.to_string() })?;
+            Arc::new(Explained(verifier))
+        }
+        Trust::Pins(pins) => Arc::new(Pinned { pins: pins.clone(), provider: provider.clone() }),
+    };
+    let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().map_err(tls_error)?;
-    Ok(builder.with_platform_verifier().map_err(tls_error)?.with_no_client_auth())
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
 /// A configuration that trusts no certificate. The HTTP library requires one also for plain HTTP, and with this one the
@@ -23,6 +74,134 @@ pub(crate) fn for_plain_http() -> Result<ClientConfig, ConfigError> {
     Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-fn tls_error(error: rustls::Error) -> ConfigError {
+fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    authorities.iter().try_for_each(|authority| roots.add(authority.clone()))?;
+    Ok(roots)
+}
+
+fn tls_error(error: Error) -> ConfigError {
     ConfigError::Tls { reason: error.to_string() }
 }
+
+/// Trusts keys. That the server has the key is proved by the handshake, whose signatures are verified as usual.
+#[derive(Debug)]
+struct Pinned {
+    pins: Vec<Pin>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match Pin::of(end_entity) {
+            None => Err(CertificateError::BadEncoding.into()),
+            Some(pin) if self.pins.contains(&pin) => Ok(ServerCertVerified::assertion()),
+            Some(pin) => Err(Untrusted::error(format!("{UNEXPECTED_KEY}; its own is {pin}"))),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Another verifier whose refusals say why, and which key the server has, so that people can compare it.
+#[derive(Debug)]
+struct Explained(Arc<dyn ServerCertVerifier>);
+
+impl ServerCertVerifier for Explained {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.0.verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
+        verified.map_err(|error| {
+            let pin = Pin::of(end_entity).map_or_else(String::new, |pin| format!("; its key is {pin}"));
+            Untrusted::error(format!("{UNTRUSTED_CERTIFICATE} ({}){pin}", reason(&error)))
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+fn reason(error: &Error) -> String {
+    use CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
+        UnknownIssuer,
+    };
+    let Error::InvalidCertificate(problem) = error else { return error.to_string() };
+    match problem {
+        UnknownIssuer => "no trusted authority has signed it".to_owned(),
+        Expired | ExpiredContext { .. } => "it has expired".to_owned(),
+        NotValidYet | NotValidYetContext { .. } => "it is not valid yet; is the clock right?".to_owned(),
+        NotValidForName | NotValidForNameContext { .. } => "it is for another host name".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The reason in an error of the TLS library.
+#[derive(Debug)]
+struct Untrusted(String);
+
+impl Untrusted {
+    fn error(text: String) -> Error {
+        CertificateError::Other(OtherError(Arc::new(Self(text)))).into()
+    }
+}
+
+impl fmt::Display for Untrusted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Untrusted {}

@@ -45,7 +45,11 @@ impl Transport {
             // A web proxy named by the environment must not see the token.
             .no_proxy()
             .https_only(base.is_https())
-            .tls_backend_preconfigured(if base.is_https() { tls::for_https()? } else { tls::for_plain_http()? });
+            .tls_backend_preconfigured(if base.is_https() {
+                tls::for_https(&config.trust)?
+            } else {
+                tls::for_plain_http()?
+            });
         #[cfg(unix)]
         let builder = match base.socket() {
             Some(path) => builder.unix_socket(path),

@@ -25,7 +25,7 @@ struct Connection {
 
 /// Sends batches until the load is over. Ends at the first connection error.
 pub(super) async fn drive_batches(client: Client, items: usize, state: Rc<LoadState>) {
-    let render = |kind| batch_request::render(kind, state.load.address, state.load.phase.queue(), items);
+    let render = |kind| batch_request::render(kind, state.load.endpoint.address, state.load.phase.queue(), items);
     let (create, claim, complete) = (render(BatchKind::Create), render(BatchKind::Claim), render(BatchKind::Complete));
     let mut connection =
         Connection { client, create, claim, complete, items, held: Vec::with_capacity(items), state: state.clone() };
@@ -85,7 +85,7 @@ impl Connection {
         let request = if held.len() == *items {
             complete
         } else {
-            let (address, queue) = (state.load.address, state.load.phase.queue());
+            let (address, queue) = (state.load.endpoint.address, state.load.phase.queue());
             fewer = batch_request::render(BatchKind::Complete, address, queue, held.len());
             &mut fewer
         };

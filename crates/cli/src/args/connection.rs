@@ -21,6 +21,14 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, value_name = "PATH", global = true, help_heading = HEADING)]
     pub(crate) token_file: Option<PathBuf>,
 
+    /// Trust the server with this key (https only), as it prints it: sha256:... [env: TASKQUEUE_TLS_PIN]
+    #[arg(long, value_name = "PIN", global = true, conflicts_with = "tls_ca", help_heading = HEADING)]
+    pub(crate) tls_pin: Option<String>,
+
+    /// Trust certificates of the authorities in this PEM file only (https only) [env: TASKQUEUE_TLS_CA]
+    #[arg(long, value_name = "FILE", global = true, help_heading = HEADING)]
+    pub(crate) tls_ca: Option<PathBuf>,
+
     /// Send the token unencrypted (plain HTTP) to another machine
     #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) allow_insecure_token: bool,

@@ -37,6 +37,14 @@ pub(super) struct LeadingArgs {
     #[arg(long, value_name = "PATH", help_heading = HEADING)]
     token_file: Option<PathBuf>,
 
+    /// Trust the server with this key (https only), as it prints it: sha256:... [env: TASKQUEUE_TLS_PIN]
+    #[arg(long, value_name = "PIN", help_heading = HEADING)]
+    tls_pin: Option<String>,
+
+    /// Trust certificates of the authorities in this PEM file only (https only) [env: TASKQUEUE_TLS_CA]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    tls_ca: Option<PathBuf>,
+
     /// Send the token unencrypted (plain HTTP) to another machine
     #[arg(long, help_heading = HEADING)]
     allow_insecure_token: bool,

@@ -10,6 +10,7 @@ use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, TASK_OUTPUT_BYTES};
 use taskqueue_server::ListenAddress;
 use taskqueue_server::browser_check::HostName;
 
+use super::tls::TlsArgs;
 use super::values::queue_name;
 use crate::open_store::Database;
 
@@ -24,8 +25,9 @@ pub(super) const HELP: &str = "\
 Examples:
   taskqueue serve
   taskqueue serve --queue default --database /var/lib/taskqueue/taskqueue.db
-  taskqueue serve --listen 0.0.0.0:8000 --token-file /etc/taskqueue/token
   taskqueue serve --listen 0.0.0.0:8000 --tokens /etc/taskqueue/tokens.toml
+  taskqueue serve --listen 0.0.0.0:8000 --token-file /etc/taskqueue/token --tls-self-signed
+  taskqueue serve --listen 0.0.0.0:8000 --token-file token --tls-cert cert.pem --tls-key key.pem
   taskqueue serve --listen unix:/run/taskqueue.sock --log-format json
   taskqueue serve --database postgres://taskqueue@db.example/taskqueue?sslmode=verify-full
 
@@ -38,7 +40,8 @@ Without a token the server listens on this machine only. It answers 403 to reque
 other than 127.0.0.1, [::1] and localhost, and to web pages of other origins, so that no page in
 a browser can use it. Behind a proxy or with another host name use --allow-host NAME.
 
-When the server is ready it prints one line, its base URL. Logs go to standard error: start, stop,
+When the server is ready it prints one line, its base URL; with --tls-self-signed also a command that
+a client can try, with the --tls-pin by which it trusts this server. Logs go to standard error: start, stop,
 migrations, warnings, every answer 5xx, and requests that took longer than 1 second (a wait that was
 asked for does not count). --log-requests logs each request. A request may name itself in the header
 X-Request-Id. Query strings, tokens and bodies are never logged.
@@ -84,6 +87,9 @@ pub(crate) struct ServeArgs {
     /// A file with more tokens, each for some scopes and queues; see taskqueue help token
     #[arg(long, env = "TASKQUEUE_TOKENS", value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 
     /// Without a token: accept requests for this host, too, not only for loopback and localhost (repeatable)
     #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]

@@ -16,6 +16,7 @@ use tracing::info;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
+use crate::server_tls::{self, Encrypted};
 use crate::{file_limit, open_store, output, token, tokens_file};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
@@ -28,16 +29,18 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
     let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
     let listener = bind(&args.listen, has_token).await?;
+    let Encrypted { listener, client_command } = server_tls::encrypt(listener, &args.tls, &args.database)?;
     let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
     for queue in args.queues {
         store.write(CreateQueue { queue }).await.map_err(refused)?;
     }
-    let base_url = listener.base_url();
+    let (base_url, defaults) = (listener.base_url(), Config::new(token));
     let watchdog = notify.watchdog_interval();
     let _watchdog =
         watchdog.map(|pause| tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), pause)));
     let ready = || {
         output::text(&base_url);
+        client_command.iter().for_each(|command| output::text(command));
         notify.ready(&format!("serving at {base_url}"));
     };
     let stop = async {
@@ -50,7 +53,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         // From 0 to 16 MiB.
         task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
         tokens: tokens.map(OpenTokens::follow),
-        ..Config::new(token)
+        ..if listener.tls().is_some() { defaults.with_tls() } else { defaults }
     };
     taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)
 }
@@ -84,7 +87,9 @@ async fn bind(address: &ListenAddress, has_token: bool) -> Result<Listener, Fail
                 "set TASKQUEUE_TOKEN, --token-file, or --tokens with a token in it, or listen on 127.0.0.1"
             }
             ListenError::InUse(_) => "stop it or choose another --listen",
-            ListenError::NotASocket(_) | ListenError::Failed(..) => "choose another --listen",
+            ListenError::NotASocket(_) | ListenError::UnixWithTls | ListenError::Failed(..) => {
+                "choose another --listen"
+            }
         };
         Failure::Refused(format!("{error}; {advice}"))
     })

@@ -16,7 +16,7 @@ use crate::private_file;
 pub(super) const PROJECT_FILE: &str = "taskqueue.toml";
 /// Relative to the user's configuration folder.
 pub(super) const USER_FILE: &str = "taskqueue/config.toml";
-/// Five settings take a few hundred bytes; a larger file is something else.
+/// Seven settings take a few hundred bytes; a larger file is something else.
 const FILE_BYTES: u64 = 65_536;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,6 +27,8 @@ pub(super) struct Content {
     token: Option<String>,
     token_file: Option<PathBuf>,
     pub(super) allow_insecure_token: Option<bool>,
+    pub(super) tls_pin: Option<String>,
+    pub(super) tls_ca: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -89,7 +91,7 @@ impl ConfigFile {
         })
     }
 
-    fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
 }

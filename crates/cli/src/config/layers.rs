@@ -2,7 +2,7 @@
 //! them with the flags.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use taskqueue_core::ids::QueueName;
 use taskqueue_worker::command::URL_FILE_VARIABLE;
@@ -10,12 +10,15 @@ use taskqueue_worker::command::URL_FILE_VARIABLE;
 use super::file::{self, ConfigFile, Content};
 use super::secret::{Secret, TokenLocation};
 use super::source::{Source, Sourced};
+use super::trust::Trust;
 use crate::args::queue_name;
 use crate::failure::Failure;
 use crate::token;
 
 const URL: &str = "TASKQUEUE_URL";
 const QUEUE: &str = "TASKQUEUE_QUEUE";
+pub(super) const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
+pub(super) const TLS_CA: &str = "TASKQUEUE_TLS_CA";
 const DEFAULT_QUEUE: &str = "default";
 
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub(crate) struct Layers {
     pub(super) url_file: Option<PathBuf>,
     pub(super) queue: Option<String>,
     pub(super) token: Option<Secret>,
+    pub(super) tls_pin: Option<String>,
+    pub(super) tls_ca: Option<PathBuf>,
     pub(super) project: Option<ConfigFile>,
     pub(super) user: Option<ConfigFile>,
     pub(super) warnings: Vec<String>,
@@ -45,6 +50,8 @@ impl Layers {
             url_file: path_in(URL_FILE_VARIABLE),
             queue: variable(QUEUE)?,
             token: variable(token::VARIABLE)?.map(Secret::new),
+            tls_pin: variable(TLS_PIN)?,
+            tls_ca: path_in(TLS_CA),
             project,
             user,
             warnings,
@@ -52,12 +59,33 @@ impl Layers {
     }
 
     pub(super) fn url(&self) -> Option<Sourced<String>> {
-        let source = match &self.url_file {
-            Some(path) => Source::ProjectFile(path.clone()),
-            None => Source::Environment(URL),
-        };
-        let in_environment = self.url.clone().map(|url| Sourced::new(url, source));
+        let in_environment = self.url.clone().map(|url| Sourced::new(url, self.source_of_variable(URL)));
         in_environment.or_else(|| self.in_files(|content| content.url.clone()))
+    }
+
+    /// Whoever wrote the project file that names the URL of the environment may have decided what else a worker passes on
+    /// about the server.
+    fn source_of_variable(&self, name: &'static str) -> Source {
+        match &self.url_file {
+            Some(path) => Source::ProjectFile(path.clone()),
+            None => Source::Environment(name),
+        }
+    }
+
+    /// Whom each source trusts, sorted by precedence.
+    pub(super) fn trust(&self) -> Result<Vec<Sourced<Trust>>, Failure> {
+        let here = Path::new("");
+        let variable = self.source_of_variable(if self.tls_pin.is_some() { TLS_PIN } else { TLS_CA });
+        let in_environment = Trust::of(self.tls_pin.as_deref(), self.tls_ca.as_deref(), here, &variable)?;
+        let of_file = |file: &Option<ConfigFile>, source: fn(PathBuf) -> Source| match file {
+            None => Ok(None),
+            Some(file) => {
+                let Content { tls_pin, tls_ca, .. } = &file.content;
+                Trust::of(tls_pin.as_deref(), tls_ca.as_deref(), file.folder(), &source(file.path.clone()))
+            }
+        };
+        let (project, user) = (of_file(&self.project, Source::ProjectFile)?, of_file(&self.user, Source::UserFile)?);
+        Ok([in_environment, project, user].into_iter().flatten().collect())
     }
 
     /// The queue, or the default one.

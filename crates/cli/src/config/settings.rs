@@ -20,6 +20,9 @@ impl ClientConfig {
             setting("queue", self.queue.value.as_str(), &self.queue.source.to_string()),
         ];
         settings.extend(self.tokens());
+        settings.extend(
+            self.trust.iter().map(|trust| setting(trust.value.name(), &trust.value.text(), &trust.source.to_string())),
+        );
         let insecure = if self.allow_insecure_token.value { "true" } else { "false" };
         settings.push(setting("allow_insecure_token", insecure, &self.allow_insecure_token.source.to_string()));
         settings

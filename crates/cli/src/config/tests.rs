@@ -67,8 +67,12 @@ fn each_source_hides_those_below_it() {
     assert_eq!(resolve(&none, None, &layers)[..3], expected);
     let token = folder.path().join("token");
     write(&token, "ft\n", 0o600);
-    let flags =
-        ConnectionArgs { url: Some("http://flag:1".to_owned()), token_file: Some(token), allow_insecure_token: true };
+    let flags = ConnectionArgs {
+        url: Some("http://flag:1".to_owned()),
+        token_file: Some(token),
+        allow_insecure_token: true,
+        ..ConnectionArgs::default()
+    };
     assert_eq!(
         resolve(&flags, Some("flag"), &layers),
         [

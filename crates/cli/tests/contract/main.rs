@@ -12,3 +12,4 @@ mod files;
 mod migrate;
 mod startup_sqlite;
 mod support;
+mod tls;

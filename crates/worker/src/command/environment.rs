@@ -1,12 +1,24 @@
 //! The environment variables of a command, in addition to those of the worker. `process/` adds the run id.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use super::CommandSettings;
 use super::run_folder::RunFolder;
 use crate::handler::TaskRun;
 
 const TOKEN: &str = "TASKQUEUE_TOKEN";
+const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
+const TLS_CA: &str = "TASKQUEUE_TLS_CA";
+
+/// Whom a command trusts when it calls the server over TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrustVariable {
+    /// Servers with one of these keys, with commas between them.
+    Pin(String),
+    /// The certificate authorities in this file.
+    Authorities(PathBuf),
+}
 
 /// The variable with the path of the project file that names the URL.
 pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
@@ -17,10 +29,10 @@ pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
 /// The place in a trace (W3C Trace Context). Each run has its own, whatever the worker was started with.
 const TRACE: &str = "TRACEPARENT";
 
-/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets, the trace that the worker was
+/// Commands do not inherit these from the worker, nor does what it starts for itself: secrets, whom the worker trusts, the trace that the worker was
 /// started in, and what is between the worker and its service manager.
-pub(crate) const REMOVED: [&str; 7] =
-    [TOKEN, URL_FILE_VARIABLE, TRACE, "TRACESTATE", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+pub(crate) const REMOVED: [&str; 9] =
+    [TOKEN, URL_FILE_VARIABLE, TLS_PIN, TLS_CA, TRACE, "TRACESTATE", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
     let task = &run.claim.task;
@@ -44,5 +56,9 @@ pub(super) fn variables(settings: &CommandSettings, run: &TaskRun, folder: &RunF
     if let Some(file) = &settings.url_file {
         variables.push((URL_FILE_VARIABLE.into(), file.into()));
     }
+    variables.extend(settings.tls.as_ref().map(|trust| match trust {
+        TrustVariable::Pin(pins) => (TLS_PIN.into(), pins.into()),
+        TrustVariable::Authorities(path) => (TLS_CA.into(), path.into()),
+    }));
     variables
 }

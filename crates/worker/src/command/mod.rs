@@ -24,7 +24,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 pub(crate) use self::environment::REMOVED;
-pub use self::environment::{PROGRESS_FILE_VARIABLE, URL_FILE_VARIABLE};
+pub use self::environment::{PROGRESS_FILE_VARIABLE, TrustVariable, URL_FILE_VARIABLE};
 pub use self::housekeeping::Housekeeping;
 pub use self::progress_file::PROGRESS_FILE_BYTES;
 use self::progress_file::ProgressFile;
@@ -50,6 +50,8 @@ pub struct CommandSettings {
     pub url: String,
     /// The project file that names the URL, if one does. `taskqueue` commands inside the run then send no other token there.
     pub url_file: Option<PathBuf>,
+    /// Whom commands that call the server trust, if not the authorities of the system.
+    pub tls: Option<TrustVariable>,
     pub queue: QueueName,
     pub route: Route,
     /// The token, if commands may have it.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES};
+use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
 use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, find_program};
 use taskqueue_worker::{Counts, EndReason, Intervals, RunDir, Settings, SpoolSettings, Template, Worker};
@@ -23,7 +23,7 @@ use tokio::runtime::Builder;
 use self::console_reporter::ConsoleReporter;
 use crate::args::{Format, LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
-use crate::config::Source;
+use crate::config::{Source, Trust};
 use crate::explain_error::explain;
 use crate::failure::Failure;
 use crate::output::WorkerConsole;
@@ -150,6 +150,7 @@ fn command_settings(
         url: context.url.clone(),
         // With a passed token no protection is needed: it may be sent to the URL, and takes precedence over the user's own.
         url_file: if token.is_none() { url_file(context) } else { None },
+        tls: context.trust.as_ref().map(|trust| trust_variable(&trust.value)),
         queue: context.queue.clone(),
         route: args.route.clone(),
         token: token.map(|token| token.expose().to_owned()),
@@ -160,6 +161,17 @@ fn command_settings(
         relay: console.output_sender(),
         by_line: slots > 1,
         terminal: if is_terminal && slots == 1 { terminal_size::watch() } else { None },
+    }
+}
+
+/// Whom commands that call the server trust, as a variable of their environment.
+fn trust_variable(trust: &Trust) -> TrustVariable {
+    match trust {
+        Trust::Pins(_) => TrustVariable::Pin(trust.text()),
+        // A command may have another current folder.
+        Trust::Authorities(path) => {
+            TrustVariable::Authorities(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+        }
     }
 }
 

@@ -8,7 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustls::SupportedProtocolVersion;
 use serde_json::Value;
+
+use super::tls::encrypted;
 
 /// How long a read or write may take (L3 of docs/reference/invariants.md §4).
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -187,6 +190,16 @@ impl Connection {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         Ok(Self { stream: BufReader::new(Box::new(stream)) })
+    }
+
+    /// A connection with TLS of this version.
+    #[allow(dead_code, reason = "for tests of TLS")]
+    pub(crate) fn tls(address: &str, version: &'static SupportedProtocolVersion) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Self { stream: BufReader::new(Box::new(encrypted(stream, version)?)) })
     }
 
     pub(crate) fn unix(path: &Path) -> io::Result<Self> {

@@ -5,8 +5,11 @@ mod api;
 mod check;
 mod http;
 mod process;
+mod tls;
 
 pub(crate) use api::*;
 pub(crate) use check::*;
 pub(crate) use http::*;
 pub(crate) use process::*;
+#[allow(unused_imports, reason = "for tests of TLS")]
+pub(crate) use tls::*;

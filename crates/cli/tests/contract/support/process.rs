@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::version::TLS13;
 use taskqueue_test_postgres::eventually;
 use tempfile::TempDir;
 
@@ -159,6 +160,7 @@ fn configured_by_nothing(mut command: Command) -> Command {
 /// A running server with its database and a pool of connections to it.
 pub(crate) struct Server {
     pub(crate) address: String,
+    is_encrypted: bool,
     pub(crate) token: Option<String>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -234,9 +236,19 @@ impl Server {
         let process = Process::spawn(inside(wrapper, &serve(&database, None, &[], &[], None)), stderr);
         let (arguments, environment) = (Vec::new(), Vec::new());
         let (token, connections, address) = (None, Mutex::default(), String::new());
-        let memory_bytes = None;
-        let mut server =
-            Self { address, token, arguments, environment, process, connections, directory, database, memory_bytes };
+        let (memory_bytes, is_encrypted) = (None, false);
+        let mut server = Self {
+            address,
+            is_encrypted,
+            token,
+            arguments,
+            environment,
+            process,
+            connections,
+            directory,
+            database,
+            memory_bytes,
+        };
         server.read_address();
         server.create_queue("q");
         server
@@ -257,6 +269,7 @@ impl Server {
         let (token, connections) = (token.map(str::to_owned), Mutex::default());
         let mut server = Self {
             address: String::new(),
+            is_encrypted: false,
             token,
             arguments,
             environment,
@@ -275,7 +288,9 @@ impl Server {
         let line = self.process.stdout.get_mut().unwrap().recv_timeout(PATIENCE);
         let line =
             line.unwrap_or_else(|_| panic!("no base URL on standard output; standard error:\n{}", self.stderr()));
-        self.address = line.strip_prefix("http://").unwrap_or(&line).to_owned();
+        self.is_encrypted = line.starts_with("https://");
+        let address = line.strip_prefix("http://").or_else(|| line.strip_prefix("https://"));
+        self.address = address.unwrap_or(&line).to_owned();
     }
 
     /// Everything that the server wrote to standard error so far, earlier starts included.
@@ -342,7 +357,17 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> Connection {
-        Connection::tcp(&self.address).expect("the server accepts connections")
+        self.new_connection().expect("the server accepts connections")
+    }
+
+    fn new_connection(&self) -> io::Result<Connection> {
+        if self.is_encrypted { Connection::tls(&self.address, &TLS13) } else { Connection::tcp(&self.address) }
+    }
+
+    /// The next line of standard output behind the address.
+    #[allow(dead_code, reason = "for tests of TLS")]
+    pub(crate) fn next_line(&self) -> String {
+        self.process.stdout.lock().unwrap().recv_timeout(PATIENCE).expect("one more line of output")
     }
 
     /// Sends a request on a kept connection and checks what every answer must satisfy.
@@ -359,7 +384,7 @@ impl Server {
             request = request.header("Authorization", &format!("Bearer {token}"));
         }
         let kept = self.connections.lock().unwrap().pop();
-        let mut connection = kept.map_or_else(|| Connection::tcp(&self.address), Ok)?;
+        let mut connection = kept.map_or_else(|| self.new_connection(), Ok)?;
         let response = connection.exchange(&request)?;
         assert_general_rules(&response, &request.target);
         let closing = response.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));

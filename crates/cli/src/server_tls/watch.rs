@@ -1,0 +1,136 @@
+//! Notices that the certificate or its key was exchanged, and shows the new pair. A pair that cannot be used is logged once,
+//! and the one before it stays.
+//!
+//! The files are looked at by name every two seconds. That sees what programs do that renew certificates: a file renamed
+//! over the other (certbot's links, `install`), a folder exchanged by a link (Kubernetes), a file written in place.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use taskqueue_server::tls::{Identity, Tls};
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{info, warn};
+
+use super::pair_files::PairFiles;
+use super::warn_of_dates;
+
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// What tells one version of a file from another, behind links; none if it cannot be looked at.
+type Stamp = Option<[i64; 7]>;
+
+/// The stamps of the certificate and of the key.
+pub(super) type Stamps = [Stamp; 2];
+
+pub(super) fn stamps(files: &PairFiles) -> Stamps {
+    [stamp(&files.certificate), stamp(&files.key)]
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let file = fs::metadata(path).ok()?;
+    let number = |value: u64| value.cast_signed();
+    let (modified, changed) = ([file.mtime(), file.mtime_nsec()], [file.ctime(), file.ctime_nsec()]);
+    Some([number(file.dev()), number(file.ino()), number(file.len()), modified[0], modified[1], changed[0], changed[1]])
+}
+
+/// Goes on for as long as the server runs. `settled` are the stamps of the pair that is shown, from before it was read.
+pub(super) async fn follow_changes(files: PairFiles, settled: Stamps, tls: Tls) {
+    let mut watch = Watch { settled, unfinished: None };
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let looked_at = files.clone();
+        // A file system over the network may take its time.
+        let looked = spawn_blocking(move || {
+            let found = watch.look(stamps(&looked_at), || looked_at.read());
+            (watch, found)
+        });
+        let Ok((next, found)) = looked.await else { return };
+        watch = next;
+        let certificate = files.certificate.display();
+        match found {
+            None => {}
+            Some(Ok(identity)) => {
+                info!(pin = identity.pin(), %certificate, "another TLS certificate is shown from now on");
+                warn_of_dates(&identity, &files, SystemTime::now());
+                tls.replace(identity);
+            }
+            Some(Err(failure)) => {
+                let reason = failure.message().unwrap_or_default();
+                warn!(
+                    reason,
+                    "the TLS files have changed and cannot be used; the certificate from before is still shown"
+                );
+            }
+        }
+    }
+}
+
+struct Watch {
+    /// What is shown, or what was found to be of no use.
+    settled: Stamps,
+    /// What could not be used at the last look, perhaps because the second file is still to come.
+    unfinished: Option<Stamps>,
+}
+
+impl Watch {
+    /// What a look finds: another identity, or that the files cannot be used; nothing if there is nothing to say.
+    fn look<E>(&mut self, found: Stamps, read: impl FnOnce() -> Result<Identity, E>) -> Option<Result<Identity, E>> {
+        if found == self.settled {
+            self.unfinished = None;
+            return None;
+        }
+        let outcome = read();
+        if outcome.is_err() && self.unfinished != Some(found) {
+            self.unfinished = Some(found);
+            return None;
+        }
+        (self.settled, self.unfinished) = (found, None);
+        Some(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    fn identity() -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_taken_at_once_and_one_of_no_use_is_told_once_when_it_has_stayed() {
+        let stamps = |certificate, key| [Some([certificate; 7]), Some([key; 7])];
+        let mut watch = Watch { settled: stamps(1, 1), unfinished: None };
+        // What the files are at each look, whether they can be used, and what is said.
+        let looks = [
+            (stamps(1, 1), true, ""),
+            (stamps(2, 2), true, "shown"),
+            (stamps(2, 2), true, ""),
+            // The certificate comes first, its key a moment later.
+            (stamps(3, 2), false, ""),
+            (stamps(3, 3), true, "shown"),
+            (stamps(4, 3), false, ""),
+            (stamps(4, 3), false, "of no use"),
+            (stamps(4, 3), false, ""),
+            (stamps(5, 3), false, ""),
+            (stamps(4, 3), false, ""),
+            ([None, None], false, ""),
+            ([None, None], false, "of no use"),
+            (stamps(6, 6), true, "shown"),
+        ];
+        for (at, (stamps, usable, expected)) in looks.into_iter().enumerate() {
+            let said = watch.look(stamps, || if usable { Ok(identity()) } else { Err(()) });
+            let said = said.map_or("", |said| if said.is_ok() { "shown" } else { "of no use" });
+            assert_eq!(said, expected, "look {at}");
+        }
+    }
+}
