@@ -68,7 +68,7 @@ Examples:
   taskqueue help task list
 
 Client commands take the server, the queue and the token from flags, then from the environment
-(TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN), then from ./taskqueue.toml or the nearest one
+(TASKQUEUE_URL, TASKQUEUE_QUEUE, TASKQUEUE_TOKEN, TASKQUEUE_TLS_PIN or TASKQUEUE_TLS_CA), then from ./taskqueue.toml or the nearest one
 in a parent folder, then from the user's taskqueue/config.toml. To see the values in use, run
 taskqueue config show. A URL from a taskqueue.toml gets only the token of the same file.
 

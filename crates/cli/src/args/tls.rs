@@ -21,6 +21,5 @@ pub(crate) struct TlsArgs {
     /// it. It is kept in this folder: DATABASE.tls unless one is named, which PostgreSQL needs
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, conflicts_with = "tls_cert",
           help_heading = HEADING)]
-    #[expect(clippy::option_option, reason = "the flag may stand alone")]
     pub(crate) tls_self_signed: Option<Option<PathBuf>>,
 }

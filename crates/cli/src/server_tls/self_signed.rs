@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -81,6 +81,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     // Unlike a rename, this does not replace a file.
     let made = fs::hard_link(&temporary, path);
     fs::remove_file(&temporary)?;
+    sync_folder_of(path)?;
     match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -88,13 +89,21 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    fs::rename(write_temporary(path, content)?, path)
+    fs::rename(write_temporary(path, content)?, path)?;
+    sync_folder_of(path)
+}
+
+/// Clients are told the pin as soon as the server is ready; a power cut must not exchange the key after that.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 /// A file beside `path` with this content, on the disk.
-fn write_temporary(path: &Path, content: &[u8]) -> io::Result<std::path::PathBuf> {
+fn write_temporary(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     let temporary = path.with_extension(format!("pem.{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    // What an earlier start with this process id may have left behind. A link of somebody else is not followed.
+    drop(fs::remove_file(&temporary));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
     Ok(temporary)

@@ -251,6 +251,51 @@ async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     }
 }
 
+/// Reports that the future that owns it was dropped.
+struct Dropped(mpsc::UnboundedSender<()>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        drop(self.0.send(()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_client_has_gone_is_dropped_and_one_whose_client_only_stopped_sending_is_answered() {
+    let (entered, mut entries) = mpsc::unbounded_channel();
+    let (dropped, mut drops) = mpsc::unbounded_channel();
+    let leave = Arc::new(Notify::new());
+    let may_leave = Arc::clone(&leave);
+    let handler = move |request: Request<Body>| {
+        let (leave, dropped) = (Arc::clone(&may_leave), Dropped(dropped.clone()));
+        entered.send(()).unwrap();
+        async move {
+            let _dropped = dropped;
+            leave.notified().await;
+            echo_path(request).await
+        }
+    };
+    let (server, _) = start(8, TIMEOUTS, handler).await;
+    let mut gone = Client::connect(&server, &TLS13, &[]);
+    gone.stream.write_all(HELLO).unwrap();
+    entries.recv().await;
+    drop(gone);
+    timeout(NEVER, drops.recv()).await.expect("a handler that nobody waits for");
+
+    let mut half_closed = Client::connect(&server, &TLS13, &[]);
+    half_closed.stream.write_all(HELLO).unwrap();
+    entries.recv().await;
+    half_closed.stream.sock.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    // The server asks whether the client is still there with an interim response.
+    let mut interim = [0; 25];
+    half_closed.stream.read_exact(&mut interim).unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    leave.notify_one();
+    let mut rest = String::new();
+    drop(half_closed.stream.read_to_string(&mut rest));
+    assert!(rest.contains("200 OK") && rest.ends_with("/hello"), "{rest}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_idle_connections_in_order_and_answers_the_request_under_way() {
     let (handler, mut entries, leave) = entered_and_left();
