@@ -47,7 +47,7 @@ pub(crate) use self::logs::LogsArgs;
 pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::progress::ProgressArgs;
-pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand};
+pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand, QueueStatsArgs};
 pub(crate) use self::run_loop::{LoopArgs, OnOff, OnStop};
 pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};

@@ -82,7 +82,7 @@ pub use taskqueue_api::output::Output;
 pub use taskqueue_api::page::Page;
 pub use taskqueue_api::queue::Queue;
 pub use taskqueue_api::run::Claim;
-pub use taskqueue_api::stats::{EventCounts, Percentiles, RouteStats, Series, SeriesItem, Stats};
+pub use taskqueue_api::stats::{EventCounts, Percentiles, RecentActivity, RouteStats, Series, SeriesItem, Stats};
 pub use taskqueue_api::task::{BulkUpdateRequest, Task};
 pub use taskqueue_core::activity::{Event, Unit};
 pub use taskqueue_core::definition::{Definition, Routes};

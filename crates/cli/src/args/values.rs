@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use taskqueue_client::OrderField;
 use taskqueue_core::access::{QueuePattern, Scope, is_token_name};
+use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::task_name;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
@@ -47,6 +48,14 @@ pub(super) fn batch_label(text: &str) -> Result<String, &'static str> {
 
 pub(super) fn status(text: &str) -> Result<Status, &'static str> {
     Status::parse(text).ok_or("use pending, running, succeeded, failed or cancelled")
+}
+
+pub(super) fn unit(text: &str) -> Result<Unit, &'static str> {
+    Unit::parse(text).ok_or("use minute or hour")
+}
+
+pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
+    Timestamp::parse(text).ok_or("write a time as 2026-01-31T12:00:00Z")
 }
 
 pub(super) fn order_field(text: &str) -> Result<OrderField, String> {

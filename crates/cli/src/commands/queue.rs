@@ -1,5 +1,7 @@
 //! `taskqueue queue ...`
 
+mod stats;
+
 use taskqueue_client::{ErrorCode, TaskSelection};
 
 use super::client_runtime;
@@ -28,13 +30,19 @@ pub(crate) fn run(args: QueueArgs) -> Result<(), Failure> {
             }
             Ok(())
         }
-        QueueCommand::Delete(args) => match delete(context, args).await {
-            Err(CommandError::Call(error)) if error.code() == Some(ErrorCode::QueueNotFound) => {
-                Err(explain_missing_queue(context, &error).await.into())
-            }
-            outcome => outcome,
-        },
+        QueueCommand::Stats(args) => explained(context, stats::show(context, args).await).await,
+        QueueCommand::Delete(args) => explained(context, delete(context, args).await).await,
     })
+}
+
+/// With names that are similar to a queue that does not exist.
+async fn explained(context: &ClientContext, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
+    match outcome {
+        Err(CommandError::Call(error)) if error.code() == Some(ErrorCode::QueueNotFound) => {
+            Err(explain_missing_queue(context, &error).await.into())
+        }
+        outcome => outcome,
+    }
 }
 
 async fn delete(context: &ClientContext, args: &DeleteQueueArgs) -> Result<(), CommandError> {

@@ -14,6 +14,7 @@ mod lost_answers;
 mod manual;
 mod output;
 mod progress;
+mod queue_stats;
 mod queues;
 mod recorder;
 mod reporting_progress;

@@ -38,6 +38,7 @@ mod queues;
 mod run_info;
 mod runs;
 mod startup;
+mod stats;
 mod task_fields;
 mod telemetry;
 mod tokens;
