@@ -17,7 +17,7 @@ fn a_queue_shows_its_tasks_routes_and_what_happened() {
     assert_eq!(line("queue").split_whitespace().collect::<Vec<_>>(), ["queue", "q"]);
     assert_eq!(line("pending").split_whitespace().collect::<Vec<_>>(), ["pending", "1"]);
     assert!(line("waited").contains("p50") && line("ran").contains("p99"), "{shown:?}");
-    assert!(line("last hour").contains("█  up to 1 runs ended in 2 minutes"), "{shown:?}");
+    assert!(line("last hour").contains("█  up to 1 run ended in 2 minutes"), "{shown:?}");
     assert!(line("ROUTE").contains("OLDEST PENDING"), "{shown:?}");
     assert_eq!(line("gpu").split_whitespace().take(3).collect::<Vec<_>>(), ["gpu", "1", "0"]);
     assert_eq!(line("created").split_whitespace().collect::<Vec<_>>(), ["created", "2", "2", "2"]);

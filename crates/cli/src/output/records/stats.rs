@@ -6,7 +6,7 @@ use taskqueue_client::{
 };
 use taskqueue_core::json::ObjectWriter;
 
-use crate::output::{Cell, Column, Record, age, span, with_commas};
+use crate::output::{Cell, Column, Record, age, counted, span, with_commas};
 
 /// The bars of a plot, from nothing to the most.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -101,7 +101,7 @@ fn plot(minutes: &[SeriesItem], now: Timestamp) -> Option<String> {
     let most = ended.into_iter().max().filter(|most| *most > 0)?;
     let bar = |count: u64| BARS[(count * (BARS.len() as u64 - 1)).div_ceil(most) as usize];
     let bars: String = ended.into_iter().map(bar).collect();
-    Some(format!("{bars}  up to {} runs ended in {BAR_MINUTES} minutes", with_commas(most)))
+    Some(format!("{bars}  up to {} ended in {BAR_MINUTES} minutes", counted(most, "run")))
 }
 
 /// Tasks and workers of a route.
