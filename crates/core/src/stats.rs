@@ -110,6 +110,12 @@ impl QueueStats {
         now.plus_seconds(-HOUR_SECONDS - Unit::Minute.seconds())
     }
 
+    /// Between which moments the minutes begin that [`QueueStats::of`] needs. Clocks of other servers may be a little ahead; what
+    /// was counted while a clock was far ahead did not happen in the last hour.
+    pub fn needs(now: Timestamp) -> (Timestamp, Timestamp) {
+        (Self::needs_from(now), now.plus_seconds(Unit::Minute.seconds()))
+    }
+
     /// From the figures and the minutes of the last hour.
     pub fn of(now: Timestamp, figures: QueueFigures, minutes: &KnownSpans, since: Timestamp) -> Self {
         let (mut waits, mut runs) = (Durations::default(), Durations::default());

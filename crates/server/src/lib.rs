@@ -1,7 +1,8 @@
 //! The HTTP server: the route table, the steps of every request around it, and the shell that serves it ([`run()`]):
-//! listener, accept loop, connections, lease scan. No backend, no SQL and no command line lives here.
+//! listener, accept loop, connections, lease scan, saving of activity. No backend, no SQL and no command line lives here.
 
 mod accept;
+mod activity_flush;
 pub mod auth;
 mod batch_places;
 pub mod browser_check;
@@ -20,6 +21,7 @@ pub mod openapi;
 mod prefer;
 mod query;
 mod readiness;
+mod repeated;
 mod request_id;
 mod request_log;
 mod respond;

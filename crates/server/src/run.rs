@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::accept::Connections;
+use crate::activity_flush;
 use crate::auth::Gate;
 use crate::browser_check::Hosts;
 use crate::config::Config;
@@ -22,8 +23,8 @@ use crate::listener::Listener;
 use crate::memory_budget::Budgets;
 use crate::state::{AppState, Limits};
 
-/// How long the store may take to close. With the time for requests under way it stays below the 10 s of a stop. What is
-/// acknowledged is durable in any case.
+/// How long the store may take to close. With the time for requests under way and for saving activity it stays below the 10 s
+/// of a stop. What is acknowledged is durable in any case.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 impl Handler for HttpService {
@@ -60,6 +61,7 @@ pub async fn run(
     let state = AppState::with_limits(Arc::clone(&store), gate, budgets, limits);
     let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
     let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
+    let saving = tokio::spawn(activity_flush::run(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
     ready();
@@ -74,6 +76,8 @@ pub async fn run(
     store.waiters().close();
     connections.drain().await;
     scan.abort();
+    saving.abort();
+    activity_flush::flush(&*store).await;
     if timeout(CLOSE_TIMEOUT, store.close()).await.is_err() {
         warn!("the store did not close in time");
     }

@@ -1,9 +1,10 @@
-//! The lease scan as part of a server: what becomes of it when it fails, and that it ends with the server.
+//! What a server repeats: the lease scan and the saving of activity. What becomes of a scan that fails, that both end with the
+//! server, and that the last activity is saved before the store is closed.
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ use taskqueue_core::observation::Observation;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
 use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Listener, run};
 use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Scanned, Updated};
@@ -25,11 +27,13 @@ use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError};
 use tokio::sync::Notify;
 
-/// A store that only scans. The scan at the start works, the next one panics, those behind it work again.
+/// A store that only scans and saves activity. The scan at the start works, the next one panics, those behind it work again.
 #[derive(Default)]
 struct Scans {
     count: AtomicUsize,
     recovered: Notify,
+    /// What else was done.
+    done: Mutex<Vec<&'static str>>,
     waiters: Arc<Waiters>,
     activity: Arc<ActivityLog>,
 }
@@ -37,6 +41,12 @@ struct Scans {
 #[async_trait]
 impl Store for Scans {
     fn submit(&self, mut request: WriteRequest) -> Result<(), StoreError> {
+        if let WriteRequest::SaveActivity(save) = &mut request {
+            self.done.lock().unwrap().push("save");
+            save.execute(|_| Ok(Timestamp::default()))?;
+            save.release();
+            return Ok(());
+        }
         match self.count.fetch_add(1, Ordering::SeqCst) {
             0 => {}
             1 => panic!("the second scan"),
@@ -98,7 +108,9 @@ impl Store for Scans {
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         unreachable!()
     }
-    async fn close(&self) {}
+    async fn close(&self) {
+        self.done.lock().unwrap().push("close");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,4 +127,7 @@ async fn a_scan_that_panics_begins_anew_and_ends_with_the_server() {
         tokio::task::yield_now().await;
     }
     assert_eq!(store.count.load(Ordering::SeqCst), scans, "no scan after the end");
+    // The third scan was after ten seconds; whether the saves of that moment were before it is not said.
+    let done = store.done.lock().unwrap().clone();
+    assert!(matches!(&done[..], ["save", .., "save", "close"]) && done.len() <= 4, "{done:?}");
 }

@@ -3,6 +3,7 @@
 //! derived from the file, and rebuilt from it at start and after every failure (`claim_index/load.rs`).
 
 mod load;
+mod oldest;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,6 +19,8 @@ use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
 
 use crate::history::History;
 use crate::pending_order::{PendingOrder, Rank};
+
+pub(crate) use oldest::{OldestTasks, QueueRoute};
 
 #[derive(Default)]
 pub(crate) struct ClaimIndex {
@@ -36,6 +39,8 @@ pub(crate) struct ClaimIndex {
     pub(crate) last_scan_at: Option<Timestamp>,
     /// The latest time in the file, or a little later.
     pub(crate) latest_at: Timestamp,
+    /// Counts updates of tasks, the only changes that may leave a task at its place in the pending order.
+    updates: u64,
     /// Rows of tasks that were read to load it.
     pub(crate) rows_read: usize,
 }
@@ -202,6 +207,11 @@ impl ClaimIndex {
         if let Some(head) = after.filter(|head| head.lifecycle.run.is_some()) {
             self.set_running(queue, task, head.clone());
         }
+    }
+
+    /// A task was updated.
+    pub(crate) fn updated(&mut self) {
+        self.updates += 1;
     }
 
     /// Records a running task as it is now.

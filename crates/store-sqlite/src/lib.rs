@@ -29,11 +29,14 @@ mod rows;
 mod snapshot;
 mod sparse_reads;
 mod statements;
+mod stats;
 mod transaction;
 mod transfer;
 mod used_runs;
 mod writer;
 
+#[cfg(test)]
+mod activity_tests;
 #[cfg(test)]
 mod copy_failure_tests;
 #[cfg(test)]
@@ -90,6 +93,8 @@ use crate::readers::{Lane, Readers};
 #[doc(hidden)]
 pub use crate::rows::PackedHead;
 use crate::snapshot::Snapshot;
+use crate::statements as sql;
+use crate::stats::Stats;
 pub use crate::transfer::SqliteTransfer;
 use crate::used_runs::IndexBuilder;
 use crate::writer::Writer;
@@ -133,6 +138,7 @@ pub struct SqliteStore {
     published_index: Arc<PublishedIndex>,
     waiters: Arc<Waiters>,
     activity: Arc<ActivityLog>,
+    stats: Arc<Stats>,
     /// Whether the writer takes no writes because the storage failed.
     failed: Arc<AtomicBool>,
     bulk: BulkUpdates,
@@ -198,6 +204,7 @@ impl SqliteStore {
         );
         let (published_index, waiters) = (writer.published_index(), writer.waiters());
         let (trackers, writer_health, activity) = (writer.trackers(), writer.health(), writer.activity());
+        let stats = Stats::new(Arc::clone(&activity), Arc::clone(&published_index), Arc::clone(&ownership));
         let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
         let bulk = BulkUpdates::new(options.bulk_gate.clone());
         let bulk_actions = BulkActions::new(options.bulk_gate.clone(), options.found_at_once);
@@ -208,6 +215,7 @@ impl SqliteStore {
             published_index,
             waiters,
             activity,
+            stats,
             failed,
             bulk,
             bulk_actions,
@@ -234,6 +242,7 @@ fn load(claim_index: &mut ClaimIndex, connection: &mut Connection, clock: &dyn C
         claim_index.reload(connection)?;
     }
     claim_index.no_scan_after(now);
+    connection.execute(sql::SAVE_ACTIVITY_SINCE, [now.as_micros()])?;
     if claim_index.history.is_due() {
         let transaction = connection.transaction()?;
         claim_index.history.flush(&transaction, now)?;
@@ -337,14 +346,21 @@ impl Store for SqliteStore {
         self.threads.readers.read(Lane::Long, "grouping observations", read).await
     }
 
-    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
-        Err(StoreError::Unavailable)
+    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
+        Arc::clone(&self.stats).queue_stats(&self.threads.readers, queue, self.clock.now()).await
     }
-    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
-        Err(StoreError::Unavailable)
+
+    async fn activity_series(
+        &self,
+        queue: &QueueName,
+        selection: SeriesSelection,
+    ) -> Result<ActivitySeries, StoreError> {
+        let (stats, readers) = (Arc::clone(&self.stats), &self.threads.readers);
+        stats.activity_series(readers, queue, selection, self.clock.now()).await
     }
+
     async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        Err(StoreError::Unavailable)
+        Arc::clone(&self.stats).figures(&self.threads.readers, self.clock.now()).await
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

@@ -20,6 +20,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "history", sql: include_str!("migrations/0005_history.sql") },
     Migration { version: 6, name: packed_rows::MIGRATION, sql: include_str!("migrations/0006_packed_rows.sql") },
     Migration { version: 7, name: "progress_and_output", sql: include_str!("migrations/0007_progress_and_output.sql") },
+    Migration { version: 8, name: "activity", sql: include_str!("migrations/0008_activity.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (

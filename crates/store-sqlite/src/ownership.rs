@@ -144,6 +144,12 @@ impl Ownership {
         &self.path
     }
 
+    /// The size of the database and its log. Nothing if the file system does not say.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        let bytes = |lost| std::fs::metadata(path_of(&self.path, lost)).ok().map(|metadata| metadata.len());
+        Some(bytes(Lost::Database)? + bytes(Lost::Log)?)
+    }
+
     /// The first file whose path no longer leads to the opened file. Takes some microseconds.
     pub(crate) fn lost(&self) -> Option<Lost> {
         let is_same = |path: &Path, opened| std::fs::metadata(path).is_ok_and(|now| identity(&now) == opened);

@@ -3,12 +3,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::iter::successors;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use taskqueue_core::definition::{Routes, check_route_count};
 use taskqueue_store::transaction::TaskKey;
 
 /// A task's rank among the pending tasks of a route: highest priority first, then pending order.
 pub(crate) type Rank = (Reverse<i64>, i64);
+
+/// A task with its place in the pending order: of two the lesser has been pending longer.
+pub(crate) type Placed = (i64, TaskKey);
 
 /// The pending tasks of one route, at least one.
 enum RouteTasks {
@@ -22,6 +27,9 @@ const ROUTE_BYTES: usize = 128;
 /// Memory of each further pending task of a route, and of a task with too many routes without their text: an entry
 /// of a tree whose nodes are half full.
 const ENTRY_BYTES: usize = 56;
+
+/// Priorities of a route among which its oldest task is looked for, the highest first: a third of a millisecond.
+const MOST_PRIORITIES: usize = 1_000;
 
 /// Unused capacity that the table of routes may keep.
 const SPARE_ROUTES: usize = 1_024;
@@ -136,6 +144,18 @@ impl PendingOrder {
         }
     }
 
+    /// The task of a route that has been pending longest, whatever its priority, without those that have too many routes. Adds
+    /// to `steps` how many places were looked at.
+    pub(crate) fn oldest(&self, route: &str, steps: &mut usize) -> Option<Placed> {
+        *steps += 1;
+        self.routes.get(route)?.oldest(steps)
+    }
+
+    /// Tasks that have too many routes, those of the highest priorities first.
+    pub(crate) fn oversized(&self) -> impl Iterator<Item = (Placed, &Routes)> {
+        self.oversized.iter().map(|((_, seq), (task, routes))| ((*seq, *task), routes))
+    }
+
     /// Adds the keys of all tasks to `keys`, some of them several times. Returns false, with a part of them, if there would be
     /// more than `most` in it.
     pub(crate) fn add_keys(&self, keys: &mut Vec<TaskKey>, most: usize) -> bool {
@@ -184,6 +204,19 @@ impl RouteTasks {
         match self {
             Self::One(rank, task) => Some((*rank, *task)),
             Self::Many(tasks) => tasks.first_key_value().map(|(rank, task)| (*rank, *task)),
+        }
+    }
+
+    /// Skips from priority to priority: the first task of each is its oldest.
+    fn oldest(&self, steps: &mut usize) -> Option<Placed> {
+        let placed = |((_, seq), task): (&Rank, &TaskKey)| (*seq, *task);
+        match self {
+            Self::One(rank, task) => Some(placed((rank, task))),
+            Self::Many(tasks) => {
+                let next = |(rank, _): &(&Rank, _)| tasks.range((Excluded((rank.0, i64::MAX)), Unbounded)).next();
+                let firsts = successors(tasks.first_key_value(), next).take(MOST_PRIORITIES);
+                firsts.inspect(|_| *steps += 1).map(placed).min()
+            }
         }
     }
 
@@ -236,6 +269,37 @@ mod tests {
             order.remove(rank(task), routes);
         }
         assert_eq!((order.bytes(), order.first("a"), order.first("r7")), (0, None, None));
+    }
+
+    #[test]
+    fn the_oldest_task_of_a_route_may_have_any_priority() {
+        let mut order = PendingOrder::default();
+        let mut add = |task: i64, priority: i64, names: &[&str]| {
+            order.add((Reverse(priority), task), TaskKey(100 + task), &routes(names));
+        };
+        add(4, 9, &["a", "b"]);
+        add(3, 9, &["a"]);
+        add(5, i64::MAX, &["a"]);
+        add(2, i64::MIN, &["a"]);
+        add(6, 0, &["a", "b"]);
+        let oldest = |route| {
+            let mut steps = 0;
+            (order.oldest(route, &mut steps), steps)
+        };
+        assert_eq!(oldest("a"), (Some((2, TaskKey(102))), 5), "four priorities");
+        assert_eq!(oldest("b"), (Some((4, TaskKey(104))), 3));
+        assert_eq!(oldest("c"), (None, 1));
+    }
+
+    #[test]
+    fn the_oldest_task_is_looked_for_among_a_thousand_priorities() {
+        let mut order = PendingOrder::default();
+        let tasks = MOST_PRIORITIES as i64 + 1;
+        // The lower its priority, the longer a task has waited.
+        (0..tasks).for_each(|task| order.add((Reverse(task), task), TaskKey(task), &routes(&["a"])));
+        let mut steps = 0;
+        assert_eq!(order.oldest("a", &mut steps), Some((1, TaskKey(1))), "the one of the lowest priority is not seen");
+        assert_eq!(steps, MOST_PRIORITIES + 1);
     }
 
     #[test]

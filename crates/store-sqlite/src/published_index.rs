@@ -2,9 +2,9 @@
 //! received it. Passing it to the writer and back costs several times as much as the lookup. Nothing is changed here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
 
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::lease;
@@ -14,16 +14,23 @@ use taskqueue_store::clock::Clock;
 use taskqueue_store::command::Sought;
 use taskqueue_store::transaction::TaskKey;
 
-use crate::claim_index::ClaimIndex;
+use crate::claim_index::{ClaimIndex, OldestTasks, QueueRoute};
 
-/// How long a read waits for the end of a batch. A large bulk update takes longer; then the read finds its tasks otherwise.
-const LIVING_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long a read waits for the end of a batch. A large bulk update takes longer; then the read finds its tasks otherwise, or
+/// says nothing about them.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A read that wants to know which tasks are pending or running.
-struct LivingRequest {
-    queue: QueueName,
-    statuses: Statuses,
-    answer: SyncSender<Option<Vec<TaskKey>>>,
+/// What a read wants to know at the end of a batch.
+struct Look {
+    /// Dead when the read has got its answer otherwise, or has given up.
+    wanted: Weak<()>,
+    answer: Box<dyn FnOnce(&ClaimIndex) + Send>,
+}
+
+impl Look {
+    fn is_wanted(&self) -> bool {
+        self.wanted.strong_count() > 0
+    }
 }
 
 /// The writer withdraws the index before it begins a transaction. It publishes it again after the commit or, after a
@@ -47,7 +54,7 @@ pub(crate) struct PublishedIndex {
     /// never for a transaction.
     index: RwLock<Option<ClaimIndex>>,
     /// Reads that wait for the end of a batch.
-    living_requests: Mutex<Vec<LivingRequest>>,
+    looks: Mutex<Vec<Look>>,
     clock: Arc<dyn Clock>,
     sleeps_credited: AtomicU64,
     credit_seconds: i64,
@@ -57,13 +64,7 @@ impl PublishedIndex {
     /// Publishes an index that is what the file holds.
     pub(crate) fn new(index: ClaimIndex, clock: Arc<dyn Clock>, credit_seconds: i64) -> Self {
         let sleeps_credited = AtomicU64::new(clock.times_found_ahead());
-        Self {
-            index: RwLock::new(Some(index)),
-            living_requests: Mutex::default(),
-            clock,
-            sleeps_credited,
-            credit_seconds,
-        }
+        Self { index: RwLock::new(Some(index)), looks: Mutex::default(), clock, sleeps_credited, credit_seconds }
     }
 
     /// Takes the index back for the writer, if it is published.
@@ -75,32 +76,64 @@ impl PublishedIndex {
     /// begins so soon that they would hardly ever see it.
     pub(crate) fn publish(&self, index: ClaimIndex) {
         let mut published = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        let requests = std::mem::take(&mut *self.living_requests());
-        for LivingRequest { queue, statuses, answer } in requests {
-            // A read that has given up takes no answer.
-            let _ = answer.try_send(index.living(&queue, statuses, KEYS_MAX));
-        }
+        let looks = std::mem::take(&mut *self.looks());
+        looks.into_iter().filter(Look::is_wanted).for_each(|look| (look.answer)(&index));
         *published = Some(index);
     }
 
-    fn living_requests(&self) -> MutexGuard<'_, Vec<LivingRequest>> {
-        self.living_requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn looks(&self) -> MutexGuard<'_, Vec<Look>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the index as it is at a moment during this call. Nothing if the writer is busy until the deadline. Must be quick,
+    /// about a millisecond: the writer waits for it. Waits; not for async threads.
+    fn look<T: Send + 'static>(
+        &self,
+        until: Instant,
+        look: impl Fn(&ClaimIndex) -> T + Send + Sync + 'static,
+    ) -> Option<T> {
+        let look = Arc::new(look);
+        let at_once = || self.index.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(&*look);
+        if let Some(seen) = at_once() {
+            return Some(seen);
+        }
+        let ((sender, answered), asked) = (sync_channel(1), Arc::clone(&look));
+        let answer = Box::new(move |index: &ClaimIndex| {
+            // A read that has given up takes no answer.
+            let _ = sender.try_send(asked(index));
+        });
+        let wanting = Arc::new(());
+        let mut looks = self.looks();
+        // While the storage fails, nobody answers.
+        looks.retain(Look::is_wanted);
+        looks.push(Look { wanted: Arc::downgrade(&wanting), answer });
+        drop(looks);
+        // The index may have been published just before the request was there.
+        at_once().or_else(|| answered.recv_timeout(until.saturating_duration_since(Instant::now())).ok())
     }
 
     /// The keys of the tasks of a queue that are pending or running, as of a moment during this call. Nothing if there are more
-    /// than [`KEYS_MAX`], which would hold up the writer for longer than about a millisecond, if there is no such queue, or if the writer is busy for too long. Waits; not for async threads.
+    /// than [`KEYS_MAX`], which would hold up the writer for longer than about a millisecond, if there is no such queue, or if
+    /// the writer is busy for too long. Waits; not for async threads.
     pub(crate) fn living(&self, queue: &QueueName, statuses: Statuses) -> Option<Vec<TaskKey>> {
-        let lookup = || {
-            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-            index.as_ref().map(|index| index.living(queue, statuses, KEYS_MAX))
-        };
-        if let Some(keys) = lookup() {
-            return keys;
+        let queue = queue.clone();
+        self.look(Instant::now() + LOOK_TIMEOUT, move |index| index.living(&queue, statuses, KEYS_MAX)).flatten()
+    }
+
+    /// The oldest pending tasks of these routes, those of a queue side by side, as of moments during this call: a slice of them
+    /// at a time, so that the writer can go on. If it is busy for too long, that of some routes is not known. Waits; not for
+    /// async threads.
+    pub(crate) fn oldest_pending(&self, asked: Vec<QueueRoute>) -> OldestTasks {
+        let (asked, until) = (Arc::new(asked), Instant::now() + LOOK_TIMEOUT);
+        let mut oldest = OldestTasks::default();
+        while oldest.of_routes.len() < asked.len() {
+            let (asked, first) = (Arc::clone(&asked), oldest.of_routes.len());
+            let Some(slice) = self.look(until, move |index| index.oldest_pending(&asked, first)) else { break };
+            oldest.of_routes.extend(slice.of_routes);
+            oldest.oversized.extend(slice.oversized);
+            oldest.updates = slice.updates;
         }
-        let (answer, answered) = sync_channel(1);
-        self.living_requests().push(LivingRequest { queue: queue.clone(), statuses, answer });
-        // The index may have been published just before the request was there.
-        lookup().unwrap_or_else(|| answered.recv_timeout(LIVING_TIMEOUT).ok().flatten())
+        oldest
     }
 
     /// Whether claims certainly find nothing.
@@ -157,5 +190,45 @@ mod tests {
         let index = published.withdraw().unwrap();
         published.publish(index);
         assert!(published.withdraw().is_some());
+    }
+
+    fn published() -> PublishedIndex {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(0)));
+        let mut index = ClaimIndex::default();
+        index.add_queue(queue("q"), QueueKey(1));
+        PublishedIndex::new(index, clock, 90)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_look_during_a_batch_sees_what_is_published_after_it() {
+        let published = published();
+        let mut index = published.withdraw().unwrap();
+        let seen = std::thread::scope(|scope| {
+            let look = scope.spawn(|| published.look(later(), |index| index.queue(&queue("r"))));
+            while published.looks().is_empty() {
+                std::thread::yield_now();
+            }
+            index.add_queue(queue("r"), QueueKey(2));
+            published.publish(index);
+            look.join().unwrap()
+        });
+        assert_eq!(seen, Some(Some(QueueKey(2))));
+    }
+
+    #[test]
+    fn looks_that_were_given_up_are_not_kept() {
+        let published = published();
+        let index = published.withdraw().unwrap();
+        for _ in 0..3 {
+            assert_eq!(published.look(Instant::now(), |_| panic!("nobody waits for it")), None::<()>);
+            assert_eq!(published.looks().len(), 1, "only the last one");
+        }
+        published.publish(index);
+        assert!(published.looks().is_empty());
+        assert_eq!(published.look(Instant::now(), |_| 5), Some(5), "what is published is seen at once");
     }
 }

@@ -1,4 +1,4 @@
-//! Removal of the tasks of deleted queues, some at a time. When that happens is up to the writer.
+//! Removal of the tasks of deleted queues and of what was counted there, some at a time. When that happens is up to the writer.
 
 use rusqlite::params;
 use taskqueue_core::lease;
@@ -12,6 +12,9 @@ use crate::transaction::SqliteTransaction;
 /// Pieces of output after which the tasks that are left wait for the next time: the full output of a dozen tasks, some
 /// milliseconds.
 const MOST_PIECES: usize = 1_000;
+
+/// Spans of activity that are removed at a time: a millisecond or two. A queue has about 10,000.
+const MOST_SPANS: u32 = 500;
 
 impl SqliteTransaction<'_> {
     /// Removes up to `most` tasks of a deleted queue, fewer if they have much output. Returns whether anything may be left to purge.
@@ -33,7 +36,7 @@ impl SqliteTransaction<'_> {
                 break;
             }
         }
-        if keys.is_empty() {
+        if keys.is_empty() && self.delete_spans(queue, MOST_SPANS)? == 0 {
             self.run(sql::DELETE_PURGE, [queue], "ending a purge")?;
         }
         Ok(true)

@@ -2,6 +2,7 @@
 //! observation. How a filter reads a row without building a task first is in `row_fields.rs`, what packed columns hold in
 //! `packed_*.rs`. Rows with few columns are read by name.
 
+mod activity;
 mod packed;
 mod packed_documents;
 mod packed_head;
@@ -23,6 +24,7 @@ use taskqueue_store::columns;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 
+pub(crate) use self::activity::{saved_span, seconds, seconds_up, since, worker_state};
 pub(crate) use self::packed::Unreadable;
 pub(crate) use self::packed_documents::PackedDocuments;
 pub use self::packed_head::PackedHead;
@@ -326,6 +328,12 @@ pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
         finished_run_id: packed.finished_run_id().map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
         routes: packed.routes,
     })
+}
+
+/// The key and the name of a queue; nothing if it has a name that no queue can have.
+pub(crate) fn queue(row: &Row<'_>) -> Result<Option<(QueueKey, QueueName)>> {
+    let key = QueueKey(row.get("queue_key")?);
+    Ok(QueueName::parse(row.get_ref("name")?.as_str()?).map(|name| (key, name)))
 }
 
 pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {

@@ -121,3 +121,17 @@ fn the_default_list_walks_its_index_from_the_cursor_on() {
         assert!(plan.contains(&format!("tasks_by_creation {beginning}")), "{plan}");
     }
 }
+
+#[test]
+fn activity_is_found_by_queue_and_time_and_what_is_old_by_time() {
+    let connection = migrated();
+    let cases = [
+        (statements::LIST_ACTIVITY, "activity USING PRIMARY KEY (queue_key=? AND unit=? AND start>? AND start<?)"),
+        (statements::FORGET_ACTIVITY, "activity USING COVERING INDEX activity_by_start (unit=? AND start<?)"),
+        (statements::DELETE_ACTIVITY, "activity USING PRIMARY KEY (queue_key=?)"),
+    ];
+    for (sql, search) in cases {
+        let plan = plan(&connection, sql).join("\n");
+        assert!(plan.contains(search), "{plan}");
+    }
+}

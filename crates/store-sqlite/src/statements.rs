@@ -99,6 +99,7 @@ statements! {
     CLEAR_RUN_SEGMENTS = "clear_run_segments";
     COUNT_DERIVED = "count_derived";
     COUNT_QUEUE_SHARE = "count_queue_share";
+    DELETE_ACTIVITY = "delete_activity";
     DELETE_DEFINITION = "delete_definition";
     DELETE_EMPTY_TALLY = "delete_empty_tally";
     DELETE_EXPIRED_OBSERVATIONS = "delete_expired_observations";
@@ -128,6 +129,7 @@ statements! {
     FIND_RUN_PAGE = "find_run_page";
     FIND_STATUS = "find_status";
     FIND_TASK = "find_task";
+    FORGET_ACTIVITY = "forget_activity";
     GET_OUTPUT = "get_output";
     INSERT_DEFINITION = "insert_definition";
     INSERT_DELETED_RUN = "insert_deleted_run";
@@ -137,6 +139,7 @@ statements! {
     INSERT_QUEUE = "insert_queue";
     INSERT_RUN_PAGE = "insert_run_page";
     INSERT_TASK = "insert_task";
+    LIST_ACTIVITY = "list_activity";
     LIST_FORGETTABLE_RUNS = "list_forgettable_runs";
     LIST_OUTPUT_PIECES = "list_output_pieces";
     LIST_PAST_RUNS = "list_past_runs";
@@ -145,6 +148,8 @@ statements! {
     LIST_RUN_PAGES = "list_run_pages";
     LIST_TALLY = "list_tally";
     LIST_WHOLE_TALLY = "list_whole_tally";
+    LIST_WORKER_STATES = "list_worker_states";
+    LOAD_ACTIVITY_SINCE = "load_activity_since";
     LOAD_DELETED_RUNS = "load_deleted_runs";
     LOAD_DOCUMENTS = "load_documents";
     LOAD_IDENTITY = "load_identity";
@@ -157,6 +162,8 @@ statements! {
     LOAD_RUN_SEGMENTS = "load_run_segments";
     LOAD_SCAN = "load_scan";
     RESET_MARKS = "reset_marks";
+    SAVE_ACTIVITY = "save_activity";
+    SAVE_ACTIVITY_SINCE = "save_activity_since";
     SAVE_DOCUMENTS = "save_documents";
     SAVE_HEAD = "save_head";
     SAVE_HEAD_AND_OUTCOME_KEY = "save_head_and_outcome_key";

@@ -1,6 +1,7 @@
 //! One write transaction on the file: a function for each thing that can be loaded or saved, each a statement of `sql/`
 //! or a lookup in the claim index. Nothing is decided here.
 
+mod activity;
 mod output;
 mod task_rows;
 
@@ -130,6 +131,7 @@ impl<'a> SqliteTransaction<'a> {
         }
         self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
         self.claim_index.history.touch();
+        self.claim_index.updated();
         self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
         Ok(())
     }
@@ -399,12 +401,12 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(())
     }
 
-    fn save_activity(&mut self, _: ProcessId, _: &[ActivityRow]) -> Loaded<()> {
-        Ok(())
+    fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()> {
+        self.save_spans(process, rows)
     }
 
-    fn forget_activity(&mut self, _: Unit, _: Timestamp, _: u32) -> Loaded<()> {
-        Ok(())
+    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
+        self.forget_spans(unit, before, most)
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {

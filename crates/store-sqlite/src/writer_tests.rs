@@ -2,6 +2,7 @@
 
 use std::task::{Context, Waker};
 
+use taskqueue_core::activity::Event;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::delta::PendingEntry;
 use taskqueue_store::clock::ManualClock;
@@ -400,6 +401,26 @@ fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
         assert!(matches!(wait(answer), Err(StoreError::Broken(_))));
     }
     assert_eq!(wait(updated).unwrap().definition.priority, 9, "although some others were broken");
+}
+
+#[test]
+fn what_was_undone_is_counted_when_it_is_done_again_and_not_before() {
+    let (mut writer, _folder) = writer();
+    let created = |writer: &Writer| -> u64 {
+        writer.activity.totals().queues.values().map(|activity| activity.counts.of(Event::Created)).sum()
+    };
+    assert!(serve_one(&mut writer, create("q", 1, Definition::default())).unwrap().created);
+    assert_eq!((writer.connection.execute("DELETE FROM definitions", []), created(&writer)), (Ok(1), 1));
+    let (first, _first) = submit(create("q", 2, Definition::default()));
+    let (broken, _broken) = submit(update("q", 1, to_priority(9)));
+    let (last, _last) = submit(create("q", 3, Definition::default()));
+    let mut batch = vec![first, broken, last];
+    writer.with_claim_index(|writer| {
+        assert!(matches!(writer.transact(&mut batch), Err(StoreError::Broken(_))));
+        assert_eq!(created(writer), 1);
+    });
+    execute_writes(&mut writer, batch);
+    assert_eq!(created(&writer), 3, "one by one");
 }
 
 #[test]

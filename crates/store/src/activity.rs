@@ -29,10 +29,15 @@ pub async fn save_activity(store: &(impl Store + ?Sized)) -> Result<(), StoreErr
     let log = store.activity();
     let unsaved = log.unsaved();
     // Without any row what is too old is still forgotten.
+    let mut saved_at = None;
     let portions = if unsaved.is_empty() { vec![Vec::new()] } else { in_portions(unsaved) };
     for rows in portions {
         let now = store.write(SaveActivity { process: log.process(), rows: rows.clone() }).await?;
-        log.saved(&rows, now);
+        log.saved(&rows);
+        saved_at = Some(now);
+    }
+    if let Some(now) = saved_at {
+        log.forget_saved(now);
     }
     Ok(())
 }
@@ -137,14 +142,18 @@ impl ActivityLog {
             .collect()
     }
 
-    /// These rows were saved, as of `now`.
-    pub fn saved(&self, rows: &[ActivityRow], now: Timestamp) {
+    /// These rows were saved.
+    fn saved(&self, rows: &[ActivityRow]) {
         let mut counted = self.counted();
         for ActivityRow { queue, span, activity } in rows {
             let Some(current) = counted.spans.get_mut(&(*queue, *span)) else { continue };
             current.is_saved = current.activity == *activity;
         }
-        counted.spans.retain(|(_, span), counted| !(counted.is_saved && span.is_over(now)));
+    }
+
+    /// Removes from memory what is saved and over.
+    fn forget_saved(&self, now: Timestamp) {
+        self.counted().spans.retain(|(_, span), counted| !(counted.is_saved && span.is_over(now)));
     }
 
     /// What happened since this process began.
@@ -249,9 +258,11 @@ mod tests {
         assert_eq!(spans(&unsaved), expected);
 
         log.add(at(3_666), &[created(1)]);
-        log.saved(&unsaved, at(3_670));
+        log.saved(&unsaved);
+        log.forget_saved(at(3_670));
         assert_eq!(spans(&log.unsaved()), [(1, Minute, 3_660, 2), (1, Hour, 3_600, 4)], "with what came meanwhile");
-        log.saved(&log.unsaved(), at(7_200));
+        log.saved(&log.unsaved());
+        log.forget_saved(at(7_200));
         assert_eq!(log.unsaved(), []);
         assert_eq!(log.counted().spans.len(), 0, "saved spans that are over leave the memory");
     }

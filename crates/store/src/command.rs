@@ -397,8 +397,8 @@ pub struct WithdrawWorker {
 /// [`crate::activity::save_activity`].
 #[derive(Clone, Debug)]
 pub struct SaveActivity {
-    pub(crate) process: ProcessId,
-    pub(crate) rows: Vec<ActivityRow>,
+    pub process: ProcessId,
+    pub rows: Vec<ActivityRow>,
 }
 
 /// Ends leases that are over, grants the outage credit, deletes expired observations, and forgets run ids of tasks that

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use serde_json::{Value, json};
+use taskqueue_test_postgres::eventually;
 
 use crate::support::*;
 
@@ -254,4 +255,30 @@ fn no_acknowledged_write_is_lost_by_kill_9_under_load() {
 #[test]
 fn no_acknowledged_write_is_lost_by_sigterm_under_load() {
     assert_nothing_acknowledged_is_lost("TERM");
+}
+
+/// How many tasks were created in the last hour, according to the activity.
+fn counted_as_created(server: &Server) -> u64 {
+    server.get(&in_queue("/stats")).expect(200).json()["activity"]["last_hour"]["created"].as_u64().unwrap()
+}
+
+#[test]
+fn no_activity_is_lost_by_a_stop() {
+    let mut server = Server::with_queue();
+    for n in 1..=3 {
+        server.create(n, json!({}));
+        stop(&mut server, "TERM");
+        assert_eq!(counted_as_created(&server), n as u64);
+    }
+}
+
+#[test]
+fn activity_that_is_older_than_five_seconds_survives_a_kill() {
+    let mut server = Server::with_queue();
+    server.create(1, json!({}));
+    // The server saves every five seconds.
+    let age = || server.get(&in_queue("/stats")).expect(200).json()["routes"][0]["oldest_pending_seconds"].as_f64();
+    eventually("the task is six seconds old", || age() >= Some(6.0));
+    stop(&mut server, "KILL");
+    assert_eq!(counted_as_created(&server), 1);
 }

@@ -74,6 +74,8 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("claim_index.rs", "SQLite has one writer, which keeps in memory what claims need"),
     ("prepared.rs", "PostgreSQL prepares statements once for each connection"),
     ("claim_index/load.rs", "part of the claim index"),
+    ("claim_index/oldest.rs", "part of the claim index"),
+    ("stats/oldest_pending.rs", "what SQLite's pending order in memory does not know of its oldest tasks"),
     ("history.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
     ("living_tasks.rs", "PostgreSQL finds living tasks by an index"),
     ("catch_up.rs", "PostgreSQL finds living tasks and used run ids by indexes"),

@@ -36,7 +36,9 @@ impl ClaimIndex {
     pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         // Two indexes at once could be more than there is memory for.
         let history = std::mem::take(&mut self.history);
-        *self = Self { history, ..Self::default() };
+        // What was known of tasks may be wrong now, as after an update.
+        let updates = self.updates + 1;
+        *self = Self { history, updates, ..Self::default() };
         self.history.reload(connection)?;
         let marks = self.history.marks;
         each_row(connection, sql::LOAD_QUEUES, [], |row| {

@@ -104,6 +104,9 @@ pub(crate) fn assert_file_is_consistent(connection: &Connection) {
     let lost = "SELECT count(*) FROM tasks WHERE queue_key NOT IN (SELECT queue_key FROM queues)
         AND queue_key NOT IN (SELECT queue_key FROM purges)";
     assert_eq!(count(connection, lost), 0, "a task of a deleted queue would stay for ever");
+    let uncounted = "SELECT count(*) FROM activity WHERE queue_key NOT IN (SELECT queue_key FROM queues)
+        AND queue_key NOT IN (SELECT queue_key FROM purges)";
+    assert_eq!(count(connection, uncounted), 0, "activity of a deleted queue would stay for a year");
     let outcomes = "SELECT count(*) FROM tasks
         WHERE outcome_key IS NOT (SELECT task_key FROM outcomes WHERE outcomes.task_key = tasks.task_key)";
     assert_eq!(count(connection, outcomes), 0, "a task knows whether it has an outcome");

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
+use taskqueue_core::activity::Unit;
 use taskqueue_core::grouping::{GroupPage, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::{ObservationQuery, Page, TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{ActivitySeries, QueueStats, SeriesSelection};
 use taskqueue_core::task::Task;
 
 use super::Storage;
@@ -20,6 +22,7 @@ use super::fixture::{Fixture, without_seq};
 use super::generate::{Generator, QUEUES, Step};
 use super::page_reader;
 use super::random::Random;
+use crate::activity::save_activity;
 use crate::command::{
     Claim, ClaimTasks, CreateTask, CreateTasks, CreatedTask, Heartbeat, ReportProgress, ReportRun, ReportRuns,
     RunAction, RunItem, Scan,
@@ -100,6 +103,8 @@ impl<'a, S: Storage> Pair<'a, S> {
     /// Closes and opens the backend. A scan on either side makes both count outages from the same moment.
     pub async fn reopen(self) -> Self {
         self.write(Scan).await.unwrap();
+        // As at every stop.
+        save_activity(&*self.fixture.store).await.unwrap();
         let Self { storage, fixture, model } = self;
         let pair = Self { storage, fixture: fixture.reopen(storage).await, model };
         pair.write(Scan).await.unwrap();
@@ -114,6 +119,7 @@ impl<'a, S: Storage> Pair<'a, S> {
             if store.count_tasks(&name, TaskSelection::default()).await.is_ok() {
                 assert_kept_counts_are_right(store, name.as_str()).await;
             }
+            compare_stats(model, store, &name).await;
             for _ in 0..times {
                 compare_tasks(model, store, &name, random).await;
                 compare_workers(model, store, &name, random).await;
@@ -217,6 +223,18 @@ async fn compare_output(model: &dyn Store, store: &dyn Store, (name, id): (&Queu
     let (offset, most_bytes) = (random.pick(&offsets), random.pick(&[0, 1, 7, 1_000, 1_000, 1_000]));
     let read = store.read_output(name, id, offset, most_bytes).await;
     assert_eq!(read, model.read_output(name, id, offset, most_bytes).await, "{id} {offset} {most_bytes}");
+}
+
+/// What is going on and what happened, but not since when that is known.
+async fn compare_stats(model: &dyn Store, store: &dyn Store, name: &QueueName) {
+    let stats = |stats: Result<QueueStats, StoreError>| stats.map(|stats| QueueStats { since: stats.now, ..stats });
+    assert_eq!(stats(store.queue_stats(name).await), stats(model.queue_stats(name).await));
+    for unit in Unit::ALL {
+        let selection = SeriesSelection { unit, from: None, to: None };
+        let spans = |series: Result<ActivitySeries, StoreError>| series.map(|series| series.spans);
+        let found = spans(store.activity_series(name, selection).await);
+        assert_eq!(found, spans(model.activity_series(name, selection).await), "{unit:?}");
+    }
 }
 
 async fn compare_workers(model: &dyn Store, store: &dyn Store, name: &QueueName, random: &mut Random) {

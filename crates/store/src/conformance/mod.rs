@@ -12,6 +12,7 @@ use crate::bulk::Gate;
 use crate::clock::ManualClock;
 
 pub mod actions;
+pub mod activity;
 pub mod agreement;
 pub mod any_command;
 pub mod bulk;
@@ -236,6 +237,20 @@ macro_rules! conformance_suite {
                 minutes_are_kept_for_a_day_and_hours_for_a_year
                 a_series_holds_the_spans_that_were_asked_for
                 a_queue_that_is_created_again_has_no_activity
+                the_oldest_pending_task_is_another_one_after_any_change
+                a_task_with_as_many_routes_as_it_may_have_counts_for_each
+                an_observation_that_has_expired_is_no_worker
+            }
+            activity {
+                items_of_a_batch_are_counted_one_by_one
+                bulk_actions_count_each_task
+                a_lease_that_a_late_report_ends_has_expired_once
+                what_is_counted_is_what_changed
+                rows_of_all_processes_add_up_and_saving_again_replaces
+                hours_go_on_when_minutes_are_forgotten
+                many_queues_are_counted_apart
+                any_bounds_of_a_series_are_answered
+                what_was_counted_for_a_later_hour_did_not_happen_in_the_last_one
             }
             output {
                 what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_its_task
@@ -401,9 +416,7 @@ macro_rules! durability_suite {
                 an_outage_between_two_opens_grants_the_credit
                 a_deleted_queue_stays_deleted
                 time_never_goes_back_over_a_restart
-            }
-            stats {
-                activity_survives_a_restart_and_is_added_to
+                activity_survives_and_is_added_to
             }
         }
     };

@@ -1,11 +1,13 @@
-//! What runs said and printed, before and after a move to another database.
+//! What runs said and printed, before and after a move to another database; and what was counted, which is not moved.
 
+use taskqueue_core::activity::{Counts, Event};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::selection::ObservationQuery;
 
 use super::commands::*;
 use super::fixture::Fixture;
+use crate::activity::save_activity;
 use crate::command::AddOutput;
 use crate::transfer::{CHUNK_BYTES, Source};
 use crate::{Store, StoreExt};
@@ -36,10 +38,14 @@ pub async fn say_and_print(fixture: &Fixture) {
     fixture.ok(progress(3, 3, "{}")).await;
     fixture.ok(observe("q", 1, "default", WorkerStatus::Busy)).await;
     fixture.ok(measure(1, r#"{"cpu":1.5}"#)).await;
+    save_activity(&*fixture.store).await.unwrap();
 }
 
-/// Everything is there, and the next output follows and pushes out what is too much.
+/// Everything is there but the activity, and the next output follows and pushes out what is too much.
 pub async fn assert_moved(from: &impl Store, to: &impl Store) {
+    let (before, after) = (from.queue_stats(&queue("q")).await.unwrap(), to.queue_stats(&queue("q")).await.unwrap());
+    assert_eq!(after.figures, before.figures);
+    assert_eq!((before.last_hour.of(Event::Created), after.last_hour), (3, Counts::default()));
     let (q, query) = (queue("q"), ObservationQuery { filter: None, limit: 9, after: None });
     assert_eq!(to.list_workers(&q, query.clone()).await, from.list_workers(&q, query).await);
     for id in (1..=3).map(task_id) {

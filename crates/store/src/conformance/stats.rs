@@ -1,6 +1,8 @@
 //! Activity and stats: what is counted when, by whom, and for how long; what is pending, running and working now.
 
 use taskqueue_core::activity::{Counts, Event, Unit};
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::limits::{OBSERVATION_SECONDS, TASK_ROUTES};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::stats::{QueueStats, RouteFigures, SeriesSelection};
 use taskqueue_core::status::{Status, WorkerStatus};
@@ -125,20 +127,6 @@ pub async fn the_oldest_pending_task_is_found_behind_higher_priorities(storage: 
     assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START.plus_seconds(50)));
 }
 
-pub async fn activity_survives_a_restart_and_is_added_to(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
-    fixture.create(1, with_priority(0)).await;
-    save_activity(&*fixture.store).await.unwrap();
-    let since = stats(&fixture).await.since;
-    let fixture = fixture.reopen(storage).await;
-    fixture.create(2, with_priority(0)).await;
-    save_activity(&*fixture.store).await.unwrap();
-    save_activity(&*fixture.store).await.unwrap();
-    fixture.create(3, with_priority(0)).await;
-    assert_eq!(series(&fixture, Unit::Minute).await, [(0, [3, 0, 0, 0, 0, 0, 0])], "saved and not saved");
-    assert_eq!(stats(&fixture).await.since, since);
-}
-
 pub async fn minutes_are_kept_for_a_day_and_hours_for_a_year(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     fixture.create(1, with_priority(0)).await;
@@ -189,4 +177,76 @@ pub async fn a_queue_that_is_created_again_has_no_activity(storage: &impl Storag
     fixture.ok(create_queue("q")).await;
     assert_eq!(numbers(&stats(&fixture).await.last_hour), [0; 7]);
     assert_eq!(series(&fixture, Unit::Hour).await, []);
+}
+
+/// What is known of the oldest pending task of each route, in seconds after the beginning of the test.
+async fn oldest(fixture: &Fixture) -> Vec<(String, i64)> {
+    let figures = stats(fixture).await.figures;
+    let seconds = |since: Timestamp| (since.as_micros() - START.as_micros()) / 1_000_000;
+    let known = |(route, of_route): (&str, &RouteFigures)| {
+        of_route.oldest_pending.map(|since| (route.to_owned(), seconds(since)))
+    };
+    figures.routes().filter_map(known).collect()
+}
+
+pub async fn the_oldest_pending_task_is_another_one_after_any_change(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let known =
+        |routes: &[(&str, i64)]| routes.iter().map(|(name, since)| ((*name).to_owned(), *since)).collect::<Vec<_>>();
+    for (seconds, task, names) in [(0, 1, &["x"][..]), (10, 2, &["x"]), (20, 3, &["x", "y"])] {
+        fixture.clock.advance_seconds(seconds - (fixture.now().as_micros() - START.as_micros()) / 1_000_000);
+        fixture.create(task, with_routes(names)).await;
+    }
+    assert_eq!(oldest(&fixture).await, known(&[("x", 0), ("y", 20)]));
+    fixture.ok(update("q", 1, to_routes(&["y"]))).await;
+    assert_eq!(oldest(&fixture).await, known(&[("x", 10), ("y", 0)]));
+    fixture.ok(update("q", 3, to_priority(9))).await;
+    assert_eq!(oldest(&fixture).await, known(&[("x", 10), ("y", 0)]), "whatever comes first");
+    fixture.ok(act_on_all("q", BulkAction::Delete, &format!("id == '{}'", task_id(1)))).await;
+    assert_eq!(oldest(&fixture).await, known(&[("x", 10), ("y", 20)]));
+    fixture.ok(cancel("q", 2)).await;
+    fixture.clock.advance_seconds(10);
+    fixture.ok(requeue("q", 2)).await;
+    assert_eq!(oldest(&fixture).await, known(&[("x", 20), ("y", 20)]), "it goes to the back");
+    fixture.claimed(claim("q", "y", 1)).await.unwrap();
+    assert_eq!(oldest(&fixture).await, known(&[("x", 10)]), "it has never been run");
+    fixture.clock.advance_seconds(10);
+    fixture.ok(unclaim("q", 3, 1)).await;
+    fixture.ok(cancel("q", 2)).await;
+    assert_eq!(oldest(&fixture).await, known(&[("x", 40), ("y", 40)]), "since it came back");
+    fixture.clock.advance_seconds(10);
+    fixture.ok(update("q", 3, to_budget(7))).await;
+    assert_eq!(oldest(&fixture).await, known(&[("x", 50), ("y", 50)]), "since its last change");
+    fixture.ok(delete("q", 3)).await;
+    assert_eq!(oldest(&fixture).await, []);
+}
+
+pub async fn a_task_with_as_many_routes_as_it_may_have_counts_for_each(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("route-{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    fixture.create(1, with_routes(&names)).await;
+    fixture.clock.advance_seconds(1);
+    fixture.create(2, with_routes(&["route-7"])).await;
+    let figures = stats(&fixture).await.figures;
+    assert_eq!((figures.tasks(Status::Pending), figures.routes().len()), (2, TASK_ROUTES));
+    for (route, of_route) in figures.routes() {
+        let pending = if route == "route-7" { 2 } else { 1 };
+        assert_eq!((of_route.pending, of_route.oldest_pending), (pending, Some(START)), "{route}");
+    }
+}
+
+pub async fn an_observation_that_has_expired_is_no_worker(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(observe("q", 1, "a", WorkerStatus::Idle)).await;
+    fixture.clock.advance_seconds(OBSERVATION_SECONDS - 1);
+    fixture.ok(observe("q", 2, "a", WorkerStatus::Busy)).await;
+    let workers = |stats: QueueStats| {
+        stats.figures.routes().map(|(_, route)| (route.workers_idle, route.workers_busy)).collect::<Vec<_>>()
+    };
+    assert_eq!(workers(stats(&fixture).await), [(1, 1)]);
+    fixture.clock.advance_seconds(1);
+    assert_eq!(workers(stats(&fixture).await), [(0, 1)]);
+    fixture.ok(withdraw("q", 2)).await;
+    assert_eq!(workers(stats(&fixture).await), []);
 }

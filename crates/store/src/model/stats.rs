@@ -1,9 +1,11 @@
 //! Stats of the model: it visits every task, which no other store may do.
 
+use std::collections::BTreeMap;
+
 use taskqueue_core::activity::Unit;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection, pending_since};
-use taskqueue_core::task::Status;
+use taskqueue_core::task::{Lifecycle, Status};
 use taskqueue_core::time::Timestamp;
 
 use super::state::State;
@@ -19,8 +21,7 @@ pub(super) fn queue_stats(
     now: Timestamp,
 ) -> Result<QueueStats, StoreError> {
     let key = state.queue(queue)?;
-    let range = (QueueStats::needs_from(now), Timestamp::from_micros(i64::MAX));
-    let minutes = known_spans(state, log, key, Unit::Minute, range);
+    let minutes = known_spans(state, log, key, Unit::Minute, QueueStats::needs(now));
     Ok(QueueStats::of(now, queue_figures(state, key, now), &minutes, state.counts_since))
 }
 
@@ -49,12 +50,21 @@ pub(super) fn figures(state: &State, now: Timestamp) -> StoreFigures {
 
 fn queue_figures(state: &State, key: QueueKey, now: Timestamp) -> QueueFigures {
     let mut figures = QueueFigures::default();
+    let mut oldest: BTreeMap<String, &Lifecycle> = BTreeMap::new();
     for (_, task) in state.tasks_of(key) {
         let routes = &task.definition.routes;
         figures.add_tasks(routes.iter(), task.lifecycle.status, 1);
         if task.lifecycle.status == Status::Pending {
-            routes.iter().for_each(|route| figures.add_pending_since(route, pending_since(&task.lifecycle)));
+            for route in routes.iter() {
+                let first = oldest.entry(route.to_owned()).or_insert(&task.lifecycle);
+                if task.lifecycle.pending_seq < first.pending_seq {
+                    *first = &task.lifecycle;
+                }
+            }
         }
+    }
+    for (route, lifecycle) in oldest {
+        figures.add_pending_since(&route, pending_since(lifecycle));
     }
     for worker in state.observations_of(key, None, now) {
         figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);

@@ -1,0 +1,149 @@
+//! What is going on in queues, read without visiting tasks: the kept counts, the observations, the activity that was counted,
+//! and the oldest pending tasks, which the writer knows (`published_index.rs`). What the numbers mean is decided in
+//! `core::stats`.
+
+mod oldest_pending;
+
+use std::sync::Arc;
+
+use rusqlite::params;
+use taskqueue_core::activity::Unit;
+use taskqueue_core::definition::routes_of;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::stats::{ActivitySeries, KnownSpans, QueueFigures, QueueStats, SeriesSelection};
+use taskqueue_core::status::Statuses;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::StoreError;
+use taskqueue_store::activity::ActivityLog;
+use taskqueue_store::figures::{NamedFigures, StoreFigures};
+use taskqueue_store::transaction::QueueKey;
+
+use self::oldest_pending::OldestPending;
+use crate::each_row::CONTINUE;
+use crate::ownership::Ownership;
+use crate::published_index::PublishedIndex;
+use crate::readers::{Lane, ReadError, Readers};
+use crate::reads::{Read, each_tally, existing_queue, refused};
+use crate::rows;
+use crate::snapshot::Snapshot;
+use crate::statements as sql;
+
+/// What these reads need besides the file.
+pub(crate) struct Stats {
+    activity: Arc<ActivityLog>,
+    oldest_pending: OldestPending,
+    ownership: Arc<Ownership>,
+}
+
+/// From when to when spans begin.
+type Range = (Timestamp, Timestamp);
+
+impl Stats {
+    pub(crate) fn new(activity: Arc<ActivityLog>, index: Arc<PublishedIndex>, ownership: Arc<Ownership>) -> Arc<Self> {
+        Arc::new(Self { activity, oldest_pending: OldestPending::new(index), ownership })
+    }
+
+    pub(crate) async fn queue_stats(
+        self: Arc<Self>,
+        readers: &Readers,
+        queue: &QueueName,
+        now: Timestamp,
+    ) -> Result<QueueStats, StoreError> {
+        let range = QueueStats::needs(now);
+        self.with_spans(readers, queue, (Unit::Minute, range), move |stats, file, key, minutes| {
+            let mut figures = [(key, queue_figures(file, key, now)?)];
+            stats.oldest_pending.add_to(file, &mut figures, now)?;
+            let [(_, figures)] = figures;
+            Ok(QueueStats::of(now, figures, &minutes, since(file)?.min(now)))
+        })
+        .await
+    }
+
+    pub(crate) async fn activity_series(
+        self: Arc<Self>,
+        readers: &Readers,
+        queue: &QueueName,
+        selection: SeriesSelection,
+        now: Timestamp,
+    ) -> Result<ActivitySeries, StoreError> {
+        let unit = selection.unit;
+        self.with_spans(readers, queue, (unit, selection.range(now)), move |_, file, _, spans| {
+            Ok(ActivitySeries { unit, spans, since: since(file)?.min(now) })
+        })
+        .await
+    }
+
+    /// Reads with the spans of a queue. What is in memory is taken before the snapshot: a span that is over leaves the memory
+    /// when it has been saved.
+    async fn with_spans<T: Send + 'static>(
+        self: Arc<Self>,
+        readers: &Readers,
+        queue: &QueueName,
+        (unit, range): (Unit, Range),
+        read: impl FnOnce(&Self, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let name = queue.clone();
+        let find = move |file: &Snapshot<'_>| existing_queue(file, &name);
+        let key = readers.read(Lane::Short, "finding a queue", find).await?;
+        let in_memory = self.activity.in_memory(key, unit, range);
+        let name = queue.clone();
+        let read = move |file: &Snapshot<'_>| {
+            // One of this name that was created meanwhile is another queue: at some moment there was none.
+            if existing_queue(file, &name)? != key {
+                return Err(no_queue(&name));
+            }
+            let mut rows = Vec::new();
+            let (from, to) = (rows::seconds(range.0), rows::seconds_up(range.1));
+            file.each_row(sql::LIST_ACTIVITY, params![key.0, unit.seconds(), from, to], |row| {
+                rows.push(rows::saved_span(row)?);
+                Ok(CONTINUE)
+            })?;
+            read(&self, file, key, self.activity.sum(in_memory, rows))
+        };
+        readers.read(Lane::Page, "reading activity", read).await
+    }
+
+    pub(crate) async fn figures(
+        self: Arc<Self>,
+        readers: &Readers,
+        now: Timestamp,
+    ) -> Result<StoreFigures, StoreError> {
+        let read = move |file: &Snapshot<'_>| {
+            let mut names = Vec::new();
+            file.each_row(sql::LOAD_QUEUES, [], |row| {
+                names.extend(rows::queue(row)?);
+                Ok(CONTINUE)
+            })?;
+            names.sort_unstable();
+            let figures = names.iter().map(|(key, _)| Ok((*key, queue_figures(file, *key, now)?)));
+            let mut figures = figures.collect::<Read<Vec<_>>>()?;
+            self.oldest_pending.add_to(file, &mut figures, now)?;
+            let named = |((key, queue), (_, figures))| NamedFigures { key, queue, figures };
+            let queues = names.into_iter().zip(figures).map(named).collect();
+            Ok(StoreFigures { now, queues, database_bytes: self.ownership.bytes() })
+        };
+        readers.read(Lane::Page, "reading figures", read).await
+    }
+}
+
+/// All but the oldest pending tasks.
+fn queue_figures(file: &Snapshot<'_>, key: QueueKey, now: Timestamp) -> Read<QueueFigures> {
+    let mut figures = QueueFigures::default();
+    each_tally(file, key, Statuses::ALL, |line| figures.add_tasks(routes_of(&line.routes), line.status, line.tasks))?;
+    file.each_row(sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], |row| {
+        let (route, status) = rows::worker_state(row)?;
+        figures.add_workers(route.as_str(), status, 1);
+        Ok(CONTINUE)
+    })?;
+    Ok(figures)
+}
+
+/// From when on activity is known.
+fn since(file: &Snapshot<'_>) -> Read<Timestamp> {
+    Ok(file.connection.prepare_cached(sql::LOAD_ACTIVITY_SINCE)?.query_row([], rows::since)?)
+}
+
+fn no_queue(name: &QueueName) -> ReadError {
+    refused(Refusal::QueueNotFound { queue: name.clone() })
+}

@@ -1,0 +1,206 @@
+//! What is counted: every change of a task once, however it came about, in rows that add up and end with their queue. What is read
+//! of it is in `stats.rs`.
+
+use std::collections::BTreeMap;
+
+use taskqueue_core::activity::{Activity, Counts, Event, Record, Span, Unit};
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::limits::LEASE_SECONDS;
+use taskqueue_core::stats::{ActivitySeries, SeriesSelection};
+use taskqueue_core::task::Task;
+use taskqueue_core::time::Timestamp;
+
+use super::Storage;
+use super::any_command::AnyCommand;
+use super::commands::*;
+use super::fixture::{Fixture, START};
+use super::generate::{Generator, Step};
+use crate::activity::{ActivityRow, ProcessId, save_activity};
+use crate::command::SaveActivity;
+use crate::transaction::QueueKey;
+
+async fn series(fixture: &Fixture, in_queue: &str, selection: SeriesSelection) -> ActivitySeries {
+    fixture.store.activity_series(&queue(in_queue), selection).await.unwrap()
+}
+
+const MINUTES: SeriesSelection = SeriesSelection { unit: Unit::Minute, from: None, to: None };
+const HOURS: SeriesSelection = SeriesSelection { unit: Unit::Hour, from: None, to: None };
+
+/// All that was counted of `q`. Created, claimed, succeeded, failed, released, expired, cancelled.
+async fn counted(fixture: &Fixture, selection: SeriesSelection) -> [u64; 7] {
+    let mut counts = Counts::default();
+    for (_, activity) in series(fixture, "q", selection).await.spans {
+        counts.merge(&activity.counts);
+    }
+    Event::ALL.map(|event| counts.of(event))
+}
+
+async fn key_of(fixture: &Fixture) -> QueueKey {
+    fixture.store.figures().await.unwrap().queues[0].key
+}
+
+pub async fn items_of_a_batch_are_counted_one_by_one(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_all(1..=4)).await;
+    fixture.ok(create_all(3..=5)).await;
+    fixture.ok(claim_all(1..=3)).await;
+    fixture.ok(claim_all(1..=4)).await;
+    let reports = [complete("q", 1, 1, object("{}")), fail("q", 2, 2), fail("q", 2, 2), unclaim("q", 3, 3)];
+    fixture.ok(report_all(reports.clone().map(Into::into))).await;
+    fixture.ok(report_all(reports.map(Into::into))).await;
+    assert_eq!(counted(&fixture, MINUTES).await, [5, 4, 1, 1, 1, 0, 0]);
+}
+
+pub async fn bulk_actions_count_each_task(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.ok(create_all(1..=30)).await;
+    fixture.claim(1).await;
+    fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await;
+    fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await;
+    assert_eq!(counted(&fixture, MINUTES).await, [30, 1, 0, 0, 0, 0, 30]);
+    fixture.ok(act_on_all("q", BulkAction::Requeue, "exists(id)")).await;
+    fixture.ok(act_on_all("q", BulkAction::Delete, "exists(id)")).await;
+    assert_eq!(counted(&fixture, MINUTES).await, [30, 1, 0, 0, 0, 0, 30], "these are no events");
+}
+
+pub async fn a_lease_that_a_late_report_ends_has_expired_once(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(3)).await;
+    fixture.claim(1).await;
+    fixture.pass(LEASE_SECONDS - 1).await;
+    fixture.clock.advance_seconds(1);
+    fixture.refused(complete("q", 1, 1, object("{}"))).await;
+    fixture.refused(complete("q", 1, 1, object("{}"))).await;
+    assert_eq!(fixture.scan().await.expired_runs, 0);
+    assert_eq!(counted(&fixture, HOURS).await, [1, 1, 0, 0, 0, 1, 0]);
+}
+
+/// The tasks of `q`, by id.
+async fn tasks(fixture: &Fixture) -> BTreeMap<TaskId, Task> {
+    fixture.tasks("q").await.into_iter().map(|task| (task.id, task)).collect()
+}
+
+/// Counts what a command did, by comparing all tasks before and after.
+fn add_changes(counts: &mut Activity, before: &BTreeMap<TaskId, Task>, after: &BTreeMap<TaskId, Task>, now: Timestamp) {
+    for (id, task) in after {
+        let record = match before.get(id) {
+            Some(known) => Record::of_change(&known.lifecycle, &task.lifecycle, now),
+            None => Some(Record::CREATED),
+        };
+        record.into_iter().for_each(|record| counts.add(record));
+    }
+}
+
+pub async fn what_is_counted_is_what_changed(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let (mut generator, mut expected, mut before) = (Generator::new(18), Activity::default(), BTreeMap::new());
+    for _ in 0..250 {
+        match generator.step() {
+            Step::Write(AnyCommand::DeleteQueue(_)) | Step::Reopen => {}
+            Step::Write(command) => {
+                let answer = fixture.write(command.clone()).await;
+                generator.learn(&command, &answer);
+            }
+            Step::Pass(micros) => fixture.clock.advance_micros(micros),
+            // Meanwhile runs may expire, each once: nobody claims.
+            Step::Live(seconds) => drop(fixture.pass(seconds).await),
+        }
+        let after = tasks(&fixture).await;
+        add_changes(&mut expected, &before, &after, fixture.now());
+        before = after;
+    }
+    let mut known = Activity::default();
+    series(&fixture, "q", MINUTES).await.spans.iter().for_each(|(_, activity)| known.merge(activity));
+    assert_eq!(known, expected);
+    assert!(Event::ALL.into_iter().all(|event| known.counts.of(event) > 0), "{known:?}");
+}
+
+pub async fn rows_of_all_processes_add_up_and_saving_again_replaces(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(1)).await;
+    let (queue, span) = (key_of(&fixture).await, Span::of(Unit::Minute, START));
+    let mut activity = Activity::default();
+    for (process, created, expected) in [(1, 2, 3), (2, 5, 8), (1, 3, 9), (-1, 1, 10), (2, 5, 10)] {
+        activity.counts = Counts::default();
+        activity.counts.add(Event::Created, created);
+        let rows = vec![ActivityRow { queue, span, activity: activity.clone() }];
+        let now = fixture.ok(SaveActivity { process: ProcessId(process), rows }).await;
+        assert_eq!(now, fixture.now());
+        assert_eq!(counted(&fixture, MINUTES).await, [expected, 0, 0, 0, 0, 0, 0]);
+    }
+    assert_eq!(counted(&fixture, HOURS).await, [1, 0, 0, 0, 0, 0, 0], "spans of another unit are others");
+}
+
+pub async fn hours_go_on_when_minutes_are_forgotten(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    for task in 0..50 {
+        fixture.create(task, with_budget(1)).await;
+        fixture.clock.advance_seconds(1_800);
+        save_activity(&*fixture.store).await.unwrap();
+    }
+    let starts = |series: ActivitySeries| series.spans.into_iter().map(|(start, _)| start).collect::<Vec<_>>();
+    let half_hours = |from: i64| (from..50).map(|n| START.plus_seconds(1_800 * n)).collect::<Vec<_>>();
+    assert_eq!(starts(series(&fixture, "q", MINUTES).await), half_hours(2), "those of the last day");
+    let hours: Vec<_> = (0..25).map(|n| START.plus_seconds(3_600 * n)).collect();
+    assert_eq!(starts(series(&fixture, "q", HOURS).await), hours);
+    assert_eq!(counted(&fixture, HOURS).await, [50, 0, 0, 0, 0, 0, 0]);
+}
+
+/// More than are saved with one command.
+pub async fn many_queues_are_counted_apart(storage: &impl Storage) {
+    let fixture = Fixture::open(storage).await;
+    let names: Vec<String> = (0..120).rev().map(|n| format!("q{n}")).collect();
+    for name in &names {
+        fixture.ok(create_queue(name)).await;
+        fixture.ok(create(name, 1, with_budget(1))).await;
+    }
+    save_activity(&*fixture.store).await.unwrap();
+    let figures = fixture.store.figures().await.unwrap();
+    let known: Vec<&str> = figures.queues.iter().map(|queue| queue.queue.as_str()).collect();
+    assert_eq!(known, names, "in the order of their creation");
+    for name in &names {
+        let spans = series(&fixture, name, HOURS).await.spans;
+        assert_eq!(spans.iter().map(|(_, activity)| activity.counts.of(Event::Created)).collect::<Vec<_>>(), [1]);
+    }
+}
+
+pub async fn any_bounds_of_a_series_are_answered(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, with_budget(1)).await;
+    save_activity(&*fixture.store).await.unwrap();
+    let time = |text: &str| Some(Timestamp::parse(text).unwrap());
+    let (first, last) = (time("0001-01-01T00:00:00Z"), time("9999-12-31T23:59:59Z"));
+    let (now, before) = (Some(fixture.now()), Some(fixture.now().plus_seconds(-1)));
+    let cases = [
+        (first, last, 1),
+        (last, first, 0),
+        (first, None, 1),
+        (None, last, 1),
+        (None, first, 0),
+        (last, None, 0),
+        (now, now, 0),
+        (before, now, 0),
+    ];
+    for unit in Unit::ALL {
+        for (from, to, expected) in cases {
+            let found = series(&fixture, "q", SeriesSelection { unit, from, to }).await;
+            assert_eq!((found.unit, found.spans.len()), (unit, expected), "{unit:?} {from:?} {to:?}");
+        }
+    }
+}
+
+/// A clock that was wrong has counted minutes that are still to come.
+pub async fn what_was_counted_for_a_later_hour_did_not_happen_in_the_last_one(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let queue_key = key_of(&fixture).await;
+    let mut activity = Activity::default();
+    activity.add(Record { event: Event::Claimed, micros: Some(1) });
+    for seconds in [59, 7_200] {
+        let span = Span::of(Unit::Minute, START.plus_seconds(seconds));
+        let rows = vec![ActivityRow { queue: queue_key, span, activity: activity.clone() }];
+        fixture.ok(SaveActivity { process: ProcessId(seconds), rows }).await;
+    }
+    let stats = fixture.store.queue_stats(&queue("q")).await.unwrap();
+    assert_eq!(stats.last_hour.of(Event::Claimed), 1);
+}
