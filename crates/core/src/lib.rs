@@ -21,6 +21,7 @@ pub mod observation;
 pub mod output;
 pub mod refusal;
 pub mod selection;
+pub mod soundness;
 pub mod sparse;
 pub mod stats;
 pub mod status;

@@ -18,7 +18,7 @@ use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Failure, FinishedRun, Lifecycle, Outcome, RunEnd, Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
-use taskqueue_core::{ids, json, lease, lifecycle, refusal, task, time};
+use taskqueue_core::{ids, json, lease, lifecycle, refusal, soundness, task, time};
 
 /// What happens next, and how far the clock moves before it.
 #[derive(Clone, Debug)]
@@ -263,6 +263,8 @@ impl History {
 
     /// What holds at any moment.
     fn check_state(&self, before: &Task) -> Result<(), TestCaseError> {
+        let broken = soundness::task(&self.task, &self.task.head());
+        prop_assert_eq!(broken, vec![], "what `taskqueue check` tests");
         let Task { lifecycle, definition, outcome, .. } = &self.task;
         let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = lifecycle;
         prop_assert_eq!(run.is_some(), *status == Status::Running, "a run exactly while running");
