@@ -34,8 +34,6 @@ pub enum Rule {
     PendingOrder,
     /// The list of running tasks has the running tasks and no others.
     Running,
-    /// The list of unsuccessful tasks has them and no others.
-    Unsuccessful,
     /// A run id belongs to one task, and the lists of used run ids know it.
     RunIds,
     /// What a start reads contains every pending and running task.
@@ -59,7 +57,6 @@ impl Rule {
             Self::Tally => "tally",
             Self::PendingOrder => "pending_order",
             Self::Running => "running",
-            Self::Unsuccessful => "unsuccessful",
             Self::RunIds => "run_ids",
             Self::LivingTasks => "living_tasks",
             Self::Output => "output",

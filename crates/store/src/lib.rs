@@ -7,6 +7,7 @@ pub mod after_commit;
 pub mod batch;
 pub mod bulk;
 pub mod bulk_action;
+pub mod check;
 pub mod claimable;
 pub mod clock;
 mod columns;
