@@ -2,9 +2,11 @@
 //! (`readers.rs`); what claims need is kept in memory (`claim_index.rs`) and published between batches, so that every thread
 //! can answer a claim that finds nothing (`published_index.rs`). Rules live in `core`, the steps of a command in `store`.
 
+mod backup;
 mod bulk;
 mod bulk_action;
 mod catch_up;
+mod check;
 mod checkpoint;
 mod claim_index;
 mod each_row;
@@ -16,8 +18,10 @@ mod long_reader;
 mod lost_files;
 mod migrate;
 mod mounts;
+mod new_file;
 mod open;
 mod output;
+mod outside_reader;
 mod ownership;
 mod pending_order;
 mod prepared;
@@ -25,6 +29,7 @@ mod published_index;
 mod purge;
 mod readers;
 mod reads;
+mod restore;
 mod rows;
 mod snapshot;
 mod sparse_reads;
@@ -81,7 +86,9 @@ use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{Store, StoreError};
 
+pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup};
 use crate::bulk::{ChangeTracker, ChangeTrackers, Steps};
+pub use crate::check::check;
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;
 pub use crate::history::HistoryOptions;
@@ -89,6 +96,7 @@ pub use crate::open::OpenError;
 use crate::ownership::Ownership;
 use crate::published_index::PublishedIndex;
 use crate::readers::{Lane, Readers};
+pub use crate::restore::restore;
 // For tests that look into the file.
 #[doc(hidden)]
 pub use crate::rows::PackedHead;

@@ -25,9 +25,18 @@ impl Bits {
         bits
     }
 
-    fn set(&mut self, key: TaskKey, is: bool) {
+    fn place(key: TaskKey) -> (usize, u8) {
         let place = key.0.rem_euclid(CHUNK_KEYS);
-        let (byte, bit) = (usize::try_from(place / 8).unwrap_or(0), 1 << (place % 8));
+        (usize::try_from(place / 8).unwrap_or(0), 1 << (place % 8))
+    }
+
+    fn is_set(&self, key: TaskKey) -> bool {
+        let (byte, bit) = Self::place(key);
+        self.0[byte] & bit != 0
+    }
+
+    fn set(&mut self, key: TaskKey, is: bool) {
+        let (byte, bit) = Self::place(key);
         if is {
             self.0[byte] |= bit;
         } else {
@@ -38,6 +47,25 @@ impl Bits {
     fn keys(&self, chunk: i64) -> Vec<TaskKey> {
         let is_set = |place: &i64| self.0[usize::try_from(place / 8).unwrap_or(0)] & (1 << (place % 8)) != 0;
         (0..CHUNK_KEYS).filter(is_set).map(|place| TaskKey(chunk * CHUNK_KEYS + place)).collect()
+    }
+}
+
+/// Looks up the bits of tasks in the order of their keys, for a check.
+#[derive(Default)]
+pub(crate) struct LivingReader {
+    chunk: Option<(i64, Option<Bits>)>,
+}
+
+impl LivingReader {
+    /// Whether the bit of a task is set.
+    pub(crate) fn contains(&mut self, connection: &Connection, key: TaskKey) -> rusqlite::Result<bool> {
+        let number = key.0.div_euclid(CHUNK_KEYS);
+        if self.chunk.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
+            let mut find = connection.prepare_cached(sql::FIND_LIVING_TASKS)?;
+            let bits = find.query_row([number], |row| Ok(Bits::of(row.get_ref(0)?.as_blob()?))).optional()?;
+            self.chunk = Some((number, bits));
+        }
+        Ok(self.chunk.as_ref().and_then(|(_, bits)| bits.as_ref()).is_some_and(|bits| bits.is_set(key)))
     }
 }
 

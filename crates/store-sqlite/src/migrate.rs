@@ -36,11 +36,7 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         initialise(connection).map_err(failed)?;
     }
     let applied = applied(connection).map_err(failed)?;
-    let missing = unapplied(MIGRATIONS, &applied).map_err(|mismatch| match mismatch {
-        SchemaMismatch::Newer(why) => OpenError::Newer(path.into(), why),
-        SchemaMismatch::Changed(why) => OpenError::Changed(path.into(), why),
-    })?;
-    for migration in missing {
+    for migration in fitting(&applied, path)? {
         match migration.name {
             packed_rows::MIGRATION => packed_rows::with_room(connection, |connection| apply(connection, migration)),
             _ => apply(connection, migration),
@@ -48,6 +44,21 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         .map_err(failed)?;
     }
     Ok(())
+}
+
+/// The version of the schema of a file, and that of this program. Refuses what this program does not know.
+pub(crate) fn versions(connection: &Connection, path: &Path) -> Result<(i64, i64), OpenError> {
+    let applied = applied(connection).map_err(|error| OpenError::of_sqlite(path, &error))?;
+    fitting(&applied, path)?;
+    let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    Ok((applied.last().map_or(0, |migration| migration.version), newest))
+}
+
+fn fitting(applied: &[AppliedMigration], path: &Path) -> Result<&'static [Migration], OpenError> {
+    unapplied(MIGRATIONS, applied).map_err(|mismatch| match mismatch {
+        SchemaMismatch::Newer(why) => OpenError::Newer(path.into(), why),
+        SchemaMismatch::Changed(why) => OpenError::Changed(path.into(), why),
+    })
 }
 
 /// Refuses a database that is not ours, without having changed a byte of it.

@@ -124,6 +124,21 @@ fn read_only(path: &Path, cache_kib: i64) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// A connection to a file that nobody writes to, by its URI: without locks, a log or a right to write.
+pub(crate) fn unchanging(uri: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    connect(Path::new(uri), flags, LONG_READER_CACHE_KIB)
+}
+
+/// The connection that writes a copy into an empty file. Nobody else knows the file, and whoever made it syncs it at the end.
+pub(crate) fn copy_target(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = connect(path, flags, LONG_READER_CACHE_KIB)?;
+    set(&connection, "journal_mode", "off", "off")?;
+    set(&connection, "synchronous", "OFF", "0")?;
+    Ok(connection)
+}
+
 /// The checkpointer's connection, which only copies pages from the log to the file.
 pub(crate) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -199,6 +199,56 @@ impl Ownership {
     }
 }
 
+/// The place of a database that may not exist, kept from servers until dropped.
+pub(crate) struct Reserved {
+    lock: File,
+    /// The database that is there.
+    file: Option<File>,
+    path: PathBuf,
+}
+
+impl Reserved {
+    /// `path` is canonical.
+    pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
+        let unusable = |error: io::Error| OpenError::unusable(path, &error);
+        let lock = open(&path_of(path, Lost::Lock)).map_err(unusable)?;
+        lock_exclusively(&lock, path)?;
+        let file = match File::open(path) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unusable(error)),
+        };
+        if let Some(file) = &file
+            && mounts::lock_mapping_type(file.metadata().map_err(unusable)?.dev()).is_none()
+        {
+            lock_exclusively(file, path)?;
+        }
+        Ok(Self { lock, file, path: path.to_owned() })
+    }
+
+    /// Whose the files here shall be, if this process is root: those of the database that is there, else those of its folder.
+    /// Then a server that is not root can open what root restores. The lock is given to them at once.
+    pub(crate) fn owner(&self) -> io::Result<Option<(u32, u32)>> {
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        let found = self.file.as_ref().map_or_else(|| std::fs::metadata(folder), File::metadata)?;
+        let own = self.lock.metadata()?;
+        // Only root can give files away, and only its files need it.
+        if !rustix::process::geteuid().is_root() || found.uid() == 0 {
+            return Ok(None);
+        }
+        if own.uid() != found.uid() {
+            std::os::unix::fs::fchown(&self.lock, Some(found.uid()), Some(found.gid()))?;
+        }
+        Ok(Some((found.uid(), found.gid())))
+    }
+}
+
+/// Whether a server owns the file. Never asked of a file that this process has opened with SQLite.
+pub(crate) fn is_owned(path: &Path) -> bool {
+    let is_locked = |file: File| matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    [Lost::Database, Lost::Lock].iter().any(|lost| File::open(path_of(path, *lost)).is_ok_and(is_locked))
+}
+
 /// Opens a file to lock it, and creates it if it does not exist.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(MODE).open(path)

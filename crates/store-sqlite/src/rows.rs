@@ -224,6 +224,17 @@ pub(crate) fn active_run(row: &Row<'_>, column: impl RowIndex) -> Result<Option<
     Ok(run.map(|(run_id, _)| RunId::parse(run_id).ok_or(Unreadable)).transpose()?)
 }
 
+/// The ids of the active and of the latest finished run, from a row of the claim index.
+pub(crate) fn run_ids(row: &Row<'_>) -> Result<[Option<RunId>; 2]> {
+    let packed = packed_head(row, claim_index::PACKED)?;
+    let ids = [packed.run.map(|(run_id, _)| run_id), packed.finished_run_id()];
+    let mut parsed = [None; 2];
+    for (id, parsed) in ids.into_iter().zip(&mut parsed) {
+        *parsed = id.map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?;
+    }
+    Ok(parsed)
+}
+
 /// The key of the queue of a transferred task.
 pub(crate) fn queue_key(row: &Row<'_>) -> Result<QueueKey> {
     row.get(QUEUE_KEY).map(QueueKey)
@@ -289,6 +300,11 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
         last_seen_at: time(row, LAST_SEEN_AT)?,
         expires_at: time(row, EXPIRES_AT)?,
     })
+}
+
+/// The key of the queue, behind the columns of an observation.
+pub(crate) fn queue_of_observation(row: &Row<'_>) -> Result<QueueKey> {
+    row.get("queue_key").map(QueueKey)
 }
 
 /// How many tasks have these routes, as JSON, and this status.

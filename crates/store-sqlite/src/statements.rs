@@ -47,6 +47,7 @@ pub(crate) fn all() -> Vec<(&'static str, &'static str, &'static str)> {
 }
 
 composed_statements! {
+    CHECK_OBSERVATIONS = "check_observations";
     GET_TASK = "get_task";
     LIST_HEADS = "list_heads";
     LIST_OBSERVATIONS = "list_observations";
@@ -91,7 +92,11 @@ statements! {
     BOUND_DELETED_RUNS = "bound_deleted_runs";
     BOUND_PURGES = "bound_purges";
     CHECK = "check";
+    CHECK_DELETED_RUNS = "check_deleted_runs";
     CHECK_EMPTY = "check_empty";
+    CHECK_OUTPUT_PIECES = "check_output_pieces";
+    CHECK_REFERENCES = "check_references";
+    CHECK_TALLY = "check_tally";
     CLEAR_DELETED_RUNS = "clear_deleted_runs";
     CLEAR_LIVING_TASKS = "clear_living_tasks";
     CLEAR_MARKS = "clear_marks";

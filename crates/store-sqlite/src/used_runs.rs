@@ -366,6 +366,21 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_none()
 }
 
+/// Passes what is wrong with the pages of the segments that are asked to `report`, for a check.
+pub(crate) fn check_segments(connection: &Connection, mut report: impl FnMut(String)) -> rusqlite::Result<()> {
+    let mut rows = Vec::new();
+    each_row(connection, sql::LOAD_RUN_SEGMENTS, [], |row| {
+        rows.push(SegmentRow::of(row)?);
+        Ok(CONTINUE)
+    })?;
+    for row in rows.iter().filter(|row| matches!(row.state, State::Live | State::Complete)) {
+        if !segment::is_as_written(connection, *row)? {
+            report(format!("segment {} of the used run ids is not as it was written", row.number));
+        }
+    }
+    Ok(())
+}
+
 /// Deletes all segments.
 pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
     for statement in [sql::CLEAR_RUN_PAGES, sql::CLEAR_RUN_SEGMENTS] {

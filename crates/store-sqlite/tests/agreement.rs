@@ -3,19 +3,29 @@
 
 mod storage;
 
-use storage::{assert_file_is_consistent, flushing, fresh};
+use std::path::Path;
+
+use storage::{assert_file_is_consistent, flushing, fresh, report_of};
 use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
 
 /// Histories for each test, each from a seed of its own; a failure names it.
 const SEEDS: std::ops::Range<u64> = 0..12;
 const STEPS: usize = 400;
 
+/// `taskqueue check` finds nothing wrong, also while the store is open.
+fn assert_sound(file: &Path, seed: u64) {
+    let report = report_of(file);
+    assert!(report.rules_checked && report.findings.is_sound(), "seed {seed}: {report:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_get_the_same_answers() {
     for seed in SEEDS {
         let folder = fresh();
         let fixture = agree(&folder, seed, STEPS, false).await;
+        assert_sound(&folder.file(), seed);
         fixture.store.close().await;
+        assert_sound(&folder.file(), seed);
         assert_file_is_consistent(&folder.look());
     }
 }
@@ -25,7 +35,9 @@ async fn random_histories_with_restarts_get_the_same_answers() {
     for seed in SEEDS {
         let folder = fresh();
         let fixture = agree(&folder, 1_000 + seed, STEPS, true).await;
+        assert_sound(&folder.file(), seed);
         fixture.store.close().await;
+        assert_sound(&folder.file(), seed);
         assert_file_is_consistent(&folder.look());
     }
 }
@@ -35,7 +47,9 @@ async fn random_histories_that_every_transaction_writes_get_the_same_answers() {
     for seed in SEEDS {
         let folder = flushing();
         let fixture = agree(&folder, 3_000 + seed, STEPS, true).await;
+        assert_sound(&folder.file(), seed);
         fixture.store.close().await;
+        assert_sound(&folder.file(), seed);
         assert_file_is_consistent(&folder.look());
     }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod storage;
+#[path = "storage/upgrades.rs"]
+mod upgrades;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};

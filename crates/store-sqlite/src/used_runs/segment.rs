@@ -111,6 +111,25 @@ impl SegmentIndex {
     }
 }
 
+/// Whether a segment has the pages and the entries that its row says, in ascending order.
+pub(crate) fn is_as_written(connection: &Connection, row: SegmentRow) -> rusqlite::Result<bool> {
+    let (mut pages, mut count, mut last, mut ordered) = (0, 0_u64, None, true);
+    let between = [page_number(row.number, 0), page_number(row.number + 1, 0) - 1];
+    each_row(connection, sql::LIST_RUN_PAGES, between, |page| {
+        let bytes = page.get_ref("entries")?.as_blob()?;
+        ordered &= page.get::<_, i64>("page")? == page_number(row.number, pages);
+        ordered &= !bytes.is_empty() && bytes.len() == size_of_val(entries(bytes));
+        for entry in entries(bytes) {
+            ordered &= last < Some(run_of(entry));
+            last = Some(run_of(entry));
+            count += 1;
+        }
+        pages += 1;
+        Ok(CONTINUE)
+    })?;
+    Ok(ordered && (pages, count) == (row.pages, row.entries))
+}
+
 pub(crate) struct Segment {
     pub(crate) row: SegmentRow,
     pub(crate) index: IndexSlot,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OpenFlags, Row};
 use taskqueue_store::Store;
 use taskqueue_store::bulk::Gate;
+use taskqueue_store::check::{Report, Watch};
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
 use taskqueue_store_sqlite::{HistoryOptions, OpenError, Options, PackedHead, SqliteStore};
@@ -75,6 +76,11 @@ fn list<T>(connection: &Connection, sql: &str, read: fn(&Row<'_>) -> rusqlite::R
 /// The queue, the status and the packed column of every task.
 fn heads(connection: &Connection) -> Vec<(i64, String, Vec<u8>)> {
     list(connection, "SELECT queue_key, status, packed FROM tasks", |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+}
+
+/// What `taskqueue check` says of a file.
+pub(crate) fn report_of(path: &Path) -> Report {
+    taskqueue_store_sqlite::check(path, &mut Watch { stop: Arc::default(), report: &mut |_| {} }).unwrap()
 }
 
 /// The kept counts equal the rows of the living queues, line by line, and no row stands alone.

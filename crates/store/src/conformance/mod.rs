@@ -46,6 +46,7 @@ pub mod runs;
 pub mod stats;
 pub mod telemetry;
 pub mod updates;
+pub mod upgraded;
 pub mod waiting;
 pub mod waiting_output;
 

@@ -1,0 +1,171 @@
+//! Checks what holds over all tasks: that the counts are the numbers of tasks, and that a run id belongs to one task. Memory stays
+//! the same with any number of tasks: with many, the run ids and counts are divided by a digest, and each part is one more walk
+//! over the narrow table.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use taskqueue_core::ids::{ID_BYTES, RunId};
+use taskqueue_core::soundness::Rule;
+use taskqueue_core::task::Status;
+use taskqueue_store::check::Step;
+use taskqueue_store::transaction::QueueKey;
+
+use super::Checked;
+use crate::each_row::{CONTINUE, each_row};
+use crate::{rows, statements as sql};
+
+/// Run ids in memory at a time: 36 MB.
+const RUNS_AT_ONCE: u64 = 4_000_000;
+/// Counts in memory at a time: about 100 MB.
+const COUNTS_AT_ONCE: u64 = 500_000;
+/// Characters of routes that a problem shows.
+const ROUTES_SHOWN: usize = 200;
+
+/// One part of what is divided.
+#[derive(Clone, Copy)]
+struct Share {
+    number: u64,
+    of: u64,
+}
+
+impl Share {
+    fn holds(self, digest: u64) -> bool {
+        digest % self.of == self.number
+    }
+}
+
+/// The same in every run of the program, so that a problem is found again.
+fn digest(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+pub(super) fn check(checked: &mut Checked<'_, '_>) -> rusqlite::Result<()> {
+    check_in_shares(checked, RUNS_AT_ONCE, COUNTS_AT_ONCE)
+}
+
+pub(super) fn check_in_shares(checked: &mut Checked<'_, '_>, runs: u64, counts: u64) -> rusqlite::Result<()> {
+    let count = |of: &str| checked.connection.query_row(of, [], |row| row.get::<_, i64>(0).map(i64::cast_unsigned));
+    // Each task has at most two, besides those in tables of their own.
+    let all_runs = 2 * count("SELECT count(*) FROM tasks")?
+        + count("SELECT count(*) FROM past_runs")?
+        + count("SELECT count(*) FROM deleted_runs")?;
+    let all_counts = count("SELECT count(*) FROM tally")?;
+    let of = all_runs.div_ceil(runs).max(all_counts.div_ceil(counts)).max(1);
+    for number in 0..of {
+        let share = Share { number, of };
+        check_share(checked, share)?;
+        if checked.watch.is_stopped() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A count that is kept, less the tasks that were found.
+struct Count {
+    queue: QueueKey,
+    /// The beginning.
+    routes: Box<str>,
+    kept: i64,
+    left: i64,
+}
+
+type Counts = HashMap<(u64, Status), Count>;
+
+fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<()> {
+    let mut counts = load_counts(checked, share)?;
+    let mut runs: Vec<[u8; ID_BYTES]> = Vec::new();
+    let mut add = |run_id: RunId| {
+        let run = run_id.to_bytes();
+        if share.holds(digest(run)) {
+            runs.push(run);
+        }
+    };
+    let (mut done, connection) = (share.number * checked.tasks, checked.connection);
+    each_row(connection, &sql::LIST_HEADS, [], |row| {
+        done += 1;
+        // What cannot be read was found with the tasks.
+        if let (Ok(task), Ok(run_ids)) = (rows::claim_index(row), rows::run_ids(row)) {
+            run_ids.into_iter().flatten().for_each(&mut add);
+            count_task(checked, &mut counts, share, (QueueKey(task.queue_key), task.routes, task.status));
+        }
+        Ok(checked.row(Step::Derived, done, share.of * checked.tasks))
+    })?;
+    for statement in [PAST_RUNS, sql::CHECK_DELETED_RUNS] {
+        each_row(connection, statement, [], |row| {
+            match rows::run_id(row) {
+                Ok(run_id) => add(run_id),
+                Err(_) if share.number == 0 => checked.findings.add(Rule::Readable, "a run id cannot be read"),
+                Err(_) => {}
+            }
+            Ok(CONTINUE)
+        })?;
+    }
+    report_counts(checked, counts);
+    report_runs(checked, runs);
+    Ok(())
+}
+
+const PAST_RUNS: &str = "SELECT run_id FROM past_runs";
+
+fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> rusqlite::Result<Counts> {
+    let mut counts = Counts::new();
+    each_row(checked.connection, sql::CHECK_TALLY, [], |row| {
+        let (queue, routes) = (QueueKey(row.get("queue_key")?), row.get_ref("routes")?.as_str()?);
+        let digest = digest((queue.0, routes));
+        let Ok(status) = rows::status(row) else {
+            if share.number == 0 {
+                checked.findings.add(Rule::Readable, format!("a count of queue number {} cannot be read", queue.0));
+            }
+            return Ok(CONTINUE);
+        };
+        if share.holds(digest) && checked.queues.contains_key(&queue) {
+            let kept = row.get("tasks")?;
+            counts.insert((digest, status), Count { queue, routes: shown(routes), kept, left: kept });
+        }
+        Ok(CONTINUE)
+    })?;
+    Ok(counts)
+}
+
+fn shown(routes: &str) -> Box<str> {
+    routes[..routes.floor_char_boundary(ROUTES_SHOWN)].into()
+}
+
+fn count_task(
+    checked: &mut Checked<'_, '_>,
+    counts: &mut Counts,
+    share: Share,
+    (queue, routes, status): (QueueKey, &str, Status),
+) {
+    let digest = digest((queue.0, routes));
+    if !share.holds(digest) || !checked.queues.contains_key(&queue) {
+        return;
+    }
+    // One that is missing is added only with its first task, so damage does not fill the memory with text.
+    let missing = || Count { queue, routes: shown(routes), kept: 0, left: 0 };
+    counts.entry((digest, status)).or_insert_with(missing).left -= 1;
+}
+
+fn report_counts(checked: &mut Checked<'_, '_>, counts: Counts) {
+    let mut wrong: Vec<((u64, Status), Count)> = counts.into_iter().filter(|(_, count)| count.left != 0).collect();
+    wrong.sort_by_key(|(key, count)| (count.queue.0, count.routes.clone(), key.1.as_str()));
+    for ((_, status), Count { queue, routes, kept, left }) in wrong {
+        let (tasks, status) = (kept - left, status.as_str());
+        if let Some(queue) = checked.queues.get(&queue) {
+            let what = format!("queue {queue} counts {kept} {status} tasks with routes {routes} and has {tasks}");
+            checked.findings.add(Rule::Tally, what);
+        }
+    }
+}
+
+fn report_runs(checked: &mut Checked<'_, '_>, mut runs: Vec<[u8; ID_BYTES]>) {
+    runs.sort_unstable();
+    for same in runs.chunk_by(|one, other| one == other).filter(|same| same.len() > 1) {
+        let run_id = RunId::from_bytes(same[0]);
+        checked.findings.add(Rule::RunIds, format!("run {run_id} belongs to {} tasks", same.len()));
+    }
+}

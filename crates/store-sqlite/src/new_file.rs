@@ -1,0 +1,137 @@
+//! A file that is written under another name beside its place and takes its place when it is whole and on the disk: somebody who
+//! kills the program, or a full disk, leaves what was there before. What a killed program left is removed by the next one: it is
+//! known by its suffix and by not being locked.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Behind the name of the file that is being written.
+const SUFFIX: &str = ".taskqueue-partial";
+
+/// Only the owner may read the copy, which holds what the database holds.
+const MODE: u32 = 0o600;
+
+/// Removed when dropped, unless it has taken its place.
+pub(crate) struct NewFile {
+    /// Where it will be.
+    place: PathBuf,
+    path: PathBuf,
+    /// Locked, so that others see that it is being written.
+    file: File,
+    placed: bool,
+}
+
+impl NewFile {
+    /// Begins a file for this place, whose folder must exist. Removes what killed programs left in the folder.
+    pub(crate) fn begin(place: &Path) -> io::Result<Self> {
+        let (folder, name) = split(place)?;
+        remove_leftovers(&folder);
+        let mut partial = name.clone();
+        partial.push(SUFFIX);
+        let path = folder.join(partial);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => io::Error::other(format!("{} is being written", path.display())),
+            _ => error,
+        })?;
+        let new = Self { place: folder.join(name), path, file, placed: false };
+        match new.file.try_lock() {
+            Ok(()) if new.is_intact() => Ok(new),
+            // Somebody took it for a leftover in between.
+            Ok(()) | Err(TryLockError::WouldBlock) => Err(io::Error::other("another program writes it; try again")),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Where it is until it takes its place.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether its path still leads to it.
+    pub(crate) fn is_intact(&self) -> bool {
+        let Ok(opened) = self.file.metadata() else { return false };
+        let found = std::fs::symlink_metadata(&self.path);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino()))
+    }
+
+    /// Syncs the file and puts it in its place. With `replace`, what is there is replaced; else nothing may be there.
+    pub(crate) fn put_in_place(mut self, replace: bool) -> io::Result<()> {
+        self.file.sync_all()?;
+        if !self.is_intact() {
+            return Err(io::Error::other(format!("{} was replaced", self.path.display())));
+        }
+        if replace {
+            std::fs::rename(&self.path, &self.place)?;
+        } else {
+            // Fails if somebody has put another file there meanwhile, where renaming would replace it.
+            rustix::fs::renameat_with(
+                rustix::fs::CWD,
+                &self.path,
+                rustix::fs::CWD,
+                &self.place,
+                rustix::fs::RenameFlags::NOREPLACE,
+            )?;
+        }
+        self.placed = true;
+        sync_folder(&self.place)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.placed && self.is_intact() {
+            // Nothing else can be done; the next one removes it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes durable what was renamed or removed in the folder of a file.
+pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
+    File::open(split(file)?.0)?.sync_all()
+}
+
+/// The folder, without symbolic links, and the name of a file that need not exist.
+pub(crate) fn split(file: &Path) -> io::Result<(PathBuf, OsString)> {
+    let name = file.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    Ok((folder.canonicalize()?, name.to_owned()))
+}
+
+/// Removes files with our suffix that nobody has locked. What cannot be removed is left: it harms nobody.
+fn remove_leftovers(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().to_string_lossy().ends_with(SUFFIX);
+        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let path = entry.path();
+        let opened = OpenOptions::new().read(true).custom_flags(O_NOFOLLOW).open(&path);
+        if opened.is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// Of `open(2)` on Linux: fails on a symbolic link.
+const O_NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+
+#[cfg(test)]
+#[path = "new_file_tests.rs"]
+mod tests;

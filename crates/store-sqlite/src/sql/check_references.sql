@@ -1,0 +1,40 @@
+-- Lists rows that belong to nothing, for a check: what is wrong, and the key of the row.
+SELECT 'a task without a definition' AS what, tasks.task_key AS row_key
+FROM tasks WHERE NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.task_key = tasks.task_key)
+UNION ALL
+SELECT 'a task that names an outcome which is not its own or not there', tasks.task_key
+FROM tasks
+WHERE tasks.outcome_key IS NOT NULL
+    AND (tasks.outcome_key <> tasks.task_key
+        OR NOT EXISTS (SELECT 1 FROM outcomes WHERE outcomes.task_key = tasks.outcome_key))
+UNION ALL
+SELECT 'a task of a queue that does not exist', tasks.task_key
+FROM tasks
+WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = tasks.queue_key)
+    AND NOT EXISTS (SELECT 1 FROM purges WHERE purges.queue_key = tasks.queue_key)
+UNION ALL
+SELECT 'a definition without a task', definitions.task_key
+FROM definitions WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.task_key = definitions.task_key)
+UNION ALL
+SELECT 'an outcome that no task names', outcomes.task_key
+FROM outcomes
+WHERE NOT EXISTS (
+    SELECT 1 FROM tasks WHERE tasks.task_key = outcomes.task_key AND tasks.outcome_key = outcomes.task_key)
+UNION ALL
+SELECT 'a past run without a task', past_runs.task_key
+FROM past_runs WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.task_key = past_runs.task_key)
+UNION ALL
+SELECT 'output without a task', outputs.task_key
+FROM outputs WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.task_key = outputs.task_key)
+UNION ALL
+SELECT 'a piece of output that is not kept', output_pieces.task_key
+FROM output_pieces WHERE NOT EXISTS (SELECT 1 FROM outputs WHERE outputs.task_key = output_pieces.task_key)
+UNION ALL
+SELECT 'an observation of a queue that does not exist', observations.queue_key
+FROM observations WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = observations.queue_key)
+UNION ALL
+SELECT 'a count of a queue that does not exist', tally.queue_key
+FROM tally WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = tally.queue_key)
+UNION ALL
+SELECT 'a queue that exists and is being removed', purges.queue_key
+FROM purges WHERE EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = purges.queue_key);

@@ -1,0 +1,55 @@
+//! A file of every schema that was released is brought up to date, is sound, holds what it held, and is worked with.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use taskqueue_store::conformance::Storage;
+use taskqueue_store::conformance::fixture::Fixture;
+use taskqueue_store::conformance::upgraded::{Held, assert_upgraded, clock};
+
+use super::storage::{Folder, fresh, report_of};
+
+const SCHEMAS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemas");
+
+/// The dumps, by version.
+fn dumps() -> Vec<PathBuf> {
+    let mut dumps: Vec<PathBuf> = std::fs::read_dir(SCHEMAS).unwrap().map(|entry| entry.unwrap().path()).collect();
+    dumps.sort();
+    dumps
+}
+
+fn load(folder: &Folder, dump: &Path) {
+    let connection = Connection::open(folder.file()).unwrap();
+    connection.execute_batch(&std::fs::read_to_string(dump).unwrap()).unwrap();
+}
+
+fn held(version: i64) -> Held {
+    Held { deleted_runs: version >= 2, last_runs: version >= 3, progress_and_output: version >= 7 }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_every_released_schema_is_upgraded_and_worked_with() {
+    for (dump, version) in dumps().iter().zip(1..) {
+        let folder = fresh();
+        load(&folder, dump);
+        let before = report_of(&folder.file());
+        assert_eq!((before.schema, before.findings.count()), (version, 0), "{before:?}");
+        let clock = clock();
+        let fixture = Fixture { store: folder.open(clock.clone()).await, clock };
+        let after = report_of(&folder.file());
+        assert!(after.rules_checked && after.findings.is_sound(), "{version}: {after:#?}");
+        assert_eq!(after.tasks, 6, "{version}");
+        assert_upgraded(&fixture, held(version)).await;
+        fixture.store.close().await;
+        let worked = report_of(&folder.file());
+        assert!(worked.findings.is_sound(), "{version}: {worked:#?}");
+    }
+}
+
+#[test]
+fn every_released_schema_has_a_dump() {
+    let folder = fresh();
+    drop(folder.try_open(&clock()).unwrap());
+    let newest = report_of(&folder.file()).schema;
+    assert_eq!(i64::try_from(dumps().len()), Ok(newest), "add tests/schemas/{newest:04}.sql");
+}
