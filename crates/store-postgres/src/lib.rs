@@ -5,6 +5,7 @@ mod address;
 mod bulk;
 mod bulk_action;
 mod changes;
+mod check;
 mod clock;
 mod commit_outcome;
 mod dialect;
@@ -82,6 +83,7 @@ use tokio_postgres::types::ToSql;
 
 pub use crate::address::{Address, AddressError};
 use crate::bulk::{SnapshotId, Steps};
+pub use crate::check::check;
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};

@@ -108,6 +108,32 @@ async fn try_migrate(client: &mut Client, schema: &Schema) -> Result<(), Stop> {
     Ok(())
 }
 
+/// The version of a schema, and that of this program, without changing anything.
+pub(crate) async fn versions(client: &Client, schema: &Schema, hosts: &str) -> Result<(i64, i64), OpenError> {
+    let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    let found = async {
+        match inspect(client, schema).await? {
+            SchemaState::Ours => Ok(MIGRATIONS.len() - missing(client, schema).await?.len()),
+            SchemaState::Missing | SchemaState::Empty => {
+                Err(Stop::Refused(OpenError::Missing(schema.name().to_owned(), hosts.to_owned())))
+            }
+        }
+    };
+    let applied = found.await.map_err(|stop| explain(stop, schema, hosts))?;
+    Ok((applied.checked_sub(1).map_or(0, |last| MIGRATIONS[last].version), newest))
+}
+
+/// The tables and indexes that the migrations create.
+pub(crate) fn created_names() -> impl Iterator<Item = &'static str> {
+    let lines = MIGRATIONS.iter().flat_map(|migration| migration.sql.lines());
+    lines.filter_map(|line| {
+        let rest = ["CREATE TABLE taskqueue.", "CREATE UNIQUE INDEX ", "CREATE INDEX "]
+            .iter()
+            .find_map(|beginning| line.strip_prefix(beginning))?;
+        rest.split(' ').next()
+    })
+}
+
 /// Refuses a schema that is not ours, without having changed anything.
 async fn inspect(client: &Client, schema: &Schema) -> Result<SchemaState, Stop> {
     let foreign = || Stop::Refused(OpenError::Foreign(schema.name().to_owned()));

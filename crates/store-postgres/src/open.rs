@@ -54,6 +54,8 @@ pub enum OpenError {
     Encoding(String, String),
     #[error("{0:?} cannot be the name of a schema; choose one of 1 to {NAME_BYTES} bytes that does not begin with pg_")]
     SchemaName(String),
+    #[error("there is no schema {0:?} of ours at {1}; check its name")]
+    Missing(String, String),
     /// The schema belongs to another program.
     #[error("schema {0:?} holds tables of another program; choose another schema")]
     Foreign(String),
@@ -221,6 +223,12 @@ impl Connector {
 
     /// The first connection. Also checks version, encoding and that the database accepts writes.
     pub(crate) async fn open(&self) -> Result<Client, OpenError> {
+        let (client, is_read_only) = self.open_for_reading().await?;
+        if is_read_only { Err(OpenError::ReadOnly(self.hosts())) } else { Ok(client) }
+    }
+
+    /// The same without asking for writes. Returns whether the database accepts none.
+    pub(crate) async fn open_for_reading(&self) -> Result<(Client, bool), OpenError> {
         let at = || self.hosts();
         let client = self.client().await.map_err(|error| error.into_open_error(at()))?;
         let failed = |error: Error| ConnectError::Driver(error).into_open_error(at());
@@ -235,7 +243,7 @@ impl Connector {
         if encoding != "UTF8" {
             return Err(OpenError::Encoding(at(), encoding));
         }
-        if row.try_get(3).map_err(failed)? { Err(OpenError::ReadOnly(at())) } else { Ok(client) }
+        Ok((client, row.try_get(3).map_err(failed)?))
     }
 
     /// The hosts in the order of the address, or beginning at a random one.

@@ -30,7 +30,8 @@ use crate::clock::ClockRow;
 use self::error_column::ErrorText;
 pub(crate) use self::error_column::error_text;
 pub(crate) use self::packed_output::{
-    active_run, bytes_of_part, offset_column, output_key, output_key_or_null, parts_text, result_bytes, stored_output,
+    active_run, bytes_of_part, offset_column, output_key, output_key_or_null, output_sizes, parts_text,
+    places_of_pieces, result_bytes, stored_output,
 };
 pub(crate) use self::row_fields::RowFields;
 
@@ -323,6 +324,19 @@ pub(crate) fn clock(row: &Row) -> Read<ClockRow> {
         last_scan_at: time_or_null(row, "last_scan_at")?,
         ahead_since: time_or_null(row, "ahead_since")?,
     })
+}
+
+/// What a statement of a check found different, with the key of the row.
+pub(crate) fn difference(row: &Row) -> Read<String> {
+    Ok(format!("{} (row {})", get::<&str>(row, "what")?, get::<i64>(row, "task_key")?))
+}
+
+/// A count that is not the number of tasks.
+pub(crate) fn wrong_count(row: &Row) -> Read<String> {
+    let text = |column| get::<&str>(row, column);
+    let (queue, status, routes) = (text("name")?, text("status")?, text("routes")?);
+    let (kept, found): (i64, i64) = (get(row, "kept")?, get(row, "found")?);
+    Ok(format!("queue {queue} counts {kept} {status} tasks with routes {routes} and has {found}"))
 }
 
 /// The first of a block of numbers.

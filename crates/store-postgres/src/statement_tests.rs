@@ -14,7 +14,7 @@ use crate::prefetch::begin_to_write;
 use crate::session::{Param, Session, Sql};
 use crate::statements::{
     COMPOSED, COUNT_TASKS, FIND_READY, GET_OUTPUT, GET_OUTPUT_PIECES, GET_TASK, LIST_KEYS_BY_STATUS, LIST_TASKS,
-    LOAD_TASKS, LOCK_TASKS, PICK_TASKS, POLL_OUTPUTS, POLL_RUNS, READER, SCAN_TASKS, TRANSFER, WRITER,
+    LOAD_TASKS, LOCK_TASKS, OF_CHECK, PICK_TASKS, POLL_OUTPUTS, POLL_RUNS, READER, SCAN_TASKS, TRANSFER, WRITER,
 };
 
 const FIRST_SECOND: i64 = 1_767_225_600_000_000;
@@ -45,7 +45,7 @@ async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
 async fn every_statement_prepares() {
     let database = migrated(Cluster::shared());
     let session = session(&database).await;
-    for sql in READER.iter().chain(WRITER).chain(TRANSFER).chain(COMPOSED) {
+    for sql in READER.iter().chain(WRITER).chain(TRANSFER).chain(OF_CHECK).chain(COMPOSED) {
         let Sql { name, text, types } = sql;
         let prepared = session.client().prepare_typed(text, types).await;
         assert_eq!(prepared.unwrap_or_else(|error| panic!("{name}: {error:?}")).params(), *types, "{name}");

@@ -131,6 +131,22 @@ statements! {
     TRANSFER_TASKS = "transfer_tasks" (INT8, INT8_ARRAY, INT8);
 }
 
+statements! {
+    /// Of a check, which prepares nothing: its statements run once.
+    #[cfg(test)]
+    OF_CHECK:
+    CHECK_OBSERVATIONS = "check_observations" (INT8);
+    CHECK_OUTPUTS = "check_outputs" (INT8, INT8);
+    CHECK_PENDING_ORDER = "check_pending_order" ();
+    CHECK_REFERENCES = "check_references" ();
+    CHECK_RUNNING = "check_running" ();
+    CHECK_RUN_IDS = "check_run_ids" ();
+    CHECK_TALLY = "check_tally" ();
+}
+
+/// Asks the catalogue, in which our names are values.
+pub(crate) const CHECK_ENGINE: &str = include_str!("sql/check_engine.sql");
+
 /// Used before the schema exists.
 pub(crate) const CHECK_SCHEMA: &str = include_str!("sql/check_schema.sql");
 

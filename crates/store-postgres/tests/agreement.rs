@@ -4,20 +4,28 @@
 
 mod storage;
 
-use storage::fresh;
 use storage::tables::assert_tables_are_consistent;
+use storage::{Fresh, fresh, report_of};
 use taskqueue_store::conformance::agreement::{agree, agree_on_filters};
 
 /// Histories for each test, each from a seed of its own; a failure names it.
 const SEEDS: std::ops::Range<u64> = 0..3;
 const STEPS: usize = 300;
 
+/// `taskqueue check` finds nothing wrong, also while the store is open.
+async fn assert_sound(storage: &Fresh, seed: u64) {
+    let report = report_of(storage).await;
+    assert!(report.rules_checked && report.findings.is_sound(), "seed {seed}: {report:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_get_the_same_answers() {
     for seed in SEEDS {
         let storage = fresh();
         let fixture = agree(&storage, 3_000 + seed, STEPS, false).await;
+        assert_sound(&storage, seed).await;
         fixture.store.close().await;
+        assert_sound(&storage, seed).await;
         assert_tables_are_consistent(&storage.database);
     }
 }
@@ -27,7 +35,9 @@ async fn random_histories_with_restarts_get_the_same_answers() {
     for seed in SEEDS {
         let storage = fresh();
         let fixture = agree(&storage, 4_000 + seed, STEPS, true).await;
+        assert_sound(&storage, seed).await;
         fixture.store.close().await;
+        assert_sound(&storage, seed).await;
         assert_tables_are_consistent(&storage.database);
     }
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod storage;
+#[path = "storage/upgrades.rs"]
+mod upgrades;
 
 use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};

@@ -21,11 +21,25 @@ pub struct Database {
 impl Database {
     #[track_caller]
     pub(crate) fn create(address: &Address) -> Self {
+        // No client connects to template0, which would block this.
+        Self::create_like(address, "template0")
+    }
+
+    /// A database with the same content. Nobody may be connected to this one.
+    #[track_caller]
+    pub fn copy(&self) -> Self {
+        let others = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        self.admin(others);
+        Self::create_like(&self.address, &self.name)
+    }
+
+    #[track_caller]
+    fn create_like(address: &Address, template: &str) -> Self {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         loop {
             let name = format!("tq_{}_{}", process::id(), CREATED.fetch_add(1, Ordering::Relaxed));
-            // No client connects to template0, which would block this.
-            match control::run(&address.url(MAINTENANCE), &format!("CREATE DATABASE {name} TEMPLATE template0")) {
+            match control::run(&address.url(MAINTENANCE), &format!("CREATE DATABASE {name} TEMPLATE {template}")) {
                 Ok(_) => return Self { address: address.clone(), name },
                 // Left on an external server by a killed process with the same id.
                 Err(failure) if failure.code == Some(SqlState::DUPLICATE_DATABASE) => {}

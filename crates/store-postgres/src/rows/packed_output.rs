@@ -53,6 +53,22 @@ pub(crate) fn stored_output(row: &Row) -> Read<Option<StoredOutput>> {
     Ok(Some(StoredOutput { kept, last_start: offset(row, "last_start")? }))
 }
 
+/// What is noted beside the parts: where the output ends, and how many bytes are kept.
+pub(crate) fn output_sizes(row: &Row) -> Read<(i64, i64)> {
+    Ok((get(row, "end_offset")?, get(row, "bytes")?))
+}
+
+/// Where the pieces of the output of a task lie, from `check_outputs.sql`.
+pub(crate) fn places_of_pieces(row: &Row) -> Read<Vec<Part>> {
+    let (starts, lengths): (Vec<i64>, Vec<i64>) = (get(row, "starts")?, get(row, "lengths")?);
+    let number = |number: i64| u64::try_from(number).map_err(|_| Damaged::at("starts"));
+    let place = |(start, length): (i64, i64)| {
+        let start = number(start)?;
+        Ok(Part { start, end: start.saturating_add(number(length)?) })
+    };
+    starts.into_iter().zip(lengths).map(place).collect()
+}
+
 /// The active run of a task.
 pub(crate) fn active_run(row: &Row) -> Read<Option<RunId>> {
     parsed_or_null(row, "active_run_id", RunId::parse)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use taskqueue_store::Store;
 use taskqueue_store::bulk::Gate;
+use taskqueue_store::check::{Report, Watch};
 use taskqueue_store::clock::{Clock, ManualClock};
 use taskqueue_store::conformance::{FOUND_AT_ONCE, GatedStorage, Storage};
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
@@ -27,6 +28,13 @@ impl Fresh {
     pub(crate) async fn try_open(&self, clock: &ManualClock) -> Result<PostgresStore, OpenError> {
         open(&self.database.url(), Some(Arc::new(clock.clone()))).await
     }
+}
+
+/// What `taskqueue check` says of a database.
+pub(crate) async fn report_of(storage: &Fresh) -> Report {
+    let address = Address::parse(&storage.database.url()).unwrap();
+    let mut watch = Watch { stop: Arc::default(), report: &mut |_| {} };
+    taskqueue_store_postgres::check(address, "taskqueue", &mut watch).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Opens a store.

@@ -1,0 +1,154 @@
+//! A sound schema has no problem, and each kind of damage is reported by the rule that is for it, and by no other.
+
+use std::sync::Arc;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::commands::*;
+use taskqueue_store::{Store, StoreExt};
+use taskqueue_test_postgres::{Cluster, Database};
+
+use super::*;
+use crate::{Options, PostgresStore};
+
+async fn try_check(database: &Database) -> Result<Report, CheckError> {
+    let mut watch = Watch { stop: Arc::default(), report: &mut |_| {} };
+    check(Address::parse(&database.url()).unwrap(), "taskqueue", &mut watch).await
+}
+
+/// A schema in which a queue has a task of every kind: 1 is pending, 2 is running and has printed, 3 has succeeded, 4 has failed,
+/// 5 was cancelled, 6 is pending after a run that was given back, 7 was deleted.
+async fn fill(database: &Database) {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+    let options = Options { clock: Some(clock.clone()), ..Options::default() };
+    let store = PostgresStore::open(Address::parse(&database.url()).unwrap(), options).await.unwrap();
+    store.write(create_queue("q")).await.unwrap();
+    for id in 1..=7 {
+        let args = object(r#"{"a":1,"b":2}"#);
+        let definition = Definition { args, routes: routes(&["a", &format!("for-{id}")]), ..with_budget(3) };
+        store.write(create("q", id, definition)).await.unwrap();
+    }
+    for id in [2, 3, 4, 6, 7] {
+        clock.advance_seconds(1);
+        store.write(claim("q", &format!("for-{id}"), id)).await.unwrap().unwrap();
+    }
+    clock.advance_seconds(1);
+    store.write(print(2, 2, 0, "what it prints")).await.unwrap();
+    store.write(progress(2, 2, r#"{"step":1}"#)).await.unwrap();
+    store.write(complete("q", 3, 3, object(r#"{"r":1}"#))).await.unwrap();
+    store.write(fail_for_good("q", 4, 4)).await.unwrap();
+    store.write(cancel("q", 5)).await.unwrap();
+    store.write(unclaim("q", 6, 6)).await.unwrap();
+    store.write(unclaim("q", 7, 7)).await.unwrap();
+    store.write(delete("q", 7)).await.unwrap();
+    store.write(observe("q", 1, "for-1", WorkerStatus::Idle)).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
+    let database = Cluster::shared().database();
+    fill(&database).await;
+    let sound = try_check(&database).await.unwrap();
+    assert_eq!(sound.findings, Findings::default());
+    assert_eq!((sound.queues, sound.tasks, sound.schema, sound.rules_checked), (1, 6, 5, true));
+    let third = "(SELECT task_key FROM taskqueue.tasks WHERE id LIKE '%3')";
+    let fifth = "(SELECT task_key FROM taskqueue.tasks WHERE id LIKE '%5')";
+    let cases: &[(Rule, &str)] = &[
+        (Rule::Schema, "DROP INDEX taskqueue.tasks_by_creation"),
+        (Rule::Schema, "DROP TABLE taskqueue.output_purges"),
+        (
+            Rule::Engine,
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'taskqueue.runs_by_task'::regclass",
+        ),
+        (Rule::Readable, "UPDATE taskqueue.tasks SET last_route = '?' WHERE task_key = {third}"),
+        (Rule::Readable, "UPDATE taskqueue.definitions SET identity = 'x' WHERE task_key = {third}"),
+        (Rule::Readable, "UPDATE taskqueue.outputs SET parts = 'x'"),
+        (Rule::Readable, "UPDATE taskqueue.observations SET status = 'other'"),
+        (Rule::References, "DELETE FROM taskqueue.definitions WHERE task_key = {third}"),
+        (Rule::References, "INSERT INTO taskqueue.definitions VALUES (99, '', '{}', '{}')"),
+        (Rule::References, "INSERT INTO taskqueue.outcomes (task_key) VALUES (99)"),
+        (Rule::References, "INSERT INTO taskqueue.output_pieces VALUES (99, 0, 'x')"),
+        (Rule::References, "INSERT INTO taskqueue.ready VALUES (99, 0, 1, 1, 'x')"),
+        (
+            Rule::References,
+            "INSERT INTO taskqueue.observations SELECT 99, last_seen_at, expires_at, id, route, status, task_id, metadata
+                FROM taskqueue.observations",
+        ),
+        (
+            Rule::References,
+            "INSERT INTO taskqueue.tally (queue_key, shard, routes, status, tasks) VALUES (99, 0, '[]', 'pending', 1)",
+        ),
+        (Rule::References, "INSERT INTO taskqueue.purges (queue_key) SELECT queue_key FROM taskqueue.queues"),
+        (Rule::Tally, "UPDATE taskqueue.tally SET tasks = tasks + 1 WHERE status = 'running'"),
+        (Rule::Tally, "DELETE FROM taskqueue.tally WHERE status = 'failed'"),
+        (Rule::PendingOrder, "DELETE FROM taskqueue.ready WHERE route = 'for-1'"),
+        (Rule::PendingOrder, "INSERT INTO taskqueue.ready SELECT * FROM taskqueue.ready WHERE route = 'for-1'"),
+        (Rule::PendingOrder, "UPDATE taskqueue.ready SET priority = 7"),
+        (Rule::PendingOrder, "UPDATE taskqueue.ready SET route = 'other' WHERE route = 'for-1'"),
+        (Rule::Running, "DELETE FROM taskqueue.running"),
+        (Rule::Running, "INSERT INTO taskqueue.running VALUES (99)"),
+        (Rule::RunIds, "DELETE FROM taskqueue.runs WHERE task_key = {third}"),
+        (Rule::RunIds, "UPDATE taskqueue.runs SET task_key = {fifth} WHERE task_key = {third}"),
+        (Rule::RunIds, "INSERT INTO taskqueue.runs (run_id, task_key) VALUES ('r_somebodyelse', 99)"),
+        (Rule::RunIds, "UPDATE taskqueue.tasks SET finished_run_id = 'r_somebodyelse' WHERE task_key = {third}"),
+        (Rule::Runs, "UPDATE taskqueue.tasks SET finished_run_end = 'cancel' WHERE task_key = {third}"),
+        (Rule::Attempts, "UPDATE taskqueue.tasks SET attempt = -1 WHERE task_key = {fifth}"),
+        (Rule::Times, "UPDATE taskqueue.tasks SET finished_at = 0 WHERE task_key = {third}"),
+        (Rule::Sizes, "UPDATE taskqueue.tasks SET definition_bytes = definition_bytes + 1 WHERE task_key = {third}"),
+        (Rule::Sizes, "UPDATE taskqueue.tasks SET progress_bytes = 1 WHERE status = 'running'"),
+        (
+            Rule::CanonicalJson,
+            "UPDATE taskqueue.definitions SET args = '{\"b\":2,\"a\":1}' WHERE task_key = {third}",
+        ),
+        (Rule::CanonicalJson, "UPDATE taskqueue.outcomes SET result = '{\"r\": 1}' WHERE task_key = {third}"),
+        (Rule::Output, "DELETE FROM taskqueue.output_pieces"),
+        (Rule::Output, "UPDATE taskqueue.outputs SET bytes = bytes + 1"),
+        (Rule::Output, "UPDATE taskqueue.outputs SET run_id = 'r_somebodyelse'"),
+        (Rule::Observations, "UPDATE taskqueue.observations SET expires_at = 0"),
+        (Rule::Observations, "UPDATE taskqueue.observations SET metadata = '{ }'"),
+    ];
+    for (rule, damage) in cases {
+        let damage = damage.replace("{third}", third).replace("{fifth}", fifth);
+        let damaged = database.copy();
+        damaged.admin(&damage);
+        let found = try_check(&damaged).await.unwrap().findings;
+        let mut rules: Vec<Rule> = found.problems.iter().map(|problem| problem.rule).collect();
+        rules.dedup();
+        assert_eq!(rules, [*rule], "{damage}: {found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_is_missing_foreign_or_newer_is_refused_and_nothing_is_made() {
+    let database = Cluster::shared().database();
+    let refused = async || try_check(&database).await.unwrap_err().to_string();
+    assert!(refused().await.contains("there is no schema"));
+    assert_eq!(database.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'taskqueue'").len(), 0);
+    database.admin("CREATE SCHEMA taskqueue; CREATE TABLE taskqueue.migrations (other int)");
+    assert!(refused().await.contains("another program"));
+    database.admin("DROP SCHEMA taskqueue CASCADE");
+    fill(&database).await;
+    database.admin("INSERT INTO taskqueue.migrations VALUES (99, 'next', 'x')");
+    assert!(refused().await.contains("newer taskqueue"));
+}
+
+#[tokio::test]
+async fn a_check_that_shall_end_ends() {
+    let database = Cluster::shared().database();
+    fill(&database).await;
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let mut watch = Watch { stop, report: &mut |_| {} };
+    let checked = check(Address::parse(&database.url()).unwrap(), "taskqueue", &mut watch).await;
+    assert_eq!(checked, Err(CheckError::Interrupted));
+}
+
+#[tokio::test]
+async fn indexes_are_checked_where_amcheck_is_installed() {
+    let database = Cluster::shared().database();
+    fill(&database).await;
+    database.admin("CREATE EXTENSION amcheck");
+    assert!(try_check(&database).await.unwrap().findings.is_sound());
+}

@@ -1,0 +1,20 @@
+-- Lists where the pending order and the pending tasks of existing queues differ, for a check.
+WITH
+    expected AS (
+        SELECT
+            tasks.queue_key, tasks.priority, tasks.pending_seq, tasks.task_key,
+            unnest(string_to_array(btrim(tasks.routes, '[]"'), '","')) COLLATE "C" AS route
+        FROM taskqueue.tasks
+        JOIN taskqueue.queues USING (queue_key)
+        WHERE tasks.status = 'pending'
+    ),
+    found AS (
+        SELECT ready.queue_key, ready.priority, ready.pending_seq, ready.task_key, ready.route
+        FROM taskqueue.ready
+        JOIN taskqueue.queues USING (queue_key)
+    )
+SELECT 'a pending task is not in the pending order' AS what, task_key
+FROM (SELECT * FROM expected EXCEPT ALL SELECT * FROM found) AS missing
+UNION ALL
+SELECT 'the pending order has an entry that no pending task has', task_key
+FROM (SELECT * FROM found EXCEPT ALL SELECT * FROM expected) AS extra;
