@@ -1,7 +1,9 @@
 //! The command line: flags, their environment variables, their help. Nothing is opened or started here.
 //! One file per command in `args/`; this file lists the commands and turns a clap error into one line.
 
+mod backup;
 mod change;
+mod check;
 mod columns;
 mod completions;
 mod config;
@@ -15,6 +17,7 @@ mod man;
 mod migrate;
 mod progress;
 mod queue;
+mod restore;
 mod run_loop;
 mod selection;
 mod serve;
@@ -34,7 +37,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use self::leading::LeadingArgs;
 use crate::failure::Failure;
 
+pub(crate) use self::backup::BackupArgs;
 pub(crate) use self::change::{ChangeArgs, ConfirmArgs, PatchArgs, RequeueArgs, RerunArgs, UpdateArgs};
+pub(crate) use self::check::CheckArgs;
 pub(crate) use self::columns::Sort;
 pub(crate) use self::completions::CompletionsArgs;
 pub(crate) use self::config::{ConfigArgs, ConfigCommand};
@@ -48,6 +53,7 @@ pub(crate) use self::man::ManArgs;
 pub(crate) use self::migrate::MigrateArgs;
 pub(crate) use self::progress::ProgressArgs;
 pub(crate) use self::queue::{DeleteQueueArgs, QueueArgs, QueueCommand, QueueStatsArgs};
+pub(crate) use self::restore::RestoreArgs;
 pub(crate) use self::run_loop::{LoopArgs, OnOff, OnStop};
 pub(crate) use self::selection::{ListArgs, SelectionArgs, TargetArgs, WorkerSelectionArgs};
 pub(crate) use self::serve::{LogFormat, LogLevel, ServeArgs};
@@ -111,6 +117,15 @@ pub(crate) enum Command {
     /// Copy a database to another, empty one
     #[command(after_help = migrate::HELP)]
     Migrate(MigrateArgs),
+    /// Copy the database to a file while the server runs
+    #[command(after_help = backup::HELP)]
+    Backup(BackupArgs),
+    /// Put a backup in the place of the database
+    #[command(after_help = restore::HELP)]
+    Restore(RestoreArgs),
+    /// Look for damage in a database
+    #[command(after_help = check::HELP)]
+    Check(CheckArgs),
     /// Create, list and delete queues
     #[command(arg_required_else_help = false, after_help = queue::HELP)]
     Queue(QueueArgs),

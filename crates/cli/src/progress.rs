@@ -19,6 +19,11 @@ impl Progress {
         Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {percent}% {eta} {msg}", verb)
     }
 
+    /// With the rate, for what is throttled.
+    pub(crate) fn of_copied_bytes(verb: &'static str, total: u64) -> Self {
+        Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {percent}% {binary_bytes_per_sec} {eta}", verb)
+    }
+
     pub(crate) fn spinner(verb: &'static str) -> Self {
         Self::new(ProgressBar::new_spinner(), "{prefix} {spinner} {elapsed} {msg}", verb)
     }

@@ -1,14 +1,18 @@
 //! One file or folder per command. Commands that open a store run on several threads, client commands on one.
 
+mod backup;
+mod check;
 mod client_runtime;
 mod completions;
 mod config;
 mod health;
+mod maintenance;
 mod man;
 mod migrate;
 mod print_pages;
 mod progress;
 mod queue;
+mod restore;
 mod run_loop;
 mod serve;
 mod task;
@@ -39,6 +43,9 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
             run_with_logs(format, level, serve::run(args))
         }
         Command::Migrate(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, migrate::run(args)),
+        Command::Backup(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, backup::run(args)),
+        Command::Restore(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, restore::run(args)),
+        Command::Check(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, check::run(args)),
         Command::Queue(args) => queue::run(args),
         Command::Task(args) => task::run(args),
         Command::Loop(args) => run_loop::run(&args),

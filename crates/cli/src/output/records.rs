@@ -1,5 +1,6 @@
 //! How each kind of result looks: one file per noun.
 
+mod backup;
 mod counts;
 mod planned;
 mod queue;
@@ -11,6 +12,7 @@ mod task;
 mod token;
 mod worker;
 
+pub(crate) use self::backup::{BackupRecord, CheckRecord, ProblemRecord};
 pub(crate) use self::counts::{CountRecord, GroupRecord};
 pub(crate) use self::planned::PlannedRecord;
 pub(crate) use self::queue::QueueRecord;

@@ -5,6 +5,7 @@ mod batches;
 mod browsers;
 mod bulk_actions;
 mod bulk_updates;
+mod check;
 mod claims;
 mod concurrency;
 mod counts;

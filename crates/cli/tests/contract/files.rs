@@ -15,7 +15,7 @@ use crate::support::*;
 const MOUNTED: &str = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
 
 /// A program that does so here: as root, or in a user namespace of its own. Nothing where neither is allowed.
-fn mounting() -> Option<Vec<&'static str>> {
+pub(crate) fn mounting() -> Option<Vec<&'static str>> {
     let ways = [vec!["unshare", "--mount"], vec!["unshare", "--user", "--map-root-user", "--mount"]];
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = ["a", "b"].map(|name| folder.path().join(name));

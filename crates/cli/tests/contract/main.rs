@@ -3,6 +3,7 @@
 //! What needs minutes of waiting (lease expiry, outage credit) is tested elsewhere with a passed-in clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod backup;
 mod clock;
 mod database;
 // As a path, so that its modules are looked for beside it, in both targets.
@@ -10,6 +11,7 @@ mod database;
 mod all_databases;
 mod files;
 mod migrate;
+mod restore;
 mod startup_sqlite;
 mod support;
 mod tls;

@@ -1,0 +1,37 @@
+//! `taskqueue check`
+
+use clap::Args;
+
+use super::connection::OutputArgs;
+use crate::open_store::Database;
+
+pub(super) const HELP: &str = "\
+Examples:
+  taskqueue check --database /var/lib/taskqueue/taskqueue.db
+  taskqueue check --database postgres://taskqueue@db.example/taskqueue --output json
+
+Reads the whole database and changes nothing. Servers may run: one moment of the database is
+checked. Each problem is one line: the rule, then what it is about. With PostgreSQL, indexes are
+checked by the extension amcheck where it is installed; a standby can be checked instead.
+
+Exit codes: 0 the database is sound, 1 there are problems or it cannot be read, 2 wrong arguments.";
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The database: a path, sqlite:PATH or postgres://USER@HOST/DATABASE
+    #[arg(
+        long,
+        env = "TASKQUEUE_DATABASE",
+        hide_env_values = true,
+        value_name = "DATABASE",
+        default_value = "taskqueue.db"
+    )]
+    pub(crate) database: Database,
+
+    /// The schema with the tables in PostgreSQL [default: taskqueue]
+    #[arg(long, env = "TASKQUEUE_DATABASE_SCHEMA", value_name = "SCHEMA")]
+    pub(crate) database_schema: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}

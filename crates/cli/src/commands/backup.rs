@@ -1,0 +1,51 @@
+//! `taskqueue backup`: a copy of an SQLite database while its server runs. The copy itself is in the backend.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use taskqueue_store_sqlite::{BackedUp, BackupOptions, BackupWatch};
+
+use super::maintenance::{Bars, backup_failure, blocking, note_older_schema, stop_flag};
+use crate::args::{BackupArgs, Format};
+use crate::failure::Failure;
+use crate::open_store::{self, Database};
+use crate::output::{BackupRecord, Printer};
+
+const POSTGRES: &str = "backup copies SQLite files; back up PostgreSQL with pg_dump or continuous archiving, as docs/backup.md \
+    says, and check it with taskqueue check";
+
+pub(crate) async fn run(args: BackupArgs) -> Result<(), Failure> {
+    let BackupArgs { database, to, replace, rate, output } = args;
+    let Database::Sqlite(path) = database else { return Err(Failure::Usage(POSTGRES.to_owned())) };
+    let (began, stop) = (Instant::now(), stop_flag()?);
+    let options = BackupOptions { bytes_per_second: u64::from(rate) << 20, replace };
+    let target = to.clone();
+    let done = blocking(move || {
+        let mut bars = Bars::default();
+        let mut report = |progress| bars.backup(progress);
+        let mut watch = BackupWatch { stop, report: &mut report };
+        let done = open_store::backup(&path, &target, &options, &mut watch);
+        drop(bars);
+        done.map_err(|error| backup_failure(error, "backup", output.output))
+    })
+    .await?;
+    print(&done, "backed up", to, began, output.output)
+}
+
+/// Also for `restore`.
+pub(super) fn print(
+    done: &BackedUp,
+    verb: &'static str,
+    file: PathBuf,
+    began: Instant,
+    format: Format,
+) -> Result<(), Failure> {
+    note_older_schema(&done.report);
+    let record = BackupRecord {
+        file: file.display().to_string(),
+        bytes: done.bytes,
+        report: &done.report,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    Printer::new(format).done(&record, &record.sentence(verb))
+}

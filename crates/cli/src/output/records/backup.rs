@@ -1,0 +1,175 @@
+//! What `backup`, `restore` and `check` say of a database.
+
+use taskqueue_core::json::{ObjectWriter, write_array};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::check::{Problem, Report};
+
+use crate::output::{Cell, Column, Record, counted, with_commas};
+
+/// A database that was copied.
+#[derive(Debug)]
+pub(crate) struct BackupRecord<'a> {
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+    pub(crate) report: &'a Report,
+    pub(crate) seconds: f64,
+}
+
+impl BackupRecord<'_> {
+    pub(crate) fn sentence(&self, verb: &str) -> String {
+        let (size, tasks) = (mebibytes(self.bytes), with_commas(self.report.tasks));
+        let checked = if self.report.rules_checked { format!("{tasks} tasks, ") } else { String::new() };
+        format!("{verb} {} ({checked}{size}) in {:.1} s", self.file, self.seconds)
+    }
+
+    fn seconds(&self) -> String {
+        format!("{:.3}", self.seconds)
+    }
+}
+
+impl Record for BackupRecord<'_> {
+    const COLUMNS: &'static [Column<'static>] =
+        &[Column::text("file"), Column::text("bytes"), Column::text("tasks"), Column::text("seconds")];
+
+    const FIELDS: &'static [&'static str] = &["file", "bytes", "tasks", "seconds"];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let (bytes, tasks) = (self.bytes.to_string(), self.report.tasks.to_string());
+        vec![Cell::new(&self.file), Cell::new(bytes), Cell::new(tasks), Cell::new(self.seconds())]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out)
+            .text("file", &self.file)
+            .integer("bytes", self.bytes)
+            .integer("schema", self.report.schema)
+            .integer("queues", self.report.queues)
+            .integer("tasks", self.report.tasks)
+            .json("seconds", &self.seconds())
+            .end();
+    }
+
+    fn key(&self) -> String {
+        self.file.clone()
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let tenths = bytes.saturating_mul(10) >> 20;
+    format!("{}.{} MiB", with_commas(tenths / 10), tenths % 10)
+}
+
+/// The result of a check.
+#[derive(Debug)]
+pub(crate) struct CheckRecord<'a> {
+    pub(crate) report: &'a Report,
+}
+
+impl CheckRecord<'_> {
+    fn word(&self) -> &'static str {
+        if self.report.findings.is_sound() { "sound" } else { "damaged" }
+    }
+
+    pub(crate) fn sentence(&self) -> String {
+        let Report { schema, queues, tasks, rules_checked, .. } = self.report;
+        match rules_checked {
+            true => format!("sound: {}, {} tasks, schema {schema}", counted(*queues, "queue"), with_commas(*tasks)),
+            false => format!("the file is sound; schema {schema}"),
+        }
+    }
+}
+
+impl Record for CheckRecord<'_> {
+    const COLUMNS: &'static [Column<'static>] =
+        &[Column::text("status"), Column::text("problems"), Column::text("tasks")];
+
+    const FIELDS: &'static [&'static str] = &["status", "schema", "queues", "tasks", "problem_count"];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        let problems = self.report.findings.count().to_string();
+        vec![Cell::new(self.word()), Cell::new(problems), Cell::new(self.report.tasks.to_string())]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let Report { schema, rules_checked, queues, tasks, findings } = self.report;
+        ObjectWriter::append_to(out)
+            .text("status", self.word())
+            .integer("schema", *schema)
+            .boolean("rules_checked", *rules_checked)
+            .integer("queues", *queues)
+            .integer("tasks", *tasks)
+            .integer("problem_count", findings.count())
+            .field("problems", |out| {
+                write_array(out, &findings.problems, |out, problem| ProblemRecord(problem).write_json(out));
+            })
+            .end();
+    }
+
+    fn key(&self) -> String {
+        self.word().to_owned()
+    }
+}
+
+/// One problem.
+#[derive(Debug)]
+pub(crate) struct ProblemRecord<'a>(pub(crate) &'a Problem);
+
+impl ProblemRecord<'_> {
+    pub(crate) fn line(&self) -> String {
+        let Problem { rule, what } = self.0;
+        crate::output::escape(&format!("{}: {}", rule.as_str(), what.replace('\n', " "))).into_owned()
+    }
+}
+
+impl Record for ProblemRecord<'_> {
+    const COLUMNS: &'static [Column<'static>] = &[Column::text("RULE"), Column::shrinking("PROBLEM")];
+
+    const FIELDS: &'static [&'static str] = &["rule", "what"];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
+        vec![Cell::new(self.0.rule.as_str()), Cell::new(&self.0.what)]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::append_to(out).text("rule", self.0.rule.as_str()).text("what", &self.0.what).end();
+    }
+
+    fn key(&self) -> String {
+        self.0.rule.as_str().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::soundness::Rule;
+    use taskqueue_store::check::Findings;
+
+    use super::*;
+
+    fn report() -> Report {
+        let problems = vec![Problem { rule: Rule::Tally, what: "queue q counts 1".into() }];
+        let findings = Findings { problems, more: 2 };
+        Report { schema: 7, rules_checked: true, queues: 1, tasks: 1_234, findings }
+    }
+
+    #[test]
+    fn a_backup_is_told_in_a_sentence_and_in_numbers() {
+        let (bytes, report) = (3 << 20, report());
+        let record = BackupRecord { file: "a.db".into(), bytes, report: &report, seconds: 1.25 };
+        assert_eq!(record.sentence("backed up"), "backed up a.db (1,234 tasks, 3.0 MiB) in 1.2 s");
+        let expected = r#"{"file":"a.db","bytes":3145728,"schema":7,"queues":1,"tasks":1234,"seconds":1.250}"#;
+        assert_eq!(record.json(), expected);
+    }
+
+    #[test]
+    fn a_check_is_told_with_its_problems() {
+        let expected = concat!(
+            r#"{"status":"damaged","schema":7,"rules_checked":true,"queues":1,"tasks":1234,"problem_count":3,"#,
+            r#""problems":[{"rule":"tally","what":"queue q counts 1"}]}"#
+        );
+        assert_eq!(CheckRecord { report: &report() }.json(), expected);
+        assert_eq!(ProblemRecord(&report().findings.problems[0]).line(), "tally: queue q counts 1");
+        let sound = Report { findings: Findings::default(), ..report() };
+        assert_eq!(CheckRecord { report: &sound }.sentence(), "sound: 1 queue, 1,234 tasks, schema 7");
+    }
+}
