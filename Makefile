@@ -4,7 +4,9 @@
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
-.PHONY: help serve test check audit package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-tls
+MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
+MDBOOK_VERSION := 0.5.4
+.PHONY: help serve test check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-tls
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +24,11 @@ check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo clippy --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test --package taskqueue --test tidy
+
+book: ## Build the book of docs/ into target/book; installs mdBook into target/tools where it is missing
+	@$(MDBOOK) --version 2>/dev/null | grep -q 'v$(MDBOOK_VERSION)$$' || cargo install --locked --root $(MDBOOK:/bin/mdbook=) --version $(MDBOOK_VERSION) --no-default-features --features search mdbook
+	$(MDBOOK) build
+	@echo "open target/book/index.html"
 
 audit: ## Licences, duplicates, sources and known vulnerabilities of all dependencies; installs cargo-deny where it is missing
 	scripts/audit

@@ -15,6 +15,8 @@ use std::path::Path;
 
 use taskqueue_core::ids::QueueName;
 
+#[cfg(test)]
+pub(crate) use self::file::keys as file_keys;
 pub(crate) use self::layers::Layers;
 pub(crate) use self::secret::Secret;
 pub(crate) use self::settings::Setting;

@@ -37,7 +37,8 @@ fn calls(line: &str) -> Vec<Vec<String>> {
     let words = words(line);
     let commands = words.split(Option::is_none).map(|command| command.iter().flatten().cloned().collect());
     let calls = commands.filter_map(|command: Vec<String>| {
-        let is_before = |word: &String| word.contains('=') || ["$", "exec", "timeout", "8h"].contains(&word.as_str());
+        let is_before =
+            |word: &String| word.contains('=') || ["$", "exec", "timeout", "8h", "30"].contains(&word.as_str());
         // What a variable stands for.
         let value = |word: String| if word == "$ids" { "t_aaaaaaaaaaaa".to_owned() } else { word };
         let call: Vec<String> = command.into_iter().skip_while(is_before).map(value).collect();
@@ -57,7 +58,11 @@ fn shell_lines(page: &str) -> Vec<String> {
     let typed = blocks.flat_map(|block| match block.split_once('\n') {
         Some(("sh", script)) => lines(script),
         Some(("console", session)) => {
-            lines(session).iter().filter_map(|line| line.strip_prefix("$ ").map(str::to_owned)).collect()
+            let lines = lines(session);
+            let followed = lines.iter().zip(lines.iter().skip(1).map(String::as_str).chain([""]));
+            // Some pages show what a mistake looks like.
+            let accepted = followed.filter(|(_, next)| !next.starts_with("error: "));
+            accepted.filter_map(|(line, _)| line.strip_prefix("$ ").map(str::to_owned)).collect()
         }
         _ => Vec::new(),
     });
@@ -77,7 +82,8 @@ fn check(place: &str, line: &str) -> usize {
 #[test]
 fn the_commands_of_the_pages_are_accepted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let documents = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["docs", "docs/guides", "docs/reference"].map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    let documents = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
     let pages =
         documents.filter(|path| path.extension().is_some_and(|kind| kind == "md")).chain([root.join("README.md")]);
     for page in pages {
