@@ -3,6 +3,7 @@
 //! How a page says what to run, and what not: `docs/decisions/0058-a-book-whose-commands-are-run.md`.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is a panic")]
+#![allow(clippy::print_stdout, reason = "what was counted is shown with --nocapture")]
 
 mod blocks;
 mod contents;
