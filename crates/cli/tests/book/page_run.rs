@@ -81,8 +81,7 @@ impl PageRun {
         if shows_output && !matches(&shown, Printed { out: &out, err: &err }, false, &mut self.ids) {
             return Err(format!("{}\nshows\n{}\nbut printed\n{out}{err}", step.command, shown.join("\n")));
         }
-        let must_fail = shown.iter().any(|line| line.starts_with("error: "));
-        match (ran.code, must_fail) {
+        match (ran.code, step.must_fail()) {
             (0, false) | (1.., true) => Ok(()),
             (code, _) => Err(format!("{}\nended with exit code {code}:\n{out}{err}", step.command)),
         }
@@ -90,7 +89,10 @@ impl PageRun {
 
     /// Starts a command that goes on running, and waits for what it shows first.
     fn start(&mut self, step: &Step, command: &str) -> Result<(), String> {
+        let address = step.address().filter(|_| !step.must_fail());
+        self.shell.stop(|terminal| address.is_some() && terminal.address == address);
         let terminal = self.shell.start_terminal(command)?;
+        terminal.address = address;
         let is_break = |line: &&str| *line == "^C";
         let all: Vec<&str> = step.shown.iter().map(String::as_str).collect();
         let first: Vec<&str> = all.iter().copied().take_while(|line| !is_break(line)).collect();
@@ -123,6 +125,17 @@ impl PageRun {
 }
 
 impl Step {
+    fn must_fail(&self) -> bool {
+        self.shown.iter().any(|line| line.starts_with("error: "))
+    }
+
+    /// Where a server listens. A page that shows two ways to start one on the same address means that the first one is stopped.
+    fn address(&self) -> Option<String> {
+        let flags = self.command.split_once("taskqueue serve")?.1;
+        let named = flags.split_once("--listen ").and_then(|(_, rest)| rest.split_whitespace().next());
+        Some(named.unwrap_or("127.0.0.1:8000").replace("0.0.0.0", "127.0.0.1"))
+    }
+
     fn goes_on(&self) -> bool {
         let mut words = self.command.split_whitespace().skip_while(|word| word.contains('='));
         let first = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -92,6 +92,11 @@ impl Shell {
         Ok(self.terminals.last_mut().unwrap())
     }
 
+    /// Ends the commands that go on running and satisfy the condition.
+    pub(crate) fn stop(&mut self, condition: impl Fn(&Terminal) -> bool) {
+        self.terminals.retain(|terminal| !condition(terminal));
+    }
+
     fn next_files(&mut self, command: &str) -> Files {
         self.started += 1;
         let path = |kind: &str| self.behind.path().join(format!("{}.{kind}", self.started));
@@ -125,6 +130,8 @@ fn bash(home: &Path, behind: &Path) -> Command {
 /// A command that goes on running.
 pub(crate) struct Terminal {
     pub(crate) group: ProcessGroup,
+    /// The address of a server.
+    pub(crate) address: Option<String>,
     pieces: Receiver<(Stream, Vec<u8>)>,
     out: Vec<u8>,
     err: Vec<u8>,
@@ -142,7 +149,7 @@ impl Terminal {
         let (send, pieces) = channel();
         relay(child.stdout.take().unwrap(), Stream::Out, send.clone());
         relay(child.stderr.take().unwrap(), Stream::Err, send);
-        Self { group: ProcessGroup::new(child), pieces, out: Vec::new(), err: Vec::new() }
+        Self { group: ProcessGroup::new(child), address: None, pieces, out: Vec::new(), err: Vec::new() }
     }
 
     /// Waits until what was printed satisfies the condition, with standard output and standard error. False if it never does.
