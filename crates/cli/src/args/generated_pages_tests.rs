@@ -1,5 +1,5 @@
-//! The pages of `docs/reference/` that are made of the definitions of the command line: `cli.md` as a whole, and the tables of
-//! `configuration.md`. A page that is not what the definitions say fails here, and is written anew with UPDATE_PAGES=1.
+//! The pages that are made of the definitions of the command line: docs/reference/cli.md as a whole, and the tables of
+//! docs/reference/configuration.md. A page that is not what the definitions say fails here, and is written anew with UPDATE_PAGES=1.
 
 use std::path::{Path, PathBuf};
 
