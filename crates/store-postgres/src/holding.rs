@@ -1,10 +1,14 @@
 //! What a command of several items needs before it changes anything: whether other transactions hold any of it. A command that is
-//! busy has changed nothing, so that the writer can try it again (docs/decisions/0009, 0039).
+//! busy has changed nothing, so that the writer can try it again (docs/decisions/0009, 0039). And what a scan of the leases can hold.
+
+use std::time::{Duration, Instant};
 
 use futures_util::future::join;
 use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Loaded, QueueKey, TaskKey};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::rows;
@@ -16,6 +20,10 @@ use crate::transaction_rows::Found;
 const TASKS_AT_ONCE: usize = 256;
 /// Bytes of tasks that are loaded at once, the last task aside. `pick_tasks.sql` has more of them, for the first ones.
 const BYTES_AT_ONCE: i64 = 4 * 1_048_576;
+/// How long the outage credit waits for tasks that other transactions hold: far longer than a batch takes.
+const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause before it tries to lock them again.
+const CREDIT_PAUSE: Duration = Duration::from_millis(20);
 
 impl PostgresTransaction<'_> {
     /// Finds out which of these tasks are missing and which are held by other transactions, if that is not known.
@@ -57,6 +65,28 @@ impl PostgresTransaction<'_> {
             return Err(StoreError::Busy);
         }
         Ok(picked.min(most))
+    }
+
+    /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
+    /// lease may end late. The outage credit is given only once, so it waits for them, but not for ever: all other work
+    /// waits meanwhile, and a client of the database may hold a row for long.
+    pub(crate) fn lock_running(&mut self, until: Timestamp) -> Loaded<Vec<Row>> {
+        let (session, until_micros, begun) = (self.session, until.as_micros(), Instant::now());
+        let credits = until > self.clock.now;
+        let asked = async {
+            loop {
+                let rows = session.query(&sql::LOCK_RUNNING, &[&until_micros]).await?;
+                if !credits || begun.elapsed() > CREDIT_PATIENCE {
+                    return Ok(rows);
+                }
+                let all = session.first(&sql::COUNT_RUNNING, &[&until_micros]).await?;
+                if all.map(|row| row.get::<_, i64>("tasks")).is_none_or(|tasks| tasks <= rows.len() as i64) {
+                    return Ok(rows);
+                }
+                tokio::time::sleep(CREDIT_PAUSE).await;
+            }
+        };
+        self.wait("locking running tasks", asked)
     }
 
     /// Loads a task with its heavy part, and some of those that will be asked for next. Busy if it is not held and its run has

@@ -8,6 +8,7 @@ mod changes;
 mod check;
 mod clock;
 mod commit_outcome;
+mod database_size;
 mod dialect;
 mod durability;
 mod failure;
@@ -28,6 +29,7 @@ mod session;
 mod snapshot;
 mod sparse_reads;
 mod statements;
+mod stats;
 mod tls;
 mod transaction;
 mod transaction_rows;
@@ -84,15 +86,15 @@ use tokio_postgres::types::ToSql;
 pub use crate::address::{Address, AddressError};
 use crate::bulk::{SnapshotId, Steps};
 pub use crate::check::check;
+use crate::database_size::DatabaseSize;
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
 use crate::session::Schema;
 use crate::snapshot::Snapshot;
 pub use crate::transfer::PostgresTransfer;
-use crate::vacuum::DeadEntries;
 use crate::wakeups::Wakeups;
-use crate::writer::Writer;
+use crate::writer::{SharedState, Writer};
 
 /// Writers of one server for ordinary commands: while one waits for its commit, the next batch is on its way. Long commands
 /// have one more.
@@ -133,6 +135,7 @@ pub struct PostgresStore {
     readers: Arc<Readers>,
     wakeups: Arc<Wakeups>,
     activity: Arc<ActivityLog>,
+    size: Arc<DatabaseSize>,
     /// They end with the store.
     _background_tasks: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
@@ -179,13 +182,19 @@ impl PostgresStore {
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await;
         raised.map_err(|error| failed(&failure::describe(&error)))?;
         let plans = bulk::can_plan(&session).await;
-        let (wakeups, dead) = (Arc::new(Wakeups::default()), Arc::new(DeadEntries::default()));
-        let start = {
-            let (connector, wakeups, dead, clock) = (connector.clone(), wakeups.clone(), dead.clone(), clock.clone());
-            move || start_writers(&connector, &wakeups, &dead, clock.as_ref(), outage_credit_seconds)
+        let shared = SharedState {
+            connector: Arc::clone(&connector),
+            wakeups: Arc::default(),
+            activity: Arc::default(),
+            dead: Arc::default(),
+            clock,
+            last_scan: Arc::default(),
+            credit_seconds: outage_credit_seconds,
         };
+        let SharedState { wakeups, activity, dead, clock, .. } = shared.clone();
         // Not on an async thread: where one writer cannot start, the runtimes of the others could not be dropped there.
-        let writers = tokio::task::spawn_blocking(start).await.map_err(|error| failed(&error))?;
+        let writers = tokio::task::spawn_blocking(move || start_writers(&shared)).await;
+        let writers = writers.map_err(|error| failed(&error))?;
         let writers = Arc::new(writers.map_err(|error| failed(&error))?);
         let readers = Arc::new(Readers::new(connector.clone()));
         let mut background_tasks = JoinSet::new();
@@ -193,12 +202,12 @@ impl PostgresStore {
         background_tasks.spawn(notify::run(Arc::clone(&wakeups), Arc::clone(&connector)));
         background_tasks.spawn(vacuum::run(dead, connector));
         let (bulk, bulk_actions) = (BulkUpdates::new(bulk_gate.clone()), BulkActions::new(bulk_gate, found_at_once));
-        let activity = Arc::default();
         Ok(Self {
             writers,
             readers,
             wakeups,
             activity,
+            size: Arc::default(),
             _background_tasks: background_tasks,
             clock,
             bulk,
@@ -212,18 +221,11 @@ impl PostgresStore {
     }
 }
 
-fn start_writers(
-    connector: &Arc<Connector>,
-    wakeups: &Arc<Wakeups>,
-    dead: &Arc<DeadEntries>,
-    clock: Option<&Arc<dyn Clock>>,
-    credit_seconds: i64,
-) -> std::io::Result<Writers> {
-    let (first_shard, last_scan) = (random_u64() % SHARDS, Arc::default());
+fn start_writers(shared: &SharedState) -> std::io::Result<Writers> {
+    let first_shard = random_u64() % SHARDS;
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
-        let (connector, wakeups, dead) = (Arc::clone(connector), Arc::clone(wakeups), Arc::clone(dead));
-        Writer::new(connector, wakeups, dead, clock.cloned(), Arc::clone(&last_scan), credit_seconds, shard)
+        Writer::new(shared.clone(), shard)
     };
     let (ordinary_writers, long_writer) =
         ((0..WRITERS).map(writer).collect::<std::io::Result<Vec<_>>>()?, writer(WRITERS)?.sweeping());
@@ -387,14 +389,34 @@ impl Store for PostgresStore {
         read.await
     }
 
-    async fn queue_stats(&self, _: &QueueName) -> Result<QueueStats, StoreError> {
-        Err(StoreError::Unavailable)
+    async fn queue_stats(&self, queue: &QueueName) -> Result<QueueStats, StoreError> {
+        let input = (queue, &*self.activity, self.now());
+        let read = self.readers.read(Lane::Page, "reading stats", &input, |session, (queue, log, now)| {
+            stats::queue_stats(session, queue, log, *now).boxed()
+        });
+        read.await
     }
-    async fn activity_series(&self, _: &QueueName, _: SeriesSelection) -> Result<ActivitySeries, StoreError> {
-        Err(StoreError::Unavailable)
+
+    async fn activity_series(
+        &self,
+        queue: &QueueName,
+        selection: SeriesSelection,
+    ) -> Result<ActivitySeries, StoreError> {
+        let input = (queue, selection, &*self.activity, self.now());
+        let read =
+            self.readers.read(Lane::Page, "reading activity", &input, |session, (queue, selection, log, now)| {
+                stats::activity_series(session, queue, *selection, log, *now).boxed()
+            });
+        read.await
     }
+
     async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        Err(StoreError::Unavailable)
+        let now = self.now();
+        let read = self
+            .readers
+            .read(Lane::Page, "reading figures", &now, |session, now| stats::figures(session, *now).boxed());
+        let figures = read.await?;
+        Ok(StoreFigures { database_bytes: self.size.known(&self.readers), ..figures })
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

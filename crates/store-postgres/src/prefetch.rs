@@ -109,7 +109,7 @@ impl BatchKeys {
             WriteRequest::WithdrawWorker(withdraw) => {
                 self.add_observation(&withdraw.command.queue, withdraw.command.id)
             }
-            // These have a transaction of their own and load as they go.
+            // These have a transaction of their own and load as they go, or need nothing.
             WriteRequest::DeleteQueue(_)
             | WriteRequest::UpdateTasks(_)
             | WriteRequest::SaveActivity(_)

@@ -2,6 +2,7 @@
 //! observation. How a filter reads a row without building a task first is in `row_fields.rs`. Rows with few columns are read
 //! by name.
 
+mod activity;
 mod error_column;
 mod packed_output;
 mod row_fields;
@@ -27,6 +28,7 @@ use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
+pub(crate) use self::activity::{OldestRow, SavedSpan, known_since, oldest_pending, saved_span, workers};
 use self::error_column::ErrorText;
 pub(crate) use self::error_column::error_text;
 pub(crate) use self::packed_output::{

@@ -27,6 +27,7 @@ statements! {
     ADD_TALLY = "add_tally" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT2);
     APPEND_OUTPUT = "append_output" (INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY);
     BRING_TIME_BACK = "bring_time_back" (INT8, INT8, INT8, INT8, INT8);
+    CHECK_QUEUES = "check_queues" (INT8_ARRAY);
     CHECK_TRANSACTION = "check_transaction" (TEXT, TEXT);
     CLEAR_ERRORS = "clear_errors" (INT8_ARRAY);
     CLEAR_LAST_RUNS = "clear_last_runs" (INT8_ARRAY);
@@ -48,6 +49,7 @@ statements! {
     FIND_READY = "find_ready" (INT8, TEXT, INT8_ARRAY);
     FIND_RUNS = "find_runs" (TEXT_ARRAY);
     FIND_TASKS = "find_tasks" (INT8, TEXT_ARRAY);
+    FORGET_ACTIVITY = "forget_activity" (INT8, INT8, INT8);
     FORGET_DELETED_RUNS = "forget_deleted_runs" (INT8, INT8);
     FREE_QUEUE = "free_queue" (TEXT);
     HOLD_QUEUE = "hold_queue" (TEXT, INT8);
@@ -88,6 +90,7 @@ statements! {
     PURGE_READY = "purge_ready" (INT8, INT8);
     PURGE_TASKS = "purge_tasks" (INT8, INT8, INT8);
     RAISE_CLOCK = "raise_clock" (INT8, INT8);
+    SAVE_ACTIVITY = "save_activity" (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8, BYTEA_ARRAY);
     SAVE_DEFINITIONS = "save_definitions" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
     SAVE_ERRORS = "save_errors" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_HEADS = "save_heads" (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
@@ -162,12 +165,18 @@ statements! {
     GET_OUTPUT = "get_output" (TEXT, TEXT);
     GET_OUTPUT_PIECES = "get_output_pieces" (INT8, INT8, INT8, TEXT);
     GET_TASK = "get_task" (TEXT, TEXT);
+    LIST_ACTIVITY = "list_activity" (INT8, INT8, INT8, INT8);
     LIST_CHANGED = "list_changed" (INT8, TEXT, INT8);
+    LIST_FIGURES = "list_figures" (INT8);
     LIST_KEYS_BY_STATUS = "list_keys_by_status" (INT8, TEXT_ARRAY);
     LIST_OBSERVATIONS = "list_observations" (INT8, INT8, TEXT, INT8);
+    LIST_OLDEST_PENDING = "list_oldest_pending" (INT8_ARRAY, TEXT_ARRAY, INT8);
     LIST_QUEUES = "list_queues" ();
     LIST_TALLY = "list_tally" (TEXT, TEXT_ARRAY);
+    LIST_WORKER_STATES = "list_worker_states" (INT8, INT8);
+    LOAD_ACTIVITY_SINCE = "load_activity_since" ();
     LOCK_FOUND = "lock_found" (INT8_ARRAY, INT8);
+    MEASURE_TABLES = "measure_tables" ();
     POLL_OUTPUTS = "poll_outputs" (TEXT_ARRAY);
     POLL_ROUTES = "poll_routes" (TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY);
     POLL_RUNS = "poll_runs" (TEXT_ARRAY);

@@ -3,10 +3,10 @@
 //!
 //! The writer loads in advance what a batch names (`prefetch.rs`), so that most commands run no statement.
 
+mod activity;
 mod output;
 
 use std::ops::{ControlFlow, Range};
-use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
 use taskqueue_core::activity::Unit;
@@ -42,10 +42,6 @@ use crate::vacuum::DeadEntries;
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;
-/// How long the outage credit waits for tasks that other transactions hold: far longer than a batch takes.
-const CREDIT_PATIENCE: Duration = Duration::from_secs(1);
-/// Pause before it tries to lock them again.
-const CREDIT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What identifies a transaction after its connection was lost (`sql/current_transaction.sql`).
 #[derive(Debug)]
@@ -168,28 +164,6 @@ impl PostgresTransaction<'_> {
             return Err(StoreError::Broken("a task was to be changed that this transaction does not hold"));
         }
         self.entry(key)
-    }
-
-    /// Locks the running tasks whose lease ends by `until`. Tasks that other transactions hold are left to the next scan: a
-    /// lease may end late. The outage credit is given only once, so it waits for them, but not for ever: all other work
-    /// waits meanwhile, and a client of the database may hold a row for long.
-    fn lock_running(&mut self, until: Timestamp) -> Loaded<Vec<Row>> {
-        let (session, until_micros, begun) = (self.session, until.as_micros(), Instant::now());
-        let credits = until > self.clock.now;
-        let asked = async {
-            loop {
-                let rows = session.query(&sql::LOCK_RUNNING, &[&until_micros]).await?;
-                if !credits || begun.elapsed() > CREDIT_PATIENCE {
-                    return Ok(rows);
-                }
-                let all = session.first(&sql::COUNT_RUNNING, &[&until_micros]).await?;
-                if all.map(|row| row.get::<_, i64>("tasks")).is_none_or(|tasks| tasks <= rows.len() as i64) {
-                    return Ok(rows);
-                }
-                tokio::time::sleep(CREDIT_PAUSE).await;
-            }
-        };
-        self.wait("locking running tasks", asked)
     }
 
     fn ask_run(&mut self, run_id: RunId) -> Loaded<RunUse> {
@@ -469,12 +443,12 @@ impl Transaction for PostgresTransaction<'_> {
         self.wait("remembering the scan", asked).map(drop)
     }
 
-    fn save_activity(&mut self, _: ProcessId, _: &[ActivityRow]) -> Loaded<()> {
-        Ok(())
+    fn save_activity(&mut self, process: ProcessId, rows: &[ActivityRow]) -> Loaded<()> {
+        self.save_counted(process, rows)
     }
 
-    fn forget_activity(&mut self, _: Unit, _: Timestamp, _: u32) -> Loaded<()> {
-        Ok(())
+    fn forget_activity(&mut self, unit: Unit, before: Timestamp, most: u32) -> Loaded<()> {
+        self.forget_counted(unit, before, most)
     }
 
     fn load_observation(&mut self, queue: Queue<'_>, id: WorkerId) -> Loaded<Option<Observation>> {

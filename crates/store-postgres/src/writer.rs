@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
 use taskqueue_store::StoreError;
+use taskqueue_store::activity::ActivityLog;
 use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
 use taskqueue_store::execute::credit_after_outage;
@@ -20,6 +21,7 @@ use taskqueue_store::submission::BEGIN_LIMIT;
 use taskqueue_store::transaction::Transaction;
 use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
+use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_health::WriterHealth;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
@@ -53,17 +55,24 @@ pub(crate) type Write = QueuedWrite<SnapshotId>;
 /// The queue that writers share.
 pub(crate) type SharedQueue = Arc<Mutex<WriteBacklog<SnapshotId>>>;
 
+/// What the writers of a store have in common.
+#[derive(Clone)]
+pub(crate) struct SharedState {
+    pub(crate) connector: Arc<Connector>,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) activity: Arc<ActivityLog>,
+    pub(crate) dead: Arc<DeadEntries>,
+    /// A clock instead of the database's, for tests.
+    pub(crate) clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
+    pub(crate) last_scan: Arc<LastScan>,
+    pub(crate) credit_seconds: i64,
+}
+
 /// The thread's state.
 pub(crate) struct Writer {
-    connector: Arc<Connector>,
+    shared: SharedState,
     /// This thread's alone: what comes on the connection goes to the writer without a detour over other threads.
     runtime: Runtime,
-    wakeups: Arc<Wakeups>,
-    dead: Arc<DeadEntries>,
-    /// A clock instead of the database's, for tests.
-    clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
-    last_scan: Arc<LastScan>,
-    credit_seconds: i64,
     /// This writer's own part of the tally.
     shard: i16,
     session: Option<Session>,
@@ -95,23 +104,10 @@ enum BatchFailure {
 
 impl Writer {
     /// A writer that connects when it is needed.
-    pub(crate) fn new(
-        connector: Arc<Connector>,
-        wakeups: Arc<Wakeups>,
-        dead: Arc<DeadEntries>,
-        clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
-        last_scan: Arc<LastScan>,
-        credit_seconds: i64,
-        shard: i16,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn new(shared: SharedState, shard: i16) -> std::io::Result<Self> {
         Ok(Self {
-            connector,
+            shared,
             runtime: Builder::new_current_thread().enable_all().build()?,
-            wakeups,
-            dead,
-            clock,
-            last_scan,
-            credit_seconds,
             shard,
             session: None,
             settles: false,
@@ -172,10 +168,10 @@ impl Writer {
         }
     }
 
-    /// Executes a batch; claims come first, because what they take was picked when the transaction began. Long commands and
-    /// scans get a transaction of their own.
+    /// Executes a batch; claims come first, because what they take was picked when the transaction began. Long commands, scans
+    /// and activity get a transaction of their own.
     fn execute(&mut self, mut batch: Vec<Write>) {
-        let alone: Vec<Write> = batch.extract_if(.., |write| runs_alone(write)).collect();
+        let alone: Vec<Write> = batch.extract_if(.., |write| runs_alone(write) || saves_activity(write)).collect();
         sort(&mut batch, ClaimOrder::First);
         self.execute_together(batch);
         for write in alone {
@@ -294,7 +290,7 @@ impl Writer {
         // Always: a waiter that registers while this is under way may look for a task before it is committed.
         let mut after_commit = AfterCommit::new(true);
         // For other commands than a scan the credit was granted above.
-        let credit_seconds = if scans { self.credit_seconds } else { 0 };
+        let credit_seconds = if scans { self.shared.credit_seconds } else { 0 };
         let executed = execute_batch(&mut tx, batch, credit_seconds, &mut after_commit);
         let executed = executed.map_err(|error| failure_of(tx.failure, &error))?;
         // A method that cannot fail leaves its failure here (`next_pending_seq`).
@@ -305,7 +301,8 @@ impl Writer {
         self.committing.set(true);
         let ended = tx.commit();
         self.end(ended)?;
-        self.wakeups.committed(&after_commit.claimable);
+        after_commit.count(&self.shared.activity);
+        self.shared.wakeups.committed(&after_commit.claimable);
         Ok(executed)
     }
 
@@ -322,8 +319,8 @@ impl Writer {
 
     /// The time of a transaction; a scan, of which there is one at a time, sets the pace.
     fn clock(&self, row: ClockRow, scans: bool) -> Clock {
-        match &self.clock {
-            None if scans => Clock::of_scan(row, self.last_scan.step_micros(Instant::now(), row.micros)),
+        match &self.shared.clock {
+            None if scans => Clock::of_scan(row, self.shared.last_scan.step_micros(Instant::now(), row.micros)),
             None => Clock::new(row),
             Some(clock) => Clock::new(ClockRow { micros: clock.now().as_micros(), offset_micros: 0, ..row }),
         }
@@ -334,7 +331,7 @@ impl Writer {
         PostgresTransaction {
             session,
             runtime: &self.runtime,
-            dead: &self.dead,
+            dead: &self.shared.dead,
             clock,
             numbers,
             rows: begun.rows,
@@ -356,7 +353,7 @@ impl Writer {
         let clock = self.clock(begun.clock, true);
         let mut tx = self.transaction(session, begun, clock);
         // Without a credit the scan is saved all the same: it may have found that the database's clock was set.
-        let credited = match self.credit_seconds {
+        let credited = match self.shared.credit_seconds {
             0 => tx.save_scan().map(|()| 0),
             seconds => credit_after_outage(&mut tx, seconds),
         };
@@ -393,9 +390,14 @@ fn random_part() -> f64 {
     f64::from(RandomState::new().build_hasher().finish() as u32) / f64::from(u32::MAX)
 }
 
-/// Whether a command gets a transaction of its own.
+/// Whether a command gets a transaction of its own, with what it needs for itself.
 fn runs_alone(write: &Write) -> bool {
     write.request.is_long() || write.request.is_scan()
+}
+
+/// No claim waits for statistics: neither for their rows nor, if they cannot be saved, for another try.
+fn saves_activity(write: &Write) -> bool {
+    matches!(write.request, WriteRequest::SaveActivity(_))
 }
 
 /// Waits for the commands of a transaction: none when no more can come; nothing when the time was over first.

@@ -21,7 +21,16 @@ use crate::session::Schema;
 /// A writer on a database with the queue `q`.
 fn writer(database: &Database) -> Writer {
     let connector = Connector::new(Address::parse(&database.url()).unwrap(), Schema::new("taskqueue")).unwrap();
-    Writer::new(Arc::new(connector), Arc::default(), Arc::default(), None, Arc::default(), 0, 0).unwrap()
+    let shared = SharedState {
+        connector: Arc::new(connector),
+        wakeups: Arc::default(),
+        activity: Arc::default(),
+        dead: Arc::default(),
+        clock: None,
+        last_scan: Arc::default(),
+        credit_seconds: 0,
+    };
+    Writer::new(shared, 0).unwrap()
 }
 
 fn submit<C: Command>(command: C) -> (Write, PendingAnswer<C::Answer>) {

@@ -10,11 +10,13 @@ use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::task::Status;
+use taskqueue_store::activity::save_activity;
 use taskqueue_store::command::{CreatedTask, Scan, Scanned};
 use taskqueue_store::conformance::any_command::Write;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
-use taskqueue_store::{StoreError, commands};
+use taskqueue_store::{Store, StoreError, commands};
+use taskqueue_test_postgres::eventually;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
@@ -347,4 +349,60 @@ async fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() 
     }
     let status = storage.database.rows("SELECT DISTINCT status FROM taskqueue.tasks");
     assert_eq!(status, [[Some("pending".to_owned())]], "nothing of a broken command was kept");
+}
+
+/// How many rows of activity a queue has.
+fn activity_rows(storage: &Fresh, queue: &str) -> usize {
+    let of_queue = format!("(SELECT queue_key FROM taskqueue.queues WHERE name = '{queue}')");
+    storage.database.rows(&format!("SELECT 1 FROM taskqueue.activity WHERE queue_key = {of_queue}")).len()
+}
+
+/// A bulk update has a queue for itself: what was counted for it is saved when it is done, that of other queues at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_activity_of_a_queue_that_another_transaction_holds_is_saved_later_and_that_of_others_now() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.ok(create_queue("other")).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.ok(create("other", 1, Definition::default())).await;
+    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+    let store = Arc::clone(&fixture.store);
+    let saving = tokio::spawn(async move { save_activity(&*store).await });
+    eventually("the other queue's rows are saved", || activity_rows(&storage, "other") == 2);
+    assert_eq!((activity_rows(&storage, "q"), saving.is_finished()), (0, false));
+    let created = timeout(MOMENT, fixture.ok(create("other", 2, Definition::default()))).await;
+    assert!(created.expect("nobody waits for activity").created);
+    stranger.lets_go().await;
+    assert_eq!(timeout(MOMENT, saving).await.expect("at once").unwrap(), Ok(()));
+    assert_eq!(activity_rows(&storage, "q"), 2);
+    end(storage, fixture).await;
+}
+
+/// Old rows are removed some at a time, by whoever comes first; nobody waits for those that another transaction holds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_activity_is_forgotten_around_rows_that_another_transaction_holds() {
+    let storage = fresh();
+    let fixture = Fixture::with_queue(&storage).await;
+    let other = storage.try_open(&fixture.clock).await.unwrap();
+    storage.database.admin(
+        "INSERT INTO taskqueue.activity SELECT queue_key, 60, n::bigint * 60000000, 1, ''
+        FROM taskqueue.queues, generate_series(1, 7000) AS n",
+    );
+    let left = || activity_rows(&storage, "q");
+    let rows = "SELECT 1 FROM taskqueue.activity WHERE start_at <= 600000000 FOR UPDATE";
+    let stranger = Stranger::says(&storage, rows).await;
+    save_activity(&*fixture.store).await.unwrap();
+    assert_eq!(left(), 5_000, "so many at a time");
+    let together = async { tokio::join!(save_activity(&*fixture.store), save_activity(&other)) };
+    assert_eq!(timeout(MOMENT, together).await.expect("nobody waits"), (Ok(()), Ok(())));
+    assert!((1_000..=3_000).contains(&left()), "{} are left", left());
+    for _ in 0..2 {
+        save_activity(&other).await.unwrap();
+    }
+    assert_eq!(left(), 10, "those that somebody holds");
+    stranger.lets_go().await;
+    save_activity(&other).await.unwrap();
+    assert_eq!(left(), 0);
+    other.close().await;
+    end(storage, fixture).await;
 }

@@ -10,6 +10,7 @@ use storage::{Fresh, fresh};
 use taskqueue_core::definition::Definition;
 use taskqueue_core::selection::{OrderField, TaskOrder};
 use taskqueue_core::task::{Status, Task};
+use taskqueue_store::activity::save_activity;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_test_postgres::eventually;
@@ -166,6 +167,30 @@ async fn output_of_tasks_that_an_older_server_deleted_is_removed_by_the_next_ser
         eventually("only one is left", || storage.database.rows(&count) == [[Some("1".to_owned())]]);
     }
     assert_eq!(fixture.store.read_output(&name, kept, 0, 1_000).await.unwrap().text, "text");
+    fixture.store.close().await;
+    assert_tables_are_consistent(&storage.database);
+}
+
+/// It does not know the table of activity, and what it deletes a queue with does not name it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_activity_of_a_queue_that_an_older_server_deletes_goes_with_it() {
+    let storage = fresh();
+    let fixture = filled(&storage).await;
+    save_activity(&*fixture.store).await.unwrap();
+    let rows = || storage.database.rows("SELECT 1 FROM taskqueue.activity").len();
+    assert_eq!(rows(), 2);
+    storage.database.admin(
+        "WITH
+            deleted_observations AS (DELETE FROM taskqueue.observations),
+            deleted_tally AS (DELETE FROM taskqueue.tally),
+            noted AS (INSERT INTO taskqueue.purges (queue_key, kept_until) SELECT queue_key, 0 FROM taskqueue.queues)
+        DELETE FROM taskqueue.queues",
+    );
+    assert_eq!(rows(), 0);
+    // What this server had counted belongs to nobody any more.
+    fixture.clock.advance_seconds(60);
+    save_activity(&*fixture.store).await.unwrap();
+    assert_eq!(rows(), 0);
     fixture.store.close().await;
     assert_tables_are_consistent(&storage.database);
 }

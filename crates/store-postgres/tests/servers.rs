@@ -1,6 +1,8 @@
 //! Several stores on one database, as several servers are: together they behave as one (I1, I2, I12, I15 to I19, T1).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "servers/activity.rs"]
+mod activity;
 mod storage;
 
 use std::collections::BTreeSet;

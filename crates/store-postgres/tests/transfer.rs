@@ -7,11 +7,17 @@ mod upgrades;
 
 use storage::tables::assert_tables_are_consistent;
 use storage::{Fresh, fresh};
+use taskqueue_core::activity::Event;
+use taskqueue_core::definition::Definition;
+use taskqueue_core::status::Status;
 use taskqueue_store::Store;
+use taskqueue_store::activity::save_activity;
+use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::conformance::moved::{assert_moved, assert_small_chunks, print_much, say_and_print};
 use taskqueue_store::transfer::transfer;
 use taskqueue_store_postgres::{Address, PostgresTransfer};
+use taskqueue_test_postgres::eventually;
 
 fn address(storage: &Fresh) -> Address {
     Address::parse(&storage.database.url()).unwrap()
@@ -34,6 +40,42 @@ async fn output_progress_and_telemetry_are_moved() {
     let (from, to) = (storage.try_open(&clock).await.unwrap(), other.try_open(&clock).await.unwrap());
     assert_moved(&from, &to).await;
     to.close().await;
+    assert_tables_are_consistent(&other.database);
+}
+
+/// Activity is statistics of a database: it is not moved, and begins again in the new one (docs/decisions/0059).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn activity_stays_where_it_was_counted() {
+    let (storage, other) = (fresh(), fresh());
+    // The target has been used before, and is empty again.
+    let used = Fixture::with_queue(&other).await;
+    used.create(1, Definition::default()).await;
+    save_activity(&*used.store).await.unwrap();
+    used.ok(cancel("q", 1)).await;
+    used.ok(delete_queue("q", true)).await;
+    save_activity(&*used.store).await.unwrap();
+    eventually("the deleted queue is purged", || other.database.rows("SELECT 1 FROM taskqueue.purges").is_empty());
+    used.store.close().await;
+    drop(used);
+
+    let fixture = Fixture::with_queue(&storage).await;
+    fixture.create(1, Definition::default()).await;
+    save_activity(&*fixture.store).await.unwrap();
+    let Fixture { store, clock } = fixture;
+    store.close().await;
+    drop(store);
+    let mut source = PostgresTransfer::source(address(&storage), "taskqueue").await.unwrap();
+    let target = Box::new(PostgresTransfer::target(address(&other), "taskqueue").await.unwrap());
+    transfer(&mut source, target, &mut |_| {}).await.unwrap();
+    drop(source);
+
+    let counted = async |storage: &Fresh| {
+        let store = storage.try_open(&clock).await.unwrap();
+        let stats = store.queue_stats(&queue("q")).await.unwrap();
+        store.close().await;
+        (stats.figures.tasks(Status::Pending), stats.last_hour.of(Event::Created))
+    };
+    assert_eq!((counted(&storage).await, counted(&other).await), ((1, 1), (1, 0)));
     assert_tables_are_consistent(&other.database);
 }
 

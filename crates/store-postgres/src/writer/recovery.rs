@@ -41,7 +41,7 @@ impl Writer {
         match ended {
             Ended::Committed => Ok(()),
             Ended::Undone(cause) => Err(BatchFailure::Again(cause)),
-            Ended::Unknown(name) => match self.runtime.block_on(find_commit_outcome(&self.connector, name)) {
+            Ended::Unknown(name) => match self.runtime.block_on(find_commit_outcome(&self.shared.connector, name)) {
                 Some(true) => Ok(()),
                 Some(false) => Err(BatchFailure::Again(Cause::Lost)),
                 None => Err(BatchFailure::Unknown),
@@ -60,7 +60,7 @@ impl Writer {
         {
             return Err(BatchFailure::Unconnected(error.clone()));
         }
-        match self.runtime.block_on(self.connector.session(sql::WRITER)) {
+        match self.runtime.block_on(self.shared.connector.session(sql::WRITER)) {
             Ok(session) => {
                 self.settles = self.runtime.block_on(session.can_name_transactions());
                 (self.session, self.connect_failed_at) = (Some(session), None);

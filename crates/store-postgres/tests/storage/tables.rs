@@ -75,6 +75,10 @@ const NEVER: &[(&str, &str)] = &[
         "SELECT * FROM taskqueue.observations WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)",
     ),
     (
+        "activity of no queue",
+        "SELECT * FROM taskqueue.activity WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)",
+    ),
+    (
         "a count of no queue",
         "SELECT * FROM taskqueue.tally WHERE queue_key NOT IN (SELECT queue_key FROM taskqueue.queues)",
     ),

@@ -1,0 +1,24 @@
+-- What happened to the tasks of each queue, counted by minute and by hour. Each process has rows of its own, so that servers never
+-- wait for each other's; readers add them up (docs/decisions/0059). Nothing else depends on it. A process writes its current rows
+-- every few seconds: no index contains what changes, and half of each page is left free for the next version.
+CREATE TABLE taskqueue.activity (
+    -- Goes with its queue, also when a server deletes the queue that does not know this table.
+    queue_key    bigint NOT NULL REFERENCES taskqueue.queues ON DELETE CASCADE,
+    -- How long the counted time is: 60 or 3600.
+    unit_seconds bigint NOT NULL,
+    start_at     bigint NOT NULL,
+    process      bigint NOT NULL,
+    counted      bytea NOT NULL,
+    PRIMARY KEY (queue_key, unit_seconds, start_at, process)
+) WITH (fillfactor = 50);
+-- For forgetting.
+CREATE INDEX activity_by_start ON taskqueue.activity (unit_seconds, start_at);
+
+-- Since when activity is counted, in the time of the service.
+CREATE TABLE taskqueue.activity_since (
+    one   smallint NOT NULL PRIMARY KEY CHECK (one = 1),
+    since bigint NOT NULL
+);
+INSERT INTO taskqueue.activity_since (one, since)
+SELECT 1, greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at)
+FROM taskqueue.clock WHERE one = 1;

@@ -1,0 +1,2 @@
+-- Whether any of these queues exists.
+SELECT EXISTS (SELECT 1 FROM taskqueue.queues WHERE queue_key = ANY($1));

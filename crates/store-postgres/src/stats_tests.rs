@@ -1,0 +1,113 @@
+//! Plans of the statements behind stats, and what they find where a queue is full of priorities or of dead entries.
+
+use std::time::{Duration, Instant};
+
+use taskqueue_store::conformance::commands::queue;
+use taskqueue_test_postgres::{Cluster, Database};
+use tokio_postgres::types::Type;
+
+use super::*;
+use crate::database_tests::{QUEUE_KEY, migrated, session};
+
+const DAY: i64 = 86_400;
+
+/// 100,000 pending tasks of one queue, with one of five priorities each and two routes; and a day of activity of it and 50 others.
+async fn filled() -> (Database, Session) {
+    let database = migrated(Cluster::shared());
+    database.admin(&format!(
+        "INSERT INTO taskqueue.tasks
+        SELECT n, {QUEUE_KEY}, n, n % 5, n, 0, 3, n, 100, NULL, NULL, NULL, 't_' || lpad(n::text, 12, '0'), 'pending',
+            '[\"a\",\"b\"]'
+        FROM generate_series(1, 100000) AS n;
+        INSERT INTO taskqueue.ready
+        SELECT queue_key, priority, pending_seq, task_key, route FROM taskqueue.tasks, unnest(ARRAY['a', 'b']) AS route;
+        INSERT INTO taskqueue.tally (queue_key, shard, routes, status, tasks)
+        VALUES ({QUEUE_KEY}, 0, '[\"a\",\"b\"]', 'pending', 100000);
+        INSERT INTO taskqueue.queues (queue_key, name) SELECT n, 'other' || n FROM generate_series(100, 149) AS n;
+        INSERT INTO taskqueue.activity
+        SELECT queue_key, 60, n::bigint * 60000000, 1, '' FROM taskqueue.queues, generate_series(1, 1440) AS n;
+        ANALYZE"
+    ));
+    let session = session(&database).await;
+    (database, session)
+}
+
+async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
+    let rows = session.client().query_typed(&format!("EXPLAIN {text}"), params).await.unwrap();
+    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+}
+
+/// Since when the oldest tasks of the routes are pending.
+async fn oldest(session: &Session) -> Vec<(String, Option<i64>)> {
+    let figures = figures(session, Some(Timestamp::from_micros(1))).await.unwrap();
+    session.execute_text(END).await.unwrap();
+    let routes = figures.queues[0].figures.routes();
+    routes.map(|(route, figures)| (route.to_owned(), figures.oldest_pending.map(Timestamp::as_micros))).collect()
+}
+
+#[tokio::test]
+async fn stats_are_found_by_indexes_and_visit_no_task_twice_whatever_the_planner_knows() {
+    let (database, session) = filled().await;
+    let (keys, routes) = (vec![QUEUE_KEY; 2], vec!["a", "b"]);
+    let (unit, from, to) = (60_i64, 60_000_000_i64, 61 * 60_000_000_i64);
+    for _ in 0..2 {
+        let params: [Param<'_>; 3] =
+            [(&keys, Type::INT8_ARRAY), (&routes, Type::TEXT_ARRAY), (&PRIORITY_STEPS, Type::INT8)];
+        let oldest = plan(&session, &sql::LIST_OLDEST_PENDING.text, &params).await;
+        assert!(oldest.contains("ready_in_order") && oldest.contains("tasks_pkey"), "{oldest}");
+        let steps =
+            oldest.lines().any(|line| line.contains("Index Cond") && line.contains("priority < before.priority"));
+        assert!(steps, "{oldest}");
+        let params: [Param<'_>; 4] =
+            [(&QUEUE_KEY, Type::INT8), (&unit, Type::INT8), (&from, Type::INT8), (&to, Type::INT8)];
+        let activity = plan(&session, &sql::LIST_ACTIVITY.text, &params).await;
+        assert!(activity.contains("activity_pkey"), "{activity}");
+        for plan in [oldest, activity] {
+            assert!(!plan.contains("Seq Scan"), "{plan}");
+        }
+        database.admin("DELETE FROM pg_statistic WHERE starelid::regclass::text LIKE 'taskqueue.%'");
+    }
+    let both = |since| vec![("a".to_owned(), Some(since)), ("b".to_owned(), Some(since))];
+    assert_eq!(oldest(&session).await, both(1));
+    database.admin("DELETE FROM taskqueue.ready WHERE pending_seq <= 3");
+    assert_eq!(oldest(&session).await, both(4));
+}
+
+/// Claims leave dead entries at the head of the order until it is vacuumed (docs/decisions/0015). The first who comes by marks them.
+#[tokio::test]
+async fn dead_entries_at_the_head_of_the_order_do_not_make_stats_slow() {
+    let (database, session) = filled().await;
+    database.admin("ALTER TABLE taskqueue.ready SET (autovacuum_enabled = off)");
+    database.admin("DELETE FROM taskqueue.ready WHERE pending_seq <= 99990");
+    let since = oldest(&session).await;
+    assert_eq!(since, [("a".to_owned(), Some(99_991)), ("b".to_owned(), Some(99_991))]);
+    let begun = Instant::now();
+    oldest(&session).await;
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    println!("with 200,000 dead entries: {:?}", begun.elapsed());
+}
+
+/// A priority for each task, which may be its deadline. Not all of them are looked at: 10,000 more than there are routes.
+#[tokio::test]
+async fn a_queue_of_very_many_priorities_costs_a_bounded_number_of_steps() {
+    let (database, session) = filled().await;
+    database.admin("TRUNCATE taskqueue.ready");
+    database.admin(&format!(
+        "INSERT INTO taskqueue.ready SELECT {QUEUE_KEY}, -n, 100001 - n, 100001 - n, 'a' FROM generate_series(1, 100000) AS n"
+    ));
+    let begun = Instant::now();
+    let since = oldest(&session).await;
+    println!("100,000 priorities: {:?}", begun.elapsed());
+    // The tally says that there are two routes; one of them has no place in the order.
+    assert_eq!(since, [("a".to_owned(), Some(100_001 - (PRIORITY_STEPS + 2))), ("b".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn activity_that_cannot_be_read_is_reported_as_damage() {
+    let (_database, session) = filled().await;
+    let log = ActivityLog::default();
+    let now = Some(Timestamp::from_micros(DAY * 1_000_000));
+    let selection = SeriesSelection { unit: Unit::Minute, from: None, to: None };
+    let read = activity_series(&session, &queue("q"), selection, &log, now).await;
+    assert!(matches!(read, Err(crate::readers::ReadError::Damaged(_))), "{read:?}");
+}
