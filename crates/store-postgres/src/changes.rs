@@ -419,7 +419,7 @@ impl<'a> Changes<'a> {
         deleted_tasks.iter_mut().for_each(|(_, params)| params.push(&self.deleted_runs_kept_until));
         let mut tally = self.tally.write(&sql::ADD_TALLY);
         tally.iter_mut().for_each(|(_, params)| params.push(&self.shard));
-        let [withdrawn_observations, observations, telemetry] = self.observations.writes();
+        let [locked_observations, withdrawn_observations, observations, telemetry] = self.observations.writes();
         let [appended_output, deleted_pieces, cut_pieces, output_pieces, outputs] = self.output.writes();
         let [args, metadata, results] = self.bulk.as_ref().map(BulkWrite::writes).unwrap_or_default();
         let writes = [
@@ -452,6 +452,7 @@ impl<'a> Changes<'a> {
             cut_pieces,
             output_pieces,
             outputs,
+            locked_observations,
             withdrawn_observations,
             observations,
             telemetry,

@@ -78,6 +78,7 @@ statements! {
     LOAD_TASKS = "load_tasks" (TEXT_ARRAY, TEXT_ARRAY);
     LOAD_TASKS_BY_KEY = "load_tasks_by_key" (INT8_ARRAY);
     LOCK_CLOCK = "lock_clock" ();
+    LOCK_OBSERVATIONS = "lock_observations" (INT8_ARRAY, TEXT_ARRAY);
     LOCK_OUTPUT_PURGES = "lock_output_purges" (INT8);
     LOCK_PURGE = "lock_purge" (INT8);
     LOCK_QUEUES = "lock_queues" (TEXT_ARRAY);

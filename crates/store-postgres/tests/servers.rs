@@ -3,6 +3,8 @@
 
 #[path = "servers/activity.rs"]
 mod activity;
+#[path = "servers/observations.rs"]
+mod observations;
 mod storage;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
 //! The writes of observations.
 
+use std::collections::BTreeSet;
+
 use taskqueue_core::ids::TaskId;
 
 use super::Write;
@@ -25,10 +27,14 @@ sets! {
     Measurements of MeasurementRow { queue: i64, id: &'a str, telemetry: &'a str, updated_at: i64, }
 
     Withdrawals of Withdrawal { queue: i64, id: &'a str, }
+
+    Locks of LockedRow { queue: i64, id: &'a str, }
 }
 
 #[derive(Default)]
 pub(super) struct ObservationWrites<'a> {
+    /// Only where several statements follow: a single one locks in the order of the keys by itself.
+    locks: Locks<'a>,
     withdrawals: Withdrawals<'a>,
     reports: Reports<'a>,
     measurements: Measurements<'a>,
@@ -65,12 +71,21 @@ impl<'a> ObservationWrites<'a> {
                 telemetry_updated_at: telemetry.map(|telemetry| telemetry.updated_at.as_micros()),
             });
         }
+        let kinds =
+            [!writes.withdrawals.id.is_empty(), !writes.reports.id.is_empty(), !writes.measurements.id.is_empty()];
+        if kinds.into_iter().filter(|is_there| *is_there).count() > 1 {
+            let changed = rows.changed_observations.keys().chain(&rows.withdrawn_observations);
+            for (queue, id) in changed.collect::<BTreeSet<_>>() {
+                writes.locks.push(LockedRow { queue: queue.0, id: id.as_str() });
+            }
+        }
         writes
     }
 
     /// Withdrawals first: a worker may be withdrawn and reported again, and then nothing of what was before is kept.
-    pub(super) fn writes(&self) -> [Option<Write<'_>>; 3] {
+    pub(super) fn writes(&self) -> [Option<Write<'_>>; 4] {
         [
+            self.locks.write(&sql::LOCK_OBSERVATIONS),
             self.withdrawals.write(&sql::DELETE_OBSERVATIONS),
             self.reports.write(&sql::SAVE_OBSERVATIONS),
             self.measurements.write(&sql::SAVE_TELEMETRY),
