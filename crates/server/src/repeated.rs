@@ -16,7 +16,7 @@ use crate::http_service::panic_text;
 pub(crate) async fn run<W, F>(name: &'static str, interval: Duration, work: W) -> Infallible
 where
     W: Fn() -> F + Clone + Send + 'static,
-    F: Future<Output = Result<(), StoreError>> + Send,
+    F: Future<Output = Result<(), StoreError>> + Send + 'static,
 {
     // Dropping the set aborts its tasks.
     let mut running = JoinSet::new();

@@ -8,7 +8,7 @@ use taskqueue_core::access::{QueuePattern, Scope};
 use taskqueue_core::time::Timestamp;
 
 use super::connection::OutputArgs;
-use super::values::{expiry, nonzero_duration, queue_pattern, scope, token_name};
+use super::values::{time, nonzero_duration, queue_pattern, scope, token_name};
 
 pub(super) const HELP: &str = "\
 Examples:
@@ -75,7 +75,7 @@ pub(crate) struct CreateTokenArgs {
     pub(crate) expires_in: Option<Duration>,
 
     /// Until when it is valid, such as 2027-01-31T00:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = expiry)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) expires_at: Option<Timestamp>,
 
     /// Add it to this file of tokens, which is created if it is missing

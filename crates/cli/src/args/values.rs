@@ -36,10 +36,6 @@ pub(super) fn queue_pattern(text: &str) -> Result<QueuePattern, &'static str> {
     QueuePattern::parse(text).ok_or("use a queue name, with * for any characters, such as 'exp-*'")
 }
 
-pub(super) fn expiry(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("write a time with its zone, such as 2027-01-31T00:00:00Z")
-}
-
 /// The label of a batch: what may be a name, but not empty.
 pub(super) fn batch_label(text: &str) -> Result<String, &'static str> {
     let label = task_name(text).ok().filter(|label| !label.is_empty());
@@ -55,7 +51,7 @@ pub(super) fn unit(text: &str) -> Result<Unit, &'static str> {
 }
 
 pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("write a time as 2026-01-31T12:00:00Z")
+    Timestamp::parse(text).ok_or("write a time with its zone, such as 2027-01-31T00:00:00Z")
 }
 
 pub(super) fn order_field(text: &str) -> Result<OrderField, String> {

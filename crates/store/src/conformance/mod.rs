@@ -50,11 +50,6 @@ pub mod upgraded;
 pub mod waiting;
 pub mod waiting_output;
 
-/// What of `stats` reopens the storage. Both suites may stand in one file, and each of their modules has a name of its own.
-pub mod saved_activity {
-    pub use super::stats::activity_survives_a_restart_and_is_added_to;
-}
-
 /// A place where a store can be opened. Each test gets a fresh one; it is dropped when the test ends.
 pub trait Storage {
     /// Opens the storage. Called again only after the store before has been closed and dropped.

@@ -256,7 +256,7 @@ struct Dropped(mpsc::UnboundedSender<()>);
 
 impl Drop for Dropped {
     fn drop(&mut self) {
-        drop(self.0.send(()));
+        let _ = self.0.send(());
     }
 }
 
