@@ -41,9 +41,10 @@ async fn a_schema_of_every_released_version_is_upgraded_and_worked_with() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_released_version_has_a_dump() {
+async fn every_schema_before_the_newest_has_a_dump() {
     let storage = fresh();
     storage.open(clock()).await.close().await;
     let newest = report_of(&storage).await.schema;
-    assert_eq!(i64::try_from(dumps().len()), Ok(newest), "add tests/schemas/{newest:04}.sql");
+    let (older, dumps) = (newest - 1, i64::try_from(dumps().len()).unwrap());
+    assert!(dumps >= older, "add tests/schemas/{older:04}.sql: a database of the schema before the newest");
 }

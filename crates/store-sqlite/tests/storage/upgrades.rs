@@ -47,9 +47,10 @@ async fn a_file_of_every_released_schema_is_upgraded_and_worked_with() {
 }
 
 #[test]
-fn every_released_schema_has_a_dump() {
+fn every_schema_before_the_newest_has_a_dump() {
     let folder = fresh();
     drop(folder.try_open(&clock()).unwrap());
     let newest = report_of(&folder.file()).schema;
-    assert_eq!(i64::try_from(dumps().len()), Ok(newest), "add tests/schemas/{newest:04}.sql");
+    let (older, dumps) = (newest - 1, i64::try_from(dumps().len()).unwrap());
+    assert!(dumps >= older, "add tests/schemas/{older:04}.sql: a database of the schema before the newest");
 }
