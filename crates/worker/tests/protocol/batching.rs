@@ -97,7 +97,11 @@ async fn a_server_without_the_capability_gets_single_requests() {
     server.script("capabilities", [capabilities(&["wait"])]);
     let worker = TestWorker::always(&server, for_tasks(4), success());
     assert_eq!(worker.end().await.1.succeeded, 4);
-    assert!(server.verbs().iter().all(|verb| ["claim", "complete"].contains(&verb.as_str())), "{:?}", server.verbs());
+    // On a busy machine a run takes long enough for heartbeats, which are single, too.
+    let mut verbs = server.verbs();
+    verbs.retain(|verb| verb != "heartbeat");
+    verbs.sort();
+    assert_eq!(verbs, [["claim"; 4], ["complete"; 4]].concat());
 }
 
 #[tokio::test]
