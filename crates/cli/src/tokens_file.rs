@@ -61,8 +61,12 @@ impl fmt::Display for FileToken {
 /// What is wrong with the file, for people, with its name.
 pub(crate) fn load(path: &Path) -> Result<(Vec<FileToken>, String), String> {
     let text = read(path)?;
-    let tokens = parse::parse(&text).map_err(|mistake| format!("the tokens file {}, {mistake}", path.display()))?;
-    Ok((tokens, text))
+    Ok((tokens_of(path, &text)?, text))
+}
+
+/// The tokens in the text of the file.
+fn tokens_of(path: &Path, text: &str) -> Result<Vec<FileToken>, String> {
+    parse::parse(text).map_err(|mistake| format!("the tokens file {}, {mistake}", path.display()))
 }
 
 pub(crate) fn token_set(tokens: Vec<FileToken>) -> TokenSet {

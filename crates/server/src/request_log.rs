@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
+use hyper::header::HeaderName;
 use hyper::{HeaderMap, Method};
-use taskqueue_api::headers::TRACEPARENT;
-use taskqueue_api::{ErrorCode, paths};
+use taskqueue_api::{ErrorCode, headers, paths};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::trace::TraceParent;
 use tokio::time::Instant;
@@ -26,6 +26,8 @@ const SLOW: Duration = Duration::from_secs(1);
 /// No method of the API is longer; others are logged as [`OTHER_METHOD`], because a client may send any text.
 const METHOD_BYTES: usize = 7;
 const OTHER_METHOD: &str = "other";
+
+const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRACEPARENT);
 
 /// A remark for the log line of a request, as an extension of its response.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
-use super::{FileToken, load, token_set};
+use super::{FileToken, read, token_set, tokens_of};
 
 /// A token that was taken out of the file still works for so long, and a new one does not yet.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens) {
         ticks.tick().await;
         let looked_at = path.clone();
         let looking = spawn_blocking(move || {
-            let change = latest.look(load(&looked_at));
+            let change = latest.look(read(&looked_at), |text| tokens_of(&looked_at, text));
             (latest, change)
         });
         // An error means that the runtime is shutting down.
@@ -60,34 +60,51 @@ enum Change {
 }
 
 /// What was seen last. The whole text is read each time and compared by its digest: the times of a file are too coarse to tell two
-/// changes within a few milliseconds apart, and a file system may not even have them.
+/// changes within a few milliseconds apart, and a file system may not even have them. Only a text that is new is understood.
 struct Latest {
     /// Of the text that the tokens were taken from.
     taken: TokenDigest,
+    /// Of the text that was looked at last, if it has a mistake.
+    mistaken: Option<TokenDigest>,
     problem: Option<String>,
 }
 
 impl Latest {
     fn new(text: &str) -> Self {
-        Self { taken: digest(text.as_bytes()), problem: None }
+        Self { taken: digest(text.as_bytes()), mistaken: None, problem: None }
     }
 
-    fn look(&mut self, loaded: Result<(Vec<FileToken>, String), String>) -> Option<Change> {
-        match loaded {
-            Ok((tokens, text)) => {
-                let (had_problem, digest) = (self.problem.take().is_some(), digest(text.as_bytes()));
-                if self.taken == digest {
-                    return had_problem.then_some(Change::Back);
-                }
-                self.taken = digest;
+    fn look(
+        &mut self,
+        text: Result<String, String>,
+        parse: impl FnOnce(&str) -> Result<Vec<FileToken>, String>,
+    ) -> Option<Change> {
+        let text = match text {
+            Ok(text) => text,
+            Err(problem) => return self.tell(problem, None),
+        };
+        let digest = digest(text.as_bytes());
+        if self.taken == digest {
+            self.mistaken = None;
+            return self.problem.take().map(|_| Change::Back);
+        }
+        if self.mistaken == Some(digest) {
+            return None;
+        }
+        match parse(&text) {
+            Ok(tokens) => {
+                *self = Self { taken: digest, mistaken: None, problem: None };
                 Some(Change::Tokens(tokens))
             }
-            Err(problem) if self.problem.as_ref() == Some(&problem) => None,
-            Err(problem) => {
-                self.problem = Some(problem.clone());
-                Some(Change::Problem(problem))
-            }
+            Err(problem) => self.tell(problem, Some(digest)),
         }
+    }
+
+    fn tell(&mut self, problem: String, mistaken: Option<TokenDigest>) -> Option<Change> {
+        self.mistaken = mistaken;
+        let is_news = self.problem.as_ref() != Some(&problem);
+        self.problem = Some(problem.clone());
+        is_news.then_some(Change::Problem(problem))
     }
 }
 
@@ -97,26 +114,42 @@ mod tests {
 
     #[test]
     fn only_a_valid_change_is_taken_and_every_problem_is_told_once() {
-        let good = |text: &str| Ok((Vec::new(), text.to_owned()));
-        let bad = |problem: &str| Err(problem.to_owned());
+        let parse = |text: &str| match text.strip_prefix("bad ") {
+            Some(mistake) => Err(mistake.to_owned()),
+            None => Ok(Vec::new()),
+        };
         let mut latest = Latest::new("a");
         let taken = || Some(Change::Tokens(Vec::new()));
         let problem = |text: &str| Some(Change::Problem(text.to_owned()));
         let steps = [
-            (good("a"), None),
-            (good("b"), taken()),
-            (good("b"), None),
-            (bad("line 1"), problem("line 1")),
-            (bad("line 1"), None),
-            (bad("line 2"), problem("line 2")),
-            (bad("gone"), problem("gone")),
-            (good("b"), Some(Change::Back)),
-            (good("b"), None),
-            (bad("gone"), problem("gone")),
-            (good("c"), taken()),
+            (Ok("a"), None),
+            (Ok("b"), taken()),
+            (Ok("b"), None),
+            (Ok("bad line 1"), problem("line 1")),
+            (Ok("bad line 1"), None),
+            (Ok("bad line 2"), problem("line 2")),
+            (Err("gone"), problem("gone")),
+            (Err("gone"), None),
+            (Ok("bad line 2"), problem("line 2")),
+            (Ok("b"), Some(Change::Back)),
+            (Ok("b"), None),
+            (Ok("bad line 2"), problem("line 2")),
+            (Ok("c"), taken()),
+            (Err("gone"), problem("gone")),
+            (Ok("c"), Some(Change::Back)),
         ];
-        for (step, (loaded, change)) in steps.into_iter().enumerate() {
-            assert_eq!(latest.look(loaded), change, "step {step}");
+        for (step, (read, change)) in steps.into_iter().enumerate() {
+            let read = read.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(latest.look(read, parse), change, "step {step}");
         }
+    }
+
+    #[test]
+    fn a_text_that_was_seen_is_not_understood_again() {
+        let mut latest = Latest::new("a");
+        let never = |text: &str| -> Result<Vec<FileToken>, String> { panic!("{text}") };
+        assert_eq!(latest.look(Ok("a".to_owned()), never), None);
+        assert!(latest.look(Ok("b".to_owned()), |_| Err("no".to_owned())).is_some());
+        assert_eq!(latest.look(Ok("b".to_owned()), never), None);
     }
 }
