@@ -1,6 +1,8 @@
 //! Every path of the API as a template, in the contract's order; a more special template comes before the general one. The
 //! methods are in the route table of the server.
 
+use std::sync::LazyLock;
+
 /// Liveness with a real check of the database.
 pub const HEALTH: &str = "/health";
 /// Whether the process answers.
@@ -9,6 +11,8 @@ pub const LIVEZ: &str = "/livez";
 pub const READYZ: &str = "/readyz";
 /// The generated schema.
 pub const OPENAPI: &str = "/openapi.json";
+/// What the server does and how its queues are, for monitoring.
+pub const METRICS: &str = "/metrics";
 /// What the server offers beyond the contract.
 pub const CAPABILITIES: &str = "/api/v2/capabilities";
 /// All queues.
@@ -63,11 +67,12 @@ pub const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 pub const TELEMETRY: &str = "/api/v2/queues/{queue}/workers/{id}/telemetry";
 
 /// All of them.
-pub const ALL: [&str; 30] = [
+pub const ALL: [&str; 31] = [
     HEALTH,
     LIVEZ,
     READYZ,
     OPENAPI,
+    METRICS,
     CAPABILITIES,
     QUEUES,
     QUEUE,
@@ -96,25 +101,54 @@ pub const ALL: [&str; 30] = [
     TELEMETRY,
 ];
 
-/// The template that a path matches; the values of its parameters are not checked.
-pub fn template_of(path: &str) -> Option<&'static str> {
-    ALL.into_iter().find(|template| matches(template, path))
+/// More segments than this has no template.
+const SEGMENTS_MAX: usize = 7;
+
+/// What tells a template from others with as many segments.
+struct Template {
+    /// In [`ALL`].
+    place: usize,
+    /// The segments that are no parameters, the last one first: templates differ in their ends.
+    literals: Vec<(usize, &'static str)>,
+    parameters: Vec<usize>,
 }
 
-fn matches(template: &str, path: &str) -> bool {
-    let (mut wanted, mut given) = (template.split('/'), path.split('/'));
-    loop {
-        match (wanted.next(), given.next()) {
-            (None, None) => return true,
-            (Some(wanted), Some(given)) if wanted.starts_with('{') => {
-                if given.is_empty() {
-                    return false;
-                }
-            }
-            (Some(wanted), Some(given)) if wanted == given => {}
-            _ => return false,
+/// The templates by their number of segments.
+static TEMPLATES: LazyLock<[Vec<Template>; SEGMENTS_MAX + 1]> = LazyLock::new(|| {
+    let mut templates = [const { Vec::new() }; SEGMENTS_MAX + 1];
+    for (place, template) in ALL.into_iter().enumerate() {
+        let segments = template.split('/').skip(1).enumerate();
+        let (parameters, mut literals): (Vec<_>, Vec<_>) = segments.partition(|(_, segment)| segment.starts_with('{'));
+        literals.reverse();
+        let parameters = parameters.into_iter().map(|(segment, _)| segment).collect();
+        templates[template.split('/').count() - 1].push(Template { place, literals, parameters });
+    }
+    templates
+});
+
+/// The template that a path matches; the values of its parameters are not checked.
+pub fn template_of(path: &str) -> Option<&'static str> {
+    template_place(path).map(|place| ALL[place])
+}
+
+/// The place of that template in [`ALL`]. Every request asks for it, so the path is looked through only once.
+pub fn template_place(path: &str) -> Option<usize> {
+    let (mut segments, mut count, mut start) = ([""; SEGMENTS_MAX], 0, 1);
+    if !path.starts_with('/') {
+        return None;
+    }
+    for (at, byte) in path.bytes().enumerate().skip(1) {
+        if byte == b'/' {
+            *segments.get_mut(count)? = &path[start..at];
+            (count, start) = (count + 1, at + 1);
         }
     }
+    *segments.get_mut(count)? = &path[start..];
+    let fits = |template: &&Template| {
+        template.literals.iter().all(|(segment, text)| segments[*segment] == *text)
+            && template.parameters.iter().all(|segment| !segments[*segment].is_empty())
+    };
+    TEMPLATES[count + 1].iter().find(fits).map(|template| template.place)
 }
 
 #[cfg(test)]

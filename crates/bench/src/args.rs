@@ -47,6 +47,8 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Let workers send output and progress, see what claims keep of their throughput, and how soon followers have a line
     RunOutput(RunOutputArgs),
+    /// Ask for the metrics of many queues with many tasks
+    Scrape(ScrapeArgs),
     /// Compare single requests with another build of the server
     Compare(CompareArgs),
     /// Compare claim-complete with TLS and without
@@ -262,6 +264,24 @@ pub(crate) struct HistoryArgs {
     /// How many are created at a time before they are claimed and completed
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunk: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScrapeArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many queues there are
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) queues: u64,
+
+    /// How many tasks are pending, in all queues together
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) tasks: u64,
+
+    /// How many times the metrics are asked for
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) scrapes: u32,
 }
 
 #[derive(Debug, Args)]

@@ -36,6 +36,7 @@ mod report;
 mod request;
 mod results;
 mod run_output;
+mod scrape;
 mod submit;
 mod table;
 mod tls_cost;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Submit(args) => show(submit::run(&args), output),
         Command::History(args) => show(history::run(&args), output),
         Command::RunOutput(args) => show(run_output::run(&args), output),
+        Command::Scrape(args) => show(scrape::run(&args), output),
         Command::Compare(args) => show(compare::run(&args), output),
         Command::Tls(args) => show(tls_cost::run(&args), output),
         Command::Peers(args) => show(peers::run(&args), output),

@@ -4,6 +4,7 @@ mod log_writer;
 
 use std::io::{self, IsTerminal};
 use std::panic::{self, PanicHookInfo};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tracing::error;
@@ -16,6 +17,14 @@ use crate::failure::Failure;
 /// How long the end of the program waits for unwritten lines. Together with the time for running requests and for the store
 /// it stays below the 10 s of a stop.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The log of this process.
+static LOG: OnceLock<LogWriter> = OnceLock::new();
+
+/// How many log lines could not be written since the process began.
+pub(crate) fn lost_lines() -> u64 {
+    LOG.get().map_or(0, LogWriter::lost_lines)
+}
 
 /// Flushes the log when it is dropped.
 pub(crate) struct LogGuard(LogWriter);
@@ -30,6 +39,8 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Fail
     let log_writer = LogWriter::start(io::stderr(), format)
         .map_err(|error| Failure::Refused(format!("cannot start the log thread: {error}")))?;
     let writer = log_writer.clone();
+    // There is one log for each process.
+    let _ = LOG.set(log_writer.clone());
     // A line that cannot be written is counted by the writer. Reporting it on standard error could not work either.
     let subscriber = tracing_subscriber::fmt()
         .with_writer(move || writer.clone())

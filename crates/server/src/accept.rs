@@ -50,6 +50,28 @@ impl Accept for Listener {
     }
 }
 
+/// How many connections a server has at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionCounts {
+    pub(crate) open: usize,
+    pub(crate) idle: usize,
+    pub(crate) limit: usize,
+}
+
+/// Counts the connections of a server, for metrics.
+pub(crate) struct ConnectionGauge {
+    slots: Arc<Semaphore>,
+    cap: u32,
+    idle: Arc<IdleConnections>,
+}
+
+impl ConnectionGauge {
+    pub(crate) fn counts(&self) -> ConnectionCounts {
+        let limit = self.cap as usize;
+        ConnectionCounts { open: limit - self.slots.available_permits(), idle: self.idle.count(), limit }
+    }
+}
+
 /// All connections of a server.
 pub(crate) struct Connections {
     /// One permit per connection; all of them are back when none is left.
@@ -136,6 +158,10 @@ impl Connections {
             }
             drop(slot);
         });
+    }
+
+    pub(crate) fn gauge(&self) -> ConnectionGauge {
+        ConnectionGauge { slots: Arc::clone(&self.slots), cap: self.cap, idle: Arc::clone(&self.idle) }
     }
 
     fn open_count(&self) -> usize {

@@ -37,6 +37,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// Whether every request is logged, not only slow ones and failures of the server.
     pub log_requests: bool,
+    /// Tells how many log lines could not be written, for metrics.
+    pub log_lines_lost: Option<fn() -> u64>,
 }
 
 impl Config {
@@ -54,6 +56,7 @@ impl Config {
             memory,
             timeouts: Timeouts::default(),
             log_requests: false,
+            log_lines_lost: None,
         }
     }
 
@@ -65,6 +68,9 @@ impl Config {
         self
     }
 }
+
+/// Connections of a listener for nothing but metrics: a few monitoring systems, and somebody who looks.
+pub(crate) const METRICS_CONNECTIONS: usize = 16;
 
 /// How long a server waits. The timeout of a request body is in `extract/body.rs`.
 #[derive(Clone, Copy, Debug)]

@@ -22,12 +22,16 @@ const SUBMIT: Need = Need::Scope(Scope::Submit);
 const WORK: Need = Need::Scope(Scope::Work);
 const ADMIN: Need = Need::Scope(Scope::Admin);
 
+/// For what tells of all queues at once.
+const EVERYWHERE: Need = Need::Everywhere(Scope::Read);
+
 const TABLE: &[(Method, &str, Need)] = &[
     // Discovery
     (Method::GET, paths::HEALTH, Nothing),
     (Method::GET, paths::LIVEZ, Nothing),
     (Method::GET, paths::READYZ, Nothing),
     (Method::GET, paths::OPENAPI, Nothing),
+    (Method::GET, paths::METRICS, EVERYWHERE),
     (Method::GET, paths::CAPABILITIES, AnyToken),
     // Queues
     (Method::PUT, paths::QUEUE, ADMIN),
@@ -81,7 +85,7 @@ const TABLE: &[(Method, &str, Need)] = &[
 
 /// Whether a path needs a token where there is one.
 pub(crate) fn needs_token(path: &str) -> bool {
-    path.starts_with(API_PREFIX)
+    path.starts_with(API_PREFIX) || path == paths::METRICS
 }
 
 /// What the endpoint of a method and a template needs. HEAD is a GET whose answer is cut off.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -24,6 +25,7 @@ use crate::connection::{Authenticated, ClientAddress};
 use crate::endpoint_scopes::{API_PREFIX, needs_token};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
+use crate::metrics::Answered;
 use crate::request_id::{RequestId, RequestIds};
 use crate::request_log::{RequestLog, RequestRecord};
 use crate::state::AppState;
@@ -51,7 +53,16 @@ pub fn service(state: AppState) -> HttpService {
 /// The same; without a token it accepts requests for these hosts.
 pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
     openapi::document();
-    let router = router::router(state.clone());
+    with_router(router::router(state.clone()), hosts, state)
+}
+
+/// The service of a listener for nothing but metrics, which needs no token.
+pub(crate) fn metrics_service(hosts: Hosts, state: &AppState) -> HttpService {
+    let state = state.without_token();
+    with_router(router::metrics_router(state.clone()), hosts, state)
+}
+
+fn with_router(router: Router, hosts: Hosts, state: AppState) -> HttpService {
     let inner = Inner { router, state, hosts, request_ids: RequestIds::new() };
     HttpService { inner: Arc::new(inner), log: RequestLog::default() }
 }
@@ -70,8 +81,10 @@ impl HttpService {
         self
     }
 
-    /// Logs a request that was refused before its head was understood.
+    /// Counts and logs a request that was refused before its head was understood.
     pub(crate) fn log_refusal(&self, status: u16, code: ErrorCode) {
+        let answered = Answered { method: None, template: None, status, code: Some(code), busy: Duration::ZERO };
+        self.inner.state.metrics().requests.count(answered);
         self.log.refused(status, code, &self.inner.request_ids.make());
     }
 
@@ -110,7 +123,7 @@ impl HttpService {
             response.extensions_mut().insert(Authenticated);
         }
         response.headers_mut().extend(id.answer_header());
-        record.end(&response, &id);
+        record.end(&response, &id, &self.inner.state.metrics().requests);
         response
     }
 

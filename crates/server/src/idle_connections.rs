@@ -29,7 +29,6 @@ impl IdleConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.lock().by_rank.len()
     }

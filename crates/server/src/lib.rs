@@ -17,6 +17,7 @@ mod lease_scan;
 pub mod listener;
 pub mod memory_budget;
 pub mod memory_plan;
+pub mod metrics;
 pub mod openapi;
 mod prefer;
 mod query;
@@ -34,4 +35,4 @@ mod waiting;
 
 pub use config::{Config, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};
-pub use run::run;
+pub use run::{Listeners, run};

@@ -17,6 +17,7 @@ pub use self::address::ListenAddress;
 use self::socket_file::SocketFile;
 pub(crate) use self::stream::PeerState;
 pub use self::stream::Stream;
+use crate::browser_check::Hosts;
 use crate::tls::Tls;
 
 /// Connections that may wait to be accepted. The system caps this at its own limit (4096 on today's Linux).
@@ -126,6 +127,17 @@ impl Listener {
     /// Whether this is a Unix socket, which no browser can connect to.
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.kind, Kind::Unix(..))
+    }
+
+    /// Whether other machines can reach it.
+    pub fn is_public(&self) -> bool {
+        matches!(&self.kind, Kind::Tcp(_, address) if !address.ip().to_canonical().is_loopback())
+    }
+
+    /// The hosts for which requests without a token are accepted here. Where other machines can connect, they name it as they
+    /// like; a web page gets no further than there either way.
+    pub(crate) fn hosts(&self) -> Hosts {
+        if self.is_unix() || self.is_public() { Hosts::Any } else { Hosts::default() }
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Stream> {

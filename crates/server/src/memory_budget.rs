@@ -57,7 +57,25 @@ pub struct Budgets {
     turns: Arc<Semaphore>,
 }
 
+/// How much of a budget is reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BudgetUse {
+    pub(crate) part: &'static str,
+    pub(crate) total_bytes: usize,
+    pub(crate) used_bytes: usize,
+}
+
 impl Budgets {
+    /// How much of each is reserved, for metrics.
+    pub(crate) fn in_use(&self) -> [BudgetUse; 4] {
+        let parts =
+            [("answers", &self.answers), ("bodies", &self.bodies), ("heads", &self.heads), ("parsing", &self.parsing)];
+        parts.map(|(part, budget)| {
+            let total_bytes = budget.total_bytes();
+            BudgetUse { part, total_bytes, used_bytes: total_bytes.saturating_sub(budget.free_bytes()) }
+        })
+    }
+
     pub fn new(plan: &MemoryPlan) -> Self {
         Self {
             answers: Budget::new(plan.answers_bytes),

@@ -78,6 +78,11 @@ impl MemoryPlan {
     }
 }
 
+/// The memory that this process may use, if the system says so.
+pub(crate) fn limit_of_this_process() -> Option<u64> {
+    Some(limit_bytes()).filter(|limit| *limit < u64::MAX)
+}
+
 /// The smallest of all limits that the system shows: of the process, of its control groups, of the machine.
 fn limit_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

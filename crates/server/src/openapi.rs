@@ -13,7 +13,7 @@ use utoipa::openapi::{
     ResponseBuilder, Type,
 };
 
-use crate::endpoint_scopes::{self, API_PREFIX};
+use crate::endpoint_scopes::{self, API_PREFIX, needs_token};
 use crate::router;
 
 const BEARER: &str = "bearer";
@@ -43,7 +43,7 @@ fn describe(mut document: OpenApi) -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         let is_api = path.starts_with(API_PREFIX);
         for (method, operation) in operations(item) {
-            if is_api {
+            if needs_token(path) {
                 add_error(operation, "403", DENIED);
                 describe_security(operation, endpoint_scopes::need_of(&method, path));
             }
@@ -53,6 +53,9 @@ fn describe(mut document: OpenApi) -> OpenApi {
             add_error(operation, "500", "`internal_error`: a bug of the server");
             if is_api {
                 describe_api(operation);
+            }
+            if needs_token(path) {
+                describe_unauthorized(operation);
             }
         }
     }
@@ -82,9 +85,12 @@ fn describe_api(operation: &mut Operation) {
             response.headers.insert("retry-after".to_owned(), text_header("Seconds."));
         }
     }
-    // These answers come without the version: to callers without the token, and to requests that are never routed.
+    // These answers come without the version, as the one to callers without the token: they are to requests that are never routed.
     add_error(operation, "414", "`invalid_request`: the path with its query is too long");
     add_error(operation, "431", "`invalid_request`: the request head is too large");
+}
+
+fn describe_unauthorized(operation: &mut Operation) {
     add_error(operation, "401", "`unauthorized`: the token is missing, wrong or expired");
     if let Some(RefOr::T(response)) = operation.responses.responses.get_mut("401") {
         response.headers.insert("www-authenticate".to_owned(), text_header("`Bearer`"));

@@ -18,6 +18,7 @@ use tracing::Level;
 use crate::auth::NamedToken;
 use crate::connection::{ClientAddress, Disconnect};
 use crate::extract::queue_component;
+use crate::metrics::{Answered, RequestCounts};
 use crate::request_id::RequestId;
 
 /// A request that takes longer is slow.
@@ -83,6 +84,8 @@ pub(crate) struct RequestRecord {
     log: RequestLog,
     method: Method,
     path: Box<str>,
+    /// The place of the template of the path.
+    template: Option<usize>,
     at: Instant,
     /// Of a request that may wait.
     disconnect: Option<Disconnect>,
@@ -94,25 +97,29 @@ pub(crate) struct RequestRecord {
 impl RequestRecord {
     pub(crate) fn begin(log: RequestLog, request: &Request) -> Self {
         let (method, path) = (request.method().clone(), request.uri().path().into());
+        let template = paths::template_place(request.uri().path());
         let disconnect = request.extensions().get::<Disconnect>().cloned();
         let trace = trace_of(request.headers());
-        Self { log, method, path, at: Instant::now(), disconnect, trace, token: None }
+        Self { log, method, path, template, at: Instant::now(), disconnect, trace, token: None }
     }
 
-    pub(crate) fn end(self, response: &Response, id: &RequestId) {
+    /// Counts the request, and logs it if that is due.
+    pub(crate) fn end(self, response: &Response, id: &RequestId, counts: &RequestCounts) {
         let duration = self.at.elapsed();
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
         let (status, note) = (response.status().as_u16(), response.extensions().get::<Note>());
+        let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
+        counts.count(Answered { method: Some(&self.method), template: self.template, status, code, busy });
         let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
-        let template = paths::template_of(&self.path);
+        let template = self.template.map(|place| paths::ALL[place]);
         Line {
             method: Some(shown(&self.method)),
             path: Some(template.unwrap_or("unmatched")),
             // Of other paths that part may be anything, also a secret.
             queue: template.filter(|path| path.contains("{queue}")).and_then(|_| queue_component(&self.path)),
             status,
-            code: response.extensions().get::<ErrorCode>().copied(),
+            code,
             duration: Some(busy),
             wait: waits_since.map(|_| duration.saturating_sub(busy)),
             client: self.log.client,

@@ -9,7 +9,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::routes::{
-    batches, bulk_actions, counts, discovery, fallback, lists, output, probes, queues, runs, stats, tasks, workers,
+    batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, stats, tasks,
+    workers,
 };
 use crate::state::AppState;
 
@@ -21,6 +22,7 @@ pub(crate) fn table() -> (Router<AppState>, OpenApi) {
         .routes(routes!(probes::livez))
         .routes(routes!(probes::readyz))
         .routes(routes!(discovery::openapi_document))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(discovery::capabilities))
         // Queues
         .routes(routes!(queues::create_queue, queues::delete_queue))
@@ -66,6 +68,15 @@ pub(crate) fn router(state: AppState) -> Router {
         .route(paths::TASK_COUNT, task())
         .route(paths::CLAIM, task().merge(get(tasks::get_task)))
         .route(paths::WORKER_COUNT, worker)
+        .fallback(fallback::unknown_path)
+        .method_not_allowed_fallback(fallback::other_method)
+        .with_state(state)
+}
+
+/// The table of a listener that serves nothing but metrics.
+pub(crate) fn metrics_router(state: AppState) -> Router {
+    Router::new()
+        .route(paths::METRICS, get(metrics::metrics))
         .fallback(fallback::unknown_path)
         .method_not_allowed_fallback(fallback::other_method)
         .with_state(state)

@@ -15,12 +15,14 @@ use crate::accept::Connections;
 use crate::activity_flush;
 use crate::auth::Gate;
 use crate::browser_check::Hosts;
-use crate::config::Config;
+use crate::config::{Config, METRICS_CONNECTIONS};
 use crate::connection::{ClientAddress, Handler};
 use crate::http_service::{self, HttpService};
 use crate::lease_scan;
 use crate::listener::Listener;
 use crate::memory_budget::Budgets;
+use crate::memory_plan;
+use crate::metrics::Sources;
 use crate::state::{AppState, Limits};
 
 /// How long the store may take to close. With the time for requests under way and for saving activity it stays below the 10 s
@@ -41,40 +43,74 @@ impl Handler for HttpService {
     }
 }
 
-/// Serves `store` at `listener` until `shutdown` is done, and returns when the store is closed.
+/// Where a server is reached.
+pub struct Listeners {
+    pub api: Listener,
+    /// A listener for nothing but metrics, which needs no token.
+    pub metrics: Option<Listener>,
+}
+
+impl From<Listener> for Listeners {
+    fn from(api: Listener) -> Self {
+        Self { api, metrics: None }
+    }
+}
+
+/// Serves `store` at `listeners` until `shutdown` is done, and returns when the store is closed.
 ///
 /// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that no answer shows
 /// a run that ended long ago; if the scan fails, the server does not start.
 pub async fn run(
-    listener: Listener,
+    listeners: impl Into<Listeners>,
     store: Arc<dyn Store>,
     config: Config,
     ready: impl FnOnce(),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
+    let Listeners { api: listener, metrics: metrics_listener } = listeners.into();
     lease_scan::scan_once(&*store).await?;
     let gate = Gate::new(config.token.clone(), config.tokens.clone());
     let budgets = Arc::new(Budgets::new(&config.memory));
     let connections = Connections::new(&config, Arc::clone(&budgets));
+    let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
+    let metrics_connections = Connections::new(&metrics_config, Arc::clone(&budgets));
+    let sources = Sources {
+        connections: Some(connections.gauge()),
+        waiting_limit: config.waiting_cap,
+        memory_limit_bytes: memory_plan::limit_of_this_process(),
+        log_lines_lost: config.log_lines_lost,
+    };
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
     let limits = Limits { waiting_cap: config.waiting_cap, task_output_bytes: config.task_output_bytes };
-    let state = AppState::with_limits(Arc::clone(&store), gate, budgets, limits);
+    let state = AppState::with_sources(Arc::clone(&store), gate, budgets, limits, sources);
+    let metrics_service =
+        metrics_listener.as_ref().map(|listener| http_service::metrics_service(listener.hosts(), &state));
     let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
     let scan = tokio::spawn(lease_scan::run(Arc::clone(&store)));
     let saving = tokio::spawn(activity_flush::run(Arc::clone(&store)));
 
     info!(address = listener.base_url(), connection_cap = config.connection_cap, "serving");
+    if let Some(listener) = &metrics_listener {
+        info!(address = listener.base_url(), "serving metrics");
+    }
     ready();
+    let serving_metrics = async {
+        match (&metrics_listener, metrics_service) {
+            (Some(listener), Some(service)) => metrics_connections.accept(listener, service).await,
+            _ => std::future::pending().await,
+        }
+    };
     tokio::select! {
         never = connections.accept(&listener, service) => match never {},
+        never = serving_metrics => match never {},
         () = shutdown => {}
     }
 
     info!("stopping: no new connections, requests under way are finished");
     state.readiness().stop();
-    drop(listener);
+    drop((listener, metrics_listener));
     store.waiters().close();
-    connections.drain().await;
+    tokio::join!(connections.drain(), metrics_connections.drain());
     scan.abort();
     saving.abort();
     activity_flush::flush(&*store).await;

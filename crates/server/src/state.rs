@@ -8,6 +8,7 @@ use taskqueue_store::Store;
 use crate::auth::Gate;
 use crate::config::WAITING_CAP;
 use crate::memory_budget::Budgets;
+use crate::metrics::{Metrics, Sources};
 use crate::readiness::Readiness;
 
 /// The state behind the route table.
@@ -21,7 +22,8 @@ struct Inner {
     gate: Gate,
     budgets: Arc<Budgets>,
     limits: Limits,
-    readiness: Readiness,
+    readiness: Arc<Readiness>,
+    metrics: Arc<Metrics>,
 }
 
 /// How much a server does at once and keeps.
@@ -47,8 +49,35 @@ impl AppState {
 
     /// The same with other limits than the default ones.
     pub fn with_limits(store: Arc<dyn Store>, gate: impl Into<Gate>, budgets: Arc<Budgets>, limits: Limits) -> Self {
-        let (gate, readiness) = (gate.into(), Readiness::default());
-        Self { inner: Arc::new(Inner { store, gate, budgets, limits, readiness }) }
+        let sources = Sources { waiting_limit: limits.waiting_cap, ..Sources::default() };
+        Self::with_sources(store, gate, budgets, limits, sources)
+    }
+
+    /// The same with what metrics show of the process.
+    pub(crate) fn with_sources(
+        store: Arc<dyn Store>,
+        gate: impl Into<Gate>,
+        budgets: Arc<Budgets>,
+        limits: Limits,
+        sources: Sources,
+    ) -> Self {
+        let metrics = Arc::new(Metrics::new(sources));
+        Self {
+            inner: Arc::new(Inner { store, gate: gate.into(), budgets, limits, readiness: Arc::default(), metrics }),
+        }
+    }
+
+    /// The same for a listener that serves nothing but metrics, to everybody who reaches it.
+    pub(crate) fn without_token(&self) -> Self {
+        let Inner { store, budgets, limits, readiness, metrics, .. } = &*self.inner;
+        let (store, budgets) = (Arc::clone(store), Arc::clone(budgets));
+        let (readiness, metrics) = (Arc::clone(readiness), Arc::clone(metrics));
+        let inner = Inner { store, gate: Gate::default(), budgets, limits: *limits, readiness, metrics };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     pub(crate) fn waiting_cap(&self) -> usize {

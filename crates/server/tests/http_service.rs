@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end by panic")]
 
+#[path = "http_service/metrics.rs"]
+mod metrics;
 #[path = "http_service/probes.rs"]
 mod probes;
 #[path = "http_service/scopes.rs"]

@@ -71,11 +71,12 @@ use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
-use taskqueue_store::figures::StoreFigures;
+use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
+use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{Store, StoreError};
@@ -153,6 +154,8 @@ struct Writers {
     threads: WriterThreads,
     /// Of each ordinary writer.
     health: Vec<Arc<WriterHealth>>,
+    /// Of all writers.
+    figures: Arc<WriterFigures>,
 }
 
 impl PostgresStore {
@@ -186,6 +189,7 @@ impl PostgresStore {
             connector: Arc::clone(&connector),
             wakeups: Arc::default(),
             activity: Arc::default(),
+            figures: Arc::default(),
             dead: Arc::default(),
             clock,
             last_scan: Arc::default(),
@@ -222,7 +226,7 @@ impl PostgresStore {
 }
 
 fn start_writers(shared: &SharedState) -> std::io::Result<Writers> {
-    let first_shard = random_u64() % SHARDS;
+    let (first_shard, figures) = (random_u64() % SHARDS, Arc::clone(&shared.figures));
     let writer = |number: u64| {
         let shard = i16::try_from((first_shard + number) % SHARDS).unwrap_or_default();
         Writer::new(shared.clone(), shard)
@@ -232,7 +236,7 @@ fn start_writers(shared: &SharedState) -> std::io::Result<Writers> {
     let (ordinary, ordinary_writes) = WriteQueue::new();
     let (long, long_writes) = WriteQueue::new();
     let health = ordinary_writers.iter().map(Writer::health).collect();
-    let writers = Writers { ordinary, long, threads: WriterThreads::default(), health };
+    let writers = Writers { ordinary, long, threads: WriterThreads::default(), health, figures };
     let shared = Arc::new(Mutex::new(ordinary_writes));
     for writer in ordinary_writers {
         let queue = Arc::clone(&shared);
@@ -417,6 +421,19 @@ impl Store for PostgresStore {
             .read(Lane::Page, "reading figures", &now, |session, now| stats::figures(session, *now).boxed());
         let figures = read.await?;
         Ok(StoreFigures { database_bytes: self.size.known(&self.readers), ..figures })
+    }
+
+    fn process_figures(&self) -> ProcessFigures {
+        let queues = [&self.writers.ordinary, &self.writers.long].map(WriteQueue::length_and_capacity);
+        let (readers_in_use, readers) = self.readers.in_use_and_all();
+        ProcessFigures {
+            writer: self.writers.figures.read(),
+            queued_writes: queues.iter().map(|(length, _)| length).sum(),
+            queue_capacity: queues.iter().map(|(_, capacity)| capacity).sum(),
+            readers,
+            readers_in_use,
+            long_reads: self.long_reads_under_way(),
+        }
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

@@ -171,6 +171,11 @@ impl Readers {
         }
     }
 
+    /// Connections of the pool that are in use, and how many there may be.
+    pub(crate) fn in_use_and_all(&self) -> (usize, usize) {
+        (CONNECTIONS - self.connections.available_permits(), CONNECTIONS)
+    }
+
     pub(crate) fn long_reads_under_way(&self) -> usize {
         self.long.count()
     }

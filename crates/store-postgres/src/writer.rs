@@ -22,6 +22,7 @@ use taskqueue_store::transaction::Transaction;
 use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::write_request::WriteRequest;
+use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
@@ -61,6 +62,7 @@ pub(crate) struct SharedState {
     pub(crate) connector: Arc<Connector>,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) activity: Arc<ActivityLog>,
+    pub(crate) figures: Arc<WriterFigures>,
     pub(crate) dead: Arc<DeadEntries>,
     /// A clock instead of the database's, for tests.
     pub(crate) clock: Option<Arc<dyn taskqueue_store::clock::Clock>>,
@@ -100,6 +102,13 @@ enum BatchFailure {
     Unknown,
     /// There is no connection.
     Unconnected(StoreError),
+}
+
+impl BatchFailure {
+    /// Whether the storage failed, and not a command or another server that was first.
+    fn is_of_storage(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Unconnected(_) | Self::Again(Cause::Lost | Cause::Failed))
+    }
 }
 
 impl Writer {
@@ -266,6 +275,9 @@ impl Writer {
             Err(if committing { BatchFailure::Unknown } else { BatchFailure::Again(Cause::Failed) })
         });
         if let Err(failure) = &done {
+            if failure.is_of_storage() {
+                self.shared.figures.failed();
+            }
             self.roll_back(failure);
             self.free_queue(batch);
         }
@@ -299,8 +311,11 @@ impl Writer {
         }
         // After a panic from here on it is not known whether the transaction was committed.
         self.committing.set(true);
+        let begun_at = Instant::now();
         let ended = tx.commit();
         self.end(ended)?;
+        self.shared.figures.committed(begun_at.elapsed());
+        self.shared.figures.executed(executed);
         after_commit.count(&self.shared.activity);
         self.shared.wakeups.committed(&after_commit.claimable);
         Ok(executed)

@@ -25,6 +25,7 @@ fn writer(database: &Database) -> Writer {
         connector: Arc::new(connector),
         wakeups: Arc::default(),
         activity: Arc::default(),
+        figures: Arc::default(),
         dead: Arc::default(),
         clock: None,
         last_scan: Arc::default(),

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode, ffi};
+use taskqueue_store::writer_figures::WriterFigures;
 
 use crate::ownership::Ownership;
 
@@ -32,6 +34,7 @@ pub(crate) struct Checkpointer {
     /// Locked while the thread copies and syncs.
     running: Arc<Mutex<()>>,
     ownership: Arc<Ownership>,
+    figures: Arc<WriterFigures>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -44,13 +47,16 @@ impl Checkpointer {
         let (running, log_pages) = (Arc::default(), Arc::new(AtomicI32::new(0)));
         let (requested, lock) = (Arc::clone(&rest_requested), Arc::clone(&running));
         let (pages, owner) = (Arc::clone(&log_pages), Arc::clone(&ownership));
+        let figures = Arc::<WriterFigures>::default();
+        let counted = Arc::clone(&figures);
         let thread = std::thread::Builder::new().name("checkpointer".into()).spawn(move || {
             while woken.recv().is_ok() {
                 let _running = lock_running(&lock);
-                requested.store(copy_most(&connection, &owner, &pages), Ordering::Relaxed);
+                requested.store(copy_most(&connection, &owner, &pages, &counted), Ordering::Relaxed);
             }
         })?;
-        Ok(Self { log_pages, woken_at: 0, wake: Some(wake), rest_requested, running, ownership, thread: Some(thread) })
+        let (wake, thread) = (Some(wake), Some(thread));
+        Ok(Self { log_pages, woken_at: 0, wake, rest_requested, running, ownership, figures, thread })
     }
 
     /// Counts what the commits of the writer's connection add to the log.
@@ -60,6 +66,11 @@ impl Checkpointer {
             log_pages.store(pages, Ordering::Relaxed);
             Ok(())
         }))
+    }
+
+    /// What its thread counts, and the writer with it.
+    pub(crate) fn figures(&self) -> Arc<WriterFigures> {
+        Arc::clone(&self.figures)
     }
 
     /// Pages in the log, as of the last commit.
@@ -177,14 +188,16 @@ pub(crate) fn empty_log(connection: &Connection, ownership: &Ownership) {
 }
 
 /// Copies and syncs until little is left of both for the writer. Returns whether the writer shall do the rest.
-fn copy_most(connection: &Connection, ownership: &Ownership, log_pages: &AtomicI32) -> bool {
+fn copy_most(connection: &Connection, ownership: &Ownership, log_pages: &AtomicI32, figures: &WriterFigures) -> bool {
     let mut before = 0;
     for copies in 1..=MAX_COPIES {
         let Some(done) = run(connection, ownership, Mode::Passive).filter(|done| !done.was_busy) else { return false };
         // SQLite itself syncs only when it has copied all: otherwise the writer would wait for everything that is not yet on disk.
+        let begun_at = Instant::now();
         if !ownership.sync_database() {
             return false;
         }
+        figures.synced(begun_at.elapsed());
         // What was committed meanwhile is not among the pages that the checkpoint found.
         let rest = log_pages.load(Ordering::Relaxed).max(done.pages) - done.copied;
         match next_step(rest, done.copied > before, copies) {

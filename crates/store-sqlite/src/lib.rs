@@ -77,11 +77,12 @@ use taskqueue_store::bulk::{BulkUpdates, Gate};
 use taskqueue_store::bulk_action::{BulkActions, FOUND_MAX};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Sought, Updated};
-use taskqueue_store::figures::StoreFigures;
+use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
+use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
 use taskqueue_store::{Store, StoreError};
@@ -153,6 +154,7 @@ pub struct SqliteStore {
     bulk_actions: BulkActions,
     trackers: Arc<ChangeTrackers>,
     writer_health: Arc<WriterHealth>,
+    writer_figures: Arc<WriterFigures>,
 }
 
 /// The threads that read and write, with the queue of the writer.
@@ -213,6 +215,7 @@ impl SqliteStore {
         let (published_index, waiters) = (writer.published_index(), writer.waiters());
         let (trackers, writer_health, activity) = (writer.trackers(), writer.health(), writer.activity());
         let stats = Stats::new(Arc::clone(&activity), Arc::clone(&published_index), Arc::clone(&ownership));
+        let writer_figures = writer.figures();
         let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
         let bulk = BulkUpdates::new(options.bulk_gate.clone());
         let bulk_actions = BulkActions::new(options.bulk_gate.clone(), options.found_at_once);
@@ -229,6 +232,7 @@ impl SqliteStore {
             bulk_actions,
             trackers,
             writer_health,
+            writer_figures,
         })
     }
 }
@@ -369,6 +373,20 @@ impl Store for SqliteStore {
 
     async fn figures(&self) -> Result<StoreFigures, StoreError> {
         Arc::clone(&self.stats).figures(&self.threads.readers, self.clock.now()).await
+    }
+
+    fn process_figures(&self) -> ProcessFigures {
+        let Threads { readers, queue, .. } = &*self.threads;
+        let (queued_writes, queue_capacity) = queue.length_and_capacity();
+        let (readers_in_use, readers) = readers.in_use_and_all();
+        ProcessFigures {
+            writer: self.writer_figures.read(),
+            queued_writes,
+            queue_capacity,
+            readers,
+            readers_in_use,
+            long_reads: self.long_reads_under_way(),
+        }
     }
 
     fn activity(&self) -> &Arc<ActivityLog> {

@@ -3,6 +3,7 @@
 //! scan of a million tasks does not delay a `get`, a plain page or a small count.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub(crate) struct Readers {
     lanes: RwLock<Option<Lanes>>,
     threads: Mutex<Vec<(InterruptHandle, JoinHandle<()>)>>,
     long: LongReads<LongReader>,
+    /// Threads of bounded reads that read now.
+    in_use: Arc<AtomicUsize>,
 }
 
 struct Lanes {
@@ -68,7 +71,7 @@ impl Readers {
     pub(crate) fn start(ownership: &Arc<Ownership>, long_reads: usize) -> rusqlite::Result<Self> {
         let (short, short_work) = channel(MAX_WAITING);
         let (page, page_work) = channel(MAX_WAITING);
-        let mut handles = Vec::new();
+        let (mut handles, in_use) = (Vec::new(), Arc::<AtomicUsize>::default());
         // A page is long enough for a snapshot of its own, and another thread may take the next one.
         let lanes =
             [(short_work, SHORT_THREADS, SHORT_TOGETHER, "short-reader"), (page_work, PAGE_THREADS, 1, "reader")];
@@ -77,7 +80,8 @@ impl Readers {
             for _ in 0..threads {
                 let (connection, work) = (open::reader(ownership.path())?, Arc::clone(&work));
                 let interrupt = connection.get_interrupt_handle();
-                let read = move || run(&connection, &work, together);
+                let in_use = Arc::clone(&in_use);
+                let read = move || run(&connection, &work, together, &in_use);
                 let thread = std::thread::Builder::new().name(name.into()).spawn(read);
                 handles.push((interrupt, thread.map_err(|_| rusqlite::Error::UnwindingPanic)?));
             }
@@ -85,7 +89,7 @@ impl Readers {
         // A weak reference: the store releases the file when the threads have closed their connections, not when they end.
         let ownership = Arc::downgrade(ownership);
         let long = LongReads::new(long_reads, IDLE_LONG_READERS, move || LongReader::new(ownership.clone()), |_| ());
-        Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long })
+        Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long, in_use })
     }
 
     /// Refuses new reads, interrupts running ones and closes the connections.
@@ -98,6 +102,11 @@ impl Readers {
             let _ = thread.join();
         }
         self.long.close();
+    }
+
+    /// Threads of bounded reads that read now, and all of them.
+    pub(crate) fn in_use_and_all(&self) -> (usize, usize) {
+        (self.in_use.load(Ordering::Relaxed), SHORT_THREADS + PAGE_THREADS)
     }
 
     pub(crate) fn long_reads_under_way(&self) -> usize {
@@ -217,9 +226,10 @@ impl Drop for ReadTransaction<'_> {
 
 /// Serves the reads of a lane until it is closed. What waits when a thread becomes free is read in one snapshot, up to
 /// `together` reads. The snapshot begins after they were submitted, so that each sees what its caller knows to be there.
-fn run(connection: &Connection, work: &Mutex<Receiver<Work>>, together: usize) {
+fn run(connection: &Connection, work: &Mutex<Receiver<Work>>, together: usize, in_use: &AtomicUsize) {
     let mut taken = Vec::with_capacity(together);
     while take(work, together, &mut taken) {
+        in_use.fetch_add(1, Ordering::Relaxed);
         let read_all = |file: &Snapshot<'_>| {
             for read in taken.drain(..) {
                 // After a panic the caller gets no answer, and the thread continues.
@@ -232,6 +242,7 @@ fn run(connection: &Connection, work: &Mutex<Receiver<Work>>, together: usize) {
         }
         // Without a snapshot there is no answer.
         taken.clear();
+        in_use.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

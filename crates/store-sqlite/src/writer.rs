@@ -23,6 +23,7 @@ use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_backlog::WriteBacklog;
 use taskqueue_store::write_queue::QueuedWrite;
 use taskqueue_store::write_request::WriteRequest;
+use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 
 use crate::Options;
@@ -63,6 +64,7 @@ pub(crate) struct Writer {
     full_logged_at: Option<Instant>,
     waiters: Arc<Waiters>,
     activity: Arc<ActivityLog>,
+    figures: Arc<WriterFigures>,
     /// When the storage failed or was last tried again. No write is taken until a reopen has been verified.
     failed_at: Option<Instant>,
     /// The same, for the health check.
@@ -95,6 +97,7 @@ impl Writer {
         let scanned_at = claim_index.last_scan_at;
         let (failed_at, purging) = (None, true);
         let (credit_seconds, pending_bytes) = (options.outage_credit_seconds, options.pending_bytes);
+        let figures = checkpointer.figures();
         let published_index = PublishedIndex::new(claim_index, Arc::clone(&clock), credit_seconds);
         Self {
             _index_builder: index_builder,
@@ -108,6 +111,7 @@ impl Writer {
             full_logged_at: None,
             waiters: Arc::default(),
             activity: Arc::default(),
+            figures,
             failed_at,
             failed,
             scanned_at,
@@ -134,6 +138,10 @@ impl Writer {
 
     pub(crate) fn activity(&self) -> Arc<ActivityLog> {
         Arc::clone(&self.activity)
+    }
+
+    pub(crate) fn figures(&self) -> Arc<WriterFigures> {
+        Arc::clone(&self.figures)
     }
 
     pub(crate) fn published_index(&self) -> Arc<PublishedIndex> {
@@ -278,6 +286,7 @@ impl Writer {
             batch.retain_mut(|write| write.request.reply().begin());
             execute_batch(tx, batch, credit_seconds, &mut after_commit)
         })?;
+        self.figures.executed(executed);
         after_commit.count(&self.activity);
         self.wake(&after_commit.claimable);
         self.purging |= batch.iter().any(|write| write.request.starts_purge());
@@ -342,7 +351,9 @@ impl Writer {
         }));
         drop(tx);
         let done = worked.unwrap_or(Err(StoreError::Unavailable)).and_then(|value| {
+            let begun_at = Instant::now();
             run_prepared(&self.connection, "COMMIT").map_err(|error| failed_commit(&error))?;
+            self.figures.committed(begun_at.elapsed());
             Ok(value)
         });
         // If a file was removed during the transaction, it is not known yet whether the commit can be saved (`lost_files.rs`).

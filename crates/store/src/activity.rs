@@ -162,6 +162,13 @@ impl ActivityLog {
         ActivityTotals { queues: counted.totals.clone(), others: counted.other_totals.clone() }
     }
 
+    /// Forgets the totals of deleted queues, so that there is room for those of others. `existing` are the queues of a moment,
+    /// sorted; what is above them all was created since.
+    pub fn forget_totals_except(&self, existing: &[QueueKey]) {
+        let is_new = |queue: &QueueKey| existing.last().is_none_or(|last| queue > last);
+        self.counted().totals.retain(|queue, _| is_new(queue) || existing.binary_search(queue).is_ok());
+    }
+
     /// The spans of a queue that are in memory, begun within `[from, to)`. To be asked before the database is read: a span
     /// that is over leaves the memory when it has been saved.
     pub fn in_memory(&self, queue: QueueKey, unit: Unit, (from, to): (Timestamp, Timestamp)) -> KnownSpans {
@@ -292,6 +299,17 @@ mod tests {
         assert_eq!(log.counted().spans.len(), MAX_SPANS);
         log.add(at(60), &[created(0)]);
         assert_eq!(log.totals().queues[&QueueKey(0)], activity(2), "queues that have a place keep it");
+    }
+
+    #[test]
+    fn totals_of_deleted_queues_are_forgotten_and_those_of_new_ones_kept() {
+        let log = ActivityLog::default();
+        (1..=4).for_each(|queue| log.add(at(60), &[created(queue)]));
+        log.forget_totals_except(&[QueueKey(1), QueueKey(3)]);
+        let totals = |log: &ActivityLog| log.totals().queues.into_keys().map(|queue| queue.0).collect::<Vec<_>>();
+        assert_eq!(totals(&log), [1, 3, 4]);
+        log.forget_totals_except(&[]);
+        assert_eq!(totals(&log), [1, 3, 4], "where no queue is known all may be new");
     }
 
     #[test]

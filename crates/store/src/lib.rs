@@ -17,6 +17,7 @@ pub mod conformance;
 mod error;
 pub mod execute;
 pub mod figures;
+pub mod histogram;
 pub mod long_reads;
 pub mod migration;
 pub mod model;
@@ -30,6 +31,7 @@ pub mod waiting;
 pub mod write_backlog;
 pub mod write_queue;
 pub mod write_request;
+pub mod writer_figures;
 pub mod writer_health;
 pub mod writer_threads;
 

@@ -14,7 +14,7 @@ use taskqueue_core::task::Task;
 use crate::StoreError;
 use crate::activity::ActivityLog;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Output, Sought, Updated};
-use crate::figures::StoreFigures;
+use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
 use crate::submission::{Held, Submission};
 use crate::waiting::Waiters;
@@ -93,6 +93,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// The figures of all queues and of the storage. No task is visited.
     async fn figures(&self) -> Result<StoreFigures, StoreError>;
+
+    /// What the part of the storage that is in this process does: nothing where there is none.
+    fn process_figures(&self) -> ProcessFigures {
+        ProcessFigures::default()
+    }
 
     /// What this process has counted. The store adds to it after every commit of its own; `save_activity` saves it.
     fn activity(&self) -> &Arc<ActivityLog>;

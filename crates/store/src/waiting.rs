@@ -109,7 +109,12 @@ impl Waiters {
 
     /// How many requests wait.
     pub fn len(&self) -> usize {
-        [&self.claims, &self.heartbeats, &self.outputs].into_iter().map(|count| count.load(Ordering::SeqCst)).sum()
+        self.counts().into_iter().sum()
+    }
+
+    /// How many claims, heartbeats and reads of output wait.
+    pub fn counts(&self) -> [usize; 3] {
+        [&self.claims, &self.heartbeats, &self.outputs].map(|count| count.load(Ordering::SeqCst))
     }
 
     pub fn has_claims(&self) -> bool {

@@ -52,6 +52,13 @@ impl<S> WriteQueue<S> {
         }
     }
 
+    /// Commands that no writer has received yet, and how many there may be.
+    pub fn length_and_capacity(&self) -> (usize, usize) {
+        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        let waiting = |sender: &mpsc::Sender<_>| sender.max_capacity() - sender.capacity();
+        (sender.as_ref().map_or(0, waiting), CAPACITY)
+    }
+
     /// Whether it takes commands and a writer receives them.
     pub fn is_open(&self) -> bool {
         let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);

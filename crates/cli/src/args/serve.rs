@@ -46,6 +46,10 @@ migrations, warnings, every answer 5xx, and requests that took longer than 1 sec
 asked for does not count). --log-requests logs each request. A request may name itself in the header
 X-Request-Id. Query strings, tokens and bodies are never logged.
 
+GET /metrics tells monitoring systems how the server and its queues are; it needs the token, if there
+is one. --metrics-listen serves it, and nothing else, on another address without a token; the log has
+the address when the port is 0.
+
 The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress.
 
 Exit codes: 0 stopped normally, 1 failed to start, 2 wrong arguments.";
@@ -61,6 +65,10 @@ pub(crate) struct ServeArgs {
     /// The address to listen on: HOST:PORT (port 0 picks a free one) or unix:PATH; without a token only this machine
     #[arg(long, env = "TASKQUEUE_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub(crate) listen: ListenAddress,
+
+    /// Serve metrics on another address, too, to everybody who reaches it and without a token: HOST:PORT or unix:PATH
+    #[arg(long, env = "TASKQUEUE_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<ListenAddress>,
 
     /// The database: a path or sqlite:PATH, created if it is missing, or postgres://USER@HOST/DATABASE
     #[arg(

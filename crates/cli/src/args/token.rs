@@ -8,7 +8,7 @@ use taskqueue_core::access::{QueuePattern, Scope};
 use taskqueue_core::time::Timestamp;
 
 use super::connection::OutputArgs;
-use super::values::{time, nonzero_duration, queue_pattern, scope, token_name};
+use super::values::{nonzero_duration, queue_pattern, scope, time, token_name};
 
 pub(super) const HELP: &str = "\
 Examples:

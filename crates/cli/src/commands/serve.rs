@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use taskqueue_server::auth::SharedTokens;
-use taskqueue_server::{Config, ListenAddress, ListenError, Listener};
+use taskqueue_server::{Config, ListenAddress, ListenError, Listener, Listeners};
 use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{StoreError, StoreExt};
 use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
 use crate::server_tls::{self, Encrypted};
-use crate::{file_limit, open_store, output, token, tokens_file};
+use crate::{file_limit, logging, open_store, output, token, tokens_file};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
@@ -28,8 +28,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let tokens = args.tokens.map(OpenTokens::load).transpose()?;
     let has_token = token.is_some() || tokens.as_ref().is_some_and(|tokens| tokens.count > 0);
     let stop = stop_signal().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
-    let listener = bind(&args.listen, has_token).await?;
+    let listener = bind(&args.listen, has_token, "--listen").await?;
     let Encrypted { listener, client_command } = server_tls::encrypt(listener, &args.tls, &args.database)?;
+    let metrics = bind_metrics(args.metrics_listen.as_ref()).await?;
     let store = open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await?;
     for queue in args.queues {
         store.write(CreateQueue { queue }).await.map_err(refused)?;
@@ -50,12 +51,14 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = Config {
         allowed_hosts: args.allowed_hosts,
         log_requests: args.log_requests,
+        log_lines_lost: Some(logging::lost_lines),
         // From 0 to 16 MiB.
         task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
         tokens: tokens.map(OpenTokens::follow),
         ..if listener.tls().is_some() { defaults.with_tls() } else { defaults }
     };
-    taskqueue_server::run(listener, store, config, ready, stop).await.map_err(refused)
+    let listeners = Listeners { api: listener, metrics };
+    taskqueue_server::run(listeners, store, config, ready, stop).await.map_err(refused)
 }
 
 /// A tokens file that was read.
@@ -80,19 +83,32 @@ impl OpenTokens {
     }
 }
 
-async fn bind(address: &ListenAddress, has_token: bool) -> Result<Listener, Failure> {
+async fn bind(address: &ListenAddress, has_token: bool, flag: &str) -> Result<Listener, Failure> {
     Listener::bind(address, has_token).await.map_err(|error| {
         let advice = match error {
             ListenError::NeedsToken(_) => {
-                "set TASKQUEUE_TOKEN, --token-file, or --tokens with a token in it, or listen on 127.0.0.1"
+                "set TASKQUEUE_TOKEN, --token-file, or --tokens with a token in it, or listen on 127.0.0.1".to_owned()
             }
-            ListenError::InUse(_) => "stop it or choose another --listen",
+            ListenError::InUse(_) => format!("stop it or choose another {flag}"),
             ListenError::NotASocket(_) | ListenError::UnixWithTls | ListenError::Failed(..) => {
-                "choose another --listen"
+                format!("choose another {flag}")
             }
         };
         Failure::Refused(format!("{error}; {advice}"))
     })
+}
+
+/// Metrics need no token there, wherever that is: they tell counts and the names of queues and routes, and nothing of tasks.
+async fn bind_metrics(address: Option<&ListenAddress>) -> Result<Option<Listener>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = bind(address, true, "--metrics-listen").await?;
+    if listener.is_public() {
+        warn!(
+            "{address} can be reached from other machines: everybody there can read the metrics, with the names of queues \
+             and routes"
+        );
+    }
+    Ok(Some(listener))
 }
 
 /// The store has logged the cause.

@@ -35,6 +35,8 @@ struct Unwritten {
     count: u64,
     /// Lines that did not fit or could not be written, and are not reported yet.
     lost: u64,
+    /// All of them, reported or not.
+    lost_in_all: u64,
     /// The thread waits on `wake`.
     is_idle: bool,
     is_writing: bool,
@@ -49,6 +51,11 @@ impl LogWriter {
         let writer = Self(Arc::clone(&queue));
         thread::Builder::new().name("tq-log".into()).spawn(move || queue.write_lines(sink, format))?;
         Ok(writer)
+    }
+
+    /// Lines that did not fit or could not be written.
+    pub(super) fn lost_lines(&self) -> u64 {
+        self.0.lock().lost_in_all
     }
 
     /// Waits until everything is written, at most `timeout`.
@@ -67,6 +74,7 @@ impl Write for LogWriter {
         let mut unwritten = self.0.lock();
         if unwritten.bytes.len() + line.len() > UNWRITTEN_BYTES_MAX {
             unwritten.lost += 1;
+            unwritten.lost_in_all += 1;
             return Ok(line.len());
         }
         unwritten.bytes.extend_from_slice(line);
@@ -106,6 +114,7 @@ impl LineQueue {
             unwritten.is_writing = false;
             if written.is_err() {
                 unwritten.lost += count + lost;
+                unwritten.lost_in_all += count;
             }
             self.pause(unwritten);
         }
@@ -194,6 +203,7 @@ mod tests {
         outcome.send(Ok(())).unwrap();
         let second = writes.recv().unwrap();
         assert!(second.len() < UNWRITTEN_BYTES_MAX + 100 && second.ends_with("  WARN 3 log lines were lost\n"));
+        assert_eq!(lines.lost_lines(), 3);
     }
 
     #[test]
@@ -206,6 +216,7 @@ mod tests {
         let second = writes.recv().unwrap();
         let warning: serde_json::Value = serde_json::from_str(second.strip_prefix("second\n").unwrap()).unwrap();
         assert_eq!((&warning["level"], &warning["message"]), (&"WARN".into(), &"1 log lines were lost".into()));
+        assert_eq!(lines.lost_lines(), 1, "reported lines still count");
     }
 
     #[test]

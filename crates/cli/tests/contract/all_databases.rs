@@ -30,6 +30,7 @@ mod listing;
 mod logs;
 mod long_bulk_updates;
 mod merge_updates;
+mod metrics;
 mod order_of_checks;
 mod output;
 mod probes;

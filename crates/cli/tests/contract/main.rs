@@ -11,6 +11,7 @@ mod database;
 mod all_databases;
 mod files;
 mod migrate;
+mod monitoring;
 mod restore;
 mod startup_sqlite;
 mod support;

@@ -7,6 +7,7 @@ pub(crate) mod counts;
 pub(crate) mod discovery;
 pub(crate) mod fallback;
 pub(crate) mod lists;
+pub(crate) mod metrics;
 pub(crate) mod output;
 pub(crate) mod probes;
 pub(crate) mod queues;

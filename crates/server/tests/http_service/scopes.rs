@@ -64,12 +64,13 @@ async fn every_operation_of_the_route_table_has_a_scope() {
     let unscoped = opened_by(&[], &["*"]).await;
     for (method, template, scope) in operations().await {
         let answered = sent(&unscoped, &method, &path_in(&template, "exp-1"), "t0ken").await;
-        let is_open = !template.starts_with("/api/") || template == paths::CAPABILITIES;
+        let is_api = template.starts_with("/api/");
+        let is_open = !is_api && template != paths::METRICS || template == paths::CAPABILITIES;
         assert_eq!(scope.is_none(), is_open, "{method} {template} has no line in endpoint_scopes.rs");
         if let Some(scope) = scope {
             assert_eq!((answered.status, answered.code().as_str()), (403, "forbidden"), "{method} {template}");
             assert_eq!(answered.details(), json!({"scope": scope.as_str()}), "{method} {template}");
-            assert!(answered.header(VERSION).is_some(), "the token is valid");
+            assert_eq!(answered.header(VERSION).is_some(), is_api, "{method} {template}: the token is valid");
         } else {
             assert_eq!(answered.status, 200, "{method} {template}");
         }
@@ -79,7 +80,8 @@ async fn every_operation_of_the_route_table_has_a_scope() {
 #[tokio::test]
 async fn no_method_of_any_path_is_open_to_a_token_without_scopes() {
     let unscoped = opened_by(&[], &["*"]).await;
-    for template in paths::ALL.into_iter().filter(|path| path.starts_with("/api/") && *path != paths::CAPABILITIES) {
+    let closed = |path: &&str| path.starts_with("/api/") && *path != paths::CAPABILITIES || *path == paths::METRICS;
+    for template in paths::ALL.into_iter().filter(closed) {
         for method in METHODS {
             let answered = sent(&unscoped, method, &path_in(template, "exp-1"), "t0ken").await;
             assert!(matches!(answered.status, 403 | 405), "{method} {template}: {}", answered.status);
@@ -113,6 +115,22 @@ async fn a_queue_that_may_not_be_seen_is_denied_alike_whether_it_exists_or_not()
         assert_eq!(there, answer("nope").await, "{path}");
     }
     assert_eq!(sent(&http, "GET", "/api/v2/queues/exp-9/tasks", "t0ken").await.code(), "queue_not_found");
+}
+
+#[tokio::test]
+async fn metrics_are_of_all_queues_and_for_those_who_may_see_all() {
+    for (scopes, patterns, status) in [
+        (&[Scope::Read][..], &["*"][..], 200),
+        (&[Scope::Admin], &["*"], 200),
+        (&[Scope::Read], &["exp-*"], 403),
+        (&[Scope::Work, Scope::Submit], &["*"], 403),
+    ] {
+        let http = opened_by(scopes, patterns).await;
+        for method in ["GET", "HEAD"] {
+            let answered = sent(&http, method, "/metrics", "t0ken").await;
+            assert_eq!(answered.status, status, "{method} {scopes:?} {patterns:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -184,7 +202,12 @@ proptest! {
     ) {
         let (method, template, need) = operation;
         let has_scope = need.is_none_or(|need| scopes.contains(&need) || scopes.contains(&Scope::Admin));
-        let has_queue = !template.contains("{queue}") || patterns.iter().any(|pattern| fits(pattern, &queue));
+        // Metrics are of all queues.
+        let is_everywhere = template == paths::METRICS;
+        let has_queue = match is_everywhere {
+            true => patterns.iter().any(|pattern| pattern.chars().all(|character| character == '*')),
+            false => !template.contains("{queue}") || patterns.iter().any(|pattern| fits(pattern, &queue)),
+        };
         let texts: Vec<&str> = patterns.iter().map(String::as_str).collect();
         let answered = runtime().block_on(async {
             let http = opened_by(&scopes, &texts).await;
@@ -194,7 +217,7 @@ proptest! {
         if answered.status == 403 {
             let expected = [
                 need.filter(|_| !has_scope).map(|need| ("scope".to_owned(), json!(need.as_str()))),
-                (!has_queue).then(|| ("queue".to_owned(), json!(queue))),
+                (!has_queue).then(|| ("queue".to_owned(), json!(if is_everywhere { "*" } else { &*queue }))),
             ];
             let expected: serde_json::Map<String, Value> = expected.into_iter().flatten().collect();
             prop_assert_eq!(answered.details(), Value::Object(expected));

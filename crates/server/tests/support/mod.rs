@@ -113,16 +113,23 @@ pub(crate) struct FailingStore {
     /// Commands that are neither executed nor failed, if it keeps them.
     pub(crate) kept: Option<Mutex<Vec<WriteRequest>>>,
     activity: Arc<ActivityLog>,
+    /// How often it was asked for its figures.
+    pub(crate) asked_for_figures: AtomicUsize,
 }
 
 impl FailingStore {
     pub(crate) fn new(error: Option<StoreError>) -> Self {
-        Self { error, checks: AtomicUsize::new(0), kept: None, activity: Arc::default() }
+        let (checks, asked_for_figures) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { error, checks, kept: None, activity: Arc::default(), asked_for_figures }
     }
 
-    /// One whose writer takes commands and never begins them, and that does not say whether it works.
+    /// One whose writer takes commands and never begins them, and that does not say whether it works and how it is.
     pub(crate) fn stuck() -> Self {
         Self { kept: Some(Mutex::default()), ..Self::new(None) }
+    }
+
+    async fn fail_or_hang<T>(&self) -> Result<T, StoreError> {
+        if self.kept.is_some() { std::future::pending().await } else { self.fail() }
     }
 
     fn fail<T>(&self) -> Result<T, StoreError> {
@@ -177,7 +184,8 @@ impl Store for FailingStore {
         self.fail()
     }
     async fn figures(&self) -> Result<StoreFigures, StoreError> {
-        self.fail()
+        self.asked_for_figures.fetch_add(1, Ordering::SeqCst);
+        self.fail_or_hang().await
     }
     fn activity(&self) -> &Arc<ActivityLog> {
         &self.activity
@@ -188,10 +196,7 @@ impl Store for FailingStore {
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.checks.fetch_add(1, Ordering::Relaxed);
-        if self.kept.is_some() {
-            std::future::pending::<()>().await;
-        }
-        self.fail()
+        self.fail_or_hang().await
     }
     async fn close(&self) {}
 }

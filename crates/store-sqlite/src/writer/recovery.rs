@@ -31,6 +31,7 @@ impl Writer {
         if !self.connection.is_autocommit() {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
+        self.figures.failed();
         // What could not be committed may be there all the same.
         self.trackers.invalidate();
         self.fail();

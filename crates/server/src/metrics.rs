@@ -1,0 +1,87 @@
+//! What `GET /metrics` shows: all metrics are in `list.rs`. A scrape is computed at most once a second, whoever asks, and never by two
+//! at once. The handler is in `routes/metrics.rs`.
+
+mod event_counts;
+mod labels;
+pub mod list;
+mod process;
+mod requests;
+mod snapshot;
+mod text;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync;
+use tokio::time::Instant;
+
+use self::event_counts::EventCounts;
+use self::labels::RouteNames;
+pub(crate) use self::requests::{Answered, RequestCounts};
+use self::snapshot::{Asked, Snapshot};
+pub use self::text::CONTENT_TYPE;
+use crate::accept::ConnectionGauge;
+use crate::error::ApiError;
+use crate::state::AppState;
+
+/// How long a scrape is given to all who ask.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What is counted for metrics, and what is remembered between two scrapes.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub(crate) requests: RequestCounts,
+    sources: Sources,
+    known: Mutex<Known>,
+    /// Held while a scrape is computed.
+    last: sync::Mutex<Option<Scrape>>,
+}
+
+/// What belongs to the process and not to the state of the server.
+#[derive(Default)]
+pub(crate) struct Sources {
+    pub(crate) connections: Option<ConnectionGauge>,
+    pub(crate) waiting_limit: usize,
+    pub(crate) memory_limit_bytes: Option<u64>,
+    pub(crate) log_lines_lost: Option<fn() -> u64>,
+}
+
+#[derive(Default)]
+struct Known {
+    routes: RouteNames,
+    events: EventCounts,
+}
+
+struct Scrape {
+    at: Instant,
+    text: Bytes,
+}
+
+impl Metrics {
+    pub(crate) fn new(sources: Sources) -> Self {
+        Self { sources, ..Self::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The text of all metrics, not older than a second. What it takes of the memory for answers is freed when the last client has got
+/// it and it is not given to others any more.
+pub(crate) async fn scrape(state: &AppState) -> Result<Bytes, ApiError> {
+    let mut last = state.metrics().last.lock().await;
+    if let Some(scrape) = last.as_ref().filter(|scrape| scrape.at.elapsed() < FRESH) {
+        return Ok(scrape.text.clone());
+    }
+    *last = None;
+    let asked = Asked::of(state.store(), state.readiness()).await;
+    let own = state.clone();
+    let compute = move || text::write(Snapshot::take(asked, own.metrics(), own.store(), own.budgets()));
+    // It panics only where there is a bug, which is logged.
+    let text = tokio::task::spawn_blocking(compute).await.map_err(|_| ApiError::internal(""))?;
+    let text = state.budgets().answers.reserve(text.len()).await?.attach_to(text);
+    *last = Some(Scrape { at: Instant::now(), text: text.clone() });
+    Ok(text)
+}

@@ -1,0 +1,176 @@
+//! Counts requests by method, path template and status, and how long they took. Every request passes here, so this is a fixed
+//! table: a few relaxed additions, and nothing is allocated or waited for. No label comes from a client.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::Method;
+use taskqueue_api::{ErrorCode, paths};
+use taskqueue_store::histogram::{Histogram, HistogramValues};
+
+/// The methods that are counted apart.
+const METHODS: [&str; 8] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
+/// The statuses that the server gives, sorted; others are `other`.
+const STATUSES: [u16; 17] = [200, 201, 204, 400, 401, 403, 404, 405, 408, 409, 413, 414, 415, 422, 431, 500, 503];
+/// Every template, and one for all paths that fit none.
+const PATHS: usize = paths::ALL.len() + 1;
+const UNMATCHED: &str = "unmatched";
+const OTHER: &str = "other";
+
+/// From a read that finds everything in memory to one that waited for the storage.
+const MICROS_BOUNDS: [u64; 9] = [500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000];
+
+/// What is counted of all requests.
+pub(crate) struct RequestCounts {
+    /// By path, then by method.
+    endpoints: Box<[[Endpoint; METHODS.len()]]>,
+    /// In the order of [`ErrorCode::ALL`].
+    errors: [AtomicU64; ErrorCode::ALL.len()],
+}
+
+struct Endpoint {
+    /// In the order of [`STATUSES`], and then all others.
+    statuses: [AtomicU64; STATUSES.len() + 1],
+    durations: Histogram<9>,
+}
+
+/// A request that was answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered<'a> {
+    /// None if the head was not understood.
+    pub(crate) method: Option<&'a Method>,
+    /// The place of its template in `paths::ALL`.
+    pub(crate) template: Option<usize>,
+    pub(crate) status: u16,
+    pub(crate) code: Option<ErrorCode>,
+    pub(crate) busy: Duration,
+}
+
+/// The requests of one method and path.
+pub(crate) struct EndpointValues {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    /// Statuses that were given, and how often.
+    pub(crate) statuses: Vec<(String, u64)>,
+    pub(crate) seconds: HistogramValues,
+}
+
+impl Default for RequestCounts {
+    fn default() -> Self {
+        let endpoint =
+            || Endpoint { statuses: array::from_fn(|_| AtomicU64::new(0)), durations: Histogram::new(&MICROS_BOUNDS) };
+        let endpoints = (0..PATHS).map(|_| array::from_fn(|_| endpoint())).collect();
+        Self { endpoints, errors: array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl RequestCounts {
+    pub(crate) fn count(&self, answered: Answered<'_>) {
+        let path = answered.template.unwrap_or(PATHS - 1);
+        let method = answered.method.map_or(METHODS.len() - 1, method_place);
+        let Some(endpoint) = self.endpoints.get(path).map(|methods| &methods[method]) else { return };
+        let status = STATUSES.binary_search(&answered.status).unwrap_or(STATUSES.len());
+        endpoint.statuses[status].fetch_add(1, Ordering::Relaxed);
+        endpoint.durations.add(u64::try_from(answered.busy.as_micros()).unwrap_or(u64::MAX));
+        if let Some(code) = answered.code {
+            self.errors[code as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The methods and paths that were asked for.
+    pub(crate) fn endpoints(&self) -> Vec<EndpointValues> {
+        let shown_paths = paths::ALL.into_iter().chain([UNMATCHED]);
+        let places = shown_paths.zip(&self.endpoints).flat_map(|(path, methods)| {
+            METHODS.into_iter().zip(methods).map(move |(method, endpoint)| (method, path, endpoint))
+        });
+        let values = places.map(|(method, path, endpoint)| EndpointValues {
+            method,
+            path,
+            statuses: endpoint.statuses(),
+            seconds: endpoint.durations.read(1e6),
+        });
+        values.filter(|endpoint| !endpoint.statuses.is_empty()).collect()
+    }
+
+    /// Every error code and how often it was given.
+    pub(crate) fn errors(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.errors.iter().map(|count| count.load(Ordering::Relaxed));
+        ErrorCode::ALL.into_iter().map(ErrorCode::as_str).zip(counts).collect()
+    }
+}
+
+impl Endpoint {
+    fn statuses(&self) -> Vec<(String, u64)> {
+        let names = STATUSES.iter().map(ToString::to_string).chain([OTHER.to_owned()]);
+        let counts = self.statuses.iter().map(|count| count.load(Ordering::Relaxed));
+        names.zip(counts).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+fn method_place(method: &Method) -> usize {
+    match *method {
+        Method::GET => 0,
+        Method::HEAD => 1,
+        Method::PUT => 2,
+        Method::POST => 3,
+        Method::PATCH => 4,
+        Method::DELETE => 5,
+        Method::OPTIONS => 6,
+        _ => METHODS.len() - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(counts: &RequestCounts) -> Vec<(&'static str, &'static str, Vec<(String, u64)>, u64)> {
+        let endpoints = counts.endpoints().into_iter();
+        endpoints
+            .map(|endpoint| (endpoint.method, endpoint.path, endpoint.statuses, endpoint.seconds.count()))
+            .collect()
+    }
+
+    #[test]
+    fn a_request_counts_for_its_method_template_and_status() {
+        let counts = RequestCounts::default();
+        let claim = paths::ALL.iter().position(|path| *path == paths::CLAIM);
+        let answered = |method, template, status| Answered {
+            method,
+            template,
+            status,
+            code: (status == 503).then_some(ErrorCode::DatabaseBusy),
+            busy: Duration::from_millis(3),
+        };
+        let invented = Method::from_bytes(b"GETX").unwrap();
+        for (method, template, status) in [
+            (Some(&Method::POST), claim, 200),
+            (Some(&Method::POST), claim, 200),
+            (Some(&Method::POST), claim, 503),
+            (Some(&invented), None, 404),
+            (None, None, 599),
+        ] {
+            counts.count(answered(method, template, status));
+        }
+        let times = |status: &str, count| (status.to_owned(), count);
+        assert_eq!(
+            shown(&counts),
+            [
+                ("POST", paths::CLAIM, vec![times("200", 2), times("503", 1)], 3),
+                ("other", "unmatched", vec![times("404", 1), times("other", 1)], 2),
+            ]
+        );
+        let errors: Vec<_> = counts.errors().into_iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(errors, [("database_busy", 1)]);
+    }
+
+    #[test]
+    fn every_code_and_its_status_have_a_place() {
+        assert!(STATUSES.is_sorted());
+        for (place, code) in ErrorCode::ALL.into_iter().enumerate() {
+            assert_eq!(code as usize, place, "{code:?}");
+            assert!(STATUSES.contains(&code.status()), "{code:?}");
+        }
+    }
+}

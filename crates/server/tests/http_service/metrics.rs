@@ -1,0 +1,332 @@
+//! `/metrics`: the format, what is counted, the bounds of labels, and answers without a database.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use axum::http::HeaderValue;
+use hyper::StatusCode;
+use taskqueue_server::http_service::HttpService;
+use taskqueue_server::metrics::list::{self, Metric};
+use tokio::time::{Duration, Instant, advance};
+
+use super::*;
+
+const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The samples of a scrape: `name{labels}` and the value.
+#[derive(Clone, Debug, PartialEq)]
+struct Scrape {
+    types: BTreeMap<String, String>,
+    samples: BTreeMap<String, f64>,
+}
+
+impl Scrape {
+    /// Fails if a line has no place in the format, a series occurs twice, or one has no type.
+    fn read(text: &str) -> Self {
+        let body = text.strip_suffix("# EOF\n").expect("the mark of the end");
+        let (mut types, mut samples) = (BTreeMap::new(), BTreeMap::new());
+        for line in body.lines() {
+            if let Some(declared) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = declared.split_once(' ').unwrap();
+                assert_eq!(types.insert(name.to_owned(), kind.to_owned()), None, "{name} twice");
+            } else if !line.starts_with("# HELP ") {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                assert_eq!(samples.insert(series.to_owned(), value.parse().unwrap()), None, "{series} twice");
+            }
+        }
+        let scrape = Self { types, samples };
+        scrape.samples.keys().for_each(|series| assert!(!scrape.kind(series).is_empty(), "{series}"));
+        scrape
+    }
+
+    fn kind(&self, series: &str) -> &str {
+        let name = series.split('{').next().unwrap();
+        let family = ["_total", "_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let declared = self.types.get(name).or_else(|| self.types.get(family.unwrap_or_default()));
+        declared.unwrap_or_else(|| panic!("{series} has no type"))
+    }
+
+    fn get(&self, series: &str) -> Option<f64> {
+        self.samples.get(series).copied()
+    }
+
+    /// The values of a label among all series.
+    fn label_values(&self, label: &str) -> BTreeSet<&str> {
+        let values = self.samples.keys().filter_map(|series| {
+            let (_, rest) = series.split_once(&format!("{label}=\""))?;
+            rest.split('"').next()
+        });
+        values.collect()
+    }
+}
+
+async fn scrape(http: &HttpService) -> Scrape {
+    let answered = call(http, "GET", "/metrics", "").await;
+    assert_eq!((answered.status, answered.header("content-type")), (200, Some(TYPE)));
+    Scrape::read(&String::from_utf8(answered.body).unwrap())
+}
+
+/// The text is given to all for a second.
+async fn next_scrape(http: &HttpService) -> Scrape {
+    advance(Duration::from_secs(1)).await;
+    scrape(http).await
+}
+
+async fn create(http: &HttpService, queue: &str, number: usize, route: &str) {
+    let path = format!("/api/v2/queues/{queue}/tasks/t_{number:012}");
+    expect(http, StatusCode::CREATED, "PUT", &path, &format!(r#"{{"routes":["{route}"]}}"#)).await;
+}
+
+#[tokio::test]
+async fn metrics_answer_get_and_head_without_the_version() {
+    let http = server();
+    let get = call(&http, "GET", "/metrics", "").await;
+    let head = call(&http, "HEAD", "/metrics", "").await;
+    assert_eq!((get.status, head.status, head.body.len()), (200, 200, 0));
+    assert_eq!(head.header("content-type"), Some(TYPE));
+    assert_eq!(get.header(VERSION), None);
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        let refused = call(&http, method, "/metrics", "").await;
+        assert_eq!((refused.status, refused.code().as_str()), (405, "method_not_allowed"), "{method}");
+    }
+    for path in ["/metrics/", "/metrics/x", "/api/metrics"] {
+        assert_eq!(call(&http, "GET", path, "").await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_need_the_token_where_there_is_one() {
+    let http = guarded_server();
+    for (path, authorization) in
+        [("/metrics", None), ("/metrics", Some("Bearer wrong")), ("/%6detrics", None), ("/metrics?x=s3cret", None)]
+    {
+        let answered = send(&http, guarded("GET", path, authorization, "")).await;
+        assert_eq!((answered.status, answered.code().as_str()), (401, "unauthorized"), "{path} {authorization:?}");
+        assert_eq!((answered.header("www-authenticate"), answered.header(VERSION)), (Some("Bearer"), None));
+    }
+    let answered = send(&http, guarded("GET", "/metrics", Some("Bearer s3cret"), "")).await;
+    assert_eq!((answered.status, answered.header(VERSION)), (200, None));
+}
+
+#[tokio::test]
+async fn without_a_token_web_pages_get_no_metrics() {
+    let http = server();
+    let request = |host: &str| Request::get("/metrics").header("host", host).body(Body::empty()).unwrap();
+    assert_eq!(send(&http, request("evil.example")).await.code(), "forbidden");
+    let mut foreign = request("localhost");
+    foreign.headers_mut().insert("origin", HeaderValue::from_static("http://evil.example"));
+    assert_eq!(send(&http, foreign).await.code(), "forbidden");
+    assert_eq!(send(&http, request("127.0.0.1:8000")).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_metric_of_the_list_is_shown_and_no_other() {
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    create(&http, "q", 1, "r").await;
+    let scrape = scrape(&http).await;
+    let family = |metric: &Metric| metric.name.strip_suffix("_total").unwrap_or(metric.name).to_owned();
+    let listed: BTreeMap<String, String> =
+        list::ALL.iter().map(|metric| (family(metric), metric.kind.as_str().to_owned())).collect();
+    assert_eq!(scrape.types, listed);
+    for series in scrape.samples.keys() {
+        let name = series.split('{').next().unwrap();
+        let metric = list::ALL.iter().find(|metric| {
+            let suffixes = ["_bucket", "_sum", "_count"].iter().filter_map(|suffix| name.strip_suffix(suffix));
+            [name].into_iter().chain(suffixes).any(|name| name == metric.name)
+        });
+        let metric = metric.unwrap_or_else(|| panic!("{series}"));
+        let labels = series.split_once('{').map_or("", |(_, labels)| labels);
+        let labels: BTreeSet<&str> = labels.split("\",").filter_map(|label| Some(label.split_once("=\"")?.0)).collect();
+        let known: BTreeSet<&str> = metric.labels.iter().copied().collect();
+        assert_eq!(labels.difference(&BTreeSet::from(["le"])).copied().collect::<BTreeSet<_>>(), known, "{series}");
+    }
+}
+
+#[test]
+fn the_reference_has_every_metric_with_its_type_labels_and_meaning() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/reference/metrics.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = list::ALL
+        .iter()
+        .map(|metric| {
+            let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            let labels = if labels.is_empty() { "-".to_owned() } else { labels.join(", ") };
+            format!("| `{}` | {} | {labels} | {} |", metric.name, metric.kind.as_str(), metric.help)
+        })
+        .collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn names_follow_the_conventions() {
+    for metric in list::ALL {
+        let Metric { name, kind, labels, help } = metric;
+        assert!(name.starts_with("taskqueue_") || name.starts_with("process_"), "{name}");
+        assert_eq!(name.ends_with("_total"), kind.as_str() == "counter", "{name}");
+        assert!(help.ends_with('.') && !help.contains(['\n', '\\', '|']), "{name}: {help}");
+        assert!(!labels.iter().any(|label| label.ends_with("id") || *label == "le"), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_tasks_and_requests_is_counted() {
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    create(&http, "q", 1, "gpu").await;
+    create(&http, "q", 2, "gpu").await;
+    let claim = format!(r#"{{"route":"gpu","run_id":"{RUN}"}}"#);
+    expect(&http, StatusCode::OK, "POST", "/api/v2/queues/q/tasks/claim", &claim).await;
+    let report = r#"{"route":"gpu","status":"busy","task_id":"t_000000000001"}"#;
+    expect(&http, StatusCode::NO_CONTENT, "PUT", &format!("/api/v2/queues/q/workers/{WORKER}"), report).await;
+    expect(&http, StatusCode::NOT_FOUND, "GET", "/api/v2/queues/q/tasks/t_000000000009", "").await;
+    expect(&http, StatusCode::NOT_FOUND, "GET", "/secret/path", "").await;
+    let scrape = scrape(&http).await;
+    let expected = [
+        (r#"taskqueue_tasks{queue="q",status="pending"}"#, 1.0),
+        (r#"taskqueue_tasks{queue="q",status="running"}"#, 1.0),
+        (r#"taskqueue_tasks{queue="q",status="failed"}"#, 0.0),
+        (r#"taskqueue_route_tasks{queue="q",route="gpu",status="running"}"#, 1.0),
+        (r#"taskqueue_oldest_pending_seconds{queue="q",route="gpu"}"#, 0.0),
+        (r#"taskqueue_workers{queue="q",route="gpu",status="busy"}"#, 1.0),
+        (r#"taskqueue_workers{queue="q",route="gpu",status="idle"}"#, 0.0),
+        (r#"taskqueue_task_events_total{queue="q",event="created"}"#, 2.0),
+        (r#"taskqueue_task_events_total{queue="q",event="claimed"}"#, 1.0),
+        (r#"taskqueue_task_events_total{queue="q",event="expired"}"#, 0.0),
+        (r#"taskqueue_task_wait_seconds_count{queue="q"}"#, 1.0),
+        (r#"taskqueue_task_run_seconds_count{queue="q"}"#, 0.0),
+        (r#"taskqueue_http_requests_total{method="POST",path="/api/v2/queues/{queue}/tasks/claim",status="200"}"#, 1.0),
+        (r#"taskqueue_http_requests_total{method="GET",path="unmatched",status="404"}"#, 1.0),
+        (r#"taskqueue_http_errors_total{code="task_not_found"}"#, 1.0),
+        (r#"taskqueue_http_errors_total{code="database_busy"}"#, 0.0),
+        ("taskqueue_ready", 1.0),
+        ("taskqueue_figures_up", 1.0),
+        (r#"taskqueue_waiting_requests{kind="claim"}"#, 0.0),
+    ];
+    for (series, value) in expected {
+        assert_eq!(scrape.get(series), Some(value), "{series}");
+    }
+    let text = format!("{:?}", scrape.samples.keys());
+    for secret in ["t_0000", RUN, WORKER, "secret"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_are_bounded_however_many_queues_and_routes_there_are() {
+    let http = server();
+    let names = |number: usize| match number {
+        0 => "other".to_owned(),
+        1 => "le".to_owned(),
+        2 => "a".repeat(128),
+        _ => format!("x-{number}.y_z"),
+    };
+    for number in 0..150 {
+        let queue = names(number);
+        expect(&http, StatusCode::CREATED, "PUT", &format!("/api/v2/queues/{queue}"), "").await;
+        create(&http, &queue, number, &names(number)).await;
+        create(&http, "other", 1_000 + number, &names(number)).await;
+    }
+    let first = scrape(&http).await;
+    let (queues, routes) = (first.label_values("queue"), first.label_values("route"));
+    assert_eq!((queues.len(), routes.len()), (100, 100), "one queue and one route are called other themselves");
+    let sum = |scrape: &Scrape, part: &str| -> f64 {
+        scrape.samples.iter().filter(|(series, _)| series.contains(part)).map(|(_, value)| value).sum()
+    };
+    assert_eq!(sum(&first, r#"status="pending"}"#), 300.0 * 2.0, "by queue and by route");
+    assert_eq!(sum(&first, r#"event="created"}"#), 300.0);
+    assert_eq!(first.get(r#"taskqueue_tasks{queue="other",status="pending"}"#), Some(151.0 + 50.0));
+
+    // A new queue changes nothing; a deleted one makes room for the next, and `other` does not shrink.
+    let other = r#"taskqueue_task_events_total{queue="other",event="created"}"#;
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/new", "").await;
+    let second = next_scrape(&http).await;
+    assert_eq!(second.label_values("queue"), queues);
+    assert_eq!(second.label_values("route"), routes);
+    expect(&http, StatusCode::NO_CONTENT, "DELETE", "/api/v2/queues/le?cascade=true", "").await;
+    let third = next_scrape(&http).await;
+    assert!(!third.label_values("queue").contains("le") && third.label_values("queue").contains("x-100.y_z"));
+    assert!(third.get(other) >= second.get(other), "{:?} {:?}", second.get(other), third.get(other));
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_never_shrink_and_buckets_add_up() {
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    create(&http, "q", 1, "r").await;
+    let before = scrape(&http).await;
+    for (number, status) in [(2, StatusCode::CREATED), (2, StatusCode::OK)] {
+        let path = format!("/api/v2/queues/q/tasks/t_{number:012}");
+        expect(&http, status, "PUT", &path, r#"{"routes":["r"]}"#).await;
+    }
+    let after = next_scrape(&http).await;
+    for (series, value) in &before.samples {
+        if before.kind(series) != "gauge" {
+            assert!(after.get(series).unwrap() >= *value, "{series}");
+        }
+    }
+    for (series, count) in
+        after.samples.iter().filter(|(series, _)| series.contains("_bucket{") && series.contains("+Inf"))
+    {
+        let total = series.replace("_bucket{", "_count{").replace(r#"le="+Inf","#, "").replace(r#"{le="+Inf"}"#, "");
+        assert_eq!(after.get(&total), Some(*count), "{series} {total}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scrape_is_shared_for_a_second() {
+    let http = server();
+    let first = scrape(&http).await;
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    advance(Duration::from_millis(999)).await;
+    assert_eq!(scrape(&http).await, first);
+    advance(Duration::from_millis(1)).await;
+    assert!(scrape(&http).await.label_values("queue").contains("q"));
+}
+
+#[tokio::test]
+async fn without_a_database_the_rest_is_shown() {
+    let http = service(AppState::new(Arc::new(FailingStore::new(Some(StoreError::Unavailable))), None));
+    assert_eq!(call(&http, "GET", "/health", "").await.status, 503);
+    let scrape = scrape(&http).await;
+    let expected = [
+        ("taskqueue_ready", Some(0.0)),
+        ("taskqueue_figures_up", Some(0.0)),
+        ("taskqueue_database_bytes", None),
+        (r#"taskqueue_http_requests_total{method="GET",path="/health",status="503"}"#, Some(1.0)),
+    ];
+    for (series, value) in expected {
+        assert_eq!(scrape.get(series), value, "{series}");
+    }
+    assert!(scrape.get("process_resident_memory_bytes").unwrap() > 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_hangs_is_asked_once_for_all_and_given_up_after_five_seconds() {
+    let store = Arc::new(FailingStore::stuck());
+    let http = service(AppState::new(store.clone(), None));
+    let begun = Instant::now();
+    let scrapers: Vec<_> = (0..20)
+        .map(|_| {
+            let http = http.clone();
+            tokio::spawn(async move { scrape(&http).await })
+        })
+        .collect();
+    for scraper in scrapers {
+        assert_eq!(scraper.await.unwrap().get("taskqueue_figures_up"), Some(0.0));
+    }
+    assert!((5..6).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert_eq!(store.asked_for_figures.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scraper_that_leaves_lets_the_next_one_ask() {
+    let store = Arc::new(FailingStore::stuck());
+    let http = service(AppState::new(store.clone(), None));
+    let first = tokio::time::timeout(Duration::from_secs(1), scrape(&http)).await;
+    assert!(first.is_err());
+    assert_eq!(scrape(&http).await.get("taskqueue_ready"), Some(0.0));
+    assert_eq!(store.asked_for_figures.load(Ordering::SeqCst), 2);
+}
