@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use taskqueue_core::activity::{Activity, Record, Span, Unit};
 use taskqueue_core::definition::Definition;
+use taskqueue_core::limits::{STATS_ROUTES, TASK_ROUTES};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::clock::{Clock, ManualClock};
@@ -101,6 +102,22 @@ async fn figures_that_are_asked_again_read_no_task() {
     opened.file.execute("UPDATE tasks SET packed = x'00'", []).unwrap();
     assert_eq!(opened.store.figures().await.unwrap().queues, figures.queues);
     assert_eq!(opened.store.queue_stats(&queue("q")).await.unwrap().figures, figures.queues[0].figures);
+}
+
+#[tokio::test]
+async fn of_more_routes_than_an_answer_shows_the_oldest_tasks_are_not_looked_for() {
+    let opened = Opened::new().await;
+    let tasks = STATS_ROUTES / TASK_ROUTES + 1;
+    for task in 0..tasks {
+        let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("r{task:03}-{n:03}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        opened.store.write(create("q", task, with_routes(&names))).await.unwrap();
+    }
+    let figures = opened.store.queue_stats(&queue("q")).await.unwrap().figures;
+    assert_eq!(figures.routes().len(), tasks * TASK_ROUTES);
+    let known = figures.routes().take_while(|(_, route)| route.oldest_pending.is_some()).count();
+    assert_eq!(known, STATS_ROUTES, "the first ones, which are shown");
+    assert!(figures.routes().skip(known).all(|(_, route)| route.pending == 1 && route.oldest_pending.is_none()));
 }
 
 #[tokio::test]

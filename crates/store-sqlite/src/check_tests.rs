@@ -122,6 +122,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
         (Rule::References, "INSERT INTO outputs SELECT 99, packed FROM outputs"),
         (Rule::References, "INSERT INTO output_pieces (task_key, start, bytes) VALUES (3, 0, x'00')"),
         (Rule::References, "INSERT INTO tally VALUES (99, '[]', 'pending', 1)"),
+        (Rule::References, "INSERT INTO activity VALUES (99, 60, 0, 1, x'00')"),
         (
             Rule::References,
             "INSERT INTO observations SELECT 99, id, route, status, task_id, last_seen_at, expires_at, metadata, telemetry,

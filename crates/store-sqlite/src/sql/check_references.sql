@@ -36,5 +36,10 @@ UNION ALL
 SELECT 'a count of a queue that does not exist', tally.queue_key
 FROM tally WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = tally.queue_key)
 UNION ALL
+SELECT 'activity of a queue that does not exist', activity.queue_key
+FROM activity
+WHERE NOT EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = activity.queue_key)
+    AND NOT EXISTS (SELECT 1 FROM purges WHERE purges.queue_key = activity.queue_key)
+UNION ALL
 SELECT 'a queue that exists and is being removed', purges.queue_key
 FROM purges WHERE EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = purges.queue_key);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::OptionalExtension;
+use taskqueue_core::limits::STATS_ROUTES;
 use taskqueue_core::stats::{QueueFigures, pending_since};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
@@ -18,8 +19,10 @@ use crate::rows;
 use crate::snapshot::Snapshot;
 use crate::statements as sql;
 
+/// Routes of all queues together that a read asks about: as many as an answer shows.
+const MOST_ROUTES: usize = STATS_ROUTES;
 /// Times that are remembered: half a megabyte. When there are more, all are forgotten.
-const MOST_TIMES: usize = 10_000;
+const MOST_TIMES: usize = MOST_ROUTES;
 
 pub(crate) struct OldestPending {
     index: Arc<PublishedIndex>,
@@ -40,15 +43,16 @@ impl OldestPending {
     }
 
     /// Adds since when the oldest pending tasks of queues wait. The snapshot must be taken: the writer is asked after it, and so
-    /// a task that it names and that is not pending there has become so since. If the writer is busy for too long, that of
-    /// some routes is not known.
+    /// a task that it names and that is not pending there has become so since. If the writer is busy for too long, or there are
+    /// more routes than an answer shows, that of some is not known.
     pub(super) fn add_to(
         &self,
         file: &Snapshot<'_>,
         queues: &mut [(QueueKey, QueueFigures)],
         now: Timestamp,
     ) -> Read<()> {
-        let asked: Vec<QueueRoute> = queues.iter().flat_map(|(key, figures)| pending_routes(*key, figures)).collect();
+        let asked = queues.iter().flat_map(|(key, figures)| pending_routes(*key, figures));
+        let asked: Vec<QueueRoute> = asked.take(MOST_ROUTES).collect();
         if asked.is_empty() {
             return Ok(());
         }
@@ -101,9 +105,9 @@ impl KnownTimes {
     }
 }
 
-fn pending_routes(key: QueueKey, figures: &QueueFigures) -> Vec<QueueRoute> {
+fn pending_routes(key: QueueKey, figures: &QueueFigures) -> impl Iterator<Item = QueueRoute> {
     let pending = figures.routes().filter(|(_, figures)| figures.pending > 0);
-    pending.map(|(route, _)| (key, route.into())).collect()
+    pending.map(move |(route, _)| (key, route.into()))
 }
 
 /// The oldest task of each of these routes, if it is known.
