@@ -106,7 +106,7 @@ impl Watch<'_> {
 
     /// Called for each row. Breaks if the check shall end.
     pub fn row(&mut self, step: Step, done: u64, of: u64) -> ControlFlow<()> {
-        if done % TOLD_EVERY == 0 {
+        if done.is_multiple_of(TOLD_EVERY) {
             (self.report)(Progress { step, done, of: of.max(done) });
             if self.is_stopped() {
                 return ControlFlow::Break(());
