@@ -40,8 +40,7 @@ pub(crate) async fn queue_stats(
     clock: Option<Timestamp>,
 ) -> Read<QueueStats> {
     let (key, begun_at) = begin(session, queue, clock).await?;
-    let range = (QueueStats::needs_from(begun_at), Timestamp::from_micros(i64::MAX));
-    let spans = Spans::in_memory(log, key, Unit::Minute, range);
+    let spans = Spans::in_memory(log, key, Unit::Minute, QueueStats::needs(begun_at));
     let (_, tally, workers, minutes, since) = try_join5(
         renew(session),
         query(session, &sql::LIST_FIGURES, &[&key.0]),

@@ -3,8 +3,8 @@
 
 #[path = "servers/activity.rs"]
 mod activity;
-#[path = "servers/observations.rs"]
-mod observations;
+#[path = "servers/races.rs"]
+mod races;
 mod storage;
 
 use std::collections::BTreeSet;

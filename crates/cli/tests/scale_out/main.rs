@@ -1,6 +1,7 @@
 //! Several servers on one PostgreSQL, tested from outside: real processes, plain HTTP, and faults of both.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod activity;
 mod clocks;
 mod crashes;
 #[path = "../contract/database.rs"]

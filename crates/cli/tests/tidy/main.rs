@@ -75,6 +75,7 @@ const ONE_BACKEND_ONLY: &[(&str, &str)] = &[
     ("prepared.rs", "PostgreSQL prepares statements once for each connection"),
     ("claim_index/load.rs", "part of the claim index"),
     ("claim_index/oldest.rs", "part of the claim index"),
+    ("database_size.rs", "the size of a file is known at once, that of tables is measured in the background"),
     ("stats/oldest_pending.rs", "what SQLite's pending order in memory does not know of its oldest tasks"),
     ("history.rs", "PostgreSQL finds living tasks and used run ids by indexes"),
     ("living_tasks.rs", "PostgreSQL finds living tasks by an index"),

@@ -1,6 +1,7 @@
 //! What several servers count together (docs/decisions/0059): each sees what all have done, and none waits for another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskqueue_core::activity::{Counts, Event, Unit};
 use taskqueue_core::definition::Definition;
@@ -87,5 +88,24 @@ async fn a_queue_may_be_deleted_while_another_server_saves_its_activity() {
     // What the first server counted is of queues that are gone.
     save_activity(&*servers.stores[0]).await.unwrap();
     assert!(servers.storage.database.rows("SELECT 1 FROM taskqueue.activity").is_empty());
+    servers.end().await;
+}
+
+/// The size is measured in the background: the first answer may not have it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_size_of_the_tables_is_soon_among_the_figures() {
+    let servers = Servers::open(1).await;
+    let measured = async {
+        loop {
+            if let Some(bytes) = servers.stores[0].figures().await.unwrap().database_bytes {
+                return bytes;
+            }
+        }
+    };
+    let bytes = tokio::time::timeout(Duration::from_secs(20), measured).await.expect("it is measured");
+    let told = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'taskqueue'::regnamespace";
+    let told: u64 = servers.storage.database.rows(told)[0][0].as_deref().unwrap().parse().unwrap();
+    assert!((told / 2..=told).contains(&bytes), "{bytes} of {told}");
     servers.end().await;
 }
