@@ -184,6 +184,9 @@ impl PostgresStore {
         }
         let raised = session.execute(&statements::RAISE_CLOCK, &[&outage_micros, &ahead_micros]).await;
         raised.map_err(|error| failed(&failure::describe(&error)))?;
+        let now = clock.as_ref().map(|clock| clock.now().as_micros());
+        let since = session.execute(&statements::SAVE_ACTIVITY_SINCE, &[&now]).await;
+        since.map_err(|error| failed(&failure::describe(&error)))?;
         let plans = bulk::can_plan(&session).await;
         let shared = SharedState {
             connector: Arc::clone(&connector),

@@ -92,6 +92,7 @@ statements! {
     PURGE_TASKS = "purge_tasks" (INT8, INT8, INT8);
     RAISE_CLOCK = "raise_clock" (INT8, INT8);
     SAVE_ACTIVITY = "save_activity" (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8, BYTEA_ARRAY);
+    SAVE_ACTIVITY_SINCE = "save_activity_since" (INT8);
     SAVE_DEFINITIONS = "save_definitions" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
     SAVE_ERRORS = "save_errors" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_HEADS = "save_heads" (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);

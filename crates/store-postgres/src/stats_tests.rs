@@ -15,7 +15,8 @@ const DAY: i64 = 86_400;
 async fn filled() -> (Database, Session) {
     let database = migrated(Cluster::shared());
     database.admin(&format!(
-        "INSERT INTO taskqueue.tasks
+        "INSERT INTO taskqueue.activity_since VALUES (1, 1);
+        INSERT INTO taskqueue.tasks
         SELECT n, {QUEUE_KEY}, n, n % 5, n, 0, 3, n, 100, NULL, NULL, NULL, 't_' || lpad(n::text, 12, '0'), 'pending',
             '[\"a\",\"b\"]'
         FROM generate_series(1, 100000) AS n;

@@ -14,11 +14,8 @@ CREATE TABLE taskqueue.activity (
 -- For forgetting.
 CREATE INDEX activity_by_start ON taskqueue.activity (unit_seconds, start_at);
 
--- Since when activity is counted, in the time of the service.
+-- From when on activity is known, in the time of the service. One row, which the first server writes that opens the database.
 CREATE TABLE taskqueue.activity_since (
     one   smallint NOT NULL PRIMARY KEY CHECK (one = 1),
     since bigint NOT NULL
 );
-INSERT INTO taskqueue.activity_since (one, since)
-SELECT 1, greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint + offset_micros, last_scan_at)
-FROM taskqueue.clock WHERE one = 1;
