@@ -9,6 +9,7 @@ use super::*;
 use crate::config::file_keys;
 
 const UPDATE: &str = "UPDATE_PAGES";
+const CONFIGURATION: &str = "docs/reference/configuration.md";
 
 const CLI_HEAD: &str = "\
 # The command line
@@ -16,11 +17,11 @@ const CLI_HEAD: &str = "\
 Every command and every flag, as `taskqueue help` shows them. This page is made of the definitions in the program, and a test compares the two.
 
 `taskqueue man --directory DIR` writes the same as manual pages, `taskqueue completions bash` prints completions for a shell. What all client commands have together (output formats,
-exit codes, where the server and the token come from) is in [configuration](configuration.md).
+exit codes, where the server and the token come from) is in [configuration](CONFIGURATION).
 ";
 
 fn page(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
 /// Compares a page with what it should be, or writes it.
@@ -34,7 +35,7 @@ fn check(name: &str, expected: &str) {
     let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
     assert!(
         found == expected,
-        "docs/reference/{name} is not what the command line says; run: {UPDATE}=1 cargo test -p taskqueue --bin taskqueue generated_pages\n{differs:?}"
+        "{name} is not what the command line says; run: {UPDATE}=1 cargo test -p taskqueue --bin taskqueue generated_pages\n{differs:?}"
     );
 }
 
@@ -58,13 +59,13 @@ fn without_values(command: Command) -> Command {
 
 #[test]
 fn the_page_of_the_command_line_is_what_the_commands_say() {
-    let mut text = CLI_HEAD.to_owned();
+    let mut text = CLI_HEAD.replace("CONFIGURATION", &CONFIGURATION["docs/reference/".len()..]);
     for (name, command) in commands(&built(), "taskqueue") {
         let help = command.clone().bin_name(&name).color(clap::ColorChoice::Never).render_long_help().to_string();
         let body: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", body.join("\n")));
     }
-    check("cli.md", &text);
+    check("docs/reference/cli.md", &text);
 }
 
 /// What stands behind `[env: ` in a help text, for settings whose variable is read by the configuration.
@@ -118,8 +119,8 @@ fn rows(command: &Command, with_key: bool) -> String {
 /// Replaces what stands between the marks of a table.
 fn with_table(text: &str, name: &str, table: &str) -> String {
     let (begin, end) = (format!("<!-- table: {name} -->\n"), format!("<!-- end: {name} -->"));
-    let (before, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("configuration.md has no {begin}"));
-    let (_, behind) = rest.split_once(&end).unwrap_or_else(|| panic!("configuration.md has no {end}"));
+    let (before, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("{CONFIGURATION} has no {begin}"));
+    let (_, behind) = rest.split_once(&end).unwrap_or_else(|| panic!("{CONFIGURATION} has no {end}"));
     format!("{before}{begin}{table}{end}{behind}")
 }
 
@@ -139,12 +140,12 @@ fn the_page_of_the_configuration_has_every_setting() {
     let head = |key: &str| {
         format!("| flag | variable |{key} default | |\n|---|---|{}---|---|\n", if key.is_empty() { "" } else { "---|" })
     };
-    let mut text = std::fs::read_to_string(page("configuration.md")).unwrap();
+    let mut text = std::fs::read_to_string(page(CONFIGURATION)).unwrap();
     text = with_table(&text, "client", &(head(" key in a file |") + &rows(&connection, true)));
     text = with_table(&text, "serve", &(head("") + &rows(&own("serve"), false)));
     text = with_table(&text, "loop", &(head("") + &rows(&own("loop"), false)));
-    check("configuration.md", &text);
+    check(CONFIGURATION, &text);
     for key in file_keys() {
-        assert!(text.contains(&format!("`{key}`")), "configuration.md does not name the key {key}");
+        assert!(text.contains(&format!("`{key}`")), "{CONFIGURATION} does not name the key {key}");
     }
 }

@@ -108,9 +108,9 @@ fn every_link_leads_somewhere() {
 #[test]
 fn anchors_are_made_as_mdbook_and_github_make_them() {
     let page =
-        Page { path: "docs/x.md".to_owned(), text: "# A `b`: C's 1.2\n## Same\n```\n# no\n```\n## Same\n".to_owned() };
+        Page { path: "README.md".to_owned(), text: "# A `b`: C's 1.2\n## Same\n```\n# no\n```\n## Same\n".to_owned() };
     assert_eq!(anchors(&page), ["a-b-cs-12", "same", "same-1"]);
-    assert_eq!(targets(&prose("[a](b.md#c) `[d](e)` ![f](g.svg)\n```\n[h](i)\n```\n")), ["b.md#c", "g.svg"]);
+    assert_eq!(targets(&prose("[a](b#c) `[d](e)` ![f](g.svg)\n```\n[h](i)\n```\n")), ["b#c", "g.svg"]);
     assert_eq!(normal(Path::new("docs/a/../b")), Some(PathBuf::from("docs/b")));
     assert_eq!(normal(Path::new("docs/../../b")), None);
 }

@@ -10,6 +10,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::pages::root;
@@ -18,6 +19,9 @@ use super::process_group::ProcessGroup;
 
 /// For one command, on a busy machine.
 const COMMAND_LIMIT: Duration = Duration::from_secs(40);
+
+/// For a server to end.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a command left behind.
 #[derive(Debug, Default)]
@@ -177,6 +181,15 @@ impl Terminal {
     /// Whether it ends in time.
     pub(crate) fn ends(&mut self) -> bool {
         self.group.wait(COMMAND_LIMIT).is_some()
+    }
+}
+
+impl Drop for Terminal {
+    /// Its addresses and files are free afterwards: nobody holds the other ends of the pipes any more.
+    fn drop(&mut self) {
+        self.group.signal(Signal::TERM);
+        let deadline = Instant::now() + STOP_LIMIT;
+        while self.pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
     }
 }
 
