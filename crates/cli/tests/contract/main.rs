@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod backup;
+mod certificates;
 mod clock;
 mod database;
 // As a path, so that its modules are looked for beside it, in both targets.

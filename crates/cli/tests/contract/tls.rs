@@ -10,6 +10,7 @@ use rustls::version::{TLS12, TLS13};
 use serde_json::json;
 use taskqueue_test_postgres::eventually;
 
+use crate::certificates::{PairFiles, shown_certificate};
 use crate::database::Database;
 use crate::support::*;
 
