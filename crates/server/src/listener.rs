@@ -134,8 +134,8 @@ impl Listener {
         matches!(&self.kind, Kind::Tcp(_, address) if !address.ip().to_canonical().is_loopback())
     }
 
-    /// The hosts for which requests without a token are accepted here. Where other machines can connect, they name it as they
-    /// like; a web page gets no further than there either way.
+    /// The hosts for which metrics are given here without a token. Other machines may call this one as they like; where only
+    /// this machine can connect, a foreign name means a web page.
     pub(crate) fn hosts(&self) -> Hosts {
         if self.is_unix() || self.is_public() { Hosts::Any } else { Hosts::default() }
     }

@@ -46,9 +46,9 @@ migrations, warnings, every answer 5xx, and requests that took longer than 1 sec
 asked for does not count). --log-requests logs each request. A request may name itself in the header
 X-Request-Id. Query strings, tokens and bodies are never logged.
 
-GET /metrics tells monitoring systems how the server and its queues are; it needs the token, if there
-is one. --metrics-listen serves it, and nothing else, on another address without a token; the log has
-the address when the port is 0.
+GET /metrics tells monitoring systems how the server and its queues are. It needs the token, if
+there is one. --metrics-listen serves it, and nothing else, on another address without a token; the
+log has that address when the port is 0.
 
 The server stops on SIGTERM or SIGINT and first finishes the requests that are in progress.
 
