@@ -17,8 +17,8 @@ pub(crate) struct BackupRecord<'a> {
 
 impl BackupRecord<'_> {
     pub(crate) fn sentence(&self, verb: &str) -> String {
-        let (size, tasks) = (mebibytes(self.bytes), with_commas(self.report.tasks));
-        let checked = if self.report.rules_checked { format!("{tasks} tasks, ") } else { String::new() };
+        let (size, tasks) = (mebibytes(self.bytes), tasks(self.report.tasks));
+        let checked = if self.report.rules_checked { format!("{tasks}, ") } else { String::new() };
         format!("{verb} {} ({checked}{size}) in {:.1} s", self.file, self.seconds)
     }
 
@@ -54,6 +54,11 @@ impl Record for BackupRecord<'_> {
     }
 }
 
+/// `1 task`, `1,234 tasks`.
+fn tasks(count: u64) -> String {
+    format!("{} task{}", with_commas(count), if count == 1 { "" } else { "s" })
+}
+
 fn mebibytes(bytes: u64) -> String {
     let tenths = bytes.saturating_mul(10) >> 20;
     format!("{}.{} MiB", with_commas(tenths / 10), tenths % 10)
@@ -73,7 +78,7 @@ impl CheckRecord<'_> {
     pub(crate) fn sentence(&self) -> String {
         let Report { schema, queues, tasks, rules_checked, .. } = self.report;
         match rules_checked {
-            true => format!("sound: {}, {} tasks, schema {schema}", counted(*queues, "queue"), with_commas(*tasks)),
+            true => format!("sound: {}, {}, schema {schema}", counted(*queues, "queue"), self::tasks(*tasks)),
             false => format!("the file is sound; schema {schema}"),
         }
     }
