@@ -47,7 +47,7 @@ fn tasks_routes_and_workers_are_counted_and_what_happened_to_them() {
     }
     server.put(&of_worker(1), idle()).expect(204);
     let first = server.claimed(1);
-    server.post(&of_task(first, "/complete"), json!({"run_id": run_id(1)})).expect(204);
+    server.post(&of_task(first, "/complete"), json!({"run_id": run_id(1), "result": {}})).expect(204);
     let second = server.claimed(2);
     server.post(&of_task(second, "/unclaim"), json!({"run_id": run_id(2)})).expect(204);
     server.post(&of_task(4, "/cancel"), ()).expect(200);
@@ -86,7 +86,7 @@ fn a_repeated_request_counts_once() {
     server.claim(1);
     server.claim(1);
     for _ in 0..2 {
-        server.post(&of_task(1, "/complete"), json!({"run_id": run_id(1)})).expect(204);
+        server.post(&of_task(1, "/complete"), json!({"run_id": run_id(1), "result": {}})).expect(204);
     }
     server.post(&of_task(1, "/fail"), json!({"run_id": run_id(1), "error": {"type": "E", "message": "m"}})).expect(409);
     let hour = &stats(&server)["activity"]["last_hour"];

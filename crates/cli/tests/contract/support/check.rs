@@ -7,6 +7,9 @@ use super::Response;
 /// The header with the version of the server package (docs/reference/http-api.md §1.4).
 pub(crate) const VERSION_HEADER: &str = "Taskqueue-Server-Version";
 
+/// The one answer that is no JSON.
+const METRICS: (&str, &str) = ("/metrics", "application/openmetrics-text; version=1.0.0; charset=utf-8");
+
 /// Rules for every answer: no failure of ours, the version header exactly under `/api/`, JSON, the error envelope.
 #[track_caller]
 pub(crate) fn assert_general_rules(response: &Response, target: &str) {
@@ -17,7 +20,9 @@ pub(crate) fn assert_general_rules(response: &Response, target: &str) {
         assert_eq!(response.header("Content-Length"), None, "204 has no length: {response:?}");
         assert!(response.body.is_empty(), "204 has no body: {response:?}");
     } else {
-        assert_eq!(response.header("Content-Type"), Some("application/json"), "{response:?}");
+        let is_metrics = target == METRICS.0 && response.status == 200;
+        let expected = if is_metrics { METRICS.1 } else { "application/json" };
+        assert_eq!(response.header("Content-Type"), Some(expected), "{response:?}");
     }
     if response.status >= 400 && !response.body.is_empty() {
         assert_envelope(response);
