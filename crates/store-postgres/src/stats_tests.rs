@@ -85,7 +85,6 @@ async fn dead_entries_at_the_head_of_the_order_do_not_make_stats_slow() {
     let begun = Instant::now();
     oldest(&session).await;
     assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
-    println!("with 200,000 dead entries: {:?}", begun.elapsed());
 }
 
 /// A priority for each task, which may be its deadline. Not all of them are looked at: 10,000 more than there are routes.
@@ -96,9 +95,7 @@ async fn a_queue_of_very_many_priorities_costs_a_bounded_number_of_steps() {
     database.admin(&format!(
         "INSERT INTO taskqueue.ready SELECT {QUEUE_KEY}, -n, 100001 - n, 100001 - n, 'a' FROM generate_series(1, 100000) AS n"
     ));
-    let begun = Instant::now();
     let since = oldest(&session).await;
-    println!("100,000 priorities: {:?}", begun.elapsed());
     // The tally says that there are two routes; one of them has no place in the order.
     assert_eq!(since, [("a".to_owned(), Some(100_001 - (PRIORITY_STEPS + 2))), ("b".to_owned(), None)]);
 }

@@ -8,4 +8,5 @@ use storage::fresh;
 taskqueue_store::conformance_suite!(fresh);
 taskqueue_store::bulk_suite!(fresh);
 taskqueue_store::durability_suite!(fresh);
+taskqueue_store::saved_activity_suite!(fresh);
 taskqueue_store::long_reads_suite!(fresh);

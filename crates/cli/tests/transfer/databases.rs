@@ -119,6 +119,10 @@ impl Moving {
 }
 
 impl Storage for Moving {
+    fn keeps_activity(&self) -> bool {
+        false
+    }
+
     async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
         let (opened, last) = {
             let mut state = self.state.lock().unwrap();

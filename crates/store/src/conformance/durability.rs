@@ -1,6 +1,5 @@
 //! What survives the end of a store: everything that was acknowledged (I7, I9), for storage that can be opened again.
 
-use taskqueue_core::activity::Event;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::grouping::{TaskDimension, TaskGroupQuery};
 use taskqueue_core::observation::WorkerStatus;
@@ -14,7 +13,6 @@ use super::claims::claim_all;
 use super::commands::*;
 use super::counts::assert_kept_counts_are_right;
 use super::fixture::Fixture;
-use crate::activity::save_activity;
 use crate::clock::ManualClock;
 use crate::command::{CreatedTask, Scanned};
 
@@ -258,20 +256,4 @@ pub async fn time_never_goes_back_over_a_restart(storage: &impl Storage) {
     fixture.create(2, Definition::default()).await;
     assert!(fixture.get(2).await.lifecycle.created_at >= before);
     assert!(fixture.claim(1).await.task.lifecycle.updated_at >= before);
-}
-
-pub async fn activity_survives_and_is_added_to(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
-    fixture.create(1, with_priority(0)).await;
-    save_activity(&*fixture.store).await.unwrap();
-    let since = fixture.store.queue_stats(&queue("q")).await.unwrap().since;
-    fixture.clock.advance_seconds(1);
-    let fixture = fixture.reopen(storage).await;
-    fixture.create(2, with_priority(0)).await;
-    save_activity(&*fixture.store).await.unwrap();
-    save_activity(&*fixture.store).await.unwrap();
-    fixture.create(3, with_priority(0)).await;
-    let stats = fixture.store.queue_stats(&queue("q")).await.unwrap();
-    assert_eq!(stats.last_minute.of(Event::Created), 3, "saved by both and not saved");
-    assert_eq!(stats.since, since);
 }

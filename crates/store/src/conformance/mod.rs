@@ -43,6 +43,7 @@ pub mod queues;
 pub mod random;
 mod run_ends;
 pub mod runs;
+pub mod saved_activity;
 pub mod stats;
 pub mod telemetry;
 pub mod updates;
@@ -54,6 +55,11 @@ pub mod waiting_output;
 pub trait Storage {
     /// Opens the storage. Called again only after the store before has been closed and dropped.
     fn open(&self, clock: ManualClock) -> impl Future<Output = Arc<dyn Store>>;
+
+    /// Whether activity is still there when it is opened again. It is not when that moves everything to another storage.
+    fn keeps_activity(&self) -> bool {
+        true
+    }
 }
 
 /// So few tasks that a bulk action in these tests looks for more several times.
@@ -398,6 +404,18 @@ macro_rules! bulk_suite {
     };
 }
 
+/// What outlives a store and is left behind by a move: `saved_activity_suite!(fresh)`, where `fn fresh() -> impl Storage`.
+#[macro_export]
+macro_rules! saved_activity_suite {
+    ($fresh:ident) => {
+        $crate::conformance_tests! { $fresh;
+            saved_activity {
+                activity_survives_and_is_added_to
+            }
+        }
+    };
+}
+
 /// The tests of storage that outlives a store: `durability_suite!(fresh)`, where `fn fresh() -> impl Storage`.
 #[macro_export]
 macro_rules! durability_suite {
@@ -417,7 +435,6 @@ macro_rules! durability_suite {
                 an_outage_between_two_opens_grants_the_credit
                 a_deleted_queue_stays_deleted
                 time_never_goes_back_over_a_restart
-                activity_survives_and_is_added_to
             }
         }
     };
