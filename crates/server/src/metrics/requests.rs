@@ -125,7 +125,10 @@ fn method_place(method: &Method) -> usize {
 mod tests {
     use super::*;
 
-    fn shown(counts: &RequestCounts) -> Vec<(&'static str, &'static str, Vec<(String, u64)>, u64)> {
+    /// Method, template, counts by status, and the number of durations.
+    type Shown = (&'static str, &'static str, Vec<(String, u64)>, u64);
+
+    fn shown(counts: &RequestCounts) -> Vec<Shown> {
         let endpoints = counts.endpoints().into_iter();
         endpoints
             .map(|endpoint| (endpoint.method, endpoint.path, endpoint.statuses, endpoint.seconds.count()))
