@@ -46,5 +46,5 @@ fn a_series_is_a_list_for_plots() {
         server.run(&format!("queue stats q {wrong}")).fails(2);
     }
     let missing = server.run("queue stats qq").fails(1);
-    assert!(missing.contains("there is no queue qq (queue_not_found); did you mean q?"), "{missing}");
+    assert!(missing.contains("there is no queue qq (queue_not_found); taskqueue queue list shows all"), "{missing}");
 }
