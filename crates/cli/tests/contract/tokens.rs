@@ -166,6 +166,7 @@ fn an_expired_token_is_answered_like_a_wrong_one_and_the_log_tells() {
     assert_eq!(expired.0, 401);
     assert_eq!(expired, answer("tq_never-was-one"));
     answer(&token);
+    server.await_log_lines("has expired", 1);
     assert_eq!(server.count_log_lines("has expired"), 1, "{}", server.stderr());
     assert_eq!(server.count_log_lines("token=\"old\""), 1, "{}", server.stderr());
 }
