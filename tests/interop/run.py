@@ -184,8 +184,8 @@ def worker_of_a_page(it: Interop, page: str, args: dict, result: dict) -> None:
     """The worker that a page shows must do what the page says."""
     blocks = (ROOT / page).read_text().split("```python\n")[1:]
     worker = next(code for code in (block.split("```")[0] for block in blocks) if "@labtasker.loop" in code)
-    brief = worker.replace('route="gpu"', 'route="gpu", idle_timeout=0.5')
-    assert brief != worker, f"{page} shows another route"
+    assert 'route="gpu"' in worker, f"{page} shows another route"
+    brief = worker if "idle_timeout" in worker else worker.replace('route="gpu"', 'route="gpu", idle_timeout=0.5')
     (it.folder / "page.py").write_text(brief)
     made = it.cli("task", "submit", "--args", json.dumps(args), "--route", "gpu")
     it.run(sys.executable, "page.py")
@@ -196,7 +196,7 @@ def worker_of_a_page(it: Interop, page: str, args: dict, result: dict) -> None:
 def pages(it: Interop) -> None:
     worker_of_a_page(it, "README.md", {"lr": 0.5, "seed": 2}, {"loss": 0.25})
     answer = {"answer": "loaded once: hello", "temperature": 0.7}
-    worker_of_a_page(it, "docs/recipes.md", {"prompt": "hello"}, answer)
+    worker_of_a_page(it, "docs/guides/from-labtasker.md", {"prompt": "hello"}, answer)
 
 
 def command_worker(it: Interop) -> None:

@@ -15,7 +15,7 @@ use taskqueue_store::histogram::HistogramValues;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
 
-/// The media type of what [`write`] gives.
+/// The media type of what `write` gives.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The whole text. The registry holds this one snapshot, and nothing is global.
