@@ -105,15 +105,11 @@ pub struct QueueStats {
 const HOUR_SECONDS: i64 = 3_600;
 
 impl QueueStats {
-    /// The first moment of the minutes that [`QueueStats::of`] needs.
-    pub fn needs_from(now: Timestamp) -> Timestamp {
-        now.plus_seconds(-HOUR_SECONDS - Unit::Minute.seconds())
-    }
-
     /// Between which moments the minutes begin that [`QueueStats::of`] needs. Clocks of other servers may be a little ahead; what
     /// was counted while a clock was far ahead did not happen in the last hour.
     pub fn needs(now: Timestamp) -> (Timestamp, Timestamp) {
-        (Self::needs_from(now), now.plus_seconds(Unit::Minute.seconds()))
+        let minute = Unit::Minute.seconds();
+        (now.plus_seconds(-HOUR_SECONDS - minute), now.plus_seconds(minute))
     }
 
     /// From the figures and the minutes of the last hour.
