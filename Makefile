@@ -18,6 +18,7 @@ test: ## Install what the tests need where it is missing, then run all of them
 	scripts/install-test-needs
 	cargo test --workspace
 	scripts/interop-test
+	scripts/dashboard-test
 
 check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo fmt --all --check

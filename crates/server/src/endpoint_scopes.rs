@@ -14,6 +14,9 @@ use crate::auth::NamedToken;
 use crate::error::ApiError;
 use crate::extract::queue_text;
 
+/// Pages for browsers, which are opened by a session instead of a token.
+pub(crate) const PAGES_PREFIX: &str = "/ui/";
+
 /// Paths that need a token where there is one, and whose answers carry the version.
 pub(crate) const API_PREFIX: &str = "/api/";
 

@@ -17,12 +17,13 @@ use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::SERVER_VERSION;
+use taskqueue_dashboard::{Access, Viewer};
 use tower::Service;
 
 use crate::auth::{Caller, Mistake};
 use crate::browser_check::{self, Hosts};
 use crate::connection::{Authenticated, ClientAddress};
-use crate::endpoint_scopes::{API_PREFIX, needs_token};
+use crate::endpoint_scopes::{API_PREFIX, PAGES_PREFIX, needs_token};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
 use crate::metrics::Answered;
@@ -103,6 +104,10 @@ impl HttpService {
         if let Ok(Caller::Named(token)) = caller {
             record.token = Some(Arc::clone(&token));
             request.extensions_mut().insert(token);
+        }
+
+        if request.uri().path().starts_with(PAGES_PREFIX) && self.inner.state.gate().is_open() {
+            request.extensions_mut().insert(Viewer::new(Access::Everything, "", false));
         }
 
         let (head, body) = request.into_parts();

@@ -8,6 +8,7 @@ mod batch_places;
 pub mod browser_check;
 pub mod config;
 mod connection;
+mod dashboard_host;
 mod endpoint_scopes;
 mod error;
 mod extract;

@@ -1,13 +1,17 @@
 //! The route table, in the contract's order. Each line registers handlers together with their schema, so the table and
 //! `/openapi.json` always agree. Which scope of a token each of them needs is in `endpoint_scopes.rs`. The description of an operation stands above its handler in `routes`.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::routing::{get, put};
 use taskqueue_api::paths;
+use taskqueue_dashboard::Mode;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::dashboard_host::DashboardHost;
 use crate::routes::{
     batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, stats, tasks,
     workers,
@@ -68,9 +72,10 @@ pub(crate) fn router(state: AppState) -> Router {
         .route(paths::TASK_COUNT, task())
         .route(paths::CLAIM, task().merge(get(tasks::get_task)))
         .route(paths::WORKER_COUNT, worker)
+        .with_state(state.clone())
+        .merge(taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), Mode::Full))
         .fallback(fallback::unknown_path)
         .method_not_allowed_fallback(fallback::other_method)
-        .with_state(state)
 }
 
 /// The table of a listener that serves nothing but metrics.

@@ -97,6 +97,10 @@ impl AppState {
         &*self.inner.store
     }
 
+    pub(crate) fn shared_store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
     /// Who may call under `/api/`.
     pub(crate) fn gate(&self) -> &Gate {
         &self.inner.gate

@@ -324,13 +324,13 @@ impl Store for PostgresStore {
         if query.is_plain() {
             let input = (queue, query, write);
             let read = self.readers.read(Lane::Page, "listing tasks", &input, |session, (queue, query, write)| {
-                async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, *write).await }.boxed()
+                async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, Arc::clone(write)).await }.boxed()
             });
             return read.await;
         }
         let input = (queue.clone(), query, write);
         let read = self.readers.read_long("listing tasks", input, |snapshot, (queue, query, write)| {
-            reads::list_tasks(snapshot, queue, query, *write).boxed()
+            reads::list_tasks(snapshot, queue, query, Arc::clone(write)).boxed()
         });
         read.await
     }

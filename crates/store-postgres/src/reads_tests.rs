@@ -39,7 +39,7 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
 
 async fn list(readers: &Readers, query: &TaskQuery) -> Page<Task> {
     let read = readers.read_long("listing", query.clone(), |snapshot, query| {
-        async { reads::list_tasks(snapshot, &queue("q"), query, page_reader::write).await }.boxed()
+        async { reads::list_tasks(snapshot, &queue("q"), query, Arc::new(page_reader::write)).await }.boxed()
     });
     page_reader::read(read.await.unwrap(), &queue("q"))
 }
@@ -227,7 +227,7 @@ async fn a_damaged_row_is_an_error_and_no_panic() {
         max_bytes: PAGE_BYTES,
     };
     let read = readers.read_long("listing", query.clone(), |snapshot, query| {
-        async { reads::list_tasks(snapshot, &queue("q"), query, page_reader::write).await }.boxed()
+        async { reads::list_tasks(snapshot, &queue("q"), query, Arc::new(page_reader::write)).await }.boxed()
     });
     assert_eq!(read.await.unwrap_err(), StoreError::Unavailable);
     let empty = readers.read(Lane::Short, "counting", &(), |session, ()| {

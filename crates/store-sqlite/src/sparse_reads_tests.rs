@@ -124,7 +124,7 @@ impl Filled {
             let write = |out: &mut Vec<u8>, task: &taskqueue_core::task_view::TaskView<'_>| {
                 out.extend(task.created_at.as_micros().to_string().bytes().chain([b' ']));
             };
-            let page = self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, write));
+            let page = self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, Arc::new(write)));
             let text = String::from_utf8(page.bytes).unwrap();
             numbers.extend(text.split_whitespace().map(|number| number.parse::<i64>().unwrap()));
             after = page.next;
@@ -219,7 +219,7 @@ fn a_page_of_spread_tasks_ends_when_it_is_full_if_the_writer_does_not_answer() {
     for selection in selections(Status::Pending) {
         let query = TaskQuery { selection, order: TaskOrder::default(), limit: 4, after: None, max_bytes: PAGE_BYTES };
         let page = filled.cheap("a page", |file| {
-            reads::list_tasks(file, &filled.index, &queue("q"), query, |out, _| out.push(b'.'))
+            reads::list_tasks(file, &filled.index, &queue("q"), query, Arc::new(|out, _| out.push(b'.')))
         });
         assert!(page.next.is_some());
     }
@@ -237,6 +237,6 @@ fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
     assert!(matches!(begun.access, Access::Visit { matching: 5, is_sparse: true }));
     let query =
         TaskQuery { selection: by_status, order: TaskOrder::default(), limit: 100, after: None, max_bytes: PAGE_BYTES };
-    let page = reads::list_tasks(&file, &filled.index, &queue("q"), query, |out, _| out.push(b'.'));
+    let page = reads::list_tasks(&file, &filled.index, &queue("q"), query, Arc::new(|out, _| out.push(b'.')));
     assert_eq!(page.unwrap_or_else(|_| panic!()).bytes.iter().filter(|byte| **byte == b'.').count(), 5);
 }

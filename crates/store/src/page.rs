@@ -1,6 +1,8 @@
 //! Pages, the same for every backend: from rows to a page, and from a cursor's position to the start of a page. A position of
 //! an earlier queue of the same name is refused here, because only the storage knows the key of a queue.
 
+use std::sync::Arc;
+
 use taskqueue_core::cursor::{InvalidCursor, OrderValue, Position};
 use taskqueue_core::grouping::{GroupQuery, Groups};
 use taskqueue_core::ids::WorkerId;
@@ -43,8 +45,8 @@ fn check_queue(position: &Position, queue: QueueKey) -> Result<(), StoreError> {
     if position.queue_key == queue.0 { Ok(()) } else { Err(INVALID) }
 }
 
-/// Appends a task to a page.
-pub type WriteTask = fn(&mut Vec<u8>, &TaskView<'_>);
+/// Appends a task to a page, or what of it is wanted there.
+pub type WriteTask = Arc<dyn Fn(&mut Vec<u8>, &TaskView<'_>) + Send + Sync>;
 
 /// One page of tasks, as [`WriteTask`] wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -22,7 +22,8 @@ const LAW: &[(&str, &[&str])] = &[
     ("taskqueue-store-postgres", &["taskqueue-store", "taskqueue-core", "taskqueue-test-postgres"]),
     ("taskqueue-client", &["taskqueue-api", "taskqueue-core"]),
     ("taskqueue-worker", &["taskqueue-client", "taskqueue-api", "taskqueue-core"]),
-    ("taskqueue-server", &["taskqueue-api", "taskqueue-store", "taskqueue-core"]),
+    ("taskqueue-dashboard", &["taskqueue-api", "taskqueue-store", "taskqueue-core"]),
+    ("taskqueue-server", &["taskqueue-dashboard", "taskqueue-api", "taskqueue-store", "taskqueue-core"]),
     ("taskqueue-bench", &["taskqueue-api", "taskqueue-core", "taskqueue-test-postgres"]),
     // For tests and measurements only.
     ("taskqueue-test-postgres", &[]),
@@ -52,6 +53,7 @@ const NEVER: &[(&str, &[&str])] = &[
     ("taskqueue-store", &["axum", "hyper", "rusqlite", "tokio-postgres", "clap"]),
     ("taskqueue-store-sqlite", &["axum", "hyper", "tokio-postgres", "clap"]),
     ("taskqueue-store-postgres", &["axum", "hyper", "rusqlite", "clap"]),
+    ("taskqueue-dashboard", &["rusqlite", "tokio-postgres", "clap", "reqwest"]),
     ("taskqueue-server", &["rusqlite", "tokio-postgres", "clap", "reqwest"]),
     ("taskqueue-client", &["axum", "clap", "rusqlite", "tokio-postgres"]),
     ("taskqueue-worker", &["axum", "clap", "rusqlite", "tokio-postgres"]),

@@ -1,6 +1,8 @@
 //! Lists of tasks and of observations: one page at a time. A bad cursor is reported before a bad filter. Pages are the
 //! largest answers: when memory is scarce they are shorter than the limit asked for, and end with a cursor.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::page::write_page;
@@ -52,7 +54,7 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
         state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
     let query =
         TaskQuery { selection, order, limit, after, max_bytes: reservation.bytes().saturating_sub(FRAME_BYTES) };
-    let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, TaskPage::append).await?;
+    let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, Arc::new(TaskPage::append)).await?;
     TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
     Ok(respond::large(reservation, bytes))
 }

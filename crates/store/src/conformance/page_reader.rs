@@ -1,6 +1,8 @@
 //! Pages as the tests read them. A store writes each task of a page with whatever function it is given; this one keeps
 //! every field, so that the page can be read back as tasks (without what no client sees: run and pending order).
 
+use std::sync::Arc;
+
 use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
@@ -16,7 +18,7 @@ use crate::{Store, StoreError};
 
 /// One page of a list, as tasks.
 pub async fn list(store: &dyn Store, queue: &QueueName, query: TaskQuery) -> Result<Page<Task>, StoreError> {
-    store.list_tasks(queue, query, write).await.map(|page| read(page, queue))
+    store.list_tasks(queue, query, Arc::new(write)).await.map(|page| read(page, queue))
 }
 
 /// Reads a page that [`write`] wrote.

@@ -1,0 +1,52 @@
+// Small helps: lists that submit their form, copy buttons, the theme without a reload, times in the reader's own zone.
+
+export function startSmall() {
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-submit]")) event.target.form.submit();
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+    // A menu closes when something else is clicked.
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+  document.getElementById("theme")?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const form = event.target;
+    const theme = event.submitter.value;
+    document.documentElement.dataset.theme = theme;
+    const body = new URLSearchParams(new FormData(form));
+    body.set("theme", theme);
+    fetch(form.action, { method: "POST", body, redirect: "manual" });
+  });
+  showLocalTimes(document);
+}
+
+async function copy(button) {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+  } catch {
+    // Browsers refuse this without TLS on other machines than this one: show the text, to be copied by hand.
+    window.prompt("Copy this:", button.dataset.copy);
+  }
+  setTimeout(() => { button.textContent = label; }, 1500);
+}
+
+// On hover an exact time is shown in the zone of the reader and in UTC.
+export function showLocalTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.valueOf())) time.title = `${at.toLocaleString()}\n${time.dateTime}`;
+  }
+}

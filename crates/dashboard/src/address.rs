@@ -1,0 +1,114 @@
+//! The state of a view: the parameters of its address. A link to another view is this one with something changed.
+
+use std::fmt;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// What stands in a path or a query as itself (RFC 3986, unreserved).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A part of a path or a query, as it is written there.
+pub(crate) fn encoded(text: &str) -> impl fmt::Display + '_ {
+    utf8_percent_encode(text, ENCODED)
+}
+
+/// The parameters of an address or of a form, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads `name=value&...` as browsers write it.
+    pub(crate) fn parse(text: &str) -> Self {
+        let decoded = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
+        let pair = |part: &str| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            (decoded(name), decoded(value))
+        };
+        Self(text.split('&').filter(|part| !part.is_empty()).map(pair).collect())
+    }
+
+    /// The first value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// The first value of a parameter, if it is not empty: an empty field of a form was left out.
+    pub(crate) fn filled(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'q>(&'q self, name: &str) -> impl Iterator<Item = &'q str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// The same with one value for a parameter.
+    #[must_use]
+    pub(crate) fn with(&self, name: &str, value: impl fmt::Display) -> Self {
+        self.without(name).and(name, value)
+    }
+
+    /// The same with one more value for a parameter.
+    #[must_use]
+    pub(crate) fn and(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.0.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// The same without a parameter.
+    #[must_use]
+    pub(crate) fn without(&self, name: &str) -> Self {
+        Self(self.0.iter().filter(|(known, _)| known != name).cloned().collect())
+    }
+
+    /// The parameters of these names.
+    #[must_use]
+    pub(crate) fn only(&self, names: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(known, _)| names.contains(&known.as_str())).cloned().collect())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The address of a path with these parameters.
+    pub(crate) fn at(&self, path: &str) -> String {
+        if self.0.is_empty() { path.to_owned() } else { format!("{path}?{self}") }
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, value)) in self.0.iter().enumerate() {
+            let sign = if number == 0 { "" } else { "&" };
+            write!(f, "{sign}{}={}", encoded(name), encoded(value))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back_whatever_it_holds() {
+        let query = Query::default().and("filter", "args.lr <= 0.1 and name == \"a&b=c+d\"").and("x", "ü\n").and("x", "");
+        assert_eq!(Query::parse(&query.to_string()), query);
+        assert_eq!(query.all("x").collect::<Vec<_>>(), ["ü\n", ""]);
+        assert_eq!(Query::parse("a=1+2&b&&=c&d=%zz").to_string(), "a=1%202&b=&=c&d=%25zz");
+    }
+
+    #[test]
+    fn a_view_is_another_one_with_something_changed() {
+        let query = Query::parse("status=failed&filter=x&cursor=c");
+        assert_eq!(query.with("status", "pending").without("cursor").at("/ui/"), "/ui/?filter=x&status=pending");
+        assert_eq!(query.only(&["filter"]).at("/ui/"), "/ui/?filter=x");
+        assert_eq!(Query::default().at("/ui/"), "/ui/");
+        assert_eq!((query.filled("filter"), Query::parse("a=").filled("a")), (Some("x"), None));
+    }
+}

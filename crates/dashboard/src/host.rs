@@ -1,0 +1,49 @@
+//! What the dashboard asks of the server that it is mounted in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskqueue_store::Store;
+
+/// The server behind the pages.
+pub trait Host: Send + Sync + 'static {
+    fn store(&self) -> &Arc<dyn Store>;
+
+    /// The extensions that this server offers, sorted.
+    fn features(&self) -> Vec<&'static str>;
+
+    /// The bytes of output that are kept of a task; with 0 there is no output.
+    fn task_output_bytes(&self) -> usize;
+
+    /// Whether browsers reach this server with TLS.
+    fn is_tls(&self) -> bool;
+
+    /// The session of whoever has this token; none if the token opens nothing.
+    fn sign_in(&self, token: &str) -> Option<SessionCookie>;
+
+    /// What this process does at this moment.
+    fn figures(&self) -> HostFigures;
+}
+
+/// A session as the browser keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionCookie {
+    pub value: String,
+    /// From now on.
+    pub lifetime: Duration,
+}
+
+/// What a server process does at one moment. Counts are since its start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostFigures {
+    pub version: &'static str,
+    pub uptime: Duration,
+    pub requests: u64,
+    /// Answers with a status from 500 on.
+    pub failures: u64,
+    pub connections: usize,
+    /// Requests that wait: for a task, with a heartbeat, for output.
+    pub waiting: [usize; 3],
+    pub waiting_limit: usize,
+    pub memory_bytes: Option<u64>,
+}

@@ -1,0 +1,197 @@
+//! What all pages share: the frame around them, and the answers that carry them. The template is `templates/layout.html`.
+
+use askama::Template;
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+use taskqueue_core::access::Scope;
+use taskqueue_core::ids::QueueName;
+
+use crate::address::Query;
+use crate::assets;
+use crate::notice::Notice;
+use crate::problem::Problem;
+use crate::state::Dashboard;
+use crate::visit::{Theme, Visit};
+
+pub(crate) type PageResult = Result<Response, Problem>;
+
+/// The entries of the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Overview,
+    Tasks,
+    Workers,
+    Routes,
+    Compare,
+    Submit,
+    System,
+}
+
+impl Section {
+    const ALL: [Self; 7] =
+        [Self::Overview, Self::Tasks, Self::Workers, Self::Routes, Self::Compare, Self::Submit, Self::System];
+
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Tasks => "Tasks",
+            Self::Workers => "Workers",
+            Self::Routes => "Routes",
+            Self::Compare => "Compare",
+            Self::Submit => "Submit",
+            Self::System => "System",
+        }
+    }
+
+    /// The last part of its path, for the sections of a queue.
+    const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Overview | Self::System => None,
+            Self::Tasks => Some("tasks"),
+            Self::Workers => Some("workers"),
+            Self::Routes => Some("routes"),
+            Self::Compare => Some("compare"),
+            Self::Submit => Some("submit"),
+        }
+    }
+
+    /// Its path; none for a section of a queue when there is no queue.
+    pub(crate) fn path(self, queue: Option<&str>) -> Option<String> {
+        match self.word() {
+            None if self == Self::System => Some("/ui/system".to_owned()),
+            None => Some("/ui/".to_owned()),
+            Some(word) => queue.map(|queue| format!("/ui/queues/{queue}/{word}")),
+        }
+    }
+}
+
+/// An entry of the navigation.
+pub(crate) struct Entry {
+    pub(crate) title: &'static str,
+    pub(crate) path: String,
+    pub(crate) is_current: bool,
+}
+
+/// The frame of a page.
+pub(crate) struct Shell {
+    pub(crate) asset_set: &'static str,
+    pub(crate) title: String,
+    pub(crate) theme: Option<Theme>,
+    pub(crate) entries: Vec<Entry>,
+    /// The queue that the links of the navigation are for.
+    pub(crate) queue: Option<String>,
+    /// All queues that the viewer may see.
+    pub(crate) queues: Vec<String>,
+    /// Where another queue leads to.
+    pub(crate) switch_to: &'static str,
+    pub(crate) viewer_name: Option<String>,
+    pub(crate) has_session: bool,
+    pub(crate) form_token: String,
+    /// The address of this page, to come back to.
+    pub(crate) address: String,
+    pub(crate) notice: Option<String>,
+    /// After how many seconds the page may ask again.
+    pub(crate) refresh_seconds: u64,
+}
+
+impl Shell {
+    /// The frame of a page. Made when everything else is there: it tells how soon the page may ask again, by how long it took.
+    pub(crate) async fn new(
+        dashboard: &Dashboard,
+        visit: &Visit,
+        title: impl Into<String>,
+        section: Section,
+        queue: Option<&QueueName>,
+    ) -> Result<Self, Problem> {
+        let queues: Vec<String> = dashboard.store().list_queues().await?.into_iter().map(|name| name.as_str().to_owned())
+            .filter(|name| visit.viewer.sees(name)).collect();
+        let queue = queue.map(|queue| queue.as_str().to_owned()).or_else(|| queues.first().cloned());
+        let is_open = |section: &Section| {
+            *section != Section::Submit
+                || queue.as_deref().and_then(QueueName::parse).is_some_and(|queue| visit.may(Scope::Submit, &queue))
+        };
+        let entry = |entry: Section| {
+            let path = entry.path(queue.as_deref())?;
+            Some(Entry { title: entry.title(), path, is_current: entry == section })
+        };
+        Ok(Self {
+            asset_set: assets::SET,
+            title: title.into(),
+            theme: visit.theme,
+            entries: Section::ALL.into_iter().filter(is_open).filter_map(entry).collect(),
+            queue,
+            queues,
+            switch_to: section.word().unwrap_or("tasks"),
+            viewer_name: visit.viewer.name().map(str::to_owned),
+            has_session: visit.viewer.has_session(),
+            form_token: visit.viewer.form_token().to_owned(),
+            address: visit.query.at(&visit.path),
+            notice: visit.notice.as_ref().map(|notice| notice.text().to_owned()),
+            refresh_seconds: dashboard.refresh().after(visit.began.elapsed()).as_secs(),
+        })
+    }
+}
+
+/// The answer with a page, or that it is the one that the browser has.
+pub(crate) fn page(visit: &Visit, template: &impl Template) -> PageResult {
+    let body = template.render().map_err(|error| {
+        tracing::error!(%error, "a template could not be rendered");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", "The log of the server says more.")
+    })?;
+    if visit.notice.is_some() {
+        let mut response = html(StatusCode::OK, body);
+        response.headers_mut().extend(Notice::end().map(|value| (SET_COOKIE, value)));
+        return Ok(response);
+    }
+    let digest = Sha256::digest(&body);
+    let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("\"{tag}\"");
+    let is_known = visit.headers.get_all(IF_NONE_MATCH).into_iter().any(|known| known.as_bytes() == tag.as_bytes());
+    let mut response =
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { html(StatusCode::OK, body) };
+    response.headers_mut().extend(HeaderValue::try_from(tag).ok().map(|tag| (ETAG, tag)));
+    Ok(response)
+}
+
+/// An answer with HTML that is asked for anew each time.
+pub(crate) fn html(status: StatusCode, body: String) -> Response {
+    let mut response = (status, Body::from(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+}
+
+/// The answer to a form: look there.
+pub(crate) fn see_other(address: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let address = HeaderValue::try_from(address).unwrap_or(HeaderValue::from_static("/ui/"));
+    response.headers_mut().insert(LOCATION, address);
+    response
+}
+
+/// The answer to a form that did something: look there, where it is told what was done.
+pub(crate) fn done(visit: &Visit, address: &str, notice: &str) -> Response {
+    let mut response = see_other(address);
+    response.headers_mut().extend(Notice::new(notice).cookie(&visit.viewer).map(|value| (SET_COOKIE, value)));
+    response
+}
+
+/// An address within the dashboard that somebody sent, or the overview.
+pub(crate) fn own_address(address: Option<&str>) -> &str {
+    let is_own = |address: &&str| address.starts_with("/ui/") && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    address.filter(is_own).unwrap_or("/ui/")
+}
+
+/// Goes to the same section of another queue.
+pub(crate) async fn switch_queue(visit: Visit) -> Response {
+    let queue = visit.query.get("queue").and_then(QueueName::parse);
+    let word = Section::ALL.into_iter().filter_map(Section::word).find(|word| visit.query.get("to") == Some(word));
+    match queue {
+        Some(queue) => see_other(&Query::default().at(&format!("/ui/queues/{}/{}", queue.as_str(), word.unwrap_or("tasks")))),
+        None => see_other("/ui/"),
+    }
+}

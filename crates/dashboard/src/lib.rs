@@ -1,0 +1,29 @@
+//! The pages that a browser shows, rendered on the server from templates in files. They read and act through the store, as the
+//! handlers of the API do; no rule about tasks and no SQL lives here. The server mounts [`router`] under `/ui/`, decides who may
+//! look, and tells it what only a server knows ([`Host`]).
+//!
+//! The address is the state: what a page shows follows from its path and query and from who looks, so every view can be kept and
+//! sent. Without JavaScript everything can be read and done; the scripts in `assets/` only make it quicker.
+
+mod address;
+mod assets;
+mod cookies;
+mod form;
+mod host;
+mod layout;
+mod mode;
+mod notice;
+mod pages;
+mod problem;
+mod refresh;
+mod router;
+mod show;
+mod state;
+mod viewer;
+mod visit;
+
+pub use host::{Host, HostFigures, SessionCookie};
+pub use mode::Mode;
+pub use router::router;
+pub use state::Dashboard;
+pub use viewer::{Access, Viewer};

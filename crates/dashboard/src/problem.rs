@@ -1,0 +1,174 @@
+//! Pages that say why there is nothing else to show, and what to do. The messages of the API are made for programs; these are for
+//! people.
+
+use std::borrow::Cow;
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, LOCATION, RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
+use taskqueue_core::refusal::Refusal;
+use taskqueue_store::StoreError;
+
+use crate::assets;
+use crate::layout;
+
+/// Why a request does not get its page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    title: Cow<'static, str>,
+    /// What to do, in a sentence.
+    advice: Cow<'static, str>,
+    /// Where to go instead, for somebody who is not signed in.
+    elsewhere: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage<'p> {
+    asset_set: &'static str,
+    title: &'p str,
+    advice: &'p str,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        status: StatusCode,
+        title: impl Into<Cow<'static, str>>,
+        advice: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, title: title.into(), advice: advice.into(), elsewhere: None }
+    }
+
+    pub(crate) fn not_found(what: &str, advice: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("There is no such {what}"), advice)
+    }
+
+    pub(crate) fn forbidden(advice: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "This is not open to you", advice)
+    }
+
+    pub(crate) fn invalid(title: impl Into<Cow<'static, str>>, advice: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, title, advice)
+    }
+
+    pub(crate) fn busy() -> Self {
+        let advice = "The server has more to do than it can do at once. Nothing was changed. Reload the page in a moment.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "The server is busy", advice)
+    }
+
+    /// For somebody who has to sign in first, and then sees this address.
+    pub(crate) fn sign_in(address: String) -> Self {
+        let problem = Self::new(StatusCode::SEE_OTHER, "Sign in first", "");
+        Self { elsewhere: Some(address), ..problem }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let unavailable = |title: &'static str, advice: &'static str| {
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, title, advice)
+        };
+        match error {
+            StoreError::Refused(refusal) => refusal.into(),
+            StoreError::Busy => Self::busy(),
+            StoreError::Unavailable => unavailable(
+                "The database does not answer",
+                "Nothing was changed. The log of the server says why. Reload the page in a moment.",
+            ),
+            StoreError::OutcomeUnknown => unavailable(
+                "It is not known whether this was done",
+                "The connection to the database broke at the wrong moment. Look at the tasks before you try again.",
+            ),
+            StoreError::PartlyDone => unavailable(
+                "Only a part of this was done",
+                "The database failed in between. Look at what is left, and do it again for that.",
+            ),
+            StoreError::Broken(bug) => {
+                tracing::error!(bug, "a page of the dashboard could not be made");
+                let advice = "Nothing was changed. The log of the server says more; please report it.";
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The server made a mistake", advice)
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let conflict = |title: String, advice: &'static str| Self::new(StatusCode::CONFLICT, title, advice);
+        match refusal {
+            Refusal::QueueNotFound { .. } => {
+                Self::not_found("queue", "It may have been deleted. The overview shows all queues.")
+            }
+            Refusal::TaskNotFound { .. } => {
+                Self::not_found("task", "It may have been deleted. Look for it in the list of tasks.")
+            }
+            Refusal::InvalidCursor => Self::invalid(
+                "This page of the list cannot be shown any more",
+                "The link belongs to another list. Go back to the first page.",
+            ),
+            Refusal::TaskRunning { .. } => conflict(
+                "The task is running".to_owned(),
+                "A running task cannot be changed or deleted. Cancel it first, or wait for its end.",
+            ),
+            Refusal::TaskStateConflict { status, .. } => conflict(
+                format!("The task is {} by now", status.as_str()),
+                "It has changed since the page was made. Reload the page and look again.",
+            ),
+            Refusal::TaskIdConflict { .. } => conflict(
+                "A task with this id is already there".to_owned(),
+                "It has another definition. Leave the id empty to get a new one.",
+            ),
+            Refusal::UpdateConflict { field, attempt, .. } => conflict(
+                format!("{field} would leave no attempt: {attempt} are already used"),
+                "Choose a larger number.",
+            ),
+            Refusal::TaskDataTooLarge => Self::invalid(
+                "The task is too large",
+                "Args, metadata and result have a limit together. Put large data into a file and its path into args.",
+            ),
+            Refusal::ExpectationFailed { expected, matched } => conflict(
+                format!("{matched} tasks match by now, not {expected}"),
+                "Nothing was changed. Go back to the list and look at what has changed.",
+            ),
+            Refusal::QueueNotEmpty { tasks, .. } => {
+                conflict(format!("The queue has {tasks} tasks"), "Delete these first, or delete them with the queue.")
+            }
+            Refusal::QueueHasRunningTasks { running, .. } => {
+                conflict(format!("The queue has {running} running tasks"), "Cancel these first, or wait for their end.")
+            }
+            Refusal::OutputNotFound { .. } => {
+                Self::not_found("output", "The task has printed nothing yet, or its output was deleted.")
+            }
+            // Only workers cause these.
+            Refusal::StaleRun { .. }
+            | Refusal::RunFinalized { .. }
+            | Refusal::RunIdConflict { .. }
+            | Refusal::WorkerRouteConflict { .. }
+            | Refusal::WorkerNotFound { .. } => {
+                conflict("The run has ended".to_owned(), "Reload the page and look again.")
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        if let Some(address) = self.elsewhere {
+            return layout::see_other(&address);
+        }
+        let page = ProblemPage { asset_set: assets::SET, title: &self.title, advice: &self.advice };
+        let mut response = layout::html(self.status, page.render().unwrap_or_default());
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        debug_assert!(!response.headers().contains_key(LOCATION));
+        response
+    }
+}

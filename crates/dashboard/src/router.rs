@@ -1,0 +1,85 @@
+//! The route table of the dashboard, and what holds for all of its answers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use crate::assets;
+use crate::host::Host;
+use crate::layout;
+use crate::mode::Mode;
+use crate::pages::{compare, overview, routes, sign_in, submit, system, task, tasks, theme, workers};
+use crate::problem::Problem;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+pub(crate) const SIGN_IN: &str = "/ui/sign-in";
+
+/// On every answer: nothing is executed or loaded but our own files, no other page may frame ours, and no address leaks.
+const HEADERS: [(&str, &str); 5] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
+         base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+];
+
+/// Everything under `/ui/`; nothing if the dashboard is off.
+pub fn router(host: Arc<dyn Host>, mode: Mode) -> Router {
+    if mode == Mode::Off {
+        return Router::new();
+    }
+    let dashboard = Dashboard::new(host, mode);
+    table().layer(from_fn_with_state(dashboard.clone(), around)).with_state(dashboard)
+}
+
+fn table() -> Router<Dashboard> {
+    Router::new()
+        .route("/ui/", get(overview::overview))
+        .route("/ui/system", get(system::system))
+        // Who looks, and how
+        .route(SIGN_IN, get(sign_in::form).post(sign_in::sign_in))
+        .route("/ui/sign-out", post(sign_in::sign_out))
+        .route("/ui/theme", post(theme::choose))
+        .route("/ui/go", get(layout::switch_queue))
+        // Tasks of a queue
+        .route("/ui/queues/{queue}/tasks", get(tasks::list))
+        // A task
+        .route("/ui/queues/{queue}/tasks/{task}", get(task::task))
+        // Workers and routes of a queue
+        .route("/ui/queues/{queue}/workers", get(workers::workers))
+        .route("/ui/queues/{queue}/routes", get(routes::routes))
+        // Results side by side
+        .route("/ui/queues/{queue}/compare", get(compare::compare))
+        // New tasks
+        .route("/ui/queues/{queue}/submit", get(submit::form))
+        // Files
+        .route("/ui/assets/{set}/{name}", get(assets::asset))
+        .route("/ui/{*path}", get(unknown))
+}
+
+/// Waits for its turn, and completes every answer.
+async fn around(State(dashboard): State<Dashboard>, request: Request, next: Next) -> Response {
+    let mut response = match dashboard.turn().await {
+        Ok(_turn) => next.run(request).await,
+        Err(busy) => busy.into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn unknown(_: Visit) -> Problem {
+    Problem::not_found("page", "Check the address, or go to the overview.")
+}

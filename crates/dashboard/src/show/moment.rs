@@ -1,0 +1,33 @@
+//! A moment as people read it: how long ago, with the exact time on hover.
+
+use std::time::Duration;
+
+use taskqueue_core::time::Timestamp;
+
+/// A moment, seen from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    at: Timestamp,
+    now: Timestamp,
+}
+
+impl Moment {
+    pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
+        Self { at, now }
+    }
+
+    /// For programs, and for the hover: exact, in UTC.
+    pub(crate) fn exact(&self) -> String {
+        self.at.to_string()
+    }
+
+    /// How long ago: `41 s`, `3 h`. Something of a clock that is ahead is of now.
+    pub(crate) fn age(&self) -> String {
+        super::duration(between(self.at, self.now))
+    }
+}
+
+/// From one moment to a later one.
+pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(to.as_micros().saturating_sub(from.as_micros())).unwrap_or(0))
+}

@@ -1,0 +1,83 @@
+// A real browser for a test: Debian's Chromium, driven by playwright-core. scripts/install-test-needs installs both.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const target = path.resolve(process.env.CARGO_TARGET_DIR ?? "target");
+const require = createRequire(path.join(target, "test-needs/node/package.json"));
+const { chromium } = require("playwright-core");
+const AXE = require.resolve("axe-core/axe.min.js");
+const SCREENSHOTS = path.join(target, "dashboard-screenshots");
+
+export const WIDE = { width: 1280, height: 900 };
+export const NARROW = { width: 375, height: 800 };
+
+let browser;
+
+// A page of its own in the browser that all tests of a file share. Whatever a page logs as an error fails the test that asks
+// (`page.problems`).
+export async function newPage({ viewport = WIDE, dark = false, javaScript = true } = {}) {
+  browser ??= await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+  const context = await browser.newContext({ viewport, colorScheme: dark ? "dark" : "light", javaScriptEnabled: javaScript, reducedMotion: "reduce" });
+  context.setDefaultTimeout(15_000);
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (error) => page.problems.push(String(error)));
+  page.on("console", (message) => { if (message.type() === "error") page.problems.push(message.text()); });
+  page.on("dialog", (dialog) => { page.problems.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  return page;
+}
+
+export async function closeBrowser() {
+  await browser?.close();
+  browser = undefined;
+}
+
+// Keeps a picture as build output, to be looked at.
+export async function screenshot(page, name, options = {}) {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`), ...options });
+}
+
+// No violation of accessibility that is serious or critical.
+export async function assertAccessible(page) {
+  // The page forbids inline scripts; the driver adds this one past that.
+  const axe = await import("node:fs").then((fs) => fs.readFileSync(AXE, "utf8"));
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  const told = serious.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => `${node.target} ${node.html}`).join("\n  ")}`);
+  assert.deepEqual(told, []);
+}
+
+// Nothing makes the page wider than the window: tables scroll in their own box.
+export async function assertNoOverflow(page) {
+  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  assert.ok(content <= window, `the page is ${content} px wide in a window of ${window} px`);
+}
+
+// Nothing was logged as an error, and no dialog opened.
+export function assertCalm(page) {
+  assert.deepEqual(page.problems, []);
+}
+
+// The looks of a page: wide and narrow, light and dark, each accessible, without overflow, and kept as a picture.
+export async function checkLooks(url, name, prepare = async () => {}) {
+  for (const [shape, viewport] of [["wide", WIDE], ["narrow", NARROW]]) {
+    for (const dark of [false, true]) {
+      const page = await newPage({ viewport, dark });
+      await page.goto(url);
+      await prepare(page);
+      await assertNoOverflow(page);
+      await assertAccessible(page);
+      assertCalm(page);
+      await screenshot(page, `${name}-${shape}-${dark ? "dark" : "light"}`, { fullPage: true });
+      await page.context().close();
+    }
+  }
+}
