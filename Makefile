@@ -59,6 +59,7 @@ bench-full: bench-programs ## Measure everything and draw the plots of docs/perf
 	-$(BENCH) history $(ON_DISK)
 	-$(BENCH) tls $(ON_DISK)
 	-$(BENCH) scrape $(ON_DISK)
+	-$(BENCH) dashboard $(ON_DISK)
 	-$(BENCH) postgres --server $(RELEASE)/taskqueue --pending 1000000 --completed 1000000
 
 bench-compare: bench-programs ## Compare single requests with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue

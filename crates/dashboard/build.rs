@@ -16,7 +16,8 @@ const NAME_DIGITS: usize = 16;
 fn main() -> Result<(), Box<dyn Error>> {
     let assets = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("assets");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let mut files: Vec<PathBuf> = fs::read_dir(&assets)?.map(|entry| Ok(entry?.path())).collect::<Result<_, Box<dyn Error>>>()?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&assets)?.map(|entry| Ok(entry?.path())).collect::<Result<_, Box<dyn Error>>>()?;
     files.sort();
     let (mut digest, mut table) = (Sha256::new(), String::new());
     for file in files {
@@ -28,7 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut encoder = GzEncoder::new(fs::File::create(&compressed)?, Compression::best());
         encoder.write_all(&content)?;
         encoder.finish()?;
-        writeln!(table, "    Asset {{ name: {name:?}, plain: include_bytes!({file:?}), gzip: include_bytes!({compressed:?}) }},")?;
+        writeln!(
+            table,
+            "    Asset {{ name: {name:?}, plain: include_bytes!({file:?}), gzip: include_bytes!({compressed:?}) }},"
+        )?;
     }
     let name: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let code = format!(

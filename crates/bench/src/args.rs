@@ -47,6 +47,8 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Let workers send output and progress, see what claims keep of their throughput, and how soon followers have a line
     RunOutput(RunOutputArgs),
+    /// Ask for the pages of the dashboard with many tasks, and see what claims keep of their throughput beside open ones
+    Dashboard(DashboardArgs),
     /// Ask for the metrics of many queues with many tasks
     Scrape(ScrapeArgs),
     /// Compare single requests with another build of the server
@@ -282,6 +284,32 @@ pub(crate) struct ScrapeArgs {
     /// How many times the metrics are asked for
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) scrapes: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DashboardArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// How many tasks the queue has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(3..))]
+    pub(crate) tasks: u64,
+
+    /// How many times each page is asked for
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests: u32,
+
+    /// How many pages are open beside claims
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) viewers: u16,
+
+    /// How many times claims are measured alone and beside the viewers; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// How long each turn is measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 4.0, value_parser = positive)]
+    pub(crate) seconds: f64,
 }
 
 #[derive(Debug, Args)]

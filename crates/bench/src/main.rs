@@ -8,9 +8,11 @@ mod bare_http_server;
 mod batch_answer;
 mod batch_request;
 mod bulk_cancel;
+mod claim_turns;
 mod client;
 mod compare;
 mod cost;
+mod dashboard;
 mod disk;
 mod double_claim_check;
 mod encryption;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Submit(args) => show(submit::run(&args), output),
         Command::History(args) => show(history::run(&args), output),
         Command::RunOutput(args) => show(run_output::run(&args), output),
+        Command::Dashboard(args) => show(dashboard::run(&args), output),
         Command::Scrape(args) => show(scrape::run(&args), output),
         Command::Compare(args) => show(compare::run(&args), output),
         Command::Tls(args) => show(tls_cost::run(&args), output),

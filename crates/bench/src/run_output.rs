@@ -16,11 +16,12 @@ use tokio::time::sleep;
 pub(crate) use self::printing::{PIECE_BYTES, Printer};
 use self::senders::{Senders, Sent, State};
 use crate::args::RunOutputArgs;
+use crate::claim_turns::ClaimTurns;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::goals::Judged;
 use crate::latencies::Latencies;
-use crate::load::{self, Load, Measured, WARM_UP};
+use crate::load::Measured;
 use crate::measurement::median;
 use crate::numbered_ids::Numbers;
 use crate::operation::{Operation, Phase};
@@ -29,10 +30,6 @@ use crate::report::{mebibytes_text, milliseconds};
 use crate::results::Results;
 use crate::{disk, fill, output, pickup, request, table};
 
-const CONNECTIONS: usize = 64;
-/// Pairs per second for which tasks are prepared before the first turn shows how many there are, and how many times those.
-const EXPECTED_PAIRS: f64 = 40_000.0;
-const HEADROOM: f64 = 1.6;
 /// Until all workers send, and until the last answer is there when they stopped: each sends once a second.
 const SETTLING: Duration = Duration::from_millis(1_500);
 /// If less of what the workers were to send was sent, the throughput beside it says nothing.
@@ -65,64 +62,36 @@ pub(crate) async fn run(args: &RunOutputArgs) -> Result<Results> {
     let printers = running_tasks(&server, usize::from(args.workers), KEPT_BYTES, &numbers).await?;
     let syncs_per_second = disk::syncs_per_second(scratch.path())?;
     let senders = Senders::start((server.address, server.address), printers, usize::from(args.followers))?;
-    let mut subject = Subject { args, server, numbers, expected_pairs: EXPECTED_PAIRS };
+    let mut turns = ClaimTurns::new(server, numbers, args.seconds);
     let mut rounds = Vec::new();
     for round in 0..args.rounds {
         output::progress(&format!("round {} of {}", round + 1, args.rounds));
-        rounds.push(subject.round(&senders, round % 2 == 1).await?);
+        rounds.push(one_round(&mut turns, &senders, round % 2 == 1).await?);
     }
     let follow = senders.end()?;
     Ok(results(args, &rounds, &follow, syncs_per_second))
 }
 
-struct Subject<'a> {
-    args: &'a RunOutputArgs,
-    server: Server,
-    numbers: Rc<Numbers>,
-    expected_pairs: f64,
+async fn one_round(turns: &mut ClaimTurns, senders: &Senders, beside_first: bool) -> Result<Round> {
+    let before = if beside_first { None } else { Some(turns.turn().await?) };
+    let (beside, sent, seconds) = turn_beside(turns, senders).await?;
+    let alone = match before {
+        Some(alone) => alone,
+        None => turns.turn().await?,
+    };
+    Ok(Round { alone, beside, outputs: sent.outputs as f64 / seconds, progress: sent.progress as f64 / seconds })
 }
 
-impl Subject<'_> {
-    async fn round(&mut self, senders: &Senders, beside_first: bool) -> Result<Round> {
-        let before = if beside_first { None } else { Some(self.turn().await?) };
-        let (beside, sent, seconds) = self.turn_beside(senders).await?;
-        let alone = match before {
-            Some(alone) => alone,
-            None => self.turn().await?,
-        };
-        Ok(Round { alone, beside, outputs: sent.outputs as f64 / seconds, progress: sent.progress as f64 / seconds })
-    }
-
-    /// Tasks are prepared before the senders begin, so that these do not wait for it.
-    async fn turn_beside(&mut self, senders: &Senders) -> Result<(Measured, Sent, f64)> {
-        self.prepare().await?;
-        senders.set(State::Sending);
-        sleep(SETTLING).await;
-        let (before, begin) = (senders.sent(), Instant::now());
-        let measured = self.load().await?;
-        let (sent, seconds) = (senders.sent() - before, begin.elapsed().as_secs_f64());
-        senders.set(State::Paused);
-        sleep(SETTLING).await;
-        Ok((measured, sent, seconds))
-    }
-
-    async fn turn(&mut self) -> Result<Measured> {
-        self.prepare().await?;
-        self.load().await
-    }
-
-    async fn prepare(&mut self) -> Result<()> {
-        let wanted = self.expected_pairs * (WARM_UP.as_secs_f64() + self.args.seconds);
-        let queue = Phase::ClaimComplete.queue();
-        fill::top_up(self.server.address, queue, wanted as u64, self.numbers.clone()).await.map(drop)
-    }
-
-    async fn load(&mut self) -> Result<Measured> {
-        let load = Load::new(&self.server, Phase::ClaimComplete, CONNECTIONS, self.args.seconds);
-        let measured = load::run(load, self.numbers.clone(), Rc::default()).await?.require_no_errors()?;
-        self.expected_pairs = measured.pairs_rate() * HEADROOM;
-        Ok(measured)
-    }
+async fn turn_beside(turns: &mut ClaimTurns, senders: &Senders) -> Result<(Measured, Sent, f64)> {
+    turns.prepare().await?;
+    senders.set(State::Sending);
+    sleep(SETTLING).await;
+    let (before, begin) = (senders.sent(), Instant::now());
+    let measured = turns.measure().await?;
+    let (sent, seconds) = (senders.sent() - before, begin.elapsed().as_secs_f64());
+    senders.set(State::Paused);
+    sleep(SETTLING).await;
+    Ok((measured, sent, seconds))
 }
 
 /// How old what these runs send to one server is when those who follow them at another have it.

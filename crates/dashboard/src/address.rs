@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back_whatever_it_holds() {
-        let query = Query::default().and("filter", "args.lr <= 0.1 and name == \"a&b=c+d\"").and("x", "ü\n").and("x", "");
+        let query =
+            Query::default().and("filter", "args.lr <= 0.1 and name == \"a&b=c+d\"").and("x", "ü\n").and("x", "");
         assert_eq!(Query::parse(&query.to_string()), query);
         assert_eq!(query.all("x").collect::<Vec<_>>(), ["ü\n", ""]);
         assert_eq!(Query::parse("a=1+2&b&&=c&d=%zz").to_string(), "a=1%202&b=&=c&d=%25zz");

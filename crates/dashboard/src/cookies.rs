@@ -23,5 +23,6 @@ pub(crate) fn read<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 pub(crate) fn set(name: &str, value: &str, lifetime: Duration, secure: bool) -> Option<HeaderValue> {
     let secure = if secure { "; Secure" } else { "" };
     let seconds = lifetime.as_secs();
-    HeaderValue::try_from(format!("{name}={value}; Path=/ui/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")).ok()
+    HeaderValue::try_from(format!("{name}={value}; Path=/ui/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"))
+        .ok()
 }

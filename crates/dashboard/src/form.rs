@@ -20,11 +20,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads the form of a visit, if it came from one of the pages of this viewer.
 pub(crate) async fn read(visit: &Visit, body: Body, most_bytes: usize) -> Result<Query, Problem> {
-    let form = read_fields(visit.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()), body, most_bytes).await?;
+    let form =
+        read_fields(visit.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()), body, most_bytes).await?;
     if form.get(FORM_TOKEN).is_some_and(|sent| visit.viewer.has_form_token(sent)) {
         return Ok(form.without(FORM_TOKEN));
     }
-    Err(Problem::forbidden("The form is not from a page of yours, or you signed in anew since. Go back, reload the page, and try again."))
+    Err(Problem::forbidden(
+        "The form is not from a page of yours, or you signed in anew since. Go back, reload the page, and try again.",
+    ))
 }
 
 /// Reads a form of somebody who is not known.
@@ -35,7 +38,8 @@ pub(crate) async fn read_fields(content_type: Option<&str>, body: Body, most_byt
     }
     let collected = timeout(READ_TIMEOUT, Limited::new(body, most_bytes).collect()).await;
     let Ok(Ok(bytes)) = collected.map(|body| body.map(|body| body.to_bytes())) else {
-        let advice = format!("It may have {} KiB, and its sending {} seconds.", most_bytes / 1024, READ_TIMEOUT.as_secs());
+        let advice =
+            format!("It may have {} KiB, and its sending {} seconds.", most_bytes / 1024, READ_TIMEOUT.as_secs());
         return Err(Problem::invalid("The form is too large or came too slowly", advice));
     };
     Ok(Query::parse(&String::from_utf8_lossy(&bytes)))

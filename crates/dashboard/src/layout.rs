@@ -2,8 +2,8 @@
 
 use askama::Template;
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
 use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use taskqueue_core::access::Scope;
@@ -106,8 +106,14 @@ impl Shell {
         section: Section,
         queue: Option<&QueueName>,
     ) -> Result<Self, Problem> {
-        let queues: Vec<String> = dashboard.store().list_queues().await?.into_iter().map(|name| name.as_str().to_owned())
-            .filter(|name| visit.viewer.sees(name)).collect();
+        let queues: Vec<String> = dashboard
+            .store()
+            .list_queues()
+            .await?
+            .into_iter()
+            .map(|name| name.as_str().to_owned())
+            .filter(|name| visit.viewer.sees(name))
+            .collect();
         let queue = queue.map(|queue| queue.as_str().to_owned()).or_else(|| queues.first().cloned());
         let is_open = |section: &Section| {
             *section != Section::Submit
@@ -150,8 +156,7 @@ pub(crate) fn page(visit: &Visit, template: &impl Template) -> PageResult {
     let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let tag = format!("\"{tag}\"");
     let is_known = visit.headers.get_all(IF_NONE_MATCH).into_iter().any(|known| known.as_bytes() == tag.as_bytes());
-    let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { html(StatusCode::OK, body) };
+    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { html(StatusCode::OK, body) };
     response.headers_mut().extend(HeaderValue::try_from(tag).ok().map(|tag| (ETAG, tag)));
     Ok(response)
 }
@@ -182,7 +187,9 @@ pub(crate) fn done(visit: &Visit, address: &str, notice: &str) -> Response {
 
 /// An address within the dashboard that somebody sent, or the overview.
 pub(crate) fn own_address(address: Option<&str>) -> &str {
-    let is_own = |address: &&str| address.starts_with("/ui/") && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let is_own = |address: &&str| {
+        address.starts_with("/ui/") && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
     address.filter(is_own).unwrap_or("/ui/")
 }
 
@@ -191,7 +198,9 @@ pub(crate) async fn switch_queue(visit: Visit) -> Response {
     let queue = visit.query.get("queue").and_then(QueueName::parse);
     let word = Section::ALL.into_iter().filter_map(Section::word).find(|word| visit.query.get("to") == Some(word));
     match queue {
-        Some(queue) => see_other(&Query::default().at(&format!("/ui/queues/{}/{}", queue.as_str(), word.unwrap_or("tasks")))),
+        Some(queue) => {
+            see_other(&Query::default().at(&format!("/ui/queues/{}/{}", queue.as_str(), word.unwrap_or("tasks"))))
+        }
         None => see_other("/ui/"),
     }
 }

@@ -54,7 +54,8 @@ impl Problem {
     }
 
     pub(crate) fn busy() -> Self {
-        let advice = "The server has more to do than it can do at once. Nothing was changed. Reload the page in a moment.";
+        let advice =
+            "The server has more to do than it can do at once. Nothing was changed. Reload the page in a moment.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "The server is busy", advice)
     }
 
@@ -72,9 +73,8 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let unavailable = |title: &'static str, advice: &'static str| {
-            Self::new(StatusCode::SERVICE_UNAVAILABLE, title, advice)
-        };
+        let unavailable =
+            |title: &'static str, advice: &'static str| Self::new(StatusCode::SERVICE_UNAVAILABLE, title, advice);
         match error {
             StoreError::Refused(refusal) => refusal.into(),
             StoreError::Busy => Self::busy(),

@@ -106,7 +106,9 @@ impl Visit {
         }
         Err(Problem::forbidden(match self.mode {
             Mode::Full => "Your token does not open this. Ask whoever runs the server for one that does.",
-            Mode::ReadOnly | Mode::Off => "This dashboard is read-only. Use the command line, or start the server with --dashboard full.",
+            Mode::ReadOnly | Mode::Off => {
+                "This dashboard is read-only. Use the command line, or start the server with --dashboard full."
+            }
         }))
     }
 }

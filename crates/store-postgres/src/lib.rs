@@ -324,7 +324,8 @@ impl Store for PostgresStore {
         if query.is_plain() {
             let input = (queue, query, write);
             let read = self.readers.read(Lane::Page, "listing tasks", &input, |session, (queue, query, write)| {
-                async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, Arc::clone(write)).await }.boxed()
+                async move { reads::list_tasks(&Snapshot::bounded(session), queue, query, Arc::clone(write)).await }
+                    .boxed()
             });
             return read.await;
         }

@@ -124,7 +124,8 @@ impl Filled {
             let write = |out: &mut Vec<u8>, task: &taskqueue_core::task_view::TaskView<'_>| {
                 out.extend(task.created_at.as_micros().to_string().bytes().chain([b' ']));
             };
-            let page = self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, Arc::new(write)));
+            let page =
+                self.cheap(&what, |file| reads::list_tasks(file, &self.index, &queue("q"), query, Arc::new(write)));
             let text = String::from_utf8(page.bytes).unwrap();
             numbers.extend(text.split_whitespace().map(|number| number.parse::<i64>().unwrap()));
             after = page.next;

@@ -32,7 +32,11 @@ pub(crate) async fn form(stranger: Stranger) -> Response {
 }
 
 /// Takes the token.
-pub(crate) async fn sign_in(State(dashboard): State<Dashboard>, stranger: Stranger, request: Request<Body>) -> PageResult {
+pub(crate) async fn sign_in(
+    State(dashboard): State<Dashboard>,
+    stranger: Stranger,
+    request: Request<Body>,
+) -> PageResult {
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let form = form::read_fields(content_type, body, SMALL_FORM_BYTES).await?;

@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::SET_COOKIE;
 
+use crate::cookies;
 use crate::form::{self, SMALL_FORM_BYTES};
 use crate::layout::{PageResult, own_address, see_other};
 use crate::visit::{Theme, Visit};
-use crate::cookies;
 
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 

@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_exact() {
-        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345, "12,345"), (u64::MAX, "18,446,744,073,709,551,615")];
+        let cases =
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345, "12,345"), (u64::MAX, "18,446,744,073,709,551,615")];
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
