@@ -1,5 +1,7 @@
 //! How values are written for people: numbers, durations, sizes, moments. The same value looks the same on every page.
 
+pub(crate) mod html;
+pub(crate) mod json;
 mod moment;
 
 use std::time::Duration;

@@ -1,0 +1,363 @@
+//! A JSON object as people read it: indented, coloured, with parts that fold. Numbers are shown as they are stored. However large the
+//! object, what is shown is bounded; the whole of it has an address of its own.
+
+use taskqueue_core::json::{ParseError, Reader};
+
+use super::html::{Html, is_bidi_control};
+use super::number;
+
+/// Values that are shown of an object, at most.
+const NODES: usize = 2_000;
+/// Bytes of HTML after which nothing more is shown.
+const HTML_BYTES: usize = 256 * 1024;
+/// Characters that are shown of a string.
+const STRING_CHARS: usize = 500;
+/// Characters that are shown of a key.
+const KEY_CHARS: usize = 200;
+/// A container whose text is not longer stands on one line.
+const LINE_BYTES: usize = 60;
+/// A container with more entries is folded at first.
+const OPEN_ENTRIES: usize = 25;
+/// Containers deeper than this are folded at first.
+const OPEN_DEPTH: usize = 4;
+
+/// An object to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JsonView {
+    pub(crate) html: Html,
+    /// Whether something of it is not shown.
+    pub(crate) is_cut: bool,
+    pub(crate) is_empty: bool,
+    /// The size of the whole.
+    pub(crate) bytes: usize,
+}
+
+impl JsonView {
+    /// The view of a canonical text.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut writer = Writer { whole: text, nodes: NODES, bytes: HTML_BYTES, is_cut: false };
+        let mut html = Html::new();
+        let written = Reader::new(text.as_bytes()).and_then(|mut reader| writer.root(&mut reader, &mut html));
+        if written.is_err() {
+            // What is stored is JSON. If it ever is not, its text is better than nothing.
+            html = Html::new();
+            html.text(first_chars(text, STRING_CHARS));
+        }
+        Self { html, is_cut: writer.is_cut, is_empty: text == "{}", bytes: text.len() }
+    }
+}
+
+struct Writer<'a> {
+    whole: &'a str,
+    /// How many values may still be shown.
+    nodes: usize,
+    /// How many bytes may still be written.
+    bytes: usize,
+    is_cut: bool,
+}
+
+/// One entry of a container: its key, unless it is in an array, and how deep it is.
+struct Entry<'k> {
+    key: Option<&'k str>,
+    depth: usize,
+}
+
+type Written = Result<(), ParseError>;
+
+impl<'a> Writer<'a> {
+    fn root(&mut self, reader: &mut Reader<'_>, html: &mut Html) -> Written {
+        let (open, close) = if reader.skip_space() == Some(b'[') { ("[", "]") } else { ("{", "}") };
+        if matches!(reader.skip_space(), Some(b'{' | b'[')) {
+            let (inside, _) = self.entries(reader, 1)?;
+            html.markup("<div>");
+            html.markup(open);
+            html.markup("</div><div class=\"in\">");
+            html.append(&inside);
+            html.markup("</div><div>");
+            html.markup(close);
+            html.markup("</div>");
+            return Ok(());
+        }
+        scalar(html, reader.skip()?, &mut self.is_cut);
+        Ok(())
+    }
+
+    /// The entries of the container that begins here, and how many it has.
+    fn entries(&mut self, reader: &mut Reader<'_>, depth: usize) -> Result<(Html, usize), ParseError> {
+        let (mut html, mut count, mut shown) = (Html::new(), 0_usize, 0_usize);
+        let mut entry = |writer: &mut Self, reader: &mut Reader<'_>, key: Option<&str>| -> Written {
+            count += 1;
+            if writer.nodes == 0 || writer.bytes == 0 {
+                return reader.skip().map(drop);
+            }
+            if shown > 0 {
+                html.markup(",</div>");
+            }
+            shown += 1;
+            html.markup("<div>");
+            writer.entry(reader, &mut html, &Entry { key, depth })
+        };
+        if reader.skip_space() == Some(b'{') {
+            reader.members(|reader, key| entry(self, reader, Some(key.as_deref().unwrap_or_default())))?;
+        } else {
+            reader.items(|reader| entry(self, reader, None))?;
+        }
+        if shown > 0 {
+            html.markup("</div>");
+        }
+        if shown < count {
+            self.is_cut = true;
+            html.markup("<div class=\"cut\">… ");
+            html.text(&super::count((count - shown) as u64, "more entry").replace("entrys", "entries"));
+            html.markup("</div>");
+        }
+        Ok((html, count))
+    }
+
+    fn entry(&mut self, reader: &mut Reader<'_>, html: &mut Html, entry: &Entry<'_>) -> Written {
+        self.nodes = self.nodes.saturating_sub(1);
+        let before = html.bytes();
+        let is_container = matches!(reader.skip_space(), Some(b'{' | b'['));
+        match short_container(&self.whole[reader.position()..]) {
+            Some(text) if is_container => {
+                self.key(html, entry);
+                one_line(html, text)?;
+                reader.skip()?;
+            }
+            _ if is_container => self.container(reader, html, entry)?,
+            _ => {
+                self.key(html, entry);
+                scalar(html, reader.skip()?, &mut self.is_cut);
+            }
+        }
+        self.bytes = self.bytes.saturating_sub(html.bytes().saturating_sub(before));
+        Ok(())
+    }
+
+    fn container(&mut self, reader: &mut Reader<'_>, html: &mut Html, entry: &Entry<'_>) -> Written {
+        let (open, close) = if reader.skip_space() == Some(b'[') { ("[", "]") } else { ("{", "}") };
+        let (inside, count) = self.entries(reader, entry.depth + 1)?;
+        let is_open = count <= OPEN_ENTRIES && entry.depth < OPEN_DEPTH;
+        html.markup(if is_open { "<details open><summary data-count=\"" } else { "<details><summary data-count=\"" });
+        html.text(&number(count as u64));
+        html.markup("\">");
+        self.key(html, entry);
+        html.markup(open);
+        html.markup("</summary><div class=\"in\">");
+        html.append(&inside);
+        html.markup("</div></details>");
+        html.markup(close);
+        Ok(())
+    }
+
+    fn key(&mut self, html: &mut Html, entry: &Entry<'_>) {
+        let Some(key) = entry.key else { return };
+        let shown = first_chars(key, KEY_CHARS);
+        self.is_cut |= shown.len() < key.len();
+        write_key(html, shown, shown.len() < key.len());
+    }
+}
+
+fn write_key(html: &mut Html, key: &str, is_cut: bool) {
+    let mut quoted = Vec::with_capacity(key.len() + 2);
+    taskqueue_core::json::write_string(&mut quoted, key);
+    html.markup("<span class=\"key\">");
+    visible(html, std::str::from_utf8(&quoted).unwrap_or_default());
+    html.markup(if is_cut { "…</span>: " } else { "</span>: " });
+}
+
+/// The container that a text begins with, if it fits on a line and holds no other container.
+fn short_container(text: &str) -> Option<&str> {
+    // A look at a few bytes, so that a large container is not read twice.
+    let line = &text[..text.floor_char_boundary(LINE_BYTES)];
+    let end = line.find(['}', ']'])?;
+    let value = Reader::new(line.as_bytes()).and_then(|mut reader| reader.skip()).ok()?;
+    (value.len() == end + 1).then_some(value)
+}
+
+/// A container without containers in it, as `{ "a": 1, "b": 2 }`.
+fn one_line(html: &mut Html, text: &str) -> Written {
+    let mut reader = Reader::new(text.as_bytes())?;
+    let mut is_first = true;
+    let mut separate = |html: &mut Html| {
+        html.markup(if std::mem::take(&mut is_first) { "" } else { ", " });
+    };
+    let mut is_cut = false;
+    if text.starts_with('{') {
+        html.markup(if text == "{}" { "{" } else { "{ " });
+        reader.members(|reader, key| {
+            separate(html);
+            write_key(html, key.as_deref().unwrap_or_default(), false);
+            scalar(html, reader.skip()?, &mut is_cut);
+            Ok::<(), ParseError>(())
+        })?;
+        html.markup(if text == "{}" { "}" } else { " }" });
+    } else {
+        html.markup("[");
+        reader.items(|reader| {
+            separate(html);
+            scalar(html, reader.skip()?, &mut is_cut);
+            Ok::<(), ParseError>(())
+        })?;
+        html.markup("]");
+    }
+    Ok(())
+}
+
+/// A string, number or literal, as it is stored.
+fn scalar(html: &mut Html, text: &str, is_cut: &mut bool) {
+    let class = match text.as_bytes().first() {
+        Some(b'"') => "<span class=\"str\">",
+        Some(b'-' | b'0'..=b'9') => "<span class=\"int\">",
+        _ => "<span class=\"lit\">",
+    };
+    html.markup(class);
+    let shown = first_chars(text, STRING_CHARS);
+    visible(html, shown);
+    html.markup("</span>");
+    if shown.len() < text.len() {
+        *is_cut = true;
+        html.markup("<span class=\"cut\">… ");
+        html.text(&super::count(text[shown.len()..].chars().count() as u64, "more character"));
+        html.markup("</span>");
+    }
+}
+
+/// A JSON text in which characters that change the order of others are written as escapes: it is the same JSON.
+fn visible(html: &mut Html, text: &str) {
+    let mut rest = text;
+    while let Some(place) = rest.find(is_bidi_control) {
+        html.text(&rest[..place]);
+        let mut following = rest[place..].chars();
+        if let Some(control) = following.next() {
+            html.text(&format!("\\u{:04x}", u32::from(control)));
+        }
+        rest = following.as_str();
+    }
+    html.text(rest);
+}
+
+fn first_chars(text: &str, count: usize) -> &str {
+    text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
+}
+
+/// A JSON text with one entry on each line, for a field of a form. Only white space is added.
+pub(crate) fn indented(text: &str) -> String {
+    let (mut out, mut depth) = (String::with_capacity(text.len() * 2), 0_usize);
+    let (mut in_string, mut is_escaped) = (false, false);
+    let mut characters = text.chars().peekable();
+    let new_line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    while let Some(character) = characters.next() {
+        if in_string {
+            out.push(character);
+            in_string = is_escaped || character != '"';
+            is_escaped = !is_escaped && character == '\\';
+            continue;
+        }
+        match character {
+            '{' | '[' if characters.peek().is_some_and(|next| matches!(next, '}' | ']')) => {
+                out.push(character);
+                out.extend(characters.next());
+            }
+            '{' | '[' => {
+                depth += 1;
+                out.push(character);
+                new_line(&mut out, depth);
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push(character);
+            }
+            ',' => {
+                out.push(',');
+                new_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            other => {
+                in_string = other == '"';
+                out.push(other);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn html(text: &str) -> String {
+        JsonView::new(text).html.into_string()
+    }
+
+    /// What a reader sees: without the markup.
+    fn seen(text: &str) -> String {
+        let html = html(text).replace("<div>", "\n");
+        let mut out = String::new();
+        for piece in html.split('<') {
+            out.push_str(piece.split_once('>').map_or(piece, |(_, text)| text));
+        }
+        out.replace("&quot;", "\"").trim().to_owned()
+    }
+
+    #[test]
+    fn numbers_are_shown_exactly_as_they_are_stored() {
+        let text = r#"{"a":9007199254740993,"b":0.1,"c":1e+300,"d":-0.0,"e":1.0}"#;
+        let shown = seen(text);
+        for number in ["9007199254740993", "0.1", "1e+300", "-0.0", "1.0"] {
+            assert!(shown.contains(&format!(": {number}")), "{shown}");
+        }
+    }
+
+    #[test]
+    fn small_containers_stand_on_one_line_and_large_ones_fold() {
+        let shown = html(r#"{"model":{"layers":24,"name":"vit"},"none":{},"some":[1,2]}"#);
+        assert!(!shown.contains("details"), "{shown}");
+        assert!(seen(r#"{"a":{"b":1}}"#).contains("\"a\": { \"b\": 1 }"));
+        let many = format!(r#"{{"list":[{}]}}"#, vec!["100"; 26].join(","));
+        assert!(html(&many).contains("<details><summary data-count=\"26\">"), "folded");
+        let few = format!(r#"{{"list":[{}]}}"#, vec!["\"a longer one\""; 25].join(","));
+        assert!(html(&few).contains("<details open><summary data-count=\"25\">"));
+    }
+
+    #[test]
+    fn hostile_texts_are_neither_markup_nor_change_the_order_of_others() {
+        let text = "{\"<script>\":\"</span><script>alert(1)</script>\",\"rtl\u{202e}\":\"a\u{2066}b\"}";
+        let shown = html(text);
+        assert!(!shown.contains("<script") && !shown.contains('\u{202e}') && !shown.contains('\u{2066}'), "{shown}");
+        assert!(shown.contains("rtl\\u202e") && shown.contains("a\\u2066b"), "{shown}");
+    }
+
+    #[test]
+    fn however_large_an_object_is_what_is_shown_of_it_is_bounded_and_says_so() {
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000));
+        let view = JsonView::new(&long);
+        assert!(view.is_cut && view.html.bytes() < 2_000 && view.bytes == long.len());
+        assert!(view.html.to_string().contains("more characters"));
+        let many = format!("{{\"a\":[{}]}}", vec!["1"; 500_000].join(","));
+        let view = JsonView::new(&many);
+        assert!(view.is_cut && view.html.bytes() < HTML_BYTES, "{}", view.html.bytes());
+        assert!(view.html.to_string().contains("… 498,001 more entries"));
+        let wide = format!("{{\"a\":[{}]}}", vec![format!("\"{}\"", "é".repeat(499)); 1_000].join(","));
+        let view = JsonView::new(&wide);
+        assert!(view.is_cut && view.html.bytes() < HTML_BYTES + 10_000, "{}", view.html.bytes());
+        let deep = format!("{}1{}", "{\"a\":".repeat(64), "}".repeat(64));
+        assert!(!JsonView::new(&deep).is_cut);
+    }
+
+    #[test]
+    fn an_indented_text_is_the_same_json() {
+        let text = r#"{"a":{"b":[1,2.0,{}],"c":"x{,:\"\\"},"d":[]}"#;
+        let indented = indented(text);
+        assert_eq!(
+            indented,
+            "{\n  \"a\": {\n    \"b\": [\n      1,\n      2.0,\n      {}\n    ],\n    \"c\": \"x{,:\\\"\\\\\"\n  },\n  \"d\": []\n}"
+        );
+        let read = |text: &str| taskqueue_core::json::parse(text.as_bytes()).map(|value| format!("{value:?}"));
+        assert_eq!(read(&indented), read(text));
+    }
+}
