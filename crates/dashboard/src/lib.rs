@@ -7,6 +7,8 @@
 
 mod address;
 mod assets;
+#[allow(dead_code, unused_imports)]
+mod columns;
 mod cookies;
 mod form;
 mod host;
@@ -17,6 +19,8 @@ mod pages;
 mod problem;
 mod refresh;
 mod router;
+#[allow(dead_code)]
+mod selected;
 mod show;
 mod state;
 mod viewer;

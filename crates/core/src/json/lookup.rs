@@ -66,6 +66,21 @@ pub fn elements(array: &str) -> impl Iterator<Item = Found<'_>> {
     .fuse()
 }
 
+/// The members of the canonical text of an object, in their order. Values are passed over as they are asked for.
+pub fn members(object: &str) -> impl Iterator<Item = (JsonStr<'_>, Found<'_>)> {
+    let mut scanner = Scanner::new(object);
+    iter::from_fn(move || match scanner.next()? {
+        // Before the first member and before each further one. An empty object has no key there.
+        b'{' | b',' => {
+            let key = scanner.string()?;
+            scanner.expect(b':')?;
+            Some((key, Found::read(scanner.value()?)?))
+        }
+        _ => None,
+    })
+    .fuse()
+}
+
 /// A position in canonical text. It only moves forward.
 pub(super) struct Scanner<'a> {
     text: &'a str,
@@ -264,6 +279,17 @@ mod tests {
         assert_eq!(lookup(OBJECT, NO_STEPS), Some(Found::Object(OBJECT)));
         assert_eq!(lookup("{}", NO_STEPS), Some(Found::Object("{}")));
         assert_eq!(lookup("{}", &[""]), None);
+    }
+
+    #[test]
+    fn members_are_the_keys_and_values_of_an_object_in_order() {
+        let names = |object| members(object).map(|(key, _)| key.to_text().into_owned()).collect::<Vec<_>>();
+        assert_eq!(names("{}"), Vec::<String>::new());
+        assert_eq!(names(r#"{"a":{"b":[1,{}]},"c\"":",\"","d":null}"#), ["a", "c\"", "d"]);
+        let values: Vec<Found<'_>> = members(r#"{"a":{"b":1},"c":-0.5}"#).map(|(_, value)| value).collect();
+        assert_eq!(values, [Found::Object(r#"{"b":1}"#), Found::Float(-0.5)]);
+        assert_eq!(names(r#"{"a":1,"b"#), ["a"]);
+        assert_eq!(names("[1,2]"), Vec::<String>::new());
     }
 
     #[test]

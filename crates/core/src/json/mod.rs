@@ -15,7 +15,7 @@ mod value;
 pub use canonical::{JsonObject, ObjectError, PathStep, integer_len, write_integer, write_value};
 #[cfg(test)]
 pub(crate) use lookup::scanned_bytes;
-pub use lookup::{Found, elements, has_key, lookup};
+pub use lookup::{Found, elements, has_key, lookup, members};
 pub use merge::merge_patch;
 pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, Reader, parse};

@@ -1,0 +1,171 @@
+//! Which tasks a view shows or an action is for: those of a state, of a filter and of a name search, or single ones by id. The
+//! parameters have the names that they have in the API (`status`, `filter`, `name_fuzzy`); single tasks are `id`, repeated. With
+//! `all` the ids do not count: then it is everything that matches.
+
+use taskqueue_core::filter::{FilterError, TaskFilter};
+use taskqueue_core::fuzzy::FuzzyName;
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::status::Status;
+
+use crate::address::Query;
+use crate::problem::Problem;
+
+/// The parameters that select by a property.
+pub(crate) const SELECTORS: [&str; 3] = ["status", "filter", "name_fuzzy"];
+/// Most single tasks: their ids fit into a filter, whatever stands beside them.
+pub(crate) const IDS_MAX: usize = 200;
+/// Selects every task.
+const EVERY_TASK: &str = "status not in []";
+
+/// What selects by a property, as it was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selectors {
+    pub(crate) status: Option<Status>,
+    pub(crate) filter: Option<String>,
+    pub(crate) name_fuzzy: Option<String>,
+}
+
+/// Why selectors select nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    /// The parameter.
+    pub(crate) parameter: &'static str,
+    /// Where in it, from 1, in characters.
+    pub(crate) column: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl From<FilterError> for Unreadable {
+    fn from(error: FilterError) -> Self {
+        match error {
+            FilterError::TooLarge => Self { parameter: "filter", column: None, message: error.to_string() },
+            FilterError::Invalid { column, message } => Self { parameter: "filter", column: Some(column), message },
+        }
+    }
+}
+
+impl From<Unreadable> for Problem {
+    fn from(error: Unreadable) -> Self {
+        let place = error.column.map(|column| format!(" at column {column}")).unwrap_or_default();
+        Self::invalid(
+            format!("The {} cannot be read{place}: {}", error.parameter, error.message),
+            "Go back and mend it.",
+        )
+    }
+}
+
+impl Selectors {
+    /// Those of an address. What is blank selects nothing, and neither does a state that is none.
+    pub(crate) fn read(query: &Query) -> Self {
+        let text = |name| query.get(name).filter(|text| !text.trim().is_empty()).map(str::to_owned);
+        Self {
+            status: query.get("status").and_then(Status::parse),
+            filter: text("filter"),
+            name_fuzzy: text("name_fuzzy"),
+        }
+    }
+
+    /// Whether anything but the state selects.
+    pub(crate) fn has_search(&self) -> bool {
+        self.filter.is_some() || self.name_fuzzy.is_some()
+    }
+
+    /// The tasks that they select.
+    pub(crate) fn selection(&self) -> Result<TaskSelection, Unreadable> {
+        let filter = self.filter.as_deref().map(TaskFilter::parse).transpose()?;
+        let fuzzy = |text: &String| FuzzyName::parse(text).map(|fuzzy| (text.clone(), fuzzy));
+        let name_fuzzy = self.name_fuzzy.as_ref().map(fuzzy).transpose().map_err(|error| Unreadable {
+            parameter: "name",
+            column: None,
+            message: error.as_str().to_owned(),
+        })?;
+        Ok(TaskSelection { status: self.status, name_fuzzy, filter, ..TaskSelection::default() })
+    }
+
+    /// State and filter as one filter. The name search is in no filter.
+    pub(crate) fn as_filter(&self) -> Result<TaskFilter, Unreadable> {
+        // Alone first: a wrong filter must not become another one between parentheses.
+        let filter = self.filter.as_deref().map(TaskFilter::parse).transpose()?;
+        let text = match (self.status, &filter) {
+            (None, Some(filter)) => filter.text().to_owned(),
+            (None, None) => EVERY_TASK.to_owned(),
+            (Some(status), None) => format!("status == \"{}\"", status.as_str()),
+            (Some(status), Some(filter)) => format!("status == \"{}\" and ({})", status.as_str(), filter.text()),
+        };
+        Ok(TaskFilter::parse(&text)?)
+    }
+}
+
+/// What an action is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// These tasks.
+    Tasks(Vec<TaskId>),
+    /// Everything that matches.
+    Matching(Selectors),
+}
+
+impl Target {
+    /// Reads it from an address or a form.
+    pub(crate) fn read(query: &Query) -> Self {
+        let mut ids: Vec<TaskId> = Vec::new();
+        for id in query.all("id").filter_map(TaskId::parse) {
+            if ids.len() < IDS_MAX && !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        if ids.is_empty() || query.has("all") { Self::Matching(Selectors::read(query)) } else { Self::Tasks(ids) }
+    }
+
+    /// The tasks, for reads.
+    pub(crate) fn selection(&self) -> Result<TaskSelection, Unreadable> {
+        match self {
+            Self::Tasks(ids) => Ok(TaskSelection { filter: Some(filter_of(ids)?), ..TaskSelection::default() }),
+            Self::Matching(selectors) => selectors.selection(),
+        }
+    }
+}
+
+/// The filter that selects these tasks.
+pub(crate) fn filter_of(ids: &[TaskId]) -> Result<TaskFilter, Unreadable> {
+    let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.as_str())).collect();
+    Ok(TaskFilter::parse(&format!("id in [{}]", ids.join(",")))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(query: &str) -> Target {
+        Target::read(&Query::parse(query))
+    }
+
+    #[test]
+    fn a_state_and_a_filter_are_one_filter_and_a_wrong_one_stays_wrong() {
+        let filter =
+            |query: &str| Selectors::read(&Query::parse(query)).as_filter().map(|filter| filter.text().to_owned());
+        assert_eq!(filter(""), Ok("status not in []".to_owned()));
+        assert_eq!(filter("status=failed"), Ok("status == \"failed\"".to_owned()));
+        assert_eq!(filter("filter=args.a==1+or+args.b==2"), Ok("args.a==1 or args.b==2".to_owned()));
+        assert_eq!(
+            filter("status=failed&filter=args.a==1+or+args.b==2"),
+            Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned())
+        );
+        let wrong = filter("status=failed&filter=priority==1)+or+(priority==2").unwrap_err();
+        assert_eq!((wrong.parameter, wrong.column), ("filter", Some(12)));
+    }
+
+    #[test]
+    fn single_tasks_count_unless_everything_is_meant() {
+        let id = TaskId::parse("t_exampletask0").unwrap();
+        assert_eq!(target("id=t_exampletask0&id=t_exampletask0&id=x&status=failed"), Target::Tasks(vec![id]));
+        let failed = Selectors { status: Some(Status::Failed), ..Selectors::default() };
+        assert_eq!(target("id=t_exampletask0&all=1&status=failed"), Target::Matching(failed));
+        assert_eq!(target("status=what&filter=+"), Target::Matching(Selectors::default()));
+        let many: Vec<String> = (0..300).map(|n| format!("id=t_{n:012}")).collect();
+        let Target::Tasks(ids) = target(&many.join("&")) else { panic!("ids") };
+        assert_eq!(ids.len(), IDS_MAX);
+        assert!(filter_of(&ids).is_ok());
+    }
+}
