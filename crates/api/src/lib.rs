@@ -22,6 +22,7 @@ pub mod run;
 pub mod schema;
 pub mod stats;
 pub mod task;
+pub mod task_line;
 mod wire_value;
 pub mod worker;
 

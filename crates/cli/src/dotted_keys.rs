@@ -1,15 +1,11 @@
-//! Objects from flags with dotted keys: `--arg model.layers=2` is the member `layers` of the object `model`, as filters and
-//! the templates of workers reach it. A key that contains a dot itself is given as JSON with `--args`.
+//! Objects from flags with dotted keys: `--arg model.layers=2` is the member `layers` of the object `model`
+//! (`taskqueue_core::dotted_keys`). A key that contains a dot itself is given as JSON with `--args`.
 
-use std::borrow::Cow;
-
+use taskqueue_core::dotted_keys::{KeyError, Members, Overlap, insert, overlaps, steps};
 use taskqueue_core::json::Value;
 use taskqueue_core::limits::JSON_DEPTH;
 
 use crate::failure::Failure;
-
-/// The members of an object, sorted by key.
-pub(crate) type Members<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 
 /// One value for a dotted key, and the flag that gives it, for messages.
 #[derive(Clone, Debug)]
@@ -19,18 +15,16 @@ pub(crate) struct DottedMember<'a> {
     pub(crate) value: Value<'a>,
 }
 
-/// Where one member goes.
-#[derive(Debug)]
-struct Path<'a> {
-    flag: &'static str,
-    key: &'a str,
-    steps: Vec<&'a str>,
-}
-
 /// Sets members of `base`, which is sorted. A key that is given twice, a key and a part of it (`a=1` and `a.b=2`), and a key
 /// inside something that is no object in `base` are refused.
 pub(crate) fn set_members<'a>(base: &mut Members<'a>, given: Vec<DottedMember<'a>>) -> Result<(), Failure> {
-    let paths = paths(given.iter().map(|member| (member.flag, member.key)))?;
+    let paths = given.iter().map(|DottedMember { flag, key, .. }| {
+        steps(key).map_err(|error| Failure::Usage(format!("{flag} {key}: {}", key_rule(error))))
+    });
+    let paths = paths.collect::<Result<Vec<_>, _>>()?;
+    for (first, second, overlap) in overlaps(&paths) {
+        check_overlap(&given[first], &given[second], overlap)?;
+    }
     for (path, DottedMember { flag, key, value }) in paths.iter().zip(given) {
         insert(base, path, value)
             .map_err(|parent| Failure::Usage(format!("{flag} {key}: {parent} is given too, and is not an object")))?;
@@ -38,70 +32,34 @@ pub(crate) fn set_members<'a>(base: &mut Members<'a>, given: Vec<DottedMember<'a
     Ok(())
 }
 
-/// The steps of each key, if all of them can be members of one object.
-pub(crate) fn paths<'a>(keys: impl Iterator<Item = (&'static str, &'a str)>) -> Result<Vec<Vec<&'a str>>, Failure> {
-    let paths = keys.map(|(flag, key)| Ok(Path { flag, key, steps: steps(flag, key)? }));
-    let paths = paths.collect::<Result<Vec<Path<'a>>, Failure>>()?;
-    let mut sorted: Vec<&Path<'a>> = paths.iter().collect();
-    // A key stands directly before the keys inside it.
-    sorted.sort_by(|a, b| a.steps.cmp(&b.steps));
-    sorted.windows(2).try_for_each(|pair| check_together(pair[0], pair[1]))?;
-    Ok(paths.into_iter().map(|path| path.steps).collect())
+pub(crate) fn key_rule(error: KeyError) -> String {
+    match error {
+        KeyError::TooDeep => format!("nest JSON at most {JSON_DEPTH} levels deep"),
+        KeyError::NameMissing => {
+            "a name is missing beside a dot; give keys that contain dots as JSON, with --args".to_owned()
+        }
+    }
 }
 
-fn steps<'a>(flag: &'static str, key: &'a str) -> Result<Vec<&'a str>, Failure> {
-    let refuse = |rule: &str| Failure::Usage(format!("{flag} {key}: {rule}"));
-    let steps: Vec<&str> = key.split('.').collect();
-    if steps.len() > JSON_DEPTH {
-        return Err(refuse(&format!("nest JSON at most {JSON_DEPTH} levels deep")));
-    }
-    if steps.iter().any(|step| step.is_empty()) {
-        return Err(refuse("a name is missing beside a dot; give keys that contain dots as JSON, with --args"));
-    }
-    Ok(steps)
-}
-
-fn check_together(first: &Path<'_>, second: &Path<'_>) -> Result<(), Failure> {
+fn check_overlap(first: &DottedMember<'_>, second: &DottedMember<'_>, overlap: Overlap) -> Result<(), Failure> {
     let ((flag, key), (other_flag, inside)) = ((first.flag, first.key), (second.flag, second.key));
-    let rule = if first.steps == second.steps {
+    Err(Failure::Usage(match overlap {
         // To remove a member twice is no contradiction.
-        if flag == other_flag && flag.starts_with("--unset") {
-            return Ok(());
-        }
-        if flag == other_flag {
+        Overlap::Same if flag == other_flag && flag.starts_with("--unset") => return Ok(()),
+        Overlap::Same if flag == other_flag => {
             let tasks = if flag == "--arg" { ", several tasks by taskqueue task sweep" } else { "" };
-            return Err(Failure::Usage(format!(
+            format!(
                 "{flag} {key} is given twice; give it once, several values as a list ({flag} '{key}=[1, 2]'){tasks}"
-            )));
+            )
         }
-        "give one of them".to_owned()
-    } else if second.steps.starts_with(&first.steps) {
-        format!("{inside} is a part of {key}; give one of them")
-    } else {
-        return Ok(());
-    };
-    Err(Failure::Usage(format!("{flag} {key} and {other_flag} {inside}: {rule}")))
+        Overlap::Same => format!("{flag} {key} and {other_flag} {inside}: give one of them"),
+        Overlap::Inside => together((flag, key), (other_flag, inside)),
+    }))
 }
 
-/// Sets the member at the end of these steps. Fails with the key of what is no object on the way.
-pub(crate) fn insert<'a>(members: &mut Members<'a>, path: &[&'a str], value: Value<'a>) -> Result<(), String> {
-    let Some((&step, inner)) = path.split_first() else { return Ok(()) };
-    let at = match members.binary_search_by(|(key, _)| (**key).cmp(step)) {
-        Ok(at) => at,
-        Err(at) => {
-            members.insert(at, (step.into(), Value::Object(Vec::new())));
-            at
-        }
-    };
-    let slot = &mut members[at].1;
-    if inner.is_empty() {
-        *slot = value;
-        return Ok(());
-    }
-    match slot {
-        Value::Object(members) => insert(members, inner, value).map_err(|parent| format!("{step}.{parent}")),
-        _ => Err(step.to_owned()),
-    }
+/// Refuses a key and one inside it, each with its flag.
+pub(crate) fn together((flag, key): (&str, &str), (other_flag, inside): (&str, &str)) -> String {
+    format!("{flag} {key} and {other_flag} {inside}: {inside} is a part of {key}; give one of them")
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use taskqueue_client::{Definition, JsonObject, Route, Routes};
 use taskqueue_core::definition::task_name;
+use taskqueue_core::dotted_keys::{Members, scalar};
 use taskqueue_core::json::{ObjectError, ParseError, Value, parse};
 use taskqueue_core::limits::TASK_ROUTES;
+use taskqueue_core::name_template::NameError;
 
 use crate::args::{DefinitionArgs, ObjectArgs};
-use crate::dotted_keys::{DottedMember, Members, set_members};
+use crate::dotted_keys::{DottedMember, set_members};
 use crate::failure::Failure;
 
 /// The file name that means standard input.
@@ -53,8 +55,7 @@ pub(crate) fn definition(given: &DefinitionArgs, args: JsonObject) -> Result<Def
 }
 
 pub(crate) fn checked_name(text: &str) -> Result<Arc<str>, Failure> {
-    task_name(text)
-        .map_err(|_| Failure::Usage("--name: use at most 256 characters without control characters".to_owned()))
+    task_name(text).map_err(|_| Failure::Usage(format!("--name: {}", NameError::Invalid)))
 }
 
 /// The routes, if any are given. Repeated routes count once.
@@ -73,11 +74,6 @@ pub(crate) fn routes(given: &[Route]) -> Result<Option<Routes>, Failure> {
 pub(crate) fn pair<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
     let split = text.split_once('=').filter(|(key, _)| !key.is_empty());
     split.ok_or_else(|| Failure::Usage(format!("{flag} {text}: write KEY=VALUE")))
-}
-
-/// A JSON value if the text is JSON, else the text as a string.
-pub(crate) fn scalar(text: &str) -> Value<'_> {
-    parse(text.as_bytes()).unwrap_or(Value::Str(text.into()))
 }
 
 pub(crate) fn object(text: &str, flag: &str) -> Result<JsonObject, Failure> {
@@ -104,14 +100,15 @@ fn object_value<'a>(text: &'a str, flag: &str) -> Result<Value<'a>, Failure> {
 
 /// The object, if a task may have it.
 pub(crate) fn checked(value: &Value<'_>, flag: &str) -> Result<JsonObject, Failure> {
-    JsonObject::from_value(value).map_err(|error| {
-        let rule = match error {
-            ObjectError::NotAnObject => "give a JSON object",
-            ObjectError::TooDeep => "nest JSON at most 64 levels deep",
-            ObjectError::Unusable { .. } => "use integers of 64 bits, finite numbers and whole characters",
-        };
-        Failure::Usage(format!("{flag}: {rule}"))
-    })
+    JsonObject::from_value(value).map_err(|error| Failure::Usage(format!("{flag}: {}", object_rule(&error))))
+}
+
+pub(crate) fn object_rule(error: &ObjectError) -> &'static str {
+    match error {
+        ObjectError::NotAnObject => "give a JSON object",
+        ObjectError::TooDeep => "nest JSON at most 64 levels deep",
+        ObjectError::Unusable { .. } => "use integers of 64 bits, finite numbers and whole characters",
+    }
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -1,148 +1,47 @@
-//! Names of tasks that are filled in from their args: `vit-{seed}`, `vit-{model.layers}`. `{{` and `}}` stand for braces.
-
-use std::sync::Arc;
+//! The names that the flags of commands with many tasks describe, with placeholders (`taskqueue_core::name_template`).
 
 use taskqueue_client::{Definition, JsonObject};
-use taskqueue_core::json::{Found, Value, lookup, write_value};
+use taskqueue_core::name_template::{NameError, NameTemplate};
 
 use crate::args::DefinitionArgs;
 use crate::failure::Failure;
-use crate::json_args::{checked_name, definition};
-
-/// A name with placeholders, or without any.
-#[derive(Clone, Debug)]
-pub(crate) struct NameTemplate(Vec<Piece>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Argument(Vec<String>),
-}
+use crate::json_args::definition;
 
 /// What the flags say for many tasks: their name, and a definition without name and args.
 pub(crate) fn named_definition(given: &DefinitionArgs) -> Result<(Option<NameTemplate>, Definition), Failure> {
-    let name = given.name.as_deref().map(NameTemplate::parse).transpose()?;
+    let name = given.name.as_deref().map(parse).transpose()?;
     if let Some(name) = name.as_ref().filter(|name| !name.has_placeholders()) {
-        name.fill(&JsonObject::empty())?;
+        name.fill(&JsonObject::empty()).map_err(|error| no_name(&error))?;
     }
     let unnamed = DefinitionArgs { name: None, ..given.clone() };
     Ok((name, definition(&unnamed, JsonObject::empty())?))
 }
 
-impl NameTemplate {
-    fn parse(text: &str) -> Result<Self, Failure> {
-        let refuse = |rule: &str| Failure::Usage(format!("--name {text}: {rule}"));
-        let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
-        while let Some(at) = rest.find(['{', '}']) {
-            let (before, behind) = rest.split_at(at);
-            literal.push_str(before);
-            if let Some(after) = behind.strip_prefix("{{").or_else(|| behind.strip_prefix("}}")) {
-                literal.push_str(&behind[..1]);
-                rest = after;
-                continue;
-            }
-            let inside = behind.strip_prefix('{').and_then(|inside| inside.split_once('}'));
-            let Some((key, after)) = inside else {
-                return Err(refuse("write {KEY} for a value of the args, {{ and }} for braces"));
-            };
-            let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-            if path.iter().any(String::is_empty) {
-                return Err(refuse("a key is missing between braces; write {KEY}, and {{ and }} for braces"));
-            }
-            pieces.push(Piece::Text(std::mem::take(&mut literal)));
-            pieces.push(Piece::Argument(path));
-            rest = after;
-        }
-        literal.push_str(rest);
-        pieces.push(Piece::Text(literal));
-        Ok(Self(pieces))
-    }
-
-    /// Whether the name depends on the args.
-    pub(crate) fn has_placeholders(&self) -> bool {
-        self.0.iter().any(|piece| matches!(piece, Piece::Argument(_)))
-    }
-
-    /// The name of a task with these args.
-    pub(crate) fn fill(&self, args: &JsonObject) -> Result<Arc<str>, Failure> {
-        let mut name = String::new();
-        for piece in &self.0 {
-            match piece {
-                Piece::Text(text) => name.push_str(text),
-                Piece::Argument(path) => {
-                    let found = lookup(args.as_str(), path);
-                    name.push_str(&text(found.ok_or_else(|| missing(path))?));
-                }
-            }
-        }
-        checked_name(&name)
-    }
+fn parse(text: &str) -> Result<NameTemplate, Failure> {
+    NameTemplate::parse(text).map_err(|error| Failure::Usage(format!("--name {text}: {error}")))
 }
 
-fn missing(path: &[String]) -> Failure {
-    Failure::Usage(format!("--name: the args have no {}; write {{{{ and }}}} for braces", path.join(".")))
-}
-
-/// A value as text: strings as they are, everything else as compact JSON, as in the commands of workers.
-fn text(found: Found<'_>) -> String {
-    match found {
-        Found::Null => "null".to_owned(),
-        Found::Bool(value) => value.to_string(),
-        Found::Int(value) => value.to_string(),
-        Found::Float(value) => {
-            let mut out = Vec::new();
-            write_value(&mut out, &Value::Float(value));
-            String::from_utf8_lossy(&out).into_owned()
-        }
-        Found::Str(text) => text.to_text().into_owned(),
-        Found::Array(text) | Found::Object(text) => text.to_owned(),
-    }
+/// Why a task gets no name, in the words of the command.
+pub(crate) fn no_name(error: &NameError) -> Failure {
+    Failure::Usage(format!("--name: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::json::parse;
-
     use super::*;
 
-    fn fill(template: &str) -> Result<String, String> {
-        let args = parse(br#"{"seed":7,"lr":1e-5,"m":{"layers":2,"kind":"vit"},"ok":true,"l":[1,"x"],"s":"a\nb"}"#);
-        let args = JsonObject::from_value(&args.unwrap()).unwrap();
-        let filled = NameTemplate::parse(template).and_then(|template| template.fill(&args));
-        filled.map(|name| name.to_string()).map_err(|failure| failure.message().unwrap_or_default().to_owned())
-    }
-
     #[test]
-    fn values_are_filled_in() {
-        let cases = [
-            ("plain", "plain"),
-            ("", ""),
-            ("vit-{seed}", "vit-7"),
-            ("{m.kind}-{m.layers}-{lr}", "vit-2-1e-5"),
-            ("{ok}{l}", "true[1,\"x\"]"),
-            ("{{seed}} {{{seed}}}", "{seed} {7}"),
-        ];
-        for (template, expected) in cases {
-            assert_eq!(fill(template).as_deref(), Ok(expected), "{template}");
-        }
-        assert!(!NameTemplate::parse("{{x}}").unwrap().has_placeholders());
-    }
-
-    #[test]
-    fn what_cannot_be_filled_in_is_refused() {
-        let cases = [
-            ("{seeds}", "the args have no seeds"),
-            ("{m.depth}", "the args have no m.depth"),
-            ("{seed.x}", "the args have no seed.x"),
-            ("{}", "a key is missing"),
-            ("{m.}", "a key is missing"),
-            ("{seed", "write {KEY}"),
-            ("seed}", "write {KEY}"),
-            ("{s}", "control characters"),
-        ];
-        for (template, expected) in cases {
-            let message = fill(template).unwrap_err();
-            assert!(message.contains(expected), "{template}: {message}");
-        }
+    fn a_name_that_cannot_be_is_refused_with_its_flag() {
+        let message = |name: &str| {
+            let given = DefinitionArgs { name: Some(name.to_owned()), ..DefinitionArgs::default() };
+            named_definition(&given).err().and_then(|failure| failure.message().map(str::to_owned))
+        };
+        assert_eq!(message("vit-{seed}"), None);
+        assert_eq!(
+            message("{").as_deref(),
+            Some("--name {: write {KEY} for a value of the args, {{ and }} for braces")
+        );
+        let long = message(&"x".repeat(257));
+        assert_eq!(long.as_deref(), Some("--name: use at most 256 characters without control characters"));
     }
 }

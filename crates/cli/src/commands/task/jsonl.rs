@@ -1,5 +1,6 @@
 //! Reads the lines of a JSON Lines file on a separate thread, so that reading and parsing go on while requests run. Lines are
-//! handed on in groups, and a bounded channel limits the groups in memory. What a line means stands in `task_line.rs`.
+//! handed on in groups, and a bounded channel limits the groups in memory. What a line means stands in
+//! `taskqueue_api::task_line`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -7,12 +8,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::{mem, thread};
 
+use taskqueue_api::task_line::{LineError, LineReader, LineTask};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::planned_task::{Origin, PlannedTask, TaskGroup, WrongTask};
-use super::task_line::{LineReader, LineTask};
 use crate::failure::Failure;
 use crate::json_args::STANDARD_INPUT;
+use crate::name_template::no_name;
 
 const GROUPS_BUFFERED: usize = 2;
 /// Some hundred usual lines.
@@ -102,10 +104,13 @@ fn next_line(source: &mut impl BufRead, number: u64, text: &mut Vec<u8>) -> io::
     Ok(read)
 }
 
-fn planned(number: u64, task: Result<LineTask, String>) -> Result<PlannedTask, WrongTask> {
+fn planned(number: u64, task: Result<LineTask, LineError>) -> Result<PlannedTask, WrongTask> {
     let origin = Origin::Line(number);
     match task {
         Ok(LineTask { id, is_derived, definition }) => Ok(PlannedTask { id, is_derived, definition, origin }),
-        Err(reason) => Err(WrongTask { origin, reason }),
+        Err(LineError::Line(reason)) => Err(WrongTask { origin, reason }),
+        Err(LineError::Name(error)) => {
+            Err(WrongTask { origin, reason: no_name(&error).message().unwrap_or_default().to_owned() })
+        }
     }
 }

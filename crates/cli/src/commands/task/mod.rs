@@ -21,7 +21,6 @@ mod sorted;
 mod status_counts;
 mod submit;
 mod sweep;
-mod task_line;
 mod update;
 mod wait;
 mod watch;

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use taskqueue_api::task_line::LineReader;
+
 use super::create_many;
 use super::dry_run::DryRun;
 use super::jsonl;
 use super::planned_task::{Origin, PlannedTask};
-use super::task_line::LineReader;
 use crate::args::SubmitArgs;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};

@@ -1,6 +1,8 @@
 //! `task sweep`: a task for each combination of values.
 
 use taskqueue_client::{Definition, JsonObject};
+use taskqueue_core::name_template::NameTemplate;
+use taskqueue_core::sweep::Sweep;
 
 use super::create_many;
 use super::dry_run::DryRun;
@@ -8,9 +10,9 @@ use super::planned_task::{Origin, PlannedTask, TaskGroup};
 use crate::args::SweepArgs;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
-use crate::name_template::{NameTemplate, named_definition};
+use crate::name_template::{named_definition, no_name};
 use crate::progress::Progress;
-use crate::sweep::Sweep;
+use crate::sweep;
 use crate::task_ids::DerivedIds;
 
 /// What makes tasks of a sweep.
@@ -49,19 +51,23 @@ pub(super) async fn run(context: &ClientContext, args: &SweepArgs) -> Result<(),
 impl<'a> Plan<'a> {
     fn new(args: &'a SweepArgs) -> Result<Self, Failure> {
         let (name, definition) = named_definition(&args.definition)?;
-        let sweep = Sweep::parse(args.args.as_deref(), &args.arg, args.zip)?;
+        let sweep = sweep::parse(args.args.as_deref(), &args.arg, args.zip)?;
         Ok(Self { sweep, name, definition, batch: args.batch.as_deref() })
     }
 
     /// Finds a name that cannot be before the first task is created.
     fn check_names(&self) -> Result<(), Failure> {
         let Some(name) = self.name.as_ref().filter(|name| name.has_placeholders()) else { return Ok(()) };
-        self.sweep.combinations().try_for_each(|args| name.fill(&args?).map(drop))
+        self.combinations().try_for_each(|args| name.fill(&args?).map(drop).map_err(|error| no_name(&error)))
+    }
+
+    fn combinations(&self) -> impl Iterator<Item = Result<JsonObject, Failure>> {
+        self.sweep.combinations().map(|args| args.map_err(|error| sweep::explain(&error)))
     }
 
     fn tasks(&self) -> impl Iterator<Item = Result<PlannedTask, Failure>> {
         let mut ids = DerivedIds::new(self.batch);
-        self.sweep.combinations().enumerate().map(move |(index, args)| {
+        self.combinations().enumerate().map(move |(index, args)| {
             let definition = self.definition(args?)?;
             let id = ids.next(&definition);
             Ok(PlannedTask { id, is_derived: true, definition, origin: Origin::Combination(index as u64 + 1) })
@@ -69,7 +75,7 @@ impl<'a> Plan<'a> {
     }
 
     fn definition(&self, args: JsonObject) -> Result<Definition, Failure> {
-        let name = self.name.as_ref().map(|name| name.fill(&args)).transpose()?;
+        let name = self.name.as_ref().map(|name| name.fill(&args)).transpose().map_err(|error| no_name(&error))?;
         Ok(Definition { name, args, ..self.definition.clone() })
     }
 }

@@ -1,10 +1,9 @@
 //! The values of one key of a sweep: lists such as `0.1,0.01`, ranges such as `1..5` and `0.1..0.5..0.1`, and ranges on a
 //! logarithmic scale such as `log:1e-5..1e-1..5`.
 
-use taskqueue_core::json::Value;
-
-use crate::decimal::{Decimal, Steps, StepsError};
-use crate::json_args::scalar;
+use super::decimal::{Decimal, Steps, StepsError};
+use crate::dotted_keys::scalar;
+use crate::json::Value;
 
 /// Before a range on a logarithmic scale.
 const LOG: &str = "log:";
@@ -16,7 +15,7 @@ const LOG_DIGITS: usize = 12;
 const QUOTE: &str = "for text, put it in quotes: '\"...\"'";
 
 /// The values of a list. Refuses more than `most` before it makes them.
-pub(crate) fn values(list: &str, most: usize) -> Result<Vec<Value<'_>>, String> {
+pub(super) fn values(list: &str, most: usize) -> Result<Vec<Value<'_>>, String> {
     let items = split(list);
     let mut values = Vec::new();
     for item in &items {
@@ -169,9 +168,8 @@ fn log_numbers(first: Decimal, last: Decimal, count: u32) -> Result<Vec<Value<'s
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::json::write_value;
-
     use super::*;
+    use crate::json::write_value;
 
     fn texts(list: &str) -> Result<Vec<String>, String> {
         let text = |value: &Value<'_>| {

@@ -3,7 +3,7 @@
 
 /// `digits` times ten to the power of `exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decimal {
+pub(super) struct Decimal {
     digits: i128,
     exponent: i32,
     /// Written without point and exponent.
@@ -18,7 +18,7 @@ const EXPONENT_MAX: i32 = 400;
 
 impl Decimal {
     /// Reads a number as JSON writes it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, Some(exponent)),
             None => (text, None),
@@ -44,18 +44,18 @@ impl Decimal {
         })
     }
 
-    pub(crate) fn is_integer(self) -> bool {
+    pub(super) fn is_integer(self) -> bool {
         self.is_integer
     }
 
     /// The nearest float; none beyond the largest one.
-    pub(crate) fn to_float(self) -> Option<f64> {
+    pub(super) fn to_float(self) -> Option<f64> {
         let float: f64 = format!("{}e{}", self.digits, self.exponent).parse().ok()?;
         float.is_finite().then_some(float)
     }
 
     /// The number, if it was written as an integer and fits.
-    pub(crate) fn to_integer(self) -> Option<i64> {
+    pub(super) fn to_integer(self) -> Option<i64> {
         if self.is_integer { i64::try_from(self.digits).ok() } else { None }
     }
 
@@ -78,18 +78,18 @@ fn parse_exponent(text: &str) -> Option<i32> {
 
 /// The numbers from `first` on in equal steps, as far as `last`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Steps {
+pub(super) struct Steps {
     first: i128,
     step: i128,
     exponent: i32,
     is_integer: bool,
     /// How many there are. At least one.
-    pub(crate) count: u128,
+    pub(super) count: u128,
 }
 
 /// Why there are no numbers from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StepsError {
+pub(super) enum StepsError {
     ZeroStep,
     /// The step leads away from the end.
     WrongDirection,
@@ -99,7 +99,7 @@ pub(crate) enum StepsError {
 
 impl Steps {
     /// The last number is included where a step meets it.
-    pub(crate) fn new(first: Decimal, last: Decimal, step: Decimal) -> Result<Self, StepsError> {
+    pub(super) fn new(first: Decimal, last: Decimal, step: Decimal) -> Result<Self, StepsError> {
         let numbers = [first, last, step];
         let exponent = numbers.iter().map(|number| number.exponent).min().unwrap_or(0);
         let [Some(first), Some(last), Some(step)] = numbers.map(|number| number.scaled_to(exponent)) else {
@@ -117,7 +117,7 @@ impl Steps {
     }
 
     /// The number at `index`, which is less than `count`.
-    pub(crate) fn at(&self, index: u128) -> Option<Decimal> {
+    pub(super) fn at(&self, index: u128) -> Option<Decimal> {
         let offset = i128::try_from(index).ok()?.checked_mul(self.step)?;
         let digits = self.first.checked_add(offset)?;
         Some(Decimal { digits, exponent: self.exponent, is_integer: self.is_integer })

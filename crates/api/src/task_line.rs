@@ -1,12 +1,16 @@
-//! One line of a JSON Lines file: a creation body that may also have an `id`. The flags of the command say what a line has
-//! that does not say it itself.
+//! One line of a JSON Lines file: a creation body that may also have an `id`. Whoever reads says what a line has that does not say
+//! it itself.
 
-use taskqueue_api::body::{self, Body, Invalid, Step};
-use taskqueue_client::{Definition, Task, TaskId};
+use std::fmt;
+
+use taskqueue_core::definition::Definition;
+use taskqueue_core::derived_ids::DerivedIds;
+use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{self, Value, write_value};
+use taskqueue_core::name_template::{NameError, NameTemplate};
 
-use crate::name_template::NameTemplate;
-use crate::task_ids::DerivedIds;
+use crate::body::{self, Body, Invalid, Step};
+use crate::task::Task;
 
 /// Messages name at most so many members, and show them only if they are short.
 const MEMBERS_NAMED: usize = 5;
@@ -14,32 +18,51 @@ const EXAMPLE_BYTES: usize = 200;
 
 /// Makes tasks of lines.
 #[derive(Debug)]
-pub(super) struct LineReader {
+pub struct LineReader {
     /// The name of a line that has none.
-    pub(super) name: Option<NameTemplate>,
+    pub name: Option<NameTemplate>,
     /// The other members of a line that lacks them.
-    pub(super) definition: Definition,
-    pub(super) ids: DerivedIds,
+    pub definition: Definition,
+    pub ids: DerivedIds,
 }
 
 /// The task of a line.
 #[derive(Debug)]
-pub(super) struct LineTask {
-    pub(super) id: TaskId,
+pub struct LineTask {
+    pub id: TaskId,
     /// The line has no id of its own.
-    pub(super) is_derived: bool,
-    pub(super) definition: Definition,
+    pub is_derived: bool,
+    pub definition: Definition,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineError {
+    /// The line itself, in a sentence.
+    Line(String),
+    /// The name that it gets because it has none.
+    Name(NameError),
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(reason) => f.write_str(reason),
+            Self::Name(error) => write!(f, "name: {error}"),
+        }
+    }
 }
 
 impl LineReader {
     /// The task of a line, or what is wrong with it.
-    pub(super) fn read(&mut self, line: &[u8]) -> Result<LineTask, String> {
-        let mut value = json::parse(line).map_err(|error| describe(&body::unreadable(error)))?;
-        let given = take_id(&mut value)?;
+    pub fn read(&mut self, line: &[u8]) -> Result<LineTask, LineError> {
+        let wrong = |invalid: &Invalid| LineError::Line(describe(invalid));
+        let mut value = json::parse(line).map_err(|error| wrong(&body::unreadable(error)))?;
+        let given = take_id(&mut value).map_err(LineError::Line)?;
         if let Some(advice) = misplaced_args(&value) {
-            return Err(advice);
+            return Err(LineError::Line(advice));
         }
-        let definition: Definition = body::read(&value).map_err(|invalid| describe(&invalid))?;
+        let definition: Definition = body::read(&value).map_err(|invalid| wrong(&invalid))?;
         let definition = self.with_defaults(definition, &value)?;
         Ok(LineTask {
             id: given.unwrap_or_else(|| self.ids.next(&definition)),
@@ -48,7 +71,7 @@ impl LineReader {
         })
     }
 
-    fn with_defaults(&self, mut definition: Definition, line: &Value<'_>) -> Result<Definition, String> {
+    fn with_defaults(&self, mut definition: Definition, line: &Value<'_>) -> Result<Definition, LineError> {
         let lacks = |field: &str| match line {
             Value::Object(members) => members.iter().all(|(key, _)| key != field),
             _ => true,
@@ -67,8 +90,7 @@ impl LineReader {
             definition.routes = default.routes.clone();
         }
         if let Some(name) = self.name.as_ref().filter(|_| lacks("name")) {
-            let filled = name.fill(&definition.args);
-            definition.name = Some(filled.map_err(|failure| failure.message().unwrap_or_default().to_owned())?);
+            definition.name = Some(name.fill(&definition.args).map_err(LineError::Name)?);
         }
         Ok(definition)
     }
@@ -141,19 +163,19 @@ fn step(step: &Step) -> String {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::ids::Route;
+    use taskqueue_core::definition::Routes;
+    use taskqueue_core::json::JsonObject;
 
     use super::*;
-    use crate::args::DefinitionArgs;
-    use crate::name_template::named_definition;
 
-    fn read(flags: &DefinitionArgs, line: &str) -> Result<LineTask, String> {
-        let (name, definition) = named_definition(flags).unwrap();
-        LineReader { name, definition, ids: DerivedIds::default() }.read(line.as_bytes())
+    fn read(name: Option<&str>, definition: &Definition, line: &str) -> Result<LineTask, String> {
+        let name = name.map(|text| NameTemplate::parse(text).unwrap());
+        let mut reader = LineReader { name, definition: definition.clone(), ids: DerivedIds::default() };
+        reader.read(line.as_bytes()).map_err(|error| error.to_string())
     }
 
     fn task(line: &str) -> Result<(String, i64), String> {
-        read(&DefinitionArgs::default(), line).map(|task| (task.id.to_string(), task.definition.priority))
+        read(None, &Definition::default(), line).map(|task| (task.id.to_string(), task.definition.priority))
     }
 
     #[test]
@@ -165,20 +187,21 @@ mod tests {
     }
 
     #[test]
-    fn flags_count_for_what_a_line_does_not_say() {
-        let flags = DefinitionArgs {
-            name: Some("n-{x}".to_owned()),
-            priority: Some(4),
-            max_attempts: Some(9),
-            metadata: Some("{\"m\":1}".to_owned()),
-            routes: vec![Route::parse("gpu").unwrap()],
+    fn defaults_count_for_what_a_line_does_not_say() {
+        let default = Definition {
+            priority: 4,
+            max_attempts: 9,
+            metadata: JsonObject::from_canonical(r#"{"m":1}"#),
+            routes: Routes::from_json(r#"["gpu"]"#),
+            ..Definition::default()
         };
-        let filled = read(&flags, r#"{"args":{"x":1}}"#).unwrap().definition;
+        let read = |line: &str| read(Some("n-{x}"), &default, line);
+        let filled = read(r#"{"args":{"x":1}}"#).unwrap().definition;
         assert_eq!((filled.name.as_deref(), filled.priority, filled.max_attempts), (Some("n-1"), 4, 9));
         assert_eq!((filled.metadata.as_str(), filled.routes.as_json()), (r#"{"m":1}"#, r#"["gpu"]"#));
         let whole = r#"{"name":null,"args":{},"metadata":{},"priority":0,"max_attempts":3,"routes":["default"]}"#;
-        assert_eq!(read(&flags, whole).unwrap().definition, Definition::default());
-        assert!(read(&flags, "{}").unwrap_err().contains("the args have no x"));
+        assert_eq!(read(whole).unwrap().definition, Definition::default());
+        assert!(read("{}").unwrap_err().contains("the args have no x"));
     }
 
     #[test]

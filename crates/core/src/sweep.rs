@@ -1,0 +1,203 @@
+//! The tasks of a sweep: every combination of the values of its keys, or zipped the first values together, then the second ones,
+//! and so on. What a value is stands in `values`. Nothing is built before it is counted: a range with ten digits too many is
+//! refused as quickly as any other mistake.
+
+mod decimal;
+mod values;
+
+use crate::dotted_keys::{self, KeyError, Members, Overlap, insert};
+use crate::json::{JsonObject, ObjectError, Value};
+
+/// More are probably a mistake, such as a range with a digit too many. Also bounds the values of all keys together.
+pub const COMBINATIONS_MAX: usize = 1_000_000;
+
+/// One member of args and the values that it takes.
+#[derive(Debug)]
+struct Axis<'a> {
+    key: &'a str,
+    path: Vec<&'a str>,
+    values: Vec<Value<'a>>,
+}
+
+/// The args of each task. Unless it is zipped the last axis changes fastest.
+#[derive(Debug)]
+pub struct Sweep<'a> {
+    /// What all tasks have.
+    base: Members<'a>,
+    axes: Vec<Axis<'a>>,
+    is_zip: bool,
+    count: usize,
+}
+
+/// Why there is no such sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SweepError {
+    /// One of the keys with its values.
+    Axis { key: String, error: AxisError },
+    /// Two keys that do not go together.
+    Together { first: String, second: String, overlap: Overlap },
+    /// More than [`COMBINATIONS_MAX`].
+    TooMany,
+    /// Zipped, the keys have different numbers of values: these.
+    Lengths(Vec<(String, usize)>),
+    /// The values are good alone and not together.
+    Combination(ObjectError),
+}
+
+/// What is wrong with a key and its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AxisError {
+    /// The key stands there twice.
+    Twice,
+    Key(KeyError),
+    /// The list of values, in a sentence.
+    Values(String),
+    /// What all tasks have at this key, or above it, is no object.
+    NotAnObject(String),
+    /// A value that no task may have.
+    Value(ObjectError),
+}
+
+impl<'a> Sweep<'a> {
+    /// The sweep over these keys, each with the list of its values. `base` is what all tasks have.
+    pub fn new(base: Members<'a>, given: &[(&'a str, &'a str)], is_zip: bool) -> Result<Self, SweepError> {
+        let axes = axes(given)?;
+        check(&base, &axes)?;
+        let count = if is_zip { zipped(&axes)? } else { multiplied(&axes)? };
+        Ok(Self { base, axes, is_zip, count })
+    }
+
+    /// How many tasks there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Each key with how many values it has.
+    pub fn axes(&self) -> impl Iterator<Item = (&'a str, usize)> {
+        self.axes.iter().map(|axis| (axis.key, axis.values.len()))
+    }
+
+    /// The args of all tasks.
+    pub fn combinations(&self) -> impl Iterator<Item = Result<JsonObject, SweepError>> {
+        (0..self.count).map(|index| self.combination(index))
+    }
+
+    /// The args of the task at `index`, which is less than [`Sweep::count`].
+    pub fn combination(&self, index: usize) -> Result<JsonObject, SweepError> {
+        let (mut members, mut rest) = (self.base.clone(), index);
+        for axis in self.axes.iter().rev() {
+            let count = axis.values.len();
+            let at = if self.is_zip { index } else { rest % count };
+            rest /= count;
+            put(&mut members, axis, axis.values[at].clone())?;
+        }
+        JsonObject::from_value(&Value::Object(members)).map_err(SweepError::Combination)
+    }
+}
+
+fn wrong(key: &str, error: AxisError) -> SweepError {
+    SweepError::Axis { key: key.to_owned(), error }
+}
+
+fn axes<'a>(given: &[(&'a str, &'a str)]) -> Result<Vec<Axis<'a>>, SweepError> {
+    let mut keys: Vec<&str> = given.iter().map(|(key, _)| *key).collect();
+    keys.sort_unstable();
+    if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(wrong(twice[0], AxisError::Twice));
+    }
+    let steps =
+        |&(key, _): &(&'a str, &'a str)| dotted_keys::steps(key).map_err(|error| wrong(key, AxisError::Key(error)));
+    let paths = given.iter().map(steps).collect::<Result<Vec<_>, _>>()?;
+    if let Some(&(first, second, overlap)) = dotted_keys::overlaps(&paths).first() {
+        let key = |at: usize| given[at].0.to_owned();
+        return Err(SweepError::Together { first: key(first), second: key(second), overlap });
+    }
+    let (mut axes, mut left) = (Vec::new(), COMBINATIONS_MAX);
+    for (&(key, list), path) in given.iter().zip(paths) {
+        let values = values::values(list, left).map_err(|rule| wrong(key, AxisError::Values(rule)))?;
+        left -= values.len();
+        axes.push(Axis { key, path, values });
+    }
+    Ok(axes)
+}
+
+/// Finds now what would otherwise stop the sweep half-way: values that no task may have, and keys that do not go together
+/// with what all tasks have.
+fn check(base: &Members<'_>, axes: &[Axis<'_>]) -> Result<(), SweepError> {
+    for axis in axes {
+        // Numbers of ranges are many, and each is as good as the first.
+        let is_number = |value: &&Value<'_>| matches!(value, Value::Int(_) | Value::Float(_));
+        let others = axis.values.iter().filter(|value| !is_number(value));
+        for value in axis.values.first().into_iter().chain(others) {
+            let mut members = base.clone();
+            put(&mut members, axis, value.clone())?;
+            let refuse = |error| wrong(axis.key, AxisError::Value(error));
+            JsonObject::from_value(&Value::Object(members)).map_err(refuse)?;
+        }
+    }
+    Ok(())
+}
+
+fn put<'a>(members: &mut Members<'a>, axis: &Axis<'a>, value: Value<'a>) -> Result<(), SweepError> {
+    insert(members, &axis.path, value).map_err(|parent| wrong(axis.key, AxisError::NotAnObject(parent)))
+}
+
+fn multiplied(axes: &[Axis<'_>]) -> Result<usize, SweepError> {
+    let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
+    count.filter(|count| *count <= COMBINATIONS_MAX).ok_or(SweepError::TooMany)
+}
+
+fn zipped(axes: &[Axis<'_>]) -> Result<usize, SweepError> {
+    let count = axes.first().map_or(0, |axis| axis.values.len());
+    if axes.iter().all(|axis| axis.values.len() == count) {
+        return Ok(count);
+    }
+    Err(SweepError::Lengths(axes.iter().map(|axis| (axis.key.to_owned(), axis.values.len())).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    fn combinations(base: &str, given: &[(&str, &str)], is_zip: bool) -> Result<Vec<String>, SweepError> {
+        let Ok(Value::Object(base)) = parse(base.as_bytes()) else { panic!("{base}") };
+        let sweep = Sweep::new(base, given, is_zip)?;
+        sweep.combinations().map(|args| args.map(|args| args.as_str().to_owned())).collect()
+    }
+
+    #[test]
+    fn every_combination_occurs_once_the_last_axis_fastest() {
+        let found = combinations("{}", &[("lr", "0.1,0.01"), ("seed", "1..3")], false).unwrap();
+        let expected = [(0.1, 1), (0.1, 2), (0.1, 3), (0.01, 1), (0.01, 2), (0.01, 3)];
+        assert_eq!(found, expected.map(|(lr, seed)| format!(r#"{{"lr":{lr},"seed":{seed}}}"#)));
+    }
+
+    #[test]
+    fn dotted_keys_nest_beside_what_all_tasks_have() {
+        let base = r#"{"m": {"act": "relu"}, "a.b": 1}"#;
+        let found = combinations(base, &[("m.layers", "2,4"), ("seed", "1")], false).unwrap();
+        let expected = [2, 4].map(|n| format!(r#"{{"a.b":1,"m":{{"act":"relu","layers":{n}}},"seed":1}}"#));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn zip_takes_the_values_together() {
+        let found = combinations(r#"{"model":"a"}"#, &[("lr", "0.1,0.01"), ("seed", "1..2")], true).unwrap();
+        assert_eq!(found, [r#"{"lr":0.1,"model":"a","seed":1}"#, r#"{"lr":0.01,"model":"a","seed":2}"#]);
+    }
+
+    #[test]
+    fn a_billion_combinations_are_refused_before_any_is_built() {
+        let thousand = "1..1000";
+        let given = [("x", thousand), ("y", thousand), ("z", thousand)];
+        assert_eq!(combinations("{}", &given, false), Err(SweepError::TooMany));
+        let many: Vec<(String, &str)> = (0..64).map(|n| (format!("k{n}"), "1..1000")).collect();
+        let given: Vec<(&str, &str)> = many.iter().map(|(key, list)| (key.as_str(), *list)).collect();
+        assert_eq!(combinations("{}", &given, false), Err(SweepError::TooMany), "the product does not fit into a word");
+        let huge = combinations("{}", &[("x", "1..1000000000")], false).unwrap_err();
+        assert!(
+            matches!(huge, SweepError::Axis { error: AxisError::Values(rule), .. } if rule.contains("at most 1000000"))
+        );
+    }
+}
