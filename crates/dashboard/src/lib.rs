@@ -7,6 +7,7 @@
 
 mod address;
 mod assets;
+mod attention;
 #[allow(dead_code, unused_imports)]
 mod columns;
 mod cookies;
@@ -15,6 +16,7 @@ mod host;
 mod layout;
 mod mode;
 mod notice;
+mod outlook;
 mod pages;
 mod problem;
 mod refresh;

@@ -13,7 +13,7 @@ use crate::assets;
 use crate::host::Host;
 use crate::layout;
 use crate::mode::Mode;
-use crate::pages::{compare, overview, routes, sign_in, submit, system, task, tasks, theme, workers};
+use crate::pages::{compare, overview, queues, routes, sign_in, submit, system, task, tasks, theme, workers};
 use crate::problem::Problem;
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -46,6 +46,8 @@ fn table() -> Router<Dashboard> {
     Router::new()
         .route("/ui/", get(overview::overview))
         .route("/ui/system", get(system::system))
+        .route("/ui/queues", post(queues::create))
+        .route("/ui/queues/{queue}/delete", get(queues::confirm_delete).post(queues::delete))
         // Who looks, and how
         .route(SIGN_IN, get(sign_in::form).post(sign_in::sign_in))
         .route("/ui/sign-out", post(sign_in::sign_out))

@@ -37,6 +37,14 @@ impl Viewer {
         }
     }
 
+    /// Whether there may be a queue in which this viewer may do what needs `scope`.
+    pub fn may_somewhere(&self, scope: Scope) -> bool {
+        match &self.access {
+            Access::Everything => true,
+            Access::Named(_, grant) => grant.check(Need::Scope(scope), None).is_ok(),
+        }
+    }
+
     /// Whether this viewer may see a queue.
     pub fn sees(&self, queue: &str) -> bool {
         self.may(Scope::Read, queue)

@@ -99,6 +99,11 @@ impl Visit {
         (scope == Scope::Read || self.mode == Mode::Full) && self.viewer.may(scope, queue.as_str())
     }
 
+    /// Whether there may be a queue in which this viewer may do what needs `scope`.
+    pub(crate) fn may_somewhere(&self, scope: Scope) -> bool {
+        (scope == Scope::Read || self.mode == Mode::Full) && self.viewer.may_somewhere(scope)
+    }
+
     /// Refuses what this viewer may not do here.
     pub(crate) fn check(&self, scope: Scope, queue: &QueueName) -> Result<(), Problem> {
         if self.may(scope, queue) {

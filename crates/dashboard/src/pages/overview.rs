@@ -1,20 +1,92 @@
-//! All queues at one glance.
+//! All queues at one glance: what needs attention, and a card for each queue. What is read for it is in `overview/reading.rs`, what
+//! a card says in `overview/card.rs`, what an alert says in `overview/alert.rs`; what needs attention is decided in `attention.rs`.
+
+mod alert;
+mod card;
+mod reading;
 
 use askama::Template;
 use axum::extract::State;
+use taskqueue_core::access::Scope;
 
+use self::alert::Alert;
+use self::card::Card;
+use self::reading::Reading;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::state::Dashboard;
 use crate::visit::Visit;
+
+/// Queues that have a card with their activity. More are rows of a table, without activity.
+const CARDS: usize = 50;
+/// Rows of that table.
+const ROWS: usize = 1_000;
+/// Alerts that are shown; more are counted.
+const ALERTS: usize = 8;
+/// With more queues than this there is a field to find one.
+const FIND_FROM: usize = 12;
+/// The longest text that is looked for: the longest name.
+const FIND_CHARS: usize = 128;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage {
     shell: Shell,
+    /// What was looked for in the names of queues.
+    find: String,
+    has_find: bool,
+    may_create: bool,
+    submit: Option<String>,
+    /// Whether there is any queue that the viewer may see.
+    has_queues: bool,
+    alerts: Vec<Alert>,
+    more_alerts: usize,
+    cards: Vec<Card>,
+    rows: Vec<Card>,
+    left_out: usize,
+    /// The commands that a new user copies.
+    start: Start,
 }
+
+/// How to begin, as commands.
+struct Start {
+    create: &'static str,
+    submit: &'static str,
+    work: &'static str,
+}
+
+const START: Start = Start {
+    create: "taskqueue queue create experiments",
+    submit: "taskqueue task submit --queue experiments --name hello --arg seed=1",
+    work: "taskqueue loop --queue experiments -- echo 'the seed is %{seed}'",
+};
 
 /// The page.
 pub(crate) async fn overview(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+    let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
+    let Reading { now, queues, concerns, seen } = reading::read(&dashboard, &visit, &find, CARDS).await?;
+    let mut alerts: Vec<Alert> = concerns.iter().map(Alert::of).collect();
+    alerts.sort_by_key(|alert| alert.is_warning);
+    let more_alerts = alerts.len().saturating_sub(ALERTS);
+    alerts.truncate(ALERTS);
+    let left_out = queues.len().saturating_sub(CARDS + ROWS);
+    let mut cards: Vec<Card> = queues.iter().take(CARDS + ROWS).map(|queue| Card::of(queue, now, &visit)).collect();
+    let rows = cards.split_off(cards.len().min(CARDS));
     let shell = Shell::new(&dashboard, &visit, "Overview", Section::Overview, None).await?;
-    layout::page(&visit, &OverviewPage { shell })
+    let submit =
+        shell.entries.iter().find(|entry| entry.title == Section::Submit.title()).map(|entry| entry.path.clone());
+    let page = OverviewPage {
+        has_find: seen > FIND_FROM || !find.is_empty(),
+        may_create: visit.may_somewhere(Scope::Admin),
+        has_queues: seen > 0,
+        start: START,
+        shell,
+        find,
+        submit,
+        alerts,
+        more_alerts,
+        cards,
+        rows,
+        left_out,
+    };
+    layout::page(&visit, &page)
 }

@@ -1,21 +1,120 @@
-//! Tasks against workers, by route.
+//! The routes of a queue: what waits and runs on each, against who serves it.
 
 use askama::Template;
 use axum::extract::State;
+use taskqueue_core::stats::RouteFigures;
+use taskqueue_core::time::Timestamp;
 
+use crate::address::Query;
+use crate::attention::is_starving;
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::show::{self, Meter, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
+
+/// Rows of a page. A queue may have thousands of routes; those that starve come first, and others are found by name.
+const ROWS: usize = 500;
+/// The longest name.
+const FIND_CHARS: usize = 128;
+/// With more routes than this there is a field to find one.
+const FIND_FROM: usize = 12;
 
 #[derive(Template)]
 #[template(path = "routes.html")]
 struct RoutesPage {
     shell: Shell,
+    queue: String,
+    find: String,
+    has_find: bool,
+    has_routes: bool,
+    starving: usize,
+    rows: Vec<Row>,
+    left_out: usize,
+    work: String,
+}
+
+struct Row {
+    route: String,
+    is_starving: bool,
+    pending: String,
+    running: String,
+    busy: String,
+    idle: String,
+    has_no_worker: bool,
+    /// How many of its workers are busy.
+    meter: Option<Meter>,
+    oldest: Option<Moment>,
+    pending_tasks: String,
+    running_tasks: String,
+    workers: String,
 }
 
 /// The page.
 pub(crate) async fn routes(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
     let queue = visit.queue()?;
-    let shell = Shell::new(&dashboard, &visit, "Routes", Section::Routes, Some(&queue)).await?;
-    layout::page(&visit, &RoutesPage { shell })
+    let find: String = visit.query.get("find").unwrap_or_default().trim().chars().take(FIND_CHARS).collect();
+    let stats = dashboard.store().queue_stats(&queue).await?;
+    let all: Vec<(&str, &RouteFigures)> = stats.figures.routes().collect();
+    let found = || all.iter().copied().filter(|(route, _)| route.contains(&*find));
+    let rows = rows(found(), queue.as_str(), stats.now);
+    let page = RoutesPage {
+        has_find: all.len() > FIND_FROM || !find.is_empty(),
+        has_routes: !all.is_empty(),
+        starving: all.iter().filter(|(_, figures)| is_starving(figures)).count(),
+        left_out: found().count() - rows.len(),
+        work: format!("taskqueue loop --queue {queue} --route gpu -- python train.py --lr %{{lr}}"),
+        queue: queue.as_str().to_owned(),
+        find,
+        rows,
+        shell: Shell::new(&dashboard, &visit, format!("Routes of {queue}"), Section::Routes, Some(&queue)).await?,
+    };
+    layout::page(&visit, &page)
+}
+
+/// Those that starve first, and each by name: a row moves only when it begins or ends to starve.
+fn rows<'r>(routes: impl Iterator<Item = (&'r str, &'r RouteFigures)>, queue: &str, now: Timestamp) -> Vec<Row> {
+    let mut routes: Vec<(&str, &RouteFigures)> = routes.collect();
+    routes.sort_by_key(|(_, figures)| !is_starving(figures));
+    routes.truncate(ROWS);
+    routes.into_iter().map(|(route, figures)| row(route, figures, queue, now)).collect()
+}
+
+fn row(route: &str, figures: &RouteFigures, queue: &str, now: Timestamp) -> Row {
+    // Names of routes need no escapes in filters: they have neither quotes nor backslashes.
+    let of_status = |status: &str| {
+        let filter = format!("\"{route}\" in routes");
+        Query::default().and("status", status).and("filter", filter).at(&format!("/ui/queues/{queue}/tasks"))
+    };
+    let workers = figures.workers_busy + figures.workers_idle;
+    Row {
+        route: route.to_owned(),
+        is_starving: is_starving(figures),
+        pending: show::number(figures.pending),
+        running: show::number(figures.running),
+        busy: show::number(figures.workers_busy),
+        idle: show::number(figures.workers_idle),
+        has_no_worker: workers == 0,
+        meter: Meter::new(figures.workers_busy as f64, workers as f64),
+        oldest: figures.oldest_pending.map(|since| Moment::new(since, now)),
+        pending_tasks: of_status("pending"),
+        running_tasks: of_status("running"),
+        workers: Query::default()
+            .and("filter", format!("route == \"{route}\""))
+            .at(&format!("/ui/queues/{queue}/workers")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_that_starve_come_first_and_each_part_is_in_the_order_of_names() {
+        let figures = |pending, workers_idle| RouteFigures { pending, workers_idle, ..RouteFigures::default() };
+        let known = [("a", figures(0, 1)), ("b", figures(1, 0)), ("c", figures(9, 1)), ("d", figures(500, 0))];
+        let rows = rows(known.iter().map(|(route, figures)| (*route, figures)), "q", Timestamp::from_micros(0));
+        let order: Vec<(&str, bool)> = rows.iter().map(|row| (row.route.as_str(), row.is_starving)).collect();
+        assert_eq!(order, [("b", true), ("d", true), ("a", false), ("c", false)]);
+        assert_eq!(rows[0].pending_tasks, "/ui/queues/q/tasks?status=pending&filter=%22b%22%20in%20routes");
+    }
 }

@@ -1,12 +1,18 @@
 //! How values are written for people: numbers, durations, sizes, moments. The same value looks the same on every page.
 
+mod bar;
 pub(crate) mod html;
 pub(crate) mod json;
+mod meter;
 mod moment;
+mod spark;
 
 use std::time::Duration;
 
+pub(crate) use self::bar::Bar;
+pub(crate) use self::meter::Meter;
 pub(crate) use self::moment::{Moment, between};
+pub(crate) use self::spark::{Minute, Spark};
 
 /// 12345 as `12,345`.
 pub(crate) fn number(value: impl Into<u64>) -> String {
@@ -48,8 +54,18 @@ pub(crate) fn duration(value: Duration) -> String {
 
 /// One decimal, unless it is 0.
 fn decimal(value: f64, unit: &str) -> String {
+    format!("{} {unit}", trimmed(value))
+}
+
+fn trimmed(value: f64) -> String {
     let text = format!("{value:.1}");
-    format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+/// How often something happens in a minute, with as many digits as tell something: `156`, `3.4`, `0.2`.
+pub(crate) fn per_minute(times: u64, within: Duration) -> String {
+    let rate = if within.is_zero() { 0.0 } else { times as f64 * 60.0 / within.as_secs_f64() };
+    if rate >= 9.95 { number(rate.round() as u64) } else { trimmed(rate) }
 }
 
 /// `512 B`, `38.2 GiB`.
@@ -97,6 +113,22 @@ mod tests {
         ];
         for (seconds, text) in cases {
             assert_eq!(duration(Duration::from_secs_f64(seconds)), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_rate_has_few_digits() {
+        let cases = [
+            (0, 300, "0"),
+            (1, 300, "0.2"),
+            (5, 300, "1"),
+            (17, 300, "3.4"),
+            (780, 300, "156"),
+            (90_000, 60, "90,000"),
+            (3, 0, "0"),
+        ];
+        for (times, seconds, text) in cases {
+            assert_eq!(per_minute(times, Duration::from_secs(seconds)), text, "{times} {seconds}");
         }
     }
 

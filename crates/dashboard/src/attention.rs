@@ -1,0 +1,148 @@
+//! What needs the attention of people: the rules, from what was read. Pure. How much is read for them is decided by the overview.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use taskqueue_core::activity::{Counts, Event};
+use taskqueue_core::stats::{QueueFigures, RouteFigures};
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::figures::ProcessFigures;
+
+use crate::show::between;
+
+/// A queue fails if at least this many runs of the last hour did,
+const FAILED_RUNS: u64 = 3;
+/// and at least one of so many.
+const ONE_RUN_OF: u64 = 10;
+/// A message is worth showing if at least this many tasks have it.
+const SAME_MESSAGE: usize = 2;
+
+/// Something that somebody should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Concern {
+    /// The storage does not work.
+    StorageFails,
+    /// More than half of the writes wait that may.
+    WritesPileUp { queued: usize, capacity: usize },
+    /// No more requests may wait.
+    WaitingIsFull { limit: usize },
+    /// Tasks wait on a route without a worker.
+    Starving { queue: String, route: String, pending: u64, oldest: Option<Duration> },
+    /// Many runs of the last hour failed.
+    Failing { queue: String, failed: u64, ended: u64, message: Option<Repeated> },
+    /// Runs of the last hour ended because nobody heard of them any more.
+    Lost { queue: String, expired: u64 },
+    /// Tasks of those that were looked at have one attempt left, or are in it.
+    LastAttempt { queue: String, tasks: usize, looked_at: usize },
+    /// What the settings of the storage risk, in a sentence.
+    Risk(String),
+}
+
+/// A message that several of the newest failed tasks have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repeated {
+    pub(crate) message: String,
+    pub(crate) times: usize,
+    pub(crate) of: usize,
+}
+
+/// What is known of the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ServerSight {
+    pub(crate) storage_works: bool,
+    pub(crate) risks: Vec<String>,
+    pub(crate) process: ProcessFigures,
+    /// Requests that wait, and how many may.
+    pub(crate) waiting: usize,
+    pub(crate) waiting_limit: usize,
+}
+
+/// What is known of a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueSight<'s> {
+    pub(crate) queue: &'s str,
+    pub(crate) figures: &'s QueueFigures,
+    pub(crate) now: Timestamp,
+    /// Nothing if its activity was not read.
+    pub(crate) last_hour: Option<Counts>,
+    /// Messages of the newest failed tasks.
+    pub(crate) messages: Vec<String>,
+    /// Attempts and most attempts of the newest tasks that have not ended.
+    pub(crate) attempts: Vec<(i64, i64)>,
+}
+
+/// Whether tasks wait on a route that no worker serves. Workers that run something serve it even if they do not report.
+pub(crate) fn is_starving(route: &RouteFigures) -> bool {
+    route.pending > 0 && route.running == 0 && route.workers_idle == 0 && route.workers_busy == 0
+}
+
+/// Whether so many runs fail that somebody should know.
+pub(crate) fn is_failing(last_hour: &Counts) -> bool {
+    let failed = last_hour.of(Event::Failed);
+    failed >= FAILED_RUNS && failed.saturating_mul(ONE_RUN_OF) >= ended(last_hour)
+}
+
+/// Runs that ended, one way or another, but for those that were given back or cancelled.
+pub(crate) fn ended(counts: &Counts) -> u64 {
+    [Event::Succeeded, Event::Failed, Event::Expired].into_iter().map(|event| counts.of(event)).sum()
+}
+
+/// What of the server needs attention.
+pub(crate) fn of_server(server: &ServerSight) -> Vec<Concern> {
+    let ServerSight { process: ProcessFigures { queued_writes: queued, queue_capacity: capacity, .. }, .. } = *server;
+    let mut concerns = Vec::new();
+    if !server.storage_works {
+        concerns.push(Concern::StorageFails);
+    }
+    if capacity > 0 && queued.saturating_mul(2) > capacity {
+        concerns.push(Concern::WritesPileUp { queued, capacity });
+    }
+    if server.waiting_limit > 0 && server.waiting >= server.waiting_limit {
+        concerns.push(Concern::WaitingIsFull { limit: server.waiting_limit });
+    }
+    concerns.extend(server.risks.iter().cloned().map(Concern::Risk));
+    concerns
+}
+
+/// What of a queue needs attention.
+pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
+    let queue = || sight.queue.to_owned();
+    let starving =
+        sight.figures.routes().filter(|(_, route)| is_starving(route)).map(|(name, route)| Concern::Starving {
+            queue: queue(),
+            route: name.to_owned(),
+            pending: route.pending,
+            oldest: route.oldest_pending.map(|since| between(since, sight.now)),
+        });
+    let mut concerns: Vec<Concern> = starving.collect();
+    let Some(last_hour) = sight.last_hour else { return concerns };
+    if is_failing(&last_hour) {
+        let (failed, ended) = (last_hour.of(Event::Failed), ended(&last_hour));
+        concerns.push(Concern::Failing { queue: queue(), failed, ended, message: most_common(&sight.messages) });
+    }
+    let expired = last_hour.of(Event::Expired);
+    if expired > 0 {
+        concerns.push(Concern::Lost { queue: queue(), expired });
+    }
+    let is_last = |&&(attempt, most): &&(i64, i64)| attempt > 0 && attempt >= most.saturating_sub(1);
+    let tasks = sight.attempts.iter().filter(is_last).count();
+    if tasks > 0 {
+        concerns.push(Concern::LastAttempt { queue: queue(), tasks, looked_at: sight.attempts.len() });
+    }
+    concerns
+}
+
+fn most_common(messages: &[String]) -> Option<Repeated> {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for message in messages {
+        *times.entry(message).or_default() += 1;
+    }
+    // Of two that are as common, the first by the alphabet: it stays when the page is refreshed.
+    let (message, times) = times.into_iter().rev().max_by_key(|(_, times)| *times)?;
+    let repeated = Repeated { message: message.to_owned(), times, of: messages.len() };
+    (times >= SAME_MESSAGE.min(messages.len()) && !message.is_empty()).then_some(repeated)
+}
+
+#[cfg(test)]
+#[path = "attention_tests.rs"]
+mod tests;

@@ -1,0 +1,136 @@
+//! Cases of what needs attention.
+
+use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::status::Status;
+
+use super::*;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds * 1_000_000)
+}
+
+fn counts(succeeded: u64, failed: u64, expired: u64) -> Counts {
+    let mut counts = Counts::default();
+    counts.add(Event::Succeeded, succeeded);
+    counts.add(Event::Failed, failed);
+    counts.add(Event::Expired, expired);
+    counts
+}
+
+fn sight(figures: &QueueFigures) -> QueueSight<'_> {
+    let (messages, attempts) = (Vec::new(), Vec::new());
+    QueueSight { queue: "q", figures, now: at(100), last_hour: Some(Counts::default()), messages, attempts }
+}
+
+#[test]
+fn a_route_starves_if_tasks_wait_and_nobody_serves_it() {
+    let cases = [
+        ("nothing waits", (0, 0, 0, 0), false),
+        ("nobody is there", (1, 0, 0, 0), true),
+        ("somebody is idle", (1, 0, 1, 0), false),
+        ("all are busy", (1, 0, 0, 1), false),
+        ("a worker that does not report runs something", (1, 1, 0, 0), false),
+        ("idle without work", (0, 0, 1, 0), false),
+    ];
+    for (case, (pending, running, workers_idle, workers_busy), expected) in cases {
+        let route = RouteFigures { pending, running, oldest_pending: None, workers_idle, workers_busy };
+        assert_eq!(is_starving(&route), expected, "{case}");
+    }
+}
+
+#[test]
+fn each_starving_route_is_told_with_how_long_its_oldest_task_waits() {
+    let mut figures = QueueFigures::default();
+    figures.add_tasks(["a", "b"], Status::Pending, 2);
+    figures.add_tasks(["c"], Status::Pending, 5);
+    figures.add_pending_since("a", at(40));
+    figures.add_workers("b", WorkerStatus::Busy, 1);
+    let starving = |route: &str, pending, oldest: Option<u64>| Concern::Starving {
+        queue: "q".to_owned(),
+        route: route.to_owned(),
+        pending,
+        oldest: oldest.map(Duration::from_secs),
+    };
+    let expected = [starving("a", 2, Some(60)), starving("c", 5, None)];
+    assert_eq!(of_queue(&sight(&figures)), expected);
+    let without_activity = QueueSight { last_hour: None, ..sight(&figures) };
+    assert_eq!(of_queue(&without_activity), expected, "routes are known in any case");
+}
+
+#[test]
+fn a_queue_fails_if_some_runs_and_not_too_few_of_all_did() {
+    let cases = [
+        ((0, 0, 0), false),
+        ((0, 2, 0), false),
+        ((0, 3, 0), true),
+        ((27, 3, 0), true),
+        ((28, 3, 0), false),
+        ((20, 3, 7), true),
+        ((1_000_000, 99_999, 0), false),
+    ];
+    for ((succeeded, failed, expired), expected) in cases {
+        assert_eq!(is_failing(&counts(succeeded, failed, expired)), expected, "{succeeded} {failed} {expired}");
+    }
+}
+
+#[test]
+fn a_failing_queue_is_told_with_the_most_common_message_of_its_newest_failures() {
+    let cases: [(&[&str], Option<(&str, usize, usize)>); 6] = [
+        (&[], None),
+        (&["oom"], Some(("oom", 1, 1))),
+        (&["oom", "nan"], None),
+        (&["nan", "oom", "oom"], Some(("oom", 2, 3))),
+        (&["b", "a", "b", "a"], Some(("a", 2, 4))),
+        (&["", ""], None),
+    ];
+    let figures = QueueFigures::default();
+    for (messages, expected) in cases {
+        let messages = messages.iter().map(|message| (*message).to_owned()).collect();
+        let told = of_queue(&QueueSight { last_hour: Some(counts(11, 9, 0)), messages, ..sight(&figures) });
+        let message = expected.map(|(message, times, of)| Repeated { message: message.to_owned(), times, of });
+        assert_eq!(told, [Concern::Failing { queue: "q".to_owned(), failed: 9, ended: 20, message }]);
+    }
+}
+
+#[test]
+fn runs_that_nobody_heard_of_any_more_are_told() {
+    let figures = QueueFigures::default();
+    let told = of_queue(&QueueSight { last_hour: Some(counts(50, 0, 2)), ..sight(&figures) });
+    assert_eq!(told, [Concern::Lost { queue: "q".to_owned(), expired: 2 }]);
+}
+
+#[test]
+fn a_task_is_near_its_last_attempt_only_if_it_was_tried() {
+    let cases: [(&[(i64, i64)], usize); 6] = [
+        (&[], 0),
+        (&[(0, 1), (0, 3)], 0),
+        (&[(1, 3)], 0),
+        (&[(2, 3)], 1),
+        (&[(3, 3), (1, 2), (1, 1), (0, 1)], 3),
+        (&[(5, i64::MIN)], 1),
+    ];
+    let figures = QueueFigures::default();
+    for (attempts, expected) in cases {
+        let told = of_queue(&QueueSight { attempts: attempts.to_vec(), ..sight(&figures) });
+        let concern = Concern::LastAttempt { queue: "q".to_owned(), tasks: expected, looked_at: attempts.len() };
+        assert_eq!(told, if expected > 0 { vec![concern] } else { vec![] }, "{attempts:?}");
+    }
+}
+
+#[test]
+fn of_the_server_is_told_what_fails_what_is_full_and_what_is_risked() {
+    let sound = ServerSight { storage_works: true, waiting_limit: 100, waiting: 99, ..ServerSight::default() };
+    let process = |queued_writes| ProcessFigures { queued_writes, queue_capacity: 10, ..ProcessFigures::default() };
+    let cases = [
+        (sound.clone(), vec![]),
+        (ServerSight { storage_works: false, ..sound.clone() }, vec![Concern::StorageFails]),
+        (ServerSight { process: process(5), ..sound.clone() }, vec![]),
+        (ServerSight { process: process(6), ..sound.clone() }, vec![Concern::WritesPileUp { queued: 6, capacity: 10 }]),
+        (ServerSight { waiting: 100, ..sound.clone() }, vec![Concern::WaitingIsFull { limit: 100 }]),
+        (ServerSight { waiting_limit: 0, waiting: 0, ..sound.clone() }, vec![]),
+        (ServerSight { risks: vec!["r".to_owned()], ..sound }, vec![Concern::Risk("r".to_owned())]),
+    ];
+    for (server, expected) in cases {
+        assert_eq!(of_server(&server), expected, "{server:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What the card of a queue says.
+
+use taskqueue_core::access::Scope;
+use taskqueue_core::activity::Event;
+use taskqueue_core::stats::QueueFigures;
+use taskqueue_core::status::Status;
+use taskqueue_core::time::Timestamp;
+
+use super::reading::{Lately, QueueReading};
+use crate::attention;
+use crate::outlook::{Load, Outlook, Pace};
+use crate::show::{self, Bar, Moment, Spark, between};
+use crate::visit::Visit;
+
+pub(crate) struct Card {
+    pub(crate) name: String,
+    /// The path of its tasks; other pages of it are beside.
+    pub(crate) path: String,
+    pub(crate) tasks: String,
+    pub(crate) bar: Bar,
+    pub(crate) states: Vec<StateCount>,
+    /// Nothing for queues without a card of their own.
+    pub(crate) lately: Option<LatelyShown>,
+    pub(crate) workers: String,
+    pub(crate) has_no_worker: bool,
+    pub(crate) oldest: Option<Moment>,
+    pub(crate) may_submit: bool,
+    pub(crate) may_delete: bool,
+}
+
+/// How many tasks have a state, with the address of these.
+pub(crate) struct StateCount {
+    pub(crate) word: &'static str,
+    pub(crate) count: String,
+    pub(crate) is_zero: bool,
+    pub(crate) address: String,
+}
+
+/// What happened lately.
+pub(crate) struct LatelyShown {
+    pub(crate) spark: Spark,
+    pub(crate) rate: String,
+    pub(crate) failed: String,
+    pub(crate) has_failed: bool,
+    pub(crate) outlook: String,
+    pub(crate) stands_still: bool,
+}
+
+impl Card {
+    pub(crate) fn of(queue: &QueueReading, now: Timestamp, visit: &Visit) -> Self {
+        let (name, figures) = (queue.name.as_str(), &queue.figures);
+        let path = format!("/ui/queues/{name}");
+        let state = |status: Status| StateCount {
+            word: status.as_str(),
+            count: show::number(figures.tasks(status)),
+            is_zero: figures.tasks(status) == 0,
+            address: format!("{path}/tasks?status={}", status.as_str()),
+        };
+        let all = Status::ALL.iter().map(|status| figures.tasks(*status)).sum();
+        let [idle, busy] = workers(figures);
+        Self {
+            name: name.to_owned(),
+            tasks: show::count(all, "task"),
+            bar: Bar::new(|status| figures.tasks(status)),
+            states: Status::ALL.into_iter().map(state).collect(),
+            lately: queue.lately.as_ref().map(|lately| lately_shown(figures, lately, now)),
+            workers: match (busy, idle) {
+                (0, 0) => "no worker".to_owned(),
+                _ => format!("{} busy, {} idle", show::number(busy), show::number(idle)),
+            },
+            has_no_worker: idle + busy == 0 && figures.tasks(Status::Pending) > 0,
+            oldest: figures.oldest_pending().map(|since| Moment::new(since, now)),
+            may_submit: visit.may(Scope::Submit, &queue.name),
+            may_delete: visit.may(Scope::Admin, &queue.name),
+            path,
+        }
+    }
+}
+
+/// Idle and busy workers. A worker has one route.
+fn workers(figures: &QueueFigures) -> [u64; 2] {
+    figures.routes().fold([0, 0], |[idle, busy], (_, route)| [idle + route.workers_idle, busy + route.workers_busy])
+}
+
+fn lately_shown(figures: &QueueFigures, lately: &Lately, now: Timestamp) -> LatelyShown {
+    let recent = Pace { times: attention::ended(&lately.last_5_minutes), within: Lately::RECENT };
+    let load = Load {
+        pending: figures.tasks(Status::Pending),
+        running: figures.tasks(Status::Running),
+        oldest_pending: figures.oldest_pending().map(|since| between(since, now)),
+        created: lately.last_5_minutes.of(Event::Created),
+        ended: recent,
+        ended_in_hour: Pace { times: attention::ended(&lately.last_hour), within: lately.busy_for },
+    };
+    let outlook = Outlook::of(&load);
+    let failed = lately.last_hour.of(Event::Failed) + lately.last_hour.of(Event::Expired);
+    LatelyShown {
+        spark: Spark::new(lately.minutes.clone()),
+        rate: show::per_minute(recent.times, recent.within),
+        failed: show::number(failed),
+        has_failed: failed > 0,
+        outlook: outlook.map(Outlook::text).unwrap_or_default(),
+        stands_still: outlook == Some(Outlook::StandsStill),
+    }
+}

@@ -1,0 +1,239 @@
+//! What is read for the overview, and how much of it at most: the figures of all queues in one read, the minutes of as many queues
+//! as have a card, and for a few queues that fail their newest tasks. No read visits all tasks of a queue.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use taskqueue_core::activity::{Counts, Event, Span, Unit};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::stats::{KnownSpans, QueueFigures, QueueStats, SeriesSelection};
+use taskqueue_core::status::Status;
+use taskqueue_core::task_view::TaskView;
+use taskqueue_core::time::Timestamp;
+use taskqueue_store::Store;
+use tokio::time::timeout;
+
+use crate::attention::{self, Concern, QueueSight, ServerSight};
+use crate::problem::Problem;
+use crate::show::{Minute, between};
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// Reads under way at once for one page: it must not take all readers from others.
+const READS_AT_ONCE: usize = 4;
+/// Queues whose newest tasks are looked at.
+const LOOKED_INTO: usize = 5;
+/// Tasks that are looked at in such a queue: failed ones, and those that have not ended.
+const FAILED_TASKS: u16 = 20;
+const NEWEST_TASKS: u16 = 50;
+/// A message is cut to so many characters.
+const MESSAGE_CHARS: usize = 120;
+/// The minutes that are drawn.
+const MINUTES: i64 = 60;
+/// How long the storage may take to say whether it works.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Everything that the overview shows.
+pub(crate) struct Reading {
+    pub(crate) now: Timestamp,
+    /// Those that are shown, by name.
+    pub(crate) queues: Vec<QueueReading>,
+    pub(crate) concerns: Vec<Concern>,
+    /// How many queues the viewer may see.
+    pub(crate) seen: usize,
+}
+
+pub(crate) struct QueueReading {
+    pub(crate) name: QueueName,
+    pub(crate) figures: QueueFigures,
+    pub(crate) lately: Option<Lately>,
+}
+
+/// What happened in a queue in the last hour.
+pub(crate) struct Lately {
+    pub(crate) last_5_minutes: Counts,
+    pub(crate) last_hour: Counts,
+    /// The last minutes one by one, the current one included.
+    pub(crate) minutes: Vec<Minute>,
+    /// How much of the last hour is known to have had work.
+    pub(crate) busy_for: Duration,
+}
+
+impl Lately {
+    pub(crate) const RECENT: Duration = Duration::from_secs(300);
+
+    fn of(spans: &KnownSpans, since: Timestamp, now: Timestamp) -> Self {
+        let stats = QueueStats::of(now, QueueFigures::default(), spans, since);
+        let minute = Unit::Minute.seconds();
+        let first = Span::of(Unit::Minute, now).start.plus_seconds(-(MINUTES - 1) * minute);
+        let mut minutes = vec![Minute::default(); usize::try_from(MINUTES).unwrap_or(0)];
+        for (start, activity) in spans {
+            let place = (start.as_micros() - first.as_micros()).div_euclid(minute * 1_000_000);
+            if let Some(drawn) = usize::try_from(place).ok().and_then(|place| minutes.get_mut(place)) {
+                let failed = activity.counts.of(Event::Failed) + activity.counts.of(Event::Expired);
+                *drawn = Minute { ended: attention::ended(&activity.counts), failed };
+            }
+        }
+        let has_work = |counts: &Counts| counts.of(Event::Claimed) > 0 || attention::ended(counts) > 0;
+        let began = spans.iter().find(|(_, activity)| has_work(&activity.counts)).map_or(now, |(start, _)| *start);
+        let busy_for = between(began, now).min(Duration::from_secs(3_600));
+        Self { last_5_minutes: stats.last_5_minutes, last_hour: stats.last_hour, minutes, busy_for }
+    }
+
+    fn has_failures(&self) -> bool {
+        self.last_hour.of(Event::Failed) + self.last_hour.of(Event::Expired) > 0
+    }
+}
+
+/// Reads what a viewer may see; the first `with_activity` queues with what happened lately.
+pub(crate) async fn read(
+    dashboard: &Dashboard,
+    visit: &Visit,
+    find: &str,
+    with_activity: usize,
+) -> Result<Reading, Problem> {
+    let store = dashboard.store();
+    let figures = store.figures().await?;
+    let now = figures.now;
+    let mut queues = figures.queues;
+    queues.retain(|named| visit.viewer.sees(named.queue.as_str()));
+    let seen = queues.len();
+    queues.retain(|named| named.queue.as_str().contains(find));
+    queues.sort_by(|a, b| a.queue.as_str().cmp(b.queue.as_str()));
+    let names: Vec<QueueName> = queues.iter().take(with_activity).map(|named| named.queue.clone()).collect();
+    let mut activities: Vec<Option<Lately>> =
+        stream::iter(names).map(|name| read_lately(store, name, now)).buffered(READS_AT_ONCE).collect().await;
+    activities.resize_with(queues.len(), || None);
+    let queues: Vec<QueueReading> = queues
+        .into_iter()
+        .zip(activities)
+        .map(|(named, lately)| QueueReading { name: named.queue, figures: named.figures, lately })
+        .collect();
+    let mut concerns = of_server(dashboard, visit).await;
+    concerns.extend(of_queues(store, &queues, now).await);
+    Ok(Reading { now, queues, concerns, seen })
+}
+
+/// What happened lately in a queue; nothing if it was deleted meanwhile, or if that cannot be read: the rest can.
+async fn read_lately(store: &dyn Store, queue: QueueName, now: Timestamp) -> Option<Lately> {
+    let (from, to) = QueueStats::needs(now);
+    let selection = SeriesSelection { unit: Unit::Minute, from: Some(from), to: Some(to) };
+    let series = store.activity_series(&queue, selection).await.ok()?;
+    Some(Lately::of(&series.spans, series.since, now))
+}
+
+/// What of the server needs attention. Only those who may see everything learn of it.
+async fn of_server(dashboard: &Dashboard, visit: &Visit) -> Vec<Concern> {
+    if !visit.viewer.sees_everything() {
+        return Vec::new();
+    }
+    let (store, host) = (dashboard.store(), dashboard.host().figures());
+    let checked = timeout(CHECK_TIMEOUT, store.check()).await.ok().and_then(Result::ok);
+    attention::of_server(&ServerSight {
+        storage_works: checked.is_some(),
+        risks: checked.unwrap_or_default(),
+        process: store.process_figures(),
+        waiting: host.waiting.iter().sum(),
+        waiting_limit: host.waiting_limit,
+    })
+}
+
+/// What of the queues needs attention. Into the first ones that fail it is looked.
+async fn of_queues(store: &dyn Store, queues: &[QueueReading], now: Timestamp) -> Vec<Concern> {
+    let mut concerns = Vec::new();
+    let mut looked_into = 0;
+    for QueueReading { name, figures, lately } in queues {
+        let last_hour = lately.as_ref().map(|lately| lately.last_hour);
+        let (mut messages, mut attempts) = (Vec::new(), Vec::new());
+        if lately.as_ref().is_some_and(Lately::has_failures) && looked_into < LOOKED_INTO {
+            looked_into += 1;
+            if last_hour.as_ref().is_some_and(attention::is_failing) {
+                messages = newest(store, name, Some(Status::Failed), FAILED_TASKS, message_of).await;
+            }
+            attempts = newest(store, name, None, NEWEST_TASKS, attempts_of).await;
+        }
+        concerns.extend(attention::of_queue(&QueueSight {
+            queue: name.as_str(),
+            figures,
+            now,
+            last_hour,
+            messages,
+            attempts,
+        }));
+    }
+    concerns
+}
+
+fn message_of(task: &TaskView<'_>) -> Option<String> {
+    let error = task.last_error?;
+    let line = error.message.lines().find(|line| !line.trim().is_empty()).unwrap_or(error.kind);
+    Some(line.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MESSAGE_CHARS).collect())
+}
+
+fn attempts_of(task: &TaskView<'_>) -> Option<(i64, i64)> {
+    matches!(task.status, Status::Pending | Status::Running).then_some((task.attempt, task.max_attempts))
+}
+
+/// What `read` finds in the newest tasks; nothing if they cannot be read. Every backend has an index for these lists.
+async fn newest<T: Send + 'static>(
+    store: &dyn Store,
+    queue: &QueueName,
+    status: Option<Status>,
+    limit: u16,
+    read: fn(&TaskView<'_>) -> Option<T>,
+) -> Vec<T> {
+    let selection = TaskSelection { status, ..TaskSelection::default() };
+    let query = TaskQuery { selection, order: TaskOrder::default(), limit, after: None, max_bytes: usize::MAX };
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&found);
+    let write = move |_: &mut Vec<u8>, task: &TaskView<'_>| {
+        shared.lock().unwrap_or_else(PoisonError::into_inner).extend(read(task));
+    };
+    let _ = store.list_tasks(queue, query, Arc::new(write)).await;
+    std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::activity::{Activity, Record};
+
+    use super::*;
+
+    fn at(minute: i64, second: i64) -> Timestamp {
+        Timestamp::from_micros((minute * 60 + second) * 1_000_000)
+    }
+
+    fn activity(events: &[Event]) -> Activity {
+        let mut activity = Activity::default();
+        for event in events {
+            activity.add(Record { event: *event, micros: None });
+        }
+        activity
+    }
+
+    #[test]
+    fn minutes_are_in_their_places_and_those_that_are_too_old_in_none() {
+        let spans = vec![
+            (at(40, 0), activity(&[Event::Succeeded])),
+            (at(41, 0), activity(&[Event::Succeeded, Event::Failed, Event::Released])),
+            (at(100, 0), activity(&[Event::Created, Event::Expired])),
+            (at(101, 0), activity(&[Event::Succeeded])),
+        ];
+        let lately = Lately::of(&spans, at(0, 0), at(100, 30));
+        assert_eq!(lately.minutes.len(), 60);
+        assert_eq!(lately.minutes[0], Minute { ended: 2, failed: 1 });
+        assert_eq!(lately.minutes[59], Minute { ended: 1, failed: 1 });
+        assert_eq!(lately.minutes.iter().map(|minute| minute.ended).sum::<u64>(), 3);
+        assert_eq!(lately.busy_for, Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn a_queue_is_busy_since_its_first_run_and_not_since_tasks_were_created() {
+        let spans = vec![(at(80, 0), activity(&[Event::Created])), (at(90, 0), activity(&[Event::Claimed]))];
+        assert_eq!(Lately::of(&spans, at(0, 0), at(100, 30)).busy_for, Duration::from_secs(630));
+        assert_eq!(Lately::of(&Vec::new(), at(0, 0), at(100, 30)).busy_for, Duration::ZERO);
+    }
+}

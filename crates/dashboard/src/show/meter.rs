@@ -1,0 +1,51 @@
+//! How much of something is used: a small bar. Drawn here, as SVG that holds numbers only; the text beside it says the same.
+
+use std::fmt;
+
+use askama::filters::HtmlSafe;
+
+const WIDTH: f64 = 100.0;
+/// From this part on it is nearly full.
+const NEARLY_FULL: f64 = 0.9;
+
+/// A used part, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Meter(f64);
+
+impl Meter {
+    /// Nothing if there is no whole that something could be a part of.
+    pub(crate) fn new(used: f64, whole: f64) -> Option<Self> {
+        let part = used / whole;
+        (whole > 0.0 && part.is_finite() && part >= 0.0).then_some(Self(part.min(1.0)))
+    }
+}
+
+impl HtmlSafe for Meter {}
+
+impl fmt::Display for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = if self.0 >= NEARLY_FULL { "used full" } else { "used" };
+        let width = (self.0 * WIDTH).round();
+        write!(
+            f,
+            r#"<svg class="meter" viewBox="0 0 {WIDTH} 6" preserveAspectRatio="none" aria-hidden="true"><rect class="{class}" width="{width}" height="6"/></svg>"#,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meter_shows_a_part_of_a_whole_and_nothing_else() {
+        let cases =
+            [(1.0, 4.0, Some(0.25)), (8.0, 4.0, Some(1.0)), (0.0, 4.0, Some(0.0)), (1.0, 0.0, None), (-1.0, 4.0, None)];
+        for (used, whole, part) in cases {
+            assert_eq!(Meter::new(used, whole), part.map(Meter), "{used} {whole}");
+        }
+        assert_eq!((Meter::new(f64::NAN, 1.0), Meter::new(f64::INFINITY, 1.0)), (None, None));
+        assert!(Meter(0.25).to_string().contains(r#"<rect class="used" width="25""#));
+        assert!(Meter(0.95).to_string().contains(r#"class="used full""#));
+    }
+}
