@@ -9,6 +9,8 @@ export function* numbers(seed = 7) {
 }
 
 const ROUTES = ["a100", "h100"];
+// A run id is used once, in whatever queue.
+let runNumber = 0;
 
 // Makes `count` tasks; the first ones have run. Returns their ids by what became of them.
 export async function fillDemo(server, { queue = "experiments", count = 60 } = {}) {
@@ -23,11 +25,10 @@ export async function fillDemo(server, { queue = "experiments", count = 60 } = {
       name: `vit-${n}`, args, metadata: { batch: "sweep7" }, routes: [ROUTES[n % 2]], max_attempts: 3, priority: 0,
     });
   }
-  let slot = 0;
   const runs = Math.floor(count * 0.7);
   for (let n = 0; n < runs; n += 1) {
-    slot += 1;
-    const run_id = `r_demo${String(slot).padStart(8, "0")}`;
+    runNumber += 1;
+    const run_id = `r_demo${String(runNumber).padStart(8, "0")}`;
     const claimed = await server.api("POST", `/queues/${queue}/tasks/claim`, {
       run_id, route: ROUTES[n % 2], worker: { host: `gpu-${1 + (n % 4)}`, pid: 4000 + n, slot: n % 4 },
     });
