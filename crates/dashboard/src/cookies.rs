@@ -14,9 +14,18 @@ pub(crate) const NOTICE: &str = "taskqueue_notice";
 
 /// The value of a cookie that was sent.
 pub(crate) fn read<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    all(headers, name).next()
+}
+
+/// The sessions that were sent. A browser sends several if another program on the same host has set one, too.
+pub fn sent_sessions(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    all(headers, SESSION)
+}
+
+fn all<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// The header that sets a cookie whose value is made of letters, digits, `-`, `_`, `.`. `lifetime` zero removes it.

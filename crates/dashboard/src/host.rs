@@ -18,11 +18,20 @@ pub trait Host: Send + Sync + 'static {
     /// Whether browsers reach this server with TLS.
     fn is_tls(&self) -> bool;
 
-    /// The session of whoever has this token; none if the token opens nothing.
-    fn sign_in(&self, token: &str) -> Option<SessionCookie>;
+    /// A new session for whoever has this token.
+    fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal>;
 
     /// What this process does at this moment.
     fn figures(&self) -> HostFigures;
+}
+
+/// Why a token does not open the dashboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInRefusal {
+    /// It is wrong, or it has expired: which of the two is not told.
+    Wrong,
+    /// It is right, but does not have the scope `read`.
+    NotForReading,
 }
 
 /// A session as the browser keeps it.

@@ -28,8 +28,9 @@ mod state;
 mod viewer;
 mod visit;
 
-pub use host::{Host, HostFigures, SessionCookie};
+pub use cookies::sent_sessions;
+pub use host::{Host, HostFigures, SessionCookie, SignInRefusal};
 pub use mode::Mode;
-pub use router::router;
+pub use router::{problem_page, router};
 pub use state::Dashboard;
 pub use viewer::{Access, Viewer};

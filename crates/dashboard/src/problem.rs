@@ -12,6 +12,7 @@ use taskqueue_store::StoreError;
 
 use crate::assets;
 use crate::layout;
+use crate::router::SIGN_IN;
 
 /// Why a request does not get its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,33 @@ pub(crate) struct Problem {
     /// What to do, in a sentence.
     advice: Cow<'static, str>,
     /// Where to go instead, for somebody who is not signed in.
-    elsewhere: Option<String>,
+    elsewhere: Option<Elsewhere>,
+    link: Link,
+}
+
+/// Where somebody gets to who is not signed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Elsewhere {
+    SignIn(String),
+    /// The page itself, asked for by a page of ours.
+    Again(String),
+}
+
+/// The button of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    address: &'static str,
+    text: &'static str,
+}
+
+const OVERVIEW: Link = Link { address: "/ui/", text: "Go to the overview" };
+const OTHER_TOKEN: Link = Link { address: SIGN_IN, text: "Sign in with another token" };
+
+#[derive(Template)]
+#[template(path = "again.html")]
+struct AgainPage<'p> {
+    asset_set: &'static str,
+    address: &'p str,
 }
 
 #[derive(Template)]
@@ -30,6 +57,7 @@ struct ProblemPage<'p> {
     asset_set: &'static str,
     title: &'p str,
     advice: &'p str,
+    link: Link,
 }
 
 impl Problem {
@@ -38,7 +66,7 @@ impl Problem {
         title: impl Into<Cow<'static, str>>,
         advice: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, title: title.into(), advice: advice.into(), elsewhere: None }
+        Self { status, title: title.into(), advice: advice.into(), elsewhere: None, link: OVERVIEW }
     }
 
     pub(crate) fn not_found(what: &str, advice: impl Into<Cow<'static, str>>) -> Self {
@@ -62,7 +90,20 @@ impl Problem {
     /// For somebody who has to sign in first, and then sees this address.
     pub(crate) fn sign_in(address: String) -> Self {
         let problem = Self::new(StatusCode::SEE_OTHER, "Sign in first", "");
-        Self { elsewhere: Some(address), ..problem }
+        Self { elsewhere: Some(Elsewhere::SignIn(address)), ..problem }
+    }
+
+    /// For somebody who followed a link of another site. The browser keeps the session to itself then, and sends it when a page of
+    /// ours asks for the same address.
+    pub(crate) fn again(address: String) -> Self {
+        let problem = Self::new(StatusCode::OK, "One moment", "");
+        Self { elsewhere: Some(Elsewhere::Again(address)), ..problem }
+    }
+
+    /// For somebody whose token shows no page.
+    pub(crate) fn not_for_reading() -> Self {
+        let advice = "Your token does not have the scope read, which the dashboard needs. Ask whoever runs the server for one that has.";
+        Self { link: OTHER_TOKEN, ..Self::forbidden(advice) }
     }
 
     #[cfg(test)]
@@ -160,10 +201,15 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        if let Some(address) = self.elsewhere {
-            return layout::see_other(&address);
+        match self.elsewhere {
+            Some(Elsewhere::SignIn(address)) => return layout::see_other(&address),
+            Some(Elsewhere::Again(address)) => {
+                let page = AgainPage { asset_set: assets::SET, address: &address };
+                return layout::html(self.status, page.render().unwrap_or_default());
+            }
+            None => {}
         }
-        let page = ProblemPage { asset_set: assets::SET, title: &self.title, advice: &self.advice };
+        let page = ProblemPage { asset_set: assets::SET, title: &self.title, advice: &self.advice, link: self.link };
         let mut response = layout::html(self.status, page.render().unwrap_or_default());
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));

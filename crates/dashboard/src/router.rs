@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -75,10 +76,21 @@ async fn around(State(dashboard): State<Dashboard>, request: Request, next: Next
         Ok(_turn) => next.run(request).await,
         Err(busy) => busy.into_response(),
     };
+    protect(&mut response);
+    response
+}
+
+fn protect(response: &mut Response) {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
+}
+
+/// A page that says why there is no other, for requests that the server refuses before it asks the dashboard.
+pub fn problem_page(status: StatusCode, title: &'static str, advice: &'static str) -> Response {
+    let mut response = Problem::new(status, title, advice).into_response();
+    protect(&mut response);
     response
 }
 

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, Path};
-use axum::http::HeaderMap;
+use axum::http::header::{HeaderValue, ORIGIN};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
 use taskqueue_core::access::Scope;
 use taskqueue_core::ids::{QueueName, TaskId};
 use tokio::time::Instant;
@@ -61,9 +62,11 @@ impl FromRequestParts<Dashboard> for Visit {
     async fn from_request_parts(head: &mut Parts, dashboard: &Dashboard) -> Result<Self, Problem> {
         let (path, query) = (head.uri.path().to_owned(), Query::parse(head.uri.query().unwrap_or_default()));
         let Some(viewer) = head.extensions.get::<Viewer>().cloned() else {
-            let address = Query::default().and("next", query.at(&path)).at(SIGN_IN);
-            return Err(Problem::sign_in(address));
+            return Err(not_signed_in(head, query.at(&path)));
         };
+        if !viewer.may_somewhere(Scope::Read) {
+            return Err(Problem::not_for_reading());
+        }
         let parts = Path::<HashMap<String, String>>::from_request_parts(head, dashboard).await;
         let notice = cookies::read(&head.headers, cookies::NOTICE).and_then(|text| Notice::read(text, &viewer));
         Ok(Self {
@@ -118,10 +121,27 @@ impl Visit {
     }
 }
 
+/// The answer to somebody without a session, at this address.
+fn not_signed_in(head: &Parts, address: String) -> Problem {
+    let says = |name, word: &str| head.headers.get(name).is_some_and(|value: &HeaderValue| value == word);
+    let is_foreign_link = says("sec-fetch-mode", "navigate")
+        && (says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site"));
+    match head.method {
+        Method::GET if is_foreign_link => Problem::again(address),
+        Method::GET | Method::HEAD => Problem::sign_in(Query::default().and("next", address).at(SIGN_IN)),
+        // What was to be done is not done after the sign-in, so its address is of no use.
+        _ => Problem::sign_in(SIGN_IN.to_owned()),
+    }
+}
+
 /// For handlers of pages that somebody sees who is not signed in.
 #[derive(Debug)]
 pub(crate) struct Stranger {
     pub(crate) query: Query,
+    /// Whether this server shows its pages to everybody.
+    pub(crate) needs_no_session: bool,
+    /// Whether the browser reached this page with TLS, as it says itself.
+    pub(crate) is_tls: bool,
     pub(crate) theme: Option<Theme>,
 }
 
@@ -130,6 +150,9 @@ impl FromRequestParts<Dashboard> for Stranger {
 
     async fn from_request_parts(head: &mut Parts, _: &Dashboard) -> Result<Self, Infallible> {
         let theme = cookies::read(&head.headers, cookies::THEME).and_then(Theme::parse);
-        Ok(Self { query: Query::parse(head.uri.query().unwrap_or_default()), theme })
+        let needs_no_session = head.extensions.get::<Viewer>().is_some_and(|viewer| !viewer.has_session());
+        // With a proxy in front of it the server does not know. The sender of a form was compared with the host by then.
+        let is_tls = head.headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
+        Ok(Self { query: Query::parse(head.uri.query().unwrap_or_default()), needs_no_session, is_tls, theme })
     }
 }

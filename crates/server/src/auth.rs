@@ -1,9 +1,11 @@
 //! Authentication (docs/reference/http-api.md §2.1): the server-wide bearer token, and how credentials are read. Only digests of
 //! tokens are stored, so that they cannot be shown and the comparison takes the same time for all credentials. Tokens with a name
-//! and scopes are in `named_tokens.rs`, who a caller is in `gate.rs`, which endpoint needs what in `endpoint_scopes.rs`.
+//! and scopes are in `named_tokens.rs`, who a caller is in `gate.rs`, which endpoint needs what in `endpoint_scopes.rs`, sessions of
+//! browsers in `session.rs`.
 
 mod gate;
 mod named_tokens;
+mod session;
 
 use std::fmt;
 
@@ -13,9 +15,11 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use taskqueue_api::headers::BEARER;
 
-pub(crate) use self::gate::Caller;
 pub use self::gate::Gate;
+pub(crate) use self::gate::{Caller, wall_clock};
+use self::named_tokens::TokenId;
 pub use self::named_tokens::{NamedToken, SharedTokens, TokenSet};
+pub(crate) use self::session::{Session, Sessions};
 
 /// The digest of the token that callers must send.
 #[derive(Clone)]
@@ -34,6 +38,11 @@ impl Token {
 
     fn has_digest(&self, digest: &TokenDigest) -> bool {
         digest.ct_eq(&self.0).into()
+    }
+
+    /// Its digest, if it has this id.
+    fn with_id(&self, id: &TokenId) -> Option<TokenDigest> {
+        (TokenId::of(&self.0) == *id).then_some(self.0)
     }
 }
 

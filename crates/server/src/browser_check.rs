@@ -1,5 +1,6 @@
 //! Refuses requests that a foreign web page may have sent to a server without a token: by `Host`, by `Origin`, by
-//! `Sec-Fetch-Site` (docs/decisions/0019). With a token none of this is checked, because a page does not have the token.
+//! `Sec-Fetch-Site` (docs/decisions/0019). With a token none of this is checked for the API, because a page does not have the token;
+//! pages of the dashboard have a session, which a browser sends by itself, so senders are checked there (`pages.rs`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -83,11 +84,19 @@ pub(crate) fn host_field(version: Version, headers: &HeaderMap) -> Result<Option
 /// A request target with an authority counts like a `Host`, and both must be accepted. An HTTP/1.0 request without either
 /// names no foreign host; browsers always send one.
 pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
-    let host = host.map(|value| value.to_str().unwrap_or_default());
-    let target = head.uri.authority().map(|authority| authority.as_str());
-    if [target, host].into_iter().flatten().any(|named| !hosts.accept(named)) {
-        return Err(Reason::Host);
-    }
+    check_host(hosts, host, head)?;
+    check_sender(host, head)
+}
+
+/// Refuses a request for another host.
+pub(crate) fn check_host(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
+    let mut named = named_hosts(host, head).into_iter().flatten();
+    if named.any(|named| !hosts.accept(named)) { Err(Reason::Host) } else { Ok(()) }
+}
+
+/// Refuses a request of a page that is not the server's own.
+pub(crate) fn check_sender(host: Option<&HeaderValue>, head: &Parts) -> Result<(), Reason> {
+    let [target, host] = named_hosts(host, head);
     let own = target.or(host).unwrap_or_default();
     if head.headers.get_all(ORIGIN).iter().any(|origin| !is_origin_of(own, origin)) {
         return Err(Reason::Origin);
@@ -96,6 +105,12 @@ pub(crate) fn check(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts) -> 
         return Err(Reason::CrossSite);
     }
     Ok(())
+}
+
+/// The host in the request target, and that of the header.
+fn named_hosts<'a>(host: Option<&'a HeaderValue>, head: &'a Parts) -> [Option<&'a str>; 2] {
+    let target = head.uri.authority().map(|authority| authority.as_str());
+    [target, host.map(|value| value.to_str().unwrap_or_default())]
 }
 
 /// Whether an `Origin` is that of the server's own pages: the same host and port as the request. The scheme is not

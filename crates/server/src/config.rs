@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
+use taskqueue_dashboard::Mode;
 
 use crate::auth::{SharedTokens, Token};
 use crate::browser_check::HostName;
@@ -32,6 +33,8 @@ pub struct Config {
     pub waiting_cap: usize,
     /// The bytes of output that are kept of a task; 0 turns output off.
     pub task_output_bytes: usize,
+    /// How much of the dashboard there is.
+    pub dashboard: Mode,
     /// How much memory requests and answers may take.
     pub memory: MemoryPlan,
     pub timeouts: Timeouts,
@@ -53,6 +56,7 @@ impl Config {
             connection_cap,
             waiting_cap: waiting_cap(connection_cap),
             task_output_bytes: TASK_OUTPUT_BYTES,
+            dashboard: Mode::default(),
             memory,
             timeouts: Timeouts::default(),
             log_requests: false,

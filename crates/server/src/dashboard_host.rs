@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use taskqueue_api::capabilities::{FEATURES, OUTPUT};
-use taskqueue_dashboard::{Host, HostFigures, SessionCookie};
+use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
 use taskqueue_store::Store;
 use tokio::time::Instant;
 
+use crate::metrics::process;
+use crate::pages::Pages;
 use crate::state::AppState;
 
 /// A server, as its dashboard sees it.
@@ -35,20 +37,26 @@ impl Host for DashboardHost {
     }
 
     fn is_tls(&self) -> bool {
-        false
+        self.state.pages().is_some_and(Pages::is_tls)
     }
 
-    fn sign_in(&self, _token: &str) -> Option<SessionCookie> {
-        None
+    fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal> {
+        let pages = self.state.pages().ok_or(SignInRefusal::Wrong)?;
+        pages.sign_in(self.state.gate(), token)
     }
 
     fn figures(&self) -> HostFigures {
+        let metrics = self.state.metrics();
+        let (requests, failures) = metrics.requests.totals();
         HostFigures {
             version: env!("CARGO_PKG_VERSION"),
             uptime: self.began.elapsed(),
+            requests,
+            failures,
+            connections: metrics.open_connections(),
             waiting: self.store().waiters().counts(),
             waiting_limit: self.state.waiting_cap(),
-            ..HostFigures::default()
+            memory_bytes: process::resident_bytes(),
         }
     }
 }

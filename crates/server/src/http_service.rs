@@ -17,16 +17,16 @@ use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::headers::SERVER_VERSION;
-use taskqueue_dashboard::{Access, Viewer};
 use tower::Service;
 
-use crate::auth::{Caller, Mistake};
+use crate::auth::{Caller, Mistake, Session};
 use crate::browser_check::{self, Hosts};
 use crate::connection::{Authenticated, ClientAddress};
-use crate::endpoint_scopes::{API_PREFIX, PAGES_PREFIX, needs_token};
+use crate::endpoint_scopes::{API_PREFIX, needs_token};
 use crate::error::ApiError;
 use crate::extract::{discard, is_unroutable, normalised};
-use crate::metrics::Answered;
+use crate::metrics::{Answered, Template};
+use crate::pages::{self, Pages};
 use crate::request_id::{RequestId, RequestIds};
 use crate::request_log::{RequestLog, RequestRecord};
 use crate::state::AppState;
@@ -84,7 +84,8 @@ impl HttpService {
 
     /// Counts and logs a request that was refused before its head was understood.
     pub(crate) fn log_refusal(&self, status: u16, code: ErrorCode) {
-        let answered = Answered { method: None, template: None, status, code: Some(code), busy: Duration::ZERO };
+        let answered =
+            Answered { method: None, template: Template::Unmatched, status, code: Some(code), busy: Duration::ZERO };
         self.inner.state.metrics().requests.count(answered);
         self.log.refused(status, code, &self.inner.request_ids.make());
     }
@@ -96,6 +97,17 @@ impl HttpService {
             *request.uri_mut() = uri;
         }
         let mut record = RequestRecord::begin(self.log, &request);
+        let mut response = match self.inner.state.pages().filter(|_| pages::is_for_page(&request)) {
+            Some(pages) => self.show(pages, request, &mut record, &id).await,
+            None => self.answer(request, &mut record, &id).await,
+        };
+        response.headers_mut().extend(id.answer_header());
+        record.end(&response, &id, &self.inner.state.metrics().requests);
+        response
+    }
+
+    /// Answers a program.
+    async fn answer(&self, mut request: Request<Body>, record: &mut RequestRecord, id: &RequestId) -> Response {
         let is_api = request.uri().path().starts_with(API_PREFIX);
         let caller = self.inner.state.gate().identify(request.headers());
         let checked = caller.as_ref().map(drop).map_err(|mistake| *mistake);
@@ -106,15 +118,11 @@ impl HttpService {
             request.extensions_mut().insert(token);
         }
 
-        if request.uri().path().starts_with(PAGES_PREFIX) && self.inner.state.gate().is_open() {
-            request.extensions_mut().insert(Viewer::new(Access::Everything, "", false));
-        }
-
         let (head, body) = request.into_parts();
         let admitted = self.admit(&head, authorised);
         let authenticated = admitted.is_ok() && checked.is_ok();
         let mut response = match admitted {
-            Ok(()) => corrected(self.route(Request::from_parts(head, body), &id).await, &id),
+            Ok(()) => corrected(self.route(Request::from_parts(head, body), id).await, id),
             Err(refusal) => {
                 discard(body);
                 refusal.into_response()
@@ -127,8 +135,39 @@ impl HttpService {
         if authenticated {
             response.extensions_mut().insert(Authenticated);
         }
-        response.headers_mut().extend(id.answer_header());
-        record.end(&response, &id, &self.inner.state.metrics().requests);
+        response
+    }
+
+    /// Answers a browser. Whether somebody who is not known may see a page is decided by the page.
+    async fn show(
+        &self,
+        pages: &Pages,
+        mut request: Request<Body>,
+        record: &mut RequestRecord,
+        id: &RequestId,
+    ) -> Response {
+        let gate = self.inner.state.gate();
+        let session = pages.identify(gate, request.headers());
+        let is_known = session.is_some();
+        if let Some(Session { viewer, token }) = session {
+            record.token = token;
+            request.extensions_mut().insert(viewer);
+        }
+        let (head, body) = request.into_parts();
+        if let Err(refusal) = pages::admit(gate, &self.inner.hosts, &head) {
+            discard(body);
+            return refusal;
+        }
+        let mut response = match pages::redirect(&head) {
+            Some(redirect) => {
+                discard(body);
+                redirect
+            }
+            None => pages::completed(self.route(Request::from_parts(head, body), id).await),
+        };
+        if is_known {
+            response.extensions_mut().insert(Authenticated);
+        }
         response
     }
 

@@ -4,7 +4,7 @@
 mod event_counts;
 mod labels;
 pub mod list;
-mod process;
+pub(crate) mod process;
 mod requests;
 mod snapshot;
 mod text;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use self::event_counts::EventCounts;
 use self::labels::RouteNames;
-pub(crate) use self::requests::{Answered, RequestCounts};
+pub(crate) use self::requests::{Answered, RequestCounts, Template};
 use self::snapshot::{Asked, Snapshot};
 pub use self::text::CONTENT_TYPE;
 use crate::accept::ConnectionGauge;
@@ -61,6 +61,11 @@ struct Scrape {
 impl Metrics {
     pub(crate) fn new(sources: Sources) -> Self {
         Self { sources, ..Self::default() }
+    }
+
+    /// Connections that are open now, as far as that is known.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.sources.connections.as_ref().map_or(0, |gauge| gauge.counts().open)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

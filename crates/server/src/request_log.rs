@@ -9,7 +9,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use hyper::header::HeaderName;
 use hyper::{HeaderMap, Method};
-use taskqueue_api::{ErrorCode, headers, paths};
+use taskqueue_api::{ErrorCode, headers};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::trace::TraceParent;
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use tracing::Level;
 use crate::auth::NamedToken;
 use crate::connection::{ClientAddress, Disconnect};
 use crate::extract::queue_component;
-use crate::metrics::{Answered, RequestCounts};
+use crate::metrics::{Answered, RequestCounts, Template};
 use crate::request_id::RequestId;
 
 /// A request that takes longer is slow.
@@ -84,8 +84,7 @@ pub(crate) struct RequestRecord {
     log: RequestLog,
     method: Method,
     path: Box<str>,
-    /// The place of the template of the path.
-    template: Option<usize>,
+    template: Template,
     at: Instant,
     /// Of a request that may wait.
     disconnect: Option<Disconnect>,
@@ -97,7 +96,7 @@ pub(crate) struct RequestRecord {
 impl RequestRecord {
     pub(crate) fn begin(log: RequestLog, request: &Request) -> Self {
         let (method, path) = (request.method().clone(), request.uri().path().into());
-        let template = paths::template_place(request.uri().path());
+        let template = Template::of(request.uri().path());
         let disconnect = request.extensions().get::<Disconnect>().cloned();
         let trace = trace_of(request.headers());
         Self { log, method, path, template, at: Instant::now(), disconnect, trace, token: None }
@@ -112,12 +111,12 @@ impl RequestRecord {
         let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
         counts.count(Answered { method: Some(&self.method), template: self.template, status, code, busy });
         let Some(reason) = Reason::of(status, note.is_some(), busy, self.log.log_all) else { return };
-        let template = self.template.map(|place| paths::ALL[place]);
+        let template = self.template.as_str();
         Line {
             method: Some(shown(&self.method)),
-            path: Some(template.unwrap_or("unmatched")),
+            path: Some(template),
             // Of other paths that part may be anything, also a secret.
-            queue: template.filter(|path| path.contains("{queue}")).and_then(|_| queue_component(&self.path)),
+            queue: template.contains("{queue}").then(|| queue_component(&self.path)).flatten(),
             status,
             code,
             duration: Some(busy),

@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::dashboard_host::DashboardHost;
+use crate::pages::Pages;
 use crate::routes::{
     batches, bulk_actions, counts, discovery, fallback, lists, metrics, output, probes, queues, runs, stats, tasks,
     workers,
@@ -73,9 +74,15 @@ pub(crate) fn router(state: AppState) -> Router {
         .route(paths::CLAIM, task().merge(get(tasks::get_task)))
         .route(paths::WORKER_COUNT, worker)
         .with_state(state.clone())
-        .merge(taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), Mode::Full))
+        .merge(pages(state))
         .fallback(fallback::unknown_path)
         .method_not_allowed_fallback(fallback::other_method)
+}
+
+/// The dashboard, if there is one. Its pages are not in the document: they are for people.
+fn pages(state: AppState) -> Router {
+    let mode = state.pages().map_or(Mode::Off, Pages::mode);
+    taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), mode)
 }
 
 /// The table of a listener that serves nothing but metrics.

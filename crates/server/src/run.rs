@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, Response};
 use taskqueue_api::ErrorCode;
+use taskqueue_dashboard::Mode;
 use taskqueue_store::{Store, StoreError};
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -59,7 +60,7 @@ impl From<Listener> for Listeners {
 /// Serves `store` at `listeners` until `shutdown` is done, and returns when the store is closed.
 ///
 /// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that no answer shows
-/// a run that ended long ago; if the scan fails, the server does not start.
+/// a run that ended long ago; if the scan fails, or the database does not tell the secret of sessions, the server does not start.
 pub async fn run(
     listeners: impl Into<Listeners>,
     store: Arc<dyn Store>,
@@ -82,7 +83,11 @@ pub async fn run(
     };
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
     let limits = Limits { waiting_cap: config.waiting_cap, task_output_bytes: config.task_output_bytes };
-    let state = AppState::with_sources(Arc::clone(&store), gate, budgets, limits, sources);
+    let mut state = AppState::with_sources(Arc::clone(&store), gate, budgets, limits, sources);
+    if config.dashboard != Mode::Off {
+        let secret = store.installation_secret().await?;
+        state = state.with_dashboard(secret, config.dashboard, listener.tls().is_some());
+    }
     let metrics_service =
         metrics_listener.as_ref().map(|listener| http_service::metrics_service(listener.hosts(), &state));
     let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
-use taskqueue_store::Store;
+use taskqueue_dashboard::Mode;
+use taskqueue_store::{InstallationSecret, Store};
 
 use crate::auth::Gate;
 use crate::config::WAITING_CAP;
 use crate::memory_budget::Budgets;
 use crate::metrics::{Metrics, Sources};
+use crate::pages::Pages;
 use crate::readiness::Readiness;
 
 /// The state behind the route table.
@@ -17,6 +19,7 @@ pub struct AppState {
     inner: Arc<Inner>,
 }
 
+#[derive(Clone)]
 struct Inner {
     store: Arc<dyn Store>,
     gate: Gate,
@@ -24,6 +27,7 @@ struct Inner {
     limits: Limits,
     readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
+    pages: Option<Arc<Pages>>,
 }
 
 /// How much a server does at once and keeps.
@@ -42,7 +46,7 @@ impl Default for Limits {
 }
 
 impl AppState {
-    /// Serves `store`; without a token to every caller.
+    /// Serves `store`; without a token to every caller. There is no dashboard.
     pub fn new(store: Arc<dyn Store>, gate: impl Into<Gate>) -> Self {
         Self::with_limits(store, gate, Arc::default(), Limits::default())
     }
@@ -62,18 +66,25 @@ impl AppState {
         sources: Sources,
     ) -> Self {
         let metrics = Arc::new(Metrics::new(sources));
-        Self {
-            inner: Arc::new(Inner { store, gate: gate.into(), budgets, limits, readiness: Arc::default(), metrics }),
-        }
+        let (gate, readiness) = (gate.into(), Arc::default());
+        Self { inner: Arc::new(Inner { store, gate, budgets, limits, readiness, metrics, pages: None }) }
+    }
+
+    /// The same with the pages of the dashboard, which this secret of the installation opens.
+    #[must_use]
+    pub fn with_dashboard(&self, secret: InstallationSecret, mode: Mode, is_tls: bool) -> Self {
+        let pages = Pages::new(secret, mode, is_tls).map(Arc::new);
+        Self { inner: Arc::new(Inner { pages, ..(*self.inner).clone() }) }
     }
 
     /// The same for a listener that serves nothing but metrics, to everybody who reaches it.
     pub(crate) fn without_token(&self) -> Self {
-        let Inner { store, budgets, limits, readiness, metrics, .. } = &*self.inner;
-        let (store, budgets) = (Arc::clone(store), Arc::clone(budgets));
-        let (readiness, metrics) = (Arc::clone(readiness), Arc::clone(metrics));
-        let inner = Inner { store, gate: Gate::default(), budgets, limits: *limits, readiness, metrics };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(Inner { gate: Gate::default(), pages: None, ..(*self.inner).clone() }) }
+    }
+
+    /// The dashboard, if there is one.
+    pub(crate) fn pages(&self) -> Option<&Pages> {
+        self.inner.pages.as_deref()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -24,7 +24,7 @@ use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{InstallationSecret, Store, StoreError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
@@ -140,6 +140,9 @@ impl Store for SlowStore {
     }
     fn waiters(&self) -> &Arc<Waiters> {
         self.model.waiters()
+    }
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
+        self.model.installation_secret().await
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.model.check().await

@@ -79,7 +79,7 @@ use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{InstallationSecret, Store, StoreError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_postgres::types::ToSql;
@@ -91,7 +91,7 @@ use crate::database_size::DatabaseSize;
 use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
-use crate::session::Schema;
+use crate::session::{Schema, Session};
 use crate::snapshot::Snapshot;
 pub use crate::transfer::PostgresTransfer;
 use crate::wakeups::Wakeups;
@@ -144,6 +144,7 @@ pub struct PostgresStore {
     bulk_actions: BulkActions,
     /// Whether the database can tell what was written since a snapshot.
     plans: bool,
+    secret: InstallationSecret,
 }
 
 /// The writers and their queues.
@@ -187,6 +188,7 @@ impl PostgresStore {
         let now = clock.as_ref().map(|clock| clock.now().as_micros());
         let since = session.execute(&statements::SAVE_ACTIVITY_SINCE, &[&now]).await;
         since.map_err(|error| failed(&failure::describe(&error)))?;
+        let secret = installation_secret(&session).await.map_err(|why| failed(&why))?;
         let plans = bulk::can_plan(&session).await;
         let shared = SharedState {
             connector: Arc::clone(&connector),
@@ -220,12 +222,24 @@ impl PostgresStore {
             bulk,
             bulk_actions,
             plans,
+            secret,
         })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
     }
+}
+
+/// The secret of the installation. Of several servers that make one at once, the first one counts.
+async fn installation_secret(session: &Session) -> Result<InstallationSecret, String> {
+    let new = InstallationSecret::random().map_err(|error| error.to_string())?;
+    let saved = session.execute(&statements::SAVE_INSTALLATION_SECRET, &[&new.as_bytes()]).await;
+    saved.map_err(|error| failure::describe(&error))?;
+    let row = session.first(&statements::LOAD_INSTALLATION_SECRET, &[]).await;
+    let row = row.map_err(|error| failure::describe(&error))?;
+    let kept = row.and_then(|row| InstallationSecret::from_bytes(row.try_get("secret").ok()?));
+    kept.ok_or_else(|| "the secret of the installation cannot be read".to_owned())
 }
 
 fn start_writers(shared: &SharedState) -> std::io::Result<Writers> {
@@ -450,6 +464,10 @@ impl Store for PostgresStore {
 
     fn long_reads_under_way(&self) -> usize {
         self.readers.long_reads_under_way()
+    }
+
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
+        Ok(self.secret)
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

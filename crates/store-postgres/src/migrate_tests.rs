@@ -44,6 +44,7 @@ async fn an_empty_database_gets_the_schema_and_a_second_start_changes_nothing() 
         (4, "unsuccessful_tasks"),
         (5, "progress_and_output"),
         (6, "activity"),
+        (7, "installation_secret"),
     ];
     assert_eq!(ledger, applied.map(|(version, name)| known(&version.to_string(), name)));
     assert_eq!(count(&database, "taskqueue.tasks"), "0");

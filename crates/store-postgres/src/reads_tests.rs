@@ -52,7 +52,7 @@ fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
     let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(&task.view())).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
-    let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), page_reader::write);
+    let mut page = TaskPage::new(query, QueueKey(QUEUE_KEY), std::sync::Arc::new(page_reader::write));
     let more = !selected.iter().all(|task| page.push(&task.view()));
     page_reader::read(page.finish(more), &queue("q"))
 }

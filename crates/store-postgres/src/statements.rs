@@ -96,6 +96,7 @@ statements! {
     SAVE_DEFINITIONS = "save_definitions" (INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY);
     SAVE_ERRORS = "save_errors" (INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_HEADS = "save_heads" (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY);
+    SAVE_INSTALLATION_SECRET = "save_installation_secret" (BYTEA);
     SAVE_LAST_RUNS = "save_last_runs" (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY);
     SAVE_LIFECYCLES = "save_lifecycles" (
         INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY,
@@ -177,6 +178,7 @@ statements! {
     LIST_TALLY = "list_tally" (TEXT, TEXT_ARRAY);
     LIST_WORKER_STATES = "list_worker_states" (INT8, INT8);
     LOAD_ACTIVITY_SINCE = "load_activity_since" ();
+    LOAD_INSTALLATION_SECRET = "load_installation_secret" ();
     LOCK_FOUND = "lock_found" (INT8_ARRAY, INT8);
     MEASURE_TABLES = "measure_tables" ();
     POLL_OUTPUTS = "poll_outputs" (TEXT_ARRAY);

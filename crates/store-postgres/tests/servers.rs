@@ -70,6 +70,19 @@ impl Servers {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_servers_of_a_database_have_one_secret_even_if_they_start_at_once() {
+    let storage = fresh();
+    let clock = Fixture::open(&storage).await.clock;
+    storage.database.admin("DELETE FROM taskqueue.installation_secret");
+    let stores = futures_util::future::join_all((0..4).map(|_| storage.open(clock.clone()))).await;
+    let secret = stores[0].installation_secret().await.unwrap();
+    for store in stores {
+        assert_eq!(store.installation_secret().await, Ok(secret));
+        store.close().await;
+    }
+}
+
 fn claimed(answer: &Result<Option<Box<Claimed>>, StoreError>) -> Option<&Claimed> {
     answer.as_ref().unwrap().as_deref()
 }

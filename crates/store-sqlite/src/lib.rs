@@ -85,7 +85,7 @@ use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::writer_figures::WriterFigures;
 use taskqueue_store::writer_health::WriterHealth;
 use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{InstallationSecret, Store, StoreError};
 
 pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup};
 use crate::bulk::{ChangeTracker, ChangeTrackers, Steps};
@@ -155,6 +155,7 @@ pub struct SqliteStore {
     trackers: Arc<ChangeTrackers>,
     writer_health: Arc<WriterHealth>,
     writer_figures: Arc<WriterFigures>,
+    secret: InstallationSecret,
 }
 
 /// The threads that read and write, with the queue of the writer.
@@ -195,6 +196,7 @@ impl SqliteStore {
         let builder = IndexBuilder::start(open::long_reader(path).map_err(failed)?).map_err(unusable)?;
         let mut claim_index = ClaimIndex::new(options.history, Some(builder.requests()));
         load(&mut claim_index, &mut connection, &*clock).map_err(failed)?;
+        let secret = installation_secret(&connection, path)?;
         ownership.watch_log()?;
         ownership.warn();
         let ownership = Arc::new(ownership);
@@ -233,6 +235,7 @@ impl SqliteStore {
             trackers,
             writer_health,
             writer_figures,
+            secret,
         })
     }
 }
@@ -262,6 +265,17 @@ fn load(claim_index: &mut ClaimIndex, connection: &mut Connection, clock: &dyn C
     }
     tracing::debug!(rows = claim_index.rows_read, "loaded the pending and running tasks");
     Ok(())
+}
+
+/// The secret of the installation, which is made if there is none. Nobody else has the file open for writing.
+fn installation_secret(connection: &Connection, path: &Path) -> Result<InstallationSecret, OpenError> {
+    let failed = |error: rusqlite::Error| OpenError::of_sqlite(path, &error);
+    let new = InstallationSecret::random().map_err(|error| OpenError::unusable(path, &error))?;
+    connection.execute(sql::SAVE_INSTALLATION_SECRET, [new.as_bytes()]).map_err(failed)?;
+    let read = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>("secret");
+    let kept = connection.query_row(sql::LOAD_INSTALLATION_SECRET, [], read).map_err(failed)?;
+    let damaged = || OpenError::Damaged(path.into(), "the secret of the installation has another length".to_owned());
+    InstallationSecret::from_bytes(&kept).ok_or_else(damaged)
 }
 
 impl Drop for SqliteStore {
@@ -399,6 +413,10 @@ impl Store for SqliteStore {
 
     fn long_reads_under_way(&self) -> usize {
         self.threads.readers.long_reads_under_way()
+    }
+
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
+        Ok(self.secret)
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

@@ -21,6 +21,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, name: packed_rows::MIGRATION, sql: include_str!("migrations/0006_packed_rows.sql") },
     Migration { version: 7, name: "progress_and_output", sql: include_str!("migrations/0007_progress_and_output.sql") },
     Migration { version: 8, name: "activity", sql: include_str!("migrations/0008_activity.sql") },
+    Migration { version: 9, name: "installation_secret", sql: include_str!("migrations/0009_installation_secret.sql") },
 ];
 
 const CREATE_MIGRATIONS: &str = "CREATE TABLE migrations (

@@ -158,6 +158,7 @@ statements! {
     LOAD_DELETED_RUNS = "load_deleted_runs";
     LOAD_DOCUMENTS = "load_documents";
     LOAD_IDENTITY = "load_identity";
+    LOAD_INSTALLATION_SECRET = "load_installation_secret";
     LOAD_LIVING_TASKS = "load_living_tasks";
     LOAD_MARKS = "load_marks";
     LOAD_OUTCOME = "load_outcome";
@@ -172,6 +173,7 @@ statements! {
     SAVE_DOCUMENTS = "save_documents";
     SAVE_HEAD = "save_head";
     SAVE_HEAD_AND_OUTCOME_KEY = "save_head_and_outcome_key";
+    SAVE_INSTALLATION_SECRET = "save_installation_secret";
     SAVE_LIVING_TASKS = "save_living_tasks";
     SAVE_MARKS = "save_marks";
     SAVE_NAME = "save_name";

@@ -23,6 +23,7 @@ pub mod migration;
 pub mod model;
 pub mod output;
 pub mod page;
+mod secret;
 mod store;
 pub mod submission;
 pub mod transaction;
@@ -36,4 +37,5 @@ pub mod writer_health;
 pub mod writer_threads;
 
 pub use error::StoreError;
+pub use secret::InstallationSecret;
 pub use store::{Store, StoreExt};

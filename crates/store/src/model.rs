@@ -7,7 +7,7 @@ mod stats;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use taskqueue_core::activity::{Span, Unit};
@@ -43,7 +43,7 @@ use crate::transaction::{Loaded, Queue, QueueKey, QueueTally, RunUse, TaskKey, T
 use crate::waiting::Waiters;
 use crate::write_queue::QueuedWrite;
 use crate::write_request::WriteRequest;
-use crate::{Store, StoreError};
+use crate::{InstallationSecret, Store, StoreError};
 
 const NO_TASK: StoreError = StoreError::Broken("the model has no task with this key");
 
@@ -55,6 +55,7 @@ pub struct ModelStore {
     activity: Arc<ActivityLog>,
     bulk: BulkUpdates,
     bulk_actions: BulkActions,
+    secret: OnceLock<InstallationSecret>,
 }
 
 impl ModelStore {
@@ -67,7 +68,8 @@ impl ModelStore {
     pub fn with_gate(clock: Arc<dyn Clock>, gate: Gate, found_at_once: usize) -> Self {
         let (bulk, bulk_actions) = (BulkUpdates::new(gate.clone()), BulkActions::new(gate, found_at_once));
         let state = Mutex::new(State::begun_at(clock.now()));
-        Self { clock, state, waiters: Arc::default(), activity: Arc::default(), bulk, bulk_actions }
+        let secret = OnceLock::new();
+        Self { clock, state, waiters: Arc::default(), activity: Arc::default(), bulk, bulk_actions, secret }
     }
 
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
@@ -380,6 +382,11 @@ impl Store for ModelStore {
 
     fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
+    }
+
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
+        let new = InstallationSecret::random().map_err(|_| StoreError::Unavailable)?;
+        Ok(*self.secret.get_or_init(|| new))
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueName>, StoreError> {

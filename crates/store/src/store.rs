@@ -16,6 +16,7 @@ use crate::activity::ActivityLog;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Output, Sought, Updated};
 use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
+use crate::secret::InstallationSecret;
 use crate::submission::{Held, Submission};
 use crate::waiting::Waiters;
 use crate::write_request::WriteRequest;
@@ -111,6 +112,9 @@ pub trait Store: Send + Sync + 'static {
     fn long_reads_under_way(&self) -> usize {
         0
     }
+
+    /// The secret that all stores of this database have had since the first of them opened it.
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError>;
 
     /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
     async fn check(&self) -> Result<Vec<String>, StoreError>;

@@ -26,7 +26,7 @@ use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{Store, StoreError, StoreExt};
+use taskqueue_store::{InstallationSecret, Store, StoreError, StoreExt};
 use tokio::time::{Instant, advance, timeout};
 
 /// Several portions; the first one has [`FIRST`].
@@ -175,6 +175,9 @@ impl Store for Troubled {
     }
     fn waiters(&self) -> &Arc<Waiters> {
         self.model.waiters()
+    }
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
+        Err(StoreError::Unavailable)
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         Err(StoreError::Unavailable)

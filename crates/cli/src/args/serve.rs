@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, ValueEnum};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::{OUTAGE_CREDIT_SECONDS, TASK_OUTPUT_BYTES};
-use taskqueue_server::ListenAddress;
 use taskqueue_server::browser_check::HostName;
+use taskqueue_server::{DashboardMode, ListenAddress};
 
 use super::tls::TlsArgs;
 use super::values::queue_name;
@@ -45,6 +45,10 @@ a client can try, with the --tls-pin by which it trusts this server. Logs go to 
 migrations, warnings, every answer 5xx, and requests that took longer than 1 second (a wait that was
 asked for does not count). --log-requests logs each request. A request may name itself in the header
 X-Request-Id. Query strings, tokens and bodies are never logged.
+
+A browser that opens the address of the server sees the dashboard. With a token it asks for that once,
+and keeps a session of 12 hours, which every server of the same database accepts. --dashboard read-only
+shows everything and changes nothing; --dashboard off turns the pages off.
 
 GET /metrics tells monitoring systems how the server and its queues are. It needs the token, if
 there is one. --metrics-listen serves it, and nothing else, on another address without a token; the
@@ -103,6 +107,10 @@ pub(crate) struct ServeArgs {
     #[arg(long = "allow-host", env = "TASKQUEUE_ALLOW_HOST", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<HostName>,
 
+    /// The pages for browsers under /ui/
+    #[arg(long, env = "TASKQUEUE_DASHBOARD", value_enum, value_name = "PAGES", default_value_t = Dashboard::Full)]
+    pub(crate) dashboard: Dashboard,
+
     /// After an outage every running lease lasts at least this many seconds from now; 0 turns that off
     #[arg(long, value_name = "SECONDS", default_value_t = OUTAGE_CREDIT_SECONDS, allow_negative_numbers = true,
           value_parser = clap::value_parser!(i64).range(0..=OUTAGE_CREDIT_MAX))]
@@ -124,6 +132,26 @@ pub(crate) struct ServeArgs {
     /// Log each request: queue, status, error code, duration, client address, request id
     #[arg(long, env = "TASKQUEUE_LOG_REQUESTS", value_parser = BoolishValueParser::new())]
     pub(crate) log_requests: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dashboard {
+    /// No pages
+    Off,
+    /// Pages on which nothing can be changed
+    ReadOnly,
+    /// Pages on which everybody can do what their token opens
+    Full,
+}
+
+impl From<Dashboard> for DashboardMode {
+    fn from(dashboard: Dashboard) -> Self {
+        match dashboard {
+            Dashboard::Off => Self::Off,
+            Dashboard::ReadOnly => Self::ReadOnly,
+            Dashboard::Full => Self::Full,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

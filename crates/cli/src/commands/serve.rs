@@ -50,6 +50,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     };
     let config = Config {
         allowed_hosts: args.allowed_hosts,
+        dashboard: args.dashboard.into(),
         log_requests: args.log_requests,
         log_lines_lost: Some(logging::lost_lines),
         // From 0 to 16 MiB.

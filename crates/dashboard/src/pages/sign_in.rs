@@ -10,6 +10,7 @@ use axum::http::header::{CONTENT_TYPE, SET_COOKIE};
 use axum::response::Response;
 
 use crate::form::{self, SMALL_FORM_BYTES};
+use crate::host::SignInRefusal;
 use crate::layout::{PageResult, html, own_address, see_other};
 use crate::router::SIGN_IN;
 use crate::state::Dashboard;
@@ -23,12 +24,13 @@ struct SignInPage {
     theme: Option<Theme>,
     /// Where to go afterwards.
     next: String,
-    is_wrong: bool,
+    refusal: Option<SignInRefusal>,
 }
 
 /// The form.
 pub(crate) async fn form(stranger: Stranger) -> Response {
-    show(&stranger, own_address(stranger.query.get("next")), false)
+    let next = own_address(stranger.query.get("next"));
+    if stranger.needs_no_session { see_other(next) } else { show(&stranger, next, None) }
 }
 
 /// Takes the token.
@@ -42,9 +44,13 @@ pub(crate) async fn sign_in(
     let form = form::read_fields(content_type, body, SMALL_FORM_BYTES).await?;
     let next = own_address(form.get("next"));
     let token = form.get("token").unwrap_or_default().trim();
-    let Some(session) = dashboard.host().sign_in(token) else { return Ok(show(&stranger, next, true)) };
+    let session = match dashboard.host().sign_in(token) {
+        Ok(session) => session,
+        Err(refusal) => return Ok(show(&stranger, next, Some(refusal))),
+    };
     let mut response = see_other(next);
-    let cookie = cookies::set(cookies::SESSION, &session.value, session.lifetime, dashboard.host().is_tls());
+    let is_tls = dashboard.host().is_tls() || stranger.is_tls;
+    let cookie = cookies::set(cookies::SESSION, &session.value, session.lifetime, is_tls);
     response.headers_mut().extend(cookie.map(|value| (SET_COOKIE, value)));
     Ok(response)
 }
@@ -58,8 +64,8 @@ pub(crate) async fn sign_out(visit: Visit, request: Request<Body>) -> PageResult
     Ok(response)
 }
 
-fn show(stranger: &Stranger, next: &str, is_wrong: bool) -> Response {
-    let page = SignInPage { asset_set: assets::SET, theme: stranger.theme, next: next.to_owned(), is_wrong };
-    let status = if is_wrong { StatusCode::FORBIDDEN } else { StatusCode::OK };
+fn show(stranger: &Stranger, next: &str, refusal: Option<SignInRefusal>) -> Response {
+    let page = SignInPage { asset_set: assets::SET, theme: stranger.theme, next: next.to_owned(), refusal };
+    let status = if refusal.is_some() { StatusCode::FORBIDDEN } else { StatusCode::OK };
     html(status, page.render().unwrap_or_default())
 }

@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use hyper::HeaderMap;
 use taskqueue_core::time::Timestamp;
 
-use super::{Mistake, NamedToken, SharedTokens, Token, sent_digest};
+use super::named_tokens::TokenId;
+use super::{Mistake, NamedToken, SharedTokens, Token, TokenDigest, sent_digest};
 
 /// The tokens that open a server: one that opens everything, and some with a name.
 #[derive(Clone, Debug, Default)]
@@ -50,25 +51,33 @@ impl Gate {
         if self.is_open() {
             return Ok(Caller::Anybody);
         }
-        let digest = sent_digest(headers)?;
-        if self.token.as_ref().is_some_and(|token| token.has_digest(&digest)) {
-            return Ok(Caller::Anybody);
+        self.with_digest(&sent_digest(headers)?, now).ok_or(Mistake::Wrong)
+    }
+
+    /// Who has the token with this digest; nobody if it has expired.
+    pub(super) fn with_digest(&self, digest: &TokenDigest, now: impl FnOnce() -> Timestamp) -> Option<Caller> {
+        if self.token.as_ref().is_some_and(|token| token.has_digest(digest)) {
+            return Some(Caller::Anybody);
         }
-        let token = self.named.as_ref().and_then(|named| named.find(&digest)).ok_or(Mistake::Wrong)?;
-        if token.has_expired(now) {
-            if token.is_expiry_news() {
-                tracing::warn!(
-                    token = &*token.name,
-                    "a token was sent that has expired; it is refused like a wrong one"
-                );
-            }
-            return Err(Mistake::Wrong);
+        let token = self.named.as_ref()?.find(digest)?;
+        if !token.has_expired(now) {
+            return Some(Caller::Named(token));
         }
-        Ok(Caller::Named(token))
+        if token.is_expiry_news() {
+            tracing::warn!(token = &*token.name, "a token was sent that has expired; it is refused like a wrong one");
+        }
+        None
+    }
+
+    /// The same for the token with this id, with its digest.
+    pub(super) fn with_id(&self, id: &TokenId, now: impl FnOnce() -> Timestamp) -> Option<(TokenDigest, Caller)> {
+        let server_wide = self.token.as_ref().and_then(|token| token.with_id(id));
+        let digest = server_wide.or_else(|| self.named.as_ref()?.digest_of(id))?;
+        Some((digest, self.with_digest(&digest, now)?))
     }
 }
 
-fn wall_clock() -> Timestamp {
+pub(crate) fn wall_clock() -> Timestamp {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use sha2::{Digest, Sha256};
 use taskqueue_core::access::Grant;
 use taskqueue_core::time::Timestamp;
 
@@ -14,8 +15,8 @@ use super::TokenDigest;
 #[derive(Debug)]
 pub struct NamedToken {
     /// For log lines and messages: see [`taskqueue_core::access::is_token_name`].
-    pub name: Box<str>,
-    pub grant: Grant,
+    pub name: Arc<str>,
+    pub grant: Arc<Grant>,
     /// From then on it is a wrong token.
     pub expires_at: Option<Timestamp>,
     is_expiry_told: AtomicBool,
@@ -23,7 +24,7 @@ pub struct NamedToken {
 
 impl NamedToken {
     pub fn new(name: &str, grant: Grant, expires_at: Option<Timestamp>) -> Self {
-        Self { name: name.into(), grant, expires_at, is_expiry_told: AtomicBool::new(false) }
+        Self { name: name.into(), grant: Arc::new(grant), expires_at, is_expiry_told: AtomicBool::new(false) }
     }
 
     pub(super) fn has_expired(&self, now: impl FnOnce() -> Timestamp) -> bool {
@@ -36,26 +37,47 @@ impl NamedToken {
     }
 }
 
+/// Bytes of the id of a token: no two tokens have the same by chance.
+pub(super) const TOKEN_ID_BYTES: usize = 16;
+
+/// What names a token in a session. It follows from the digest of the token, and not the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TokenId(pub(super) [u8; TOKEN_ID_BYTES]);
+
+impl TokenId {
+    pub(super) fn of(digest: &TokenDigest) -> Self {
+        let long = Sha256::new().chain_update("id of a token").chain_update(digest).finalize();
+        let mut id = [0; TOKEN_ID_BYTES];
+        id.copy_from_slice(&long[..TOKEN_ID_BYTES]);
+        Self(id)
+    }
+}
+
 /// The tokens that a server accepts, by the SHA-256 of each.
 ///
 /// Looking one up takes time that depends on the digests that are stored. Callers learn nothing from it: they choose the token and
 /// not its digest, and to come closer to a stored digest step by step they would have to invert SHA-256.
 #[derive(Debug, Default)]
-pub struct TokenSet(HashMap<TokenDigest, Arc<NamedToken>>);
+pub struct TokenSet {
+    tokens: HashMap<TokenDigest, Arc<NamedToken>>,
+    digests: HashMap<TokenId, TokenDigest>,
+}
 
 impl TokenSet {
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.tokens.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.tokens.is_empty()
     }
 }
 
 impl FromIterator<(TokenDigest, NamedToken)> for TokenSet {
     fn from_iter<I: IntoIterator<Item = (TokenDigest, NamedToken)>>(tokens: I) -> Self {
-        Self(tokens.into_iter().map(|(digest, token)| (digest, Arc::new(token))).collect())
+        let tokens: HashMap<_, _> = tokens.into_iter().map(|(digest, token)| (digest, Arc::new(token))).collect();
+        let digests = tokens.keys().map(|digest| (TokenId::of(digest), *digest)).collect();
+        Self { tokens, digests }
     }
 }
 
@@ -76,6 +98,10 @@ impl SharedTokens {
     }
 
     pub(super) fn find(&self, digest: &TokenDigest) -> Option<Arc<NamedToken>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).0.get(digest).cloned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).tokens.get(digest).cloned()
+    }
+
+    pub(super) fn digest_of(&self, id: &TokenId) -> Option<TokenDigest> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).digests.get(id).copied()
     }
 }

@@ -33,6 +33,11 @@ impl Process {
     }
 }
 
+/// The memory of this process now.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    kib_field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
 /// `VmRSS:     1234 kB`
 fn kib_field(status: &str, name: &str) -> Option<u64> {
     let kib: u64 = status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()?;

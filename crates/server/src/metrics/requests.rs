@@ -12,9 +12,11 @@ use taskqueue_store::histogram::{Histogram, HistogramValues};
 /// The methods that are counted apart.
 const METHODS: [&str; 8] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
 /// The statuses that the server gives, sorted; others are `other`.
-const STATUSES: [u16; 17] = [200, 201, 204, 400, 401, 403, 404, 405, 408, 409, 413, 414, 415, 422, 431, 500, 503];
-/// Every template, and one for all paths that fit none.
-const PATHS: usize = paths::ALL.len() + 1;
+const STATUSES: [u16; 19] =
+    [200, 201, 204, 303, 304, 400, 401, 403, 404, 405, 408, 409, 413, 414, 415, 422, 431, 500, 503];
+/// Every template, one for all pages of the dashboard, and one for all paths that fit none.
+const PATHS: usize = paths::ALL.len() + 2;
+const PAGES: &str = "/ui/";
 const UNMATCHED: &str = "unmatched";
 const OTHER: &str = "other";
 
@@ -35,13 +37,49 @@ struct Endpoint {
     durations: Histogram<9>,
 }
 
+/// What a path is like: the only part of it that is counted and logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Template {
+    /// The place of its template in `paths::ALL`.
+    Api(usize),
+    /// Any page of the dashboard.
+    Page,
+    #[default]
+    Unmatched,
+}
+
+impl Template {
+    pub(crate) fn of(path: &str) -> Self {
+        match paths::template_place(path) {
+            Some(place) => Self::Api(place),
+            None if path.starts_with(PAGES) => Self::Page,
+            None => Self::Unmatched,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Api(place) => paths::ALL.get(place).copied().unwrap_or(UNMATCHED),
+            Self::Page => PAGES,
+            Self::Unmatched => UNMATCHED,
+        }
+    }
+
+    fn place(self) -> usize {
+        match self {
+            Self::Api(place) => place,
+            Self::Page => paths::ALL.len(),
+            Self::Unmatched => paths::ALL.len() + 1,
+        }
+    }
+}
+
 /// A request that was answered.
 #[derive(Clone, Copy)]
 pub(crate) struct Answered<'a> {
     /// None if the head was not understood.
     pub(crate) method: Option<&'a Method>,
-    /// The place of its template in `paths::ALL`.
-    pub(crate) template: Option<usize>,
+    pub(crate) template: Template,
     pub(crate) status: u16,
     pub(crate) code: Option<ErrorCode>,
     pub(crate) busy: Duration,
@@ -67,7 +105,7 @@ impl Default for RequestCounts {
 
 impl RequestCounts {
     pub(crate) fn count(&self, answered: Answered<'_>) {
-        let path = answered.template.unwrap_or(PATHS - 1);
+        let path = answered.template.place();
         let method = answered.method.map_or(METHODS.len() - 1, method_place);
         let Some(endpoint) = self.endpoints.get(path).map(|methods| &methods[method]) else { return };
         let status = STATUSES.binary_search(&answered.status).unwrap_or(STATUSES.len());
@@ -80,7 +118,7 @@ impl RequestCounts {
 
     /// The methods and paths that were asked for.
     pub(crate) fn endpoints(&self) -> Vec<EndpointValues> {
-        let shown_paths = paths::ALL.into_iter().chain([UNMATCHED]);
+        let shown_paths = paths::ALL.into_iter().chain([PAGES, UNMATCHED]);
         let places = shown_paths.zip(&self.endpoints).flat_map(|(path, methods)| {
             METHODS.into_iter().zip(methods).map(move |(method, endpoint)| (method, path, endpoint))
         });
@@ -91,6 +129,17 @@ impl RequestCounts {
             seconds: endpoint.durations.read(1e6),
         });
         values.filter(|endpoint| !endpoint.statuses.is_empty()).collect()
+    }
+
+    /// All requests, and those whose status was from 500 on.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let statuses = STATUSES.into_iter().chain([0]);
+        let endpoints = self.endpoints.iter().flatten();
+        let counted = endpoints.flat_map(|endpoint| statuses.clone().zip(&endpoint.statuses));
+        counted.fold((0, 0), |(all, failures), (status, count)| {
+            let count = count.load(Ordering::Relaxed);
+            (all + count, failures + if status >= 500 { count } else { 0 })
+        })
     }
 
     /// Every error code and how often it was given.
@@ -138,7 +187,8 @@ mod tests {
     #[test]
     fn a_request_counts_for_its_method_template_and_status() {
         let counts = RequestCounts::default();
-        let claim = paths::ALL.iter().position(|path| *path == paths::CLAIM);
+        let claim = Template::of("/api/v2/queues/q/tasks/claim");
+        let page = Template::of("/ui/queues/q/tasks");
         let answered = |method, template, status| Answered {
             method,
             template,
@@ -151,8 +201,9 @@ mod tests {
             (Some(&Method::POST), claim, 200),
             (Some(&Method::POST), claim, 200),
             (Some(&Method::POST), claim, 503),
-            (Some(&invented), None, 404),
-            (None, None, 599),
+            (Some(&Method::GET), page, 200),
+            (Some(&invented), Template::of("/ui"), 404),
+            (None, Template::Unmatched, 599),
         ] {
             counts.count(answered(method, template, status));
         }
@@ -161,9 +212,11 @@ mod tests {
             shown(&counts),
             [
                 ("POST", paths::CLAIM, vec![times("200", 2), times("503", 1)], 3),
+                ("GET", "/ui/", vec![times("200", 1)], 1),
                 ("other", "unmatched", vec![times("404", 1), times("other", 1)], 2),
             ]
         );
+        assert_eq!(counts.totals(), (6, 1));
         let errors: Vec<_> = counts.errors().into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [("database_busy", 1)]);
     }

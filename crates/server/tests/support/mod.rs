@@ -30,7 +30,7 @@ use taskqueue_store::model::ModelStore;
 use taskqueue_store::page::{WriteTask, WrittenTasks};
 use taskqueue_store::waiting::Waiters;
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::{Store, StoreError};
+use taskqueue_store::{InstallationSecret, Store, StoreError};
 
 pub(crate) const TASK: &str = "t_abcdefghijkl";
 pub(crate) const RUN: &str = "r_abcdefghijkl";
@@ -193,6 +193,9 @@ impl Store for FailingStore {
     fn waiters(&self) -> &Arc<Waiters> {
         static NO_WAITERS: LazyLock<Arc<Waiters>> = LazyLock::new(Arc::default);
         &NO_WAITERS
+    }
+    async fn installation_secret(&self) -> Result<InstallationSecret, StoreError> {
+        self.fail()
     }
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.checks.fetch_add(1, Ordering::Relaxed);

@@ -28,6 +28,7 @@ pub mod filters;
 pub mod fixture;
 pub mod generate;
 pub mod held_heartbeats;
+pub mod installation;
 pub mod items;
 pub mod last_run;
 pub mod leases;
@@ -286,6 +287,9 @@ macro_rules! conformance_suite {
                 the_oldest_parts_go_when_there_are_too_many
                 random_output_is_what_keeping_every_byte_by_itself_gives
             }
+            installation {
+                the_secret_is_the_same_whenever_it_is_asked_for
+            }
             leases {
                 a_lease_ends_at_the_scan_after_its_end
                 a_heartbeat_keeps_a_run_alive
@@ -411,6 +415,21 @@ macro_rules! saved_activity_suite {
         $crate::conformance_tests! { $fresh;
             saved_activity {
                 activity_survives_and_is_added_to
+            }
+        }
+    };
+}
+
+/// The secret of an installation, which outlives a store and is left behind by a move, too:
+/// `kept_secret_suite!(fresh)`, where `fn fresh() -> impl Storage`.
+#[macro_export]
+macro_rules! kept_secret_suite {
+    ($fresh:ident) => {
+        mod kept_secret {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn the_secret_outlives_the_store() {
+                let storage = super::$fresh();
+                $crate::conformance::installation::the_secret_outlives_the_store(&storage).await;
             }
         }
     };

@@ -1,4 +1,5 @@
-//! What runs said and printed, before and after a move to another database; and what was counted, which is not moved.
+//! What runs said and printed, before and after a move to another database; and what is not moved: what was counted, and the secret
+//! of the installation.
 
 use taskqueue_core::activity::{Counts, Event};
 use taskqueue_core::definition::Definition;
@@ -41,11 +42,12 @@ pub async fn say_and_print(fixture: &Fixture) {
     save_activity(&*fixture.store).await.unwrap();
 }
 
-/// Everything is there but the activity, and the next output follows and pushes out what is too much.
+/// Everything is there but the activity and the secret, and the next output follows and pushes out what is too much.
 pub async fn assert_moved(from: &impl Store, to: &impl Store) {
     let (before, after) = (from.queue_stats(&queue("q")).await.unwrap(), to.queue_stats(&queue("q")).await.unwrap());
     assert_eq!(after.figures, before.figures);
     assert_eq!((before.last_hour.of(Event::Created), after.last_hour), (3, Counts::default()));
+    assert_ne!(to.installation_secret().await, from.installation_secret().await);
     let (q, query) = (queue("q"), ObservationQuery { filter: None, limit: 9, after: None });
     assert_eq!(to.list_workers(&q, query.clone()).await, from.list_workers(&q, query).await);
     for id in (1..=3).map(task_id) {

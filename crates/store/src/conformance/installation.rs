@@ -1,0 +1,18 @@
+//! The secret of an installation (docs/decisions/0062): every store of one database has the same, as long as the database is there.
+
+use super::Storage;
+use super::fixture::Fixture;
+
+pub async fn the_secret_is_the_same_whenever_it_is_asked_for(storage: &impl Storage) {
+    let store = Fixture::open(storage).await.store;
+    let secret = store.installation_secret().await.unwrap();
+    assert_ne!(secret.as_bytes(), [0; 32]);
+    assert_eq!(store.installation_secret().await, Ok(secret));
+}
+
+pub async fn the_secret_outlives_the_store(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    let secret = fixture.store.installation_secret().await.unwrap();
+    let fixture = fixture.reopen(storage).await;
+    assert_eq!(fixture.store.installation_secret().await, Ok(secret));
+}
