@@ -10,6 +10,9 @@ use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
+/// Where they are.
+pub(crate) const PREFIX: &str = "/ui/assets/";
+
 struct Asset {
     name: &'static str,
     plain: &'static [u8],

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use taskqueue_store::Store;
+use taskqueue_store::submission::Held;
 
 /// The server behind the pages.
+#[async_trait]
 pub trait Host: Send + Sync + 'static {
     fn store(&self) -> &Arc<dyn Store>;
 
@@ -20,6 +23,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// A new session for whoever has this token.
     fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal>;
+
+    /// Waits until so many bytes are free in the memory for answers, and reserves them; none if that takes too long.
+    async fn reserve(&self, bytes: usize) -> Option<Held>;
 
     /// What this process does at this moment.
     fn figures(&self) -> HostFigures;

@@ -12,6 +12,7 @@ mod attention;
 mod columns;
 mod cookies;
 mod form;
+mod held_body;
 mod host;
 mod layout;
 mod mode;

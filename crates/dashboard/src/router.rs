@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
@@ -11,12 +12,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::assets;
+use crate::held_body::HeldBody;
 use crate::host::Host;
 use crate::layout;
 use crate::mode::Mode;
 use crate::pages::{compare, overview, queues, routes, sign_in, submit, system, task, tasks, theme, workers};
 use crate::problem::Problem;
 use crate::state::Dashboard;
+use crate::viewer::Viewer;
 use crate::visit::Visit;
 
 pub(crate) const SIGN_IN: &str = "/ui/sign-in";
@@ -66,14 +69,14 @@ fn table() -> Router<Dashboard> {
         // New tasks
         .route("/ui/queues/{queue}/submit", get(submit::form))
         // Files
-        .route("/ui/assets/{set}/{name}", get(assets::asset))
+        .route(&format!("{}{{set}}/{{name}}", assets::PREFIX), get(assets::asset))
         .route("/ui/{*path}", get(unknown))
 }
 
-/// Waits for its turn, and completes every answer.
+/// Waits for memory, and completes every answer.
 async fn around(State(dashboard): State<Dashboard>, request: Request, next: Next) -> Response {
-    let mut response = match dashboard.turn().await {
-        Ok(_turn) => next.run(request).await,
+    let mut response = match within_memory(&dashboard, request, next).await {
+        Ok(response) => response,
         Err(busy) => busy.into_response(),
     };
     protect(&mut response);
@@ -92,6 +95,24 @@ pub fn problem_page(status: StatusCode, title: &'static str, advice: &'static st
     let mut response = Problem::new(status, title, advice).into_response();
     protect(&mut response);
     response
+}
+
+/// A page has memory while it is made; then its text has as much as it takes, until it is sent. Strangers get nothing that takes any.
+async fn within_memory(dashboard: &Dashboard, request: Request, next: Next) -> Result<Response, Problem> {
+    if request.extensions().get::<Viewer>().is_none() || request.uri().path().starts_with(assets::PREFIX) {
+        return Ok(next.run(request).await);
+    }
+    let held = dashboard.reserve_page().await?;
+    let response = next.run(request).await;
+    let held = match response.body().size_hint().exact() {
+        Some(bytes) => {
+            // Not both at once: those who hold something must not wait for more.
+            drop(held);
+            dashboard.reserve(usize::try_from(bytes).unwrap_or(usize::MAX)).await?
+        }
+        None => held,
+    };
+    Ok(response.map(|body| Body::new(HeldBody { body, _held: held })))
 }
 
 async fn unknown(_: Visit) -> Problem {

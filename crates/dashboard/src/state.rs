@@ -1,21 +1,17 @@
 //! What every page shares. Cheap to clone.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use taskqueue_store::Store;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use taskqueue_store::submission::Held;
 
 use crate::host::Host;
 use crate::mode::Mode;
 use crate::problem::Problem;
 use crate::refresh::Refresh;
 
-/// Pages and forms that are worked on at once. Each holds a few megabytes at most, so this bounds the memory of all.
-const PAGES_AT_ONCE: usize = 32;
-/// How long a page waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a page may hold while it is made: what it reads of a page of tasks, and its text.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The dashboard of a server.
 #[derive(Clone)]
@@ -27,13 +23,11 @@ struct Inner {
     host: Arc<dyn Host>,
     mode: Mode,
     refresh: Refresh,
-    turns: Arc<Semaphore>,
 }
 
 impl Dashboard {
     pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
-        let turns = Arc::new(Semaphore::new(PAGES_AT_ONCE));
-        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default(), turns }) }
+        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default() }) }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -57,12 +51,13 @@ impl Dashboard {
         self.inner.host.features().contains(&feature)
     }
 
-    /// Waits for the turn of one more page.
-    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        match timeout(TURN_TIMEOUT, Arc::clone(&self.inner.turns).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            // The semaphore is never closed, so this is about time.
-            Ok(Err(_)) | Err(_) => Err(Problem::busy()),
-        }
+    /// Waits for the memory of one more page. Every request has this; it is freed when the answer is sent.
+    pub(crate) async fn reserve_page(&self) -> Result<Held, Problem> {
+        self.reserve(PAGE_BYTES).await
+    }
+
+    /// Waits for more memory, for what holds more than a usual page.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Result<Held, Problem> {
+        self.inner.host.reserve(bytes).await.ok_or_else(Problem::busy)
     }
 }

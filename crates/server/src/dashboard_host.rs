@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use taskqueue_api::capabilities::{FEATURES, OUTPUT};
 use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
 use taskqueue_store::Store;
+use taskqueue_store::submission::Held;
 use tokio::time::Instant;
 
 use crate::metrics::process;
@@ -23,6 +25,7 @@ impl DashboardHost {
     }
 }
 
+#[async_trait]
 impl Host for DashboardHost {
     fn store(&self) -> &Arc<dyn Store> {
         self.state.shared_store()
@@ -43,6 +46,11 @@ impl Host for DashboardHost {
     fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal> {
         let pages = self.state.pages().ok_or(SignInRefusal::Wrong)?;
         pages.sign_in(self.state.gate(), token)
+    }
+
+    async fn reserve(&self, bytes: usize) -> Option<Held> {
+        let reserved = self.state.budgets().answers.reserve(bytes).await.ok()?;
+        Some(Box::new(reserved))
     }
 
     fn figures(&self) -> HostFigures {

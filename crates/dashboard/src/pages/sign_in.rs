@@ -17,6 +17,9 @@ use crate::state::Dashboard;
 use crate::visit::{Stranger, Theme, Visit};
 use crate::{assets, cookies};
 
+/// A token and an address. Strangers may send it, so it is small.
+const TOKEN_FORM_BYTES: usize = 8 * 1024;
+
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage {
@@ -41,7 +44,7 @@ pub(crate) async fn sign_in(
 ) -> PageResult {
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let form = form::read_fields(content_type, body, SMALL_FORM_BYTES).await?;
+    let form = form::read_fields(content_type, body, TOKEN_FORM_BYTES).await?;
     let next = own_address(form.get("next"));
     let token = form.get("token").unwrap_or_default().trim();
     let session = match dashboard.host().sign_in(token) {
