@@ -470,6 +470,10 @@ impl Store for PostgresStore {
         Ok(self.secret)
     }
 
+    fn kind(&self) -> &'static str {
+        "PostgreSQL"
+    }
+
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         let now = Instant::now();
         if self.writers.health.iter().all(|writer| writer.is_stuck(now)) {

@@ -419,6 +419,10 @@ impl Store for SqliteStore {
         Ok(self.secret)
     }
 
+    fn kind(&self) -> &'static str {
+        "SQLite"
+    }
+
     async fn check(&self) -> Result<Vec<String>, StoreError> {
         let out_of_order = self.failed.load(Ordering::Relaxed) || self.writer_health.is_stuck(Instant::now());
         if out_of_order || self.ownership.copying_failed() || !self.ownership.is_intact() {

@@ -116,6 +116,11 @@ pub trait Store: Send + Sync + 'static {
     /// The secret that all stores of this database have had since the first of them opened it.
     async fn installation_secret(&self) -> Result<InstallationSecret, StoreError>;
 
+    /// What the storage is, for people.
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+
     /// Whether the storage works, by really asking it; and what its settings risk, each in one sentence.
     async fn check(&self) -> Result<Vec<String>, StoreError>;
 

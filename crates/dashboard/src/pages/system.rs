@@ -1,20 +1,207 @@
-//! The server and its database.
+//! The server: versions, its database, what it does, and what is wrong with it. All but the versions is for those who may see
+//! everything.
+
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
+use taskqueue_core::access::Scope;
+use taskqueue_core::status::Status;
+use taskqueue_store::figures::{NamedFigures, ProcessFigures, StoreFigures};
+use taskqueue_store::histogram::HistogramValues;
+use tokio::time::timeout;
 
+use crate::host::HostFigures;
 use crate::layout::{self, PageResult, Section, Shell};
+use crate::problem::Problem;
+use crate::show::{self, Meter};
 use crate::state::Dashboard;
 use crate::visit::Visit;
+
+/// Queues that are listed; the overview finds the others.
+const QUEUES: usize = 200;
+/// How long the storage may take to say whether it works.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Template)]
 #[template(path = "system.html")]
 struct SystemPage {
     shell: Shell,
+    version: &'static str,
+    mode: &'static str,
+    features: Vec<&'static str>,
+    /// Nothing for those who may not see everything.
+    inside: Option<Inside>,
+}
+
+/// What only those see who may see everything.
+struct Inside {
+    health: Health,
+    database: Vec<Fact>,
+    server: Vec<Fact>,
+    writes: Vec<Fact>,
+    queues: Vec<QueueRow>,
+    queues_left_out: usize,
+}
+
+/// Whether the storage works, and what its settings risk.
+struct Health {
+    works: bool,
+    risks: Vec<String>,
+}
+
+/// One line of a list of facts.
+struct Fact {
+    name: &'static str,
+    value: String,
+    /// How much of its limit it is.
+    meter: Option<Meter>,
+    /// What it means, for those who do not know.
+    hint: &'static str,
+}
+
+struct QueueRow {
+    name: String,
+    tasks: String,
+    routes: usize,
+    may_delete: bool,
 }
 
 /// The page.
 pub(crate) async fn system(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
-    let shell = Shell::new(&dashboard, &visit, "System", Section::System, None).await?;
-    layout::page(&visit, &SystemPage { shell })
+    let inside = if visit.viewer.sees_everything() { Some(inside(&dashboard, &visit).await?) } else { None };
+    let page = SystemPage {
+        version: dashboard.host().figures().version,
+        mode: dashboard.mode().as_str(),
+        features: dashboard.host().features(),
+        inside,
+        shell: Shell::new(&dashboard, &visit, "System", Section::System, None).await?,
+    };
+    layout::page(&visit, &page)
+}
+
+async fn inside(dashboard: &Dashboard, visit: &Visit) -> Result<Inside, Problem> {
+    let store = dashboard.store();
+    let checked = timeout(CHECK_TIMEOUT, store.check()).await.ok().and_then(Result::ok);
+    let figures = store.figures().await?;
+    let (process, host) = (store.process_figures(), dashboard.host().figures());
+    let row = |named: &NamedFigures| QueueRow {
+        name: named.queue.as_str().to_owned(),
+        tasks: show::number(tasks(named)),
+        routes: named.figures.routes().len(),
+        may_delete: visit.may(Scope::Admin, &named.queue),
+    };
+    let mut queues: Vec<QueueRow> = figures.queues.iter().map(row).collect();
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    let queues_left_out = queues.len().saturating_sub(QUEUES);
+    queues.truncate(QUEUES);
+    Ok(Inside {
+        health: Health { works: checked.is_some(), risks: checked.unwrap_or_default() },
+        database: database(store.kind(), &figures),
+        server: server(&host),
+        writes: writes(&process),
+        queues,
+        queues_left_out,
+    })
+}
+
+fn tasks(named: &NamedFigures) -> u64 {
+    Status::ALL.into_iter().map(|status| named.figures.tasks(status)).sum()
+}
+
+fn fact(name: &'static str, value: impl Into<String>) -> Fact {
+    Fact { name, value: value.into(), meter: None, hint: "" }
+}
+
+/// So many of at most so many.
+fn limited(name: &'static str, used: usize, most: usize, hint: &'static str) -> Fact {
+    let value = format!("{} of {}", show::number(used as u64), show::number(most as u64));
+    Fact { meter: Meter::of_limit(used as f64, most as f64), hint, ..fact(name, value) }
+}
+
+fn database(kind: &'static str, figures: &StoreFigures) -> Vec<Fact> {
+    let all: u64 = figures.queues.iter().map(tasks).sum();
+    vec![
+        fact("Kind", kind),
+        fact("Size", figures.database_bytes.map_or("not known".to_owned(), show::bytes)),
+        fact("Queues", show::number(figures.queues.len() as u64)),
+        fact("Tasks", show::number(all)),
+    ]
+}
+
+fn server(host: &HostFigures) -> Vec<Fact> {
+    let [claims, heartbeats, outputs] = host.waiting.map(|waiting| show::number(waiting as u64));
+    let waiting =
+        limited("Waiting", host.waiting.iter().sum(), host.waiting_limit, "Requests that wait for something to happen");
+    let mut facts = vec![
+        fact("Up for", show::duration(host.uptime)),
+        fact("Requests", show::number(host.requests)),
+        Fact { hint: "Answers with a status from 500 on", ..fact("Failures", show::number(host.failures)) },
+        fact("Connections", show::number(host.connections as u64)),
+        waiting,
+        fact("… claims", claims),
+        fact("… heartbeats", heartbeats),
+        Fact { hint: "Readers that wait for output of a task", ..fact("… followers", outputs) },
+    ];
+    facts.extend(host.memory_bytes.map(|bytes| fact("Memory", show::bytes(bytes))));
+    facts
+}
+
+fn writes(process: &ProcessFigures) -> Vec<Fact> {
+    let writer = &process.writer;
+    let mut facts = vec![
+        limited("Queued writes", process.queued_writes, process.queue_capacity, "Commands that wait for the writer"),
+        fact("Commits", with_mean(&writer.commit_seconds)),
+        Fact { hint: "Commands that share one commit share its cost", ..fact("Commands", commands(&writer.commands)) },
+    ];
+    if writer.sync_seconds.count() > 0 {
+        let hint = "Syncs of the database file, outside of commits";
+        facts.push(Fact { hint, ..fact("Syncs", with_mean(&writer.sync_seconds)) });
+    }
+    facts.extend([
+        Fact {
+            hint: "Commits that the storage refused, since the start",
+            ..fact("Failed commits", show::number(writer.failures))
+        },
+        limited("Readers in use", process.readers_in_use, process.readers, "Threads or connections for reads"),
+        Fact { hint: "Reads that may visit every task", ..fact("Long reads", show::number(process.long_reads as u64)) },
+    ]);
+    facts
+}
+
+/// How often, and how long on average.
+fn with_mean(seconds: &HistogramValues) -> String {
+    let count = show::number(seconds.count());
+    mean(seconds)
+        .map_or(count.clone(), |mean| format!("{count}, {} on average", show::duration(Duration::from_secs_f64(mean))))
+}
+
+fn commands(values: &HistogramValues) -> String {
+    let count = show::number(values.sum as u64);
+    mean(values).map_or(count.clone(), |mean| format!("{count}, {mean:.1} in each commit"))
+}
+
+fn mean(values: &HistogramValues) -> Option<f64> {
+    let mean = values.sum / values.count() as f64;
+    (mean.is_finite() && mean >= 0.0).then_some(mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_average_is_said_when_something_was_counted() {
+        let values = |sum, count| HistogramValues { buckets: vec![(1.0, count), (f64::INFINITY, 0)], sum };
+        assert_eq!(with_mean(&values(0.02, 4)), "4, 5 ms on average");
+        assert_eq!(with_mean(&values(0.0, 0)), "0");
+        assert_eq!(commands(&values(9.0, 4)), "9, 2.2 in each commit");
+        assert_eq!(commands(&HistogramValues::default()), "0");
+    }
+
+    #[test]
+    fn what_has_a_limit_is_said_with_it() {
+        let fact = limited("Queued writes", 6, 4_096, "");
+        assert_eq!((fact.value.as_str(), fact.meter), ("6 of 4,096", Meter::of_limit(6.0, 4_096.0)));
+    }
 }

@@ -5,18 +5,27 @@ use std::fmt;
 use askama::filters::HtmlSafe;
 
 const WIDTH: f64 = 100.0;
-/// From this part on it is nearly full.
-const NEARLY_FULL: f64 = 0.9;
+/// From this part on a limit is near.
+const NEAR: f64 = 0.9;
 
 /// A used part, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Meter(f64);
+pub(crate) struct Meter {
+    part: f64,
+    /// Whether it is bad if everything is used. It is not of processors and workers.
+    is_limit: bool,
+}
 
 impl Meter {
-    /// Nothing if there is no whole that something could be a part of.
+    /// A part of what may well be used as a whole. Nothing if there is no whole that something could be a part of.
     pub(crate) fn new(used: f64, whole: f64) -> Option<Self> {
         let part = used / whole;
-        (whole > 0.0 && part.is_finite() && part >= 0.0).then_some(Self(part.min(1.0)))
+        (whole > 0.0 && part.is_finite() && part >= 0.0).then_some(Self { part: part.min(1.0), is_limit: false })
+    }
+
+    /// A part of what must not be used as a whole.
+    pub(crate) fn of_limit(used: f64, whole: f64) -> Option<Self> {
+        Self::new(used, whole).map(|meter| Self { is_limit: true, ..meter })
     }
 }
 
@@ -24,8 +33,8 @@ impl HtmlSafe for Meter {}
 
 impl fmt::Display for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let class = if self.0 >= NEARLY_FULL { "used full" } else { "used" };
-        let width = (self.0 * WIDTH).round();
+        let class = if self.is_limit && self.part >= NEAR { "used full" } else { "used" };
+        let width = (self.part * WIDTH).round();
         write!(
             f,
             r#"<svg class="meter" viewBox="0 0 {WIDTH} 6" preserveAspectRatio="none" aria-hidden="true"><rect class="{class}" width="{width}" height="6"/></svg>"#,
@@ -42,10 +51,12 @@ mod tests {
         let cases =
             [(1.0, 4.0, Some(0.25)), (8.0, 4.0, Some(1.0)), (0.0, 4.0, Some(0.0)), (1.0, 0.0, None), (-1.0, 4.0, None)];
         for (used, whole, part) in cases {
-            assert_eq!(Meter::new(used, whole), part.map(Meter), "{used} {whole}");
+            assert_eq!(Meter::new(used, whole).map(|meter| meter.part), part, "{used} {whole}");
         }
         assert_eq!((Meter::new(f64::NAN, 1.0), Meter::new(f64::INFINITY, 1.0)), (None, None));
-        assert!(Meter(0.25).to_string().contains(r#"<rect class="used" width="25""#));
-        assert!(Meter(0.95).to_string().contains(r#"class="used full""#));
+        let class = |meter: Option<Meter>| meter.map(|meter| meter.to_string().contains("full"));
+        assert!(Meter::new(1.0, 4.0).is_some_and(|meter| meter.to_string().contains(r#"class="used" width="25""#)));
+        assert_eq!((class(Meter::new(95.0, 100.0)), class(Meter::of_limit(95.0, 100.0))), (Some(false), Some(true)));
+        assert_eq!(class(Meter::of_limit(89.0, 100.0)), Some(false));
     }
 }

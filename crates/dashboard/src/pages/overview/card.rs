@@ -9,6 +9,7 @@ use taskqueue_core::time::Timestamp;
 use super::reading::{Lately, QueueReading};
 use crate::attention;
 use crate::outlook::{Load, Outlook, Pace};
+use crate::pages::workers::workers_of;
 use crate::show::{self, Bar, Moment, Spark, between};
 use crate::visit::Visit;
 
@@ -57,7 +58,7 @@ impl Card {
             address: format!("{path}/tasks?status={}", status.as_str()),
         };
         let all = Status::ALL.iter().map(|status| figures.tasks(*status)).sum();
-        let [idle, busy] = workers(figures);
+        let [idle, busy] = workers_of(figures);
         Self {
             name: name.to_owned(),
             tasks: show::count(all, "task"),
@@ -75,11 +76,6 @@ impl Card {
             path,
         }
     }
-}
-
-/// Idle and busy workers. A worker has one route.
-fn workers(figures: &QueueFigures) -> [u64; 2] {
-    figures.routes().fold([0, 0], |[idle, busy], (_, route)| [idle + route.workers_idle, busy + route.workers_busy])
 }
 
 fn lately_shown(figures: &QueueFigures, lately: &Lately, now: Timestamp) -> LatelyShown {
