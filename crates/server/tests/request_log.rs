@@ -6,9 +6,8 @@ mod support;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io::Write;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,34 +20,6 @@ use taskqueue_server::http_service::service;
 use taskqueue_server::state::AppState;
 use taskqueue_store::StoreError;
 use tokio::time::advance;
-use tracing::subscriber::DefaultGuard;
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Lines {
-    /// Collects what this thread logs from now on.
-    fn collect() -> (Self, DefaultGuard) {
-        let lines = Self::default();
-        let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        (lines, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
 
 #[tokio::test]
 async fn a_request_leaves_one_line_without_query_token_or_body() {

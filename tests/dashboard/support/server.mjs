@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 
-const BINARY = path.resolve(process.env.TASKQUEUE_BINARY ?? "target/debug/taskqueue");
+export const BINARY = path.resolve(process.env.TASKQUEUE_BINARY ?? "target/debug/taskqueue");
 
 export class Server {
   // `args` are more arguments of `taskqueue serve`; `token` is the server-wide token.
