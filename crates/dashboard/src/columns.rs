@@ -77,7 +77,8 @@ macro_rules! fields {
         enum Field { $( $variant, )* }
 
         /// The paths of all fields that hold one value.
-        pub(crate) const FIELDS: &[&str] = &[$( $path, )*];
+        #[cfg(test)]
+        const FIELDS: &[&str] = &[$( $path, )*];
 
         impl Field {
             fn parse(path: &str) -> Option<Self> {

@@ -8,7 +8,6 @@
 mod address;
 mod assets;
 mod attention;
-#[allow(dead_code, unused_imports)]
 mod columns;
 mod cookies;
 mod form;
@@ -22,7 +21,6 @@ mod pages;
 mod problem;
 mod refresh;
 mod router;
-#[allow(dead_code)]
 mod selected;
 mod show;
 mod state;

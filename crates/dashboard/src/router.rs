@@ -59,6 +59,10 @@ fn table() -> Router<Dashboard> {
         .route("/ui/go", get(layout::switch_queue))
         // Tasks of a queue
         .route("/ui/queues/{queue}/tasks", get(tasks::list))
+        .route("/ui/queues/{queue}/tasks/check", get(tasks::check))
+        .route("/ui/queues/{queue}/tasks/fields", get(tasks::fields))
+        .route("/ui/queues/{queue}/tasks/download", get(tasks::download))
+        .route("/ui/queues/{queue}/tasks/confirm", get(tasks::confirm).post(tasks::act))
         // A task
         .route("/ui/queues/{queue}/tasks/{task}", get(task::task))
         // Workers and routes of a queue

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::host::Host;
 use crate::mode::Mode;
@@ -12,6 +13,9 @@ use crate::refresh::Refresh;
 
 /// What a page may hold while it is made: what it reads of a page of tasks, and its text.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Downloads at once. Each holds the memory of a page for as long as its client takes.
+const DOWNLOADS_AT_ONCE: usize = 4;
 
 /// The dashboard of a server.
 #[derive(Clone)]
@@ -23,11 +27,13 @@ struct Inner {
     host: Arc<dyn Host>,
     mode: Mode,
     refresh: Refresh,
+    downloads: Arc<Semaphore>,
 }
 
 impl Dashboard {
     pub fn new(host: Arc<dyn Host>, mode: Mode) -> Self {
-        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default() }) }
+        let downloads = Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE));
+        Self { inner: Arc::new(Inner { host, mode, refresh: Refresh::default(), downloads }) }
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -49,6 +55,11 @@ impl Dashboard {
     /// Whether this server offers an extension.
     pub(crate) fn has(&self, feature: &str) -> bool {
         self.inner.host.features().contains(&feature)
+    }
+
+    /// The place of one more download, if there is one.
+    pub(crate) fn download(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.inner.downloads).try_acquire_owned().map_err(|_| Problem::busy())
     }
 
     /// Waits for the memory of one more page. Every request has this; it is freed when the answer is sent.

@@ -1,6 +1,6 @@
 //! A moment as people read it: how long ago, with the exact time on hover.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use taskqueue_core::time::Timestamp;
 
@@ -25,6 +25,12 @@ impl Moment {
     pub(crate) fn age(&self) -> String {
         super::duration(between(self.at, self.now))
     }
+}
+
+/// This moment, by the clock of this machine.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// From one moment to a later one.

@@ -1,0 +1,241 @@
+//! Does what was agreed to on the page of `confirm.rs`, and says what was done.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use taskqueue_core::access::Scope;
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::definition::Routes;
+use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::ids::{QueueName, Route, TaskId};
+use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::update::Update;
+use taskqueue_store::StoreError;
+use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate};
+
+use super::confirm::{Action, Again, ask};
+use super::row_text::{Reader, put};
+use super::view::View;
+use crate::address::Query;
+use crate::form::{self, SMALL_FORM_BYTES};
+use crate::layout::{self, PageResult};
+use crate::problem::Problem;
+use crate::selected::{IDS_MAX, Selectors, Target, filter_of};
+use crate::show;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// A name search is in no filter: the tasks that it finds are acted on by id, at most so many.
+const FOUND_MAX: usize = 5_000;
+const FOUND_AT_ONCE: u16 = 1_000;
+
+/// Does it, if the number is still the one that was agreed to.
+pub(crate) async fn act(State(dashboard): State<Dashboard>, visit: Visit, request: Request<Body>) -> PageResult {
+    let form = form::read(&visit, request.into_body(), SMALL_FORM_BYTES).await?;
+    let queue = visit.queue()?;
+    visit.check(Scope::Submit, &queue)?;
+    let action = Action::read(visit.query.get("action"))?;
+    let agreed: u64 = form.get("expect").and_then(|text| text.parse().ok()).ok_or_else(no_number)?;
+    let change = match change(action, &form) {
+        Ok(change) => change,
+        Err(wrong) => return ask(&dashboard, &visit, Again { wrong: Some(wrong), agreed: None }).await,
+    };
+    let work = Work { dashboard: &dashboard, queue: &queue, action, agreed };
+    let done = match &change {
+        Change::Bulk(action) => work.act(*action, &Target::read(&visit.query)).await,
+        Change::Update(update) => work.update(update, &Target::read(&visit.query)).await,
+    };
+    match done {
+        Ok(told) => Ok(layout::done(&visit, &View::read(&queue, &visit.query).address(), &told)),
+        Err(Undone::OtherNumber) => ask(&dashboard, &visit, Again { agreed: Some(agreed), wrong: None }).await,
+        Err(Undone::Problem(problem)) => Err(problem),
+    }
+}
+
+fn no_number() -> Problem {
+    Problem::invalid("The number of tasks is missing", "Go back to the list and begin again.")
+}
+
+/// What is changed.
+#[derive(Debug, PartialEq)]
+enum Change {
+    Bulk(BulkAction),
+    Update(Update),
+}
+
+fn change(action: Action, form: &Query) -> Result<Change, &'static str> {
+    match action {
+        Action::Bulk(action) => Ok(Change::Bulk(action)),
+        Action::Priority => {
+            let text = form.get("value").unwrap_or_default().trim();
+            let priority = text.parse().map_err(|_| "Write a whole number of at most 64 bits, such as 5 or -1.")?;
+            Ok(Change::Update(Update { priority: Some(priority), ..Update::default() }))
+        }
+        Action::Routes => {
+            let texts = form.get("value").unwrap_or_default().split(',').map(str::trim).filter(|text| !text.is_empty());
+            let routes: Option<Vec<Route>> = texts.map(Route::parse).collect();
+            let routes = routes.and_then(|routes| Routes::requested(routes).ok());
+            let routes = routes.ok_or("Write 1 to 256 routes, such as a100, h100: letters, digits, and . _ -")?;
+            Ok(Change::Update(Update { routes: Some(routes), ..Update::default() }))
+        }
+    }
+}
+
+/// Why nothing was done, or not all.
+enum Undone {
+    /// Another number of tasks than was agreed to.
+    OtherNumber,
+    Problem(Problem),
+}
+
+impl<E: Into<Problem>> From<E> for Undone {
+    fn from(error: E) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
+struct Work<'w> {
+    dashboard: &'w Dashboard,
+    queue: &'w QueueName,
+    action: Action,
+    agreed: u64,
+}
+
+impl Work<'_> {
+    /// Cancels, requeues or deletes.
+    async fn act(&self, action: BulkAction, target: &Target) -> Result<String, Undone> {
+        let filters = self.filters(target).await?;
+        // Several filters were counted when their tasks were found.
+        let expect = (filters.len() == 1).then_some(self.agreed);
+        let mut sum = Acted { matched: 0, changed: 0 };
+        for filter in filters {
+            let act = ActOnTasks { queue: self.queue.clone(), action, filter, expect, dry_run: false };
+            match self.dashboard.store().act_on_tasks(Arc::new(act)).await {
+                Ok(Acted { matched, changed }) => {
+                    sum = Acted { matched: sum.matched + matched, changed: sum.changed + changed };
+                }
+                Err(StoreError::Refused(Refusal::ExpectationFailed { .. })) => return Err(Undone::OtherNumber),
+                Err(_) if sum.changed > 0 => return Err(StoreError::PartlyDone.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let past = match action {
+            BulkAction::Cancel => "cancelled",
+            BulkAction::Requeue => "requeued",
+            BulkAction::Delete => "deleted",
+        };
+        Ok(told(self.agreed, sum.changed, past))
+    }
+
+    /// Changes values. Such a change has no expectation of its own, so the tasks are counted right before it.
+    async fn update(&self, update: &Update, target: &Target) -> Result<String, Undone> {
+        let filters = self.filters(target).await?;
+        if let [filter] = filters.as_slice() {
+            let among = Some(self.action.applies_to());
+            let selection = TaskSelection { filter: Some(filter.clone()), among, ..TaskSelection::default() };
+            if self.dashboard.store().count_tasks(self.queue, selection).await? != self.agreed {
+                return Err(Undone::OtherNumber);
+            }
+        }
+        let (mut matched, mut updated) = (0, 0);
+        for filter in filters {
+            let bulk = BulkUpdate { queue: self.queue.clone(), filter, update: update.clone() };
+            match self.dashboard.store().update_tasks(Arc::new(bulk)).await {
+                Ok(done) => (matched, updated) = (matched + done.matched, updated + done.updated),
+                Err(_) if updated > 0 => return Err(StoreError::PartlyDone.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(if updated == matched {
+            format!("{} changed.", show::count(updated, "task"))
+        } else {
+            format!(
+                "{} of {} changed. The others had this value already.",
+                show::number(updated),
+                show::count(matched, "task")
+            )
+        })
+    }
+
+    /// The filters that select the tasks of a target together. What a name search finds is given by ids, and counted.
+    async fn filters(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
+        match target {
+            Target::Tasks(ids) => Ok(vec![filter_of(ids)?]),
+            Target::Matching(selectors) if selectors.name_fuzzy.is_none() => Ok(vec![selectors.as_filter()?]),
+            Target::Matching(selectors) => {
+                let ids = self.find(selectors).await?;
+                if ids.len() as u64 != self.agreed {
+                    return Err(Undone::OtherNumber);
+                }
+                Ok(ids.chunks(IDS_MAX).map(filter_of).collect::<Result<_, _>>()?)
+            }
+        }
+    }
+
+    /// The ids of all tasks that the action applies to.
+    async fn find(&self, selectors: &Selectors) -> Result<Vec<TaskId>, Undone> {
+        if self.agreed > FOUND_MAX as u64 {
+            let advice = format!(
+                "A search for names can be followed by an action on {} tasks at most. Use a filter, which has no such limit: \
+                 name >= \"a\" and name < \"b\".",
+                show::number(FOUND_MAX as u64)
+            );
+            return Err(Problem::invalid("These are too many tasks for a search by name", advice).into());
+        }
+        let selection = TaskSelection { among: Some(self.action.applies_to()), ..selectors.selection()? };
+        let (mut ids, mut after) = (Vec::new(), None);
+        loop {
+            let order = TaskOrder::default();
+            let query =
+                TaskQuery { selection: selection.clone(), order, limit: FOUND_AT_ONCE, after, max_bytes: PAGE_BYTES };
+            let page = self
+                .dashboard
+                .store()
+                .list_tasks(self.queue, query, Arc::new(|out, task| put(out, task.id.as_str())))
+                .await?;
+            let mut reader = Reader::new(&page.bytes);
+            ids.extend(std::iter::from_fn(|| reader.text()).filter_map(|id| TaskId::parse(&id)));
+            after = page.next;
+            if after.is_none() || ids.len() > FOUND_MAX {
+                return Ok(ids);
+            }
+        }
+    }
+}
+
+/// What was done, in a sentence.
+fn told(agreed: u64, changed: u64, past: &str) -> String {
+    if changed == agreed {
+        return format!("{} {past}.", show::count(changed, "task"));
+    }
+    format!(
+        "{} of {} {past}. The others have changed in the meantime, or the time for one request was over: look at what is left.",
+        show::number(changed),
+        show::count(agreed, "task")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_before_anything_is_done() {
+        let value = |text: &str| Query::default().and("value", text);
+        let priority = |text: &str| change(Action::Priority, &value(text)).is_ok();
+        assert!(priority(" -5 ") && priority("9223372036854775807"));
+        assert!(!priority("") && !priority("1.5") && !priority("9223372036854775808"));
+        let routes = |text: &str| change(Action::Routes, &value(text)).is_ok();
+        assert!(routes("a100, h100,") && routes("gpu"));
+        assert!(!routes("") && !routes(",") && !routes("a b"));
+    }
+
+    #[test]
+    fn what_was_not_done_is_told() {
+        assert_eq!(told(12_345, 12_345, "deleted"), "12,345 tasks deleted.");
+        assert!(told(3, 1, "cancelled").starts_with("1 of 3 tasks cancelled. The others"));
+    }
+}

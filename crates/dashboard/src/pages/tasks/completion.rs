@@ -1,0 +1,114 @@
+//! What the filter field asks for while somebody types: whether the filter can be read, and which fields there are. Both are small
+//! answers in JSON for our own script.
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use taskqueue_core::json::{ObjectWriter, write_array, write_string};
+use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
+
+use super::list::Mark;
+use super::rows;
+use crate::layout::PageResult;
+use crate::selected::Selectors;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// The newest tasks that are looked at for fields.
+const NEWEST: u16 = 100;
+/// Fields that are told at most.
+const MOST_FIELDS: usize = 500;
+/// What a filter can ask for in every task.
+const FIELDS: [&str; 20] = [
+    "id",
+    "status",
+    "name",
+    "priority",
+    "attempt",
+    "max_attempts",
+    "routes",
+    "last_route",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "finished_at",
+    "last_error.type",
+    "last_error.message",
+    "last_error.traceback",
+    "last_error.run_id",
+    "last_error.attempt",
+    "last_error.occurred_at",
+    "last_run.attempt",
+    "last_run.worker.host",
+];
+
+/// Whether a filter can be read, and if not, where and why.
+pub(crate) async fn check(visit: Visit) -> PageResult {
+    visit.queue()?;
+    let filter = visit.query.get("filter").unwrap_or_default().to_owned();
+    let selectors =
+        Selectors { filter: Some(filter.clone()).filter(|text| !text.trim().is_empty()), ..Selectors::default() };
+    let answer = match selectors.selection() {
+        Ok(_) => ObjectWriter::new().boolean("ok", true),
+        Err(error) => {
+            let mark = Mark::new(&filter, &error);
+            ObjectWriter::new()
+                .boolean("ok", false)
+                .integer("column", error.column.unwrap_or(0) as u64)
+                .text_or_null("around", mark.around.as_deref())
+                .text("blanks", &mark.blanks)
+                .text("message", &mark.message)
+        }
+    };
+    Ok(json(answer.end()))
+}
+
+/// The fields that filters can ask for: those of every task, and those that occur in the newest ones.
+pub(crate) async fn fields(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+    let queue = visit.queue()?;
+    let (selection, order) = (TaskSelection::default(), TaskOrder::default());
+    let query = TaskQuery { selection, order, limit: NEWEST, after: None, max_bytes: rows::MOST_BYTES };
+    let tasks = dashboard.store().list_tasks(&queue, query, rows::writer(Vec::new())).await?;
+    let seen = rows::seen(&rows::read(&tasks.bytes, 0));
+    let occurring = seen.paths().into_iter().filter(|path| is_name(path));
+    let fields: Vec<&str> = occurring.take(MOST_FIELDS).chain(FIELDS).collect();
+    let answer =
+        ObjectWriter::new().field("fields", |out| write_array(out, &fields, |out, field| write_string(out, field)));
+    Ok(json(answer.end()))
+}
+
+/// Whether a filter can name this path.
+fn is_name(path: &str) -> bool {
+    path.split('.').all(|name| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+    })
+}
+
+fn json(body: Vec<u8>) -> Response {
+    let mut response = body.into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use taskqueue_core::filter::TaskFilter;
+
+    use super::*;
+
+    #[test]
+    fn every_field_that_is_offered_can_be_asked_for() {
+        for field in FIELDS {
+            assert!(TaskFilter::parse(&format!("exists({field})")).is_ok(), "{field}");
+        }
+        for (path, expected) in [("args.lr", true), ("args.a-b", false), ("args.1a", false), ("args.my key", false)] {
+            assert_eq!(
+                (is_name(path), TaskFilter::parse(&format!("exists({path})")).is_ok()),
+                (expected, expected),
+                "{path}"
+            );
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The question before an action on many tasks: how many, and exactly what will happen to them. The address has all of it but the
+//! number; the form that is sent from here carries the number that was agreed to.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use taskqueue_core::access::Scope;
+use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::grouping::{GroupQuery, TaskDimension};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::status::{Status, Statuses};
+use taskqueue_store::StoreError;
+
+use super::view::View;
+use crate::layout::{self, PageResult, Section, Shell};
+use crate::problem::Problem;
+use crate::selected::{Selectors, Target};
+use crate::show;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// What can be done to many tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Bulk(BulkAction),
+    Priority,
+    Routes,
+}
+
+impl Action {
+    pub(super) fn read(word: Option<&str>) -> Result<Self, Problem> {
+        let action = match word {
+            Some("priority") => Some(Self::Priority),
+            Some("routes") => Some(Self::Routes),
+            word => BulkAction::ALL.into_iter().find(|action| Some(action.as_str()) == word).map(Self::Bulk),
+        };
+        action.ok_or_else(|| Problem::invalid("There is no such action", "Go back to the list and use its buttons."))
+    }
+
+    pub(super) const fn applies_to(self) -> Statuses {
+        match self {
+            Self::Bulk(action) => action.applies_to(),
+            // Running tasks are not updated, and that is also what cannot be deleted.
+            Self::Priority | Self::Routes => BulkAction::Delete.applies_to(),
+        }
+    }
+
+    const fn imperative(self) -> &'static str {
+        match self {
+            Self::Bulk(BulkAction::Cancel) => "Cancel",
+            Self::Bulk(BulkAction::Requeue) => "Requeue",
+            Self::Bulk(BulkAction::Delete) => "Delete",
+            Self::Priority => "Change the priority of",
+            Self::Routes => "Change the routes of",
+        }
+    }
+
+    /// What happens, in a sentence.
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Bulk(BulkAction::Cancel) => {
+                "Pending tasks will not run. Running ones are stopped: their workers notice it at the next heartbeat. Cancelled \
+                 tasks can be requeued."
+            }
+            Self::Bulk(BulkAction::Requeue) => {
+                "They wait to run again from the start, with all attempts, and lose their last error. Results of earlier runs are \
+                 replaced when they succeed."
+            }
+            Self::Bulk(BulkAction::Delete) => {
+                "Args, results, errors and output are gone for good. Nobody can bring them back."
+            }
+            Self::Priority => {
+                "Tasks with a higher priority are claimed first. Whole numbers, also below 0; usual is 0."
+            }
+            Self::Routes => "Only workers of these routes claim them from then on. Separate several routes by commas.",
+        }
+    }
+
+    /// Why tasks in a state to which it does not apply are left out.
+    const fn reason(self, status: Status) -> &'static str {
+        match (self, status) {
+            (Self::Bulk(BulkAction::Cancel), _) => "what has ended cannot be cancelled",
+            (Self::Bulk(BulkAction::Requeue), Status::Pending) => "they already wait",
+            (Self::Bulk(BulkAction::Requeue), Status::Succeeded) => {
+                "what has succeeded is submitted again as a new task"
+            }
+            (Self::Bulk(BulkAction::Requeue), _) => "wait for their end, or cancel them first",
+            _ => "they cannot be changed while they run: wait for their end, or cancel them first",
+        }
+    }
+}
+
+/// How many of the tasks of a target are in each state.
+pub(super) struct Counts([u64; 5]);
+
+impl Counts {
+    fn of(&self, statuses: Statuses) -> u64 {
+        Status::ALL.iter().zip(self.0).filter(|(status, _)| statuses.contains(**status)).map(|(_, count)| count).sum()
+    }
+}
+
+pub(super) async fn count(dashboard: &Dashboard, queue: &QueueName, target: &Target) -> Result<Counts, Problem> {
+    let mut counts = [0; 5];
+    let mut add = |status: Status, count: u64| {
+        for (known, sum) in Status::ALL.iter().zip(&mut counts) {
+            *sum += if *known == status { count } else { 0 };
+        }
+    };
+    match target {
+        // Much quicker than to look for them among a million.
+        Target::Tasks(ids) => {
+            for id in ids {
+                match dashboard.store().get_task(queue, *id).await {
+                    Ok(task) => add(task.lifecycle.status, 1),
+                    Err(StoreError::Refused(Refusal::TaskNotFound { .. })) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Target::Matching(selectors) => {
+            let (selection, dimensions) = (selectors.selection()?, vec![TaskDimension::Status]);
+            let page = dashboard
+                .store()
+                .group_tasks(queue, GroupQuery { selection, dimensions, limit: 5, after: None })
+                .await?;
+            for group in page.groups {
+                if let Some(status) = group.key.first().and_then(|word| Status::parse(word)) {
+                    add(status, group.count);
+                }
+            }
+        }
+    }
+    Ok(Counts(counts))
+}
+
+#[derive(Template)]
+#[template(path = "tasks_confirm.html")]
+struct ConfirmPage {
+    shell: Shell,
+    title: String,
+    meaning: &'static str,
+    /// Which tasks, in words, with the texts that select.
+    target: Vec<(&'static str, String)>,
+    left_out: Vec<String>,
+    /// The number that was agreed to before, if it has changed since.
+    agreed: Option<String>,
+    /// What was wrong with the value, if anything was.
+    wrong: Option<&'static str>,
+    number: u64,
+    shown_number: String,
+    word: &'static str,
+    button: &'static str,
+    is_final: bool,
+    address: String,
+    back: String,
+}
+
+/// Why the question is asked again.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Again {
+    /// The number that was agreed to, and is another one by now.
+    pub(super) agreed: Option<u64>,
+    pub(super) wrong: Option<&'static str>,
+}
+
+/// Asks.
+pub(crate) async fn confirm(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+    ask(&dashboard, &visit, Again::default()).await
+}
+
+/// Asks, perhaps again.
+pub(super) async fn ask(dashboard: &Dashboard, visit: &Visit, again: Again) -> PageResult {
+    let queue = visit.queue()?;
+    visit.check(Scope::Submit, &queue)?;
+    let action = Action::read(visit.query.get("action"))?;
+    let target = Target::read(&visit.query);
+    let counts = count(dashboard, &queue, &target).await?;
+    let number = counts.of(action.applies_to());
+    let page = ConfirmPage {
+        title: format!("{} {}?", action.imperative(), show::count(number, "task")),
+        meaning: action.meaning(),
+        target: target_words(&queue, &target),
+        left_out: left_out(action, &counts),
+        agreed: again.agreed.map(show::number),
+        wrong: again.wrong,
+        number,
+        shown_number: show::count(number, "task"),
+        word: match action {
+            Action::Bulk(_) => "",
+            Action::Priority => "priority",
+            Action::Routes => "routes",
+        },
+        button: if matches!(action, Action::Bulk(_)) { action.imperative() } else { "Change" },
+        is_final: action == Action::Bulk(BulkAction::Delete),
+        address: visit.query.at(&visit.path),
+        back: View::read(&queue, &visit.query).address(),
+        shell: Shell::new(dashboard, visit, "Are you sure?", Section::Tasks, Some(&queue)).await?,
+    };
+    let mut response = layout::page(visit, &page)?;
+    if again.agreed.is_some() {
+        *response.status_mut() = StatusCode::CONFLICT;
+    } else if again.wrong.is_some() {
+        *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+    }
+    Ok(response)
+}
+
+fn target_words(queue: &QueueName, target: &Target) -> Vec<(&'static str, String)> {
+    let mut words = vec![("Queue", queue.as_str().to_owned())];
+    match target {
+        Target::Tasks(ids) => words.push(("Tasks", ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(" "))),
+        Target::Matching(Selectors { status, filter, name_fuzzy }) => {
+            words.extend(status.map(|status| ("State", status.as_str().to_owned())));
+            words.extend(filter.clone().map(|filter| ("Filter", filter)));
+            words.extend(name_fuzzy.clone().map(|name| ("Name like", name)));
+            if words.len() == 1 {
+                words.push(("Tasks", "all of the queue".to_owned()));
+            }
+        }
+    }
+    words
+}
+
+fn left_out(action: Action, counts: &Counts) -> Vec<String> {
+    let others = Status::ALL.into_iter().filter(|status| !action.applies_to().contains(*status));
+    let line = |status: Status| {
+        let count = counts.of(Statuses::NONE.with(status));
+        (count > 0).then(|| format!("{} {} left out: {}.", show::number(count), status.as_str(), action.reason(status)))
+    };
+    others.filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_is_either_counted_or_told_as_left_out() {
+        let counts = Counts([1; 5]);
+        let actions = ["cancel", "requeue", "delete", "priority", "routes"];
+        for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4]) {
+            let action = Action::read(Some(word)).expect(word);
+            assert_eq!(
+                (counts.of(action.applies_to()), left_out(action, &counts).len() as u64),
+                (applies, 5 - applies),
+                "{word}"
+            );
+        }
+        assert!(Action::read(Some("archive")).is_err() && Action::read(None).is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! Everything that matches as a file: CSV of the columns of the view, or the task objects of the API as JSON Lines. It is read page
+//! by page while it is sent, so it takes the memory of one page, and ends with the client.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use taskqueue_api::task::Task;
+use taskqueue_core::cursor::Position;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::task_view::TaskView;
+use taskqueue_store::StoreError;
+use taskqueue_store::page::WriteTask;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::view::View;
+use crate::columns::{Column, Value};
+use crate::layout::PageResult;
+use crate::problem::Problem;
+use crate::show;
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// Tasks that are read at once.
+const AT_ONCE: u16 = 1_000;
+/// Their bytes, one task aside.
+const BYTES_AT_ONCE: usize = 1_048_576;
+/// The columns of a file for which none were chosen.
+const COLUMNS: [&str; 7] = ["id", "status", "name", "args", "result", "attempt", "created_at"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Csv,
+    JsonLines,
+}
+
+/// The file.
+pub(crate) async fn download(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+    let queue = visit.queue()?;
+    let view = View::read(&queue, &visit.query);
+    let format = match visit.query.get("format") {
+        Some("csv") => Format::Csv,
+        Some("jsonl") => Format::JsonLines,
+        _ => return Err(Problem::invalid("There is no such format", "Choose csv or jsonl.")),
+    };
+    let columns = view.columns.unwrap_or_else(|| COLUMNS.into_iter().filter_map(Column::parse).collect());
+    let beginning = if format == Format::Csv { head(&columns) } else { Vec::new() };
+    let write: WriteTask = match format {
+        Format::Csv => Arc::new(move |out, task| write_line(out, &columns, task)),
+        Format::JsonLines => Arc::new(|out, task| {
+            Task::write(out, task);
+            out.push(b'\n');
+        }),
+    };
+    // Pages in another order would look at every task for each of them.
+    let is_indexed = matches!(view.order.field, OrderField::CreatedAt | OrderField::Id);
+    let order = if is_indexed { view.order } else { TaskOrder::default() };
+    let permit = dashboard.download()?;
+    let selection = view.selectors.selection()?;
+    let mut pages = Pages {
+        dashboard,
+        queue: queue.clone(),
+        selection,
+        order,
+        write,
+        after: None,
+        is_over: false,
+        _permit: permit,
+    };
+    // What cannot be read at all is a page that says so, and not a file that ends early.
+    let first = [beginning, pages.next().await?].concat();
+    Ok(answer(&queue, format, first, pages))
+}
+
+fn answer(queue: &QueueName, format: Format, first: Vec<u8>, pages: Pages) -> Response {
+    let (kind, ending) = match format {
+        Format::Csv => ("text/csv; charset=utf-8", "csv"),
+        Format::JsonLines => ("application/jsonl", "jsonl"),
+    };
+    let date: String = show::now().to_string().chars().take(10).collect();
+    let name = format!("attachment; filename=\"{}-tasks-{date}.{ending}\"", queue.as_str());
+    let rest = stream::try_unfold(pages, |mut pages| async move {
+        if pages.is_over {
+            return Ok(None);
+        }
+        // The connection breaks, so that nobody takes a part for the whole.
+        let bytes = pages.next().await.map_err(|error| io::Error::other(format!("{error:?}")))?;
+        Ok::<_, io::Error>(Some((Bytes::from(bytes), pages)))
+    });
+    let first = stream::once(async { Ok(Bytes::from(first)) });
+    let mut response = Body::from_stream(stream::StreamExt::chain(first, rest)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.extend(HeaderValue::try_from(name).ok().map(|name| (CONTENT_DISPOSITION, name)));
+    response
+}
+
+/// The pages of a file. They are dropped when the client leaves, and the read that is under way with them.
+struct Pages {
+    dashboard: Dashboard,
+    queue: QueueName,
+    selection: TaskSelection,
+    order: TaskOrder,
+    write: WriteTask,
+    after: Option<Position>,
+    is_over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Pages {
+    async fn next(&mut self) -> Result<Vec<u8>, StoreError> {
+        let query = TaskQuery {
+            selection: self.selection.clone(),
+            order: self.order,
+            limit: AT_ONCE,
+            after: self.after.take(),
+            max_bytes: BYTES_AT_ONCE,
+        };
+        let page = self.dashboard.store().list_tasks(&self.queue, query, Arc::clone(&self.write)).await?;
+        self.is_over = page.next.is_none();
+        self.after = page.next;
+        Ok(page.bytes)
+    }
+}
+
+fn head(columns: &[Column]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (place, column) in columns.iter().enumerate() {
+        write_field(&mut out, place, column.path());
+    }
+    out.push(b'\n');
+    out
+}
+
+fn write_line(out: &mut Vec<u8>, columns: &[Column], task: &TaskView<'_>) {
+    for (place, column) in columns.iter().enumerate() {
+        match column.value(task) {
+            None => write_field(out, place, ""),
+            // A spreadsheet would take such a text for a formula, and perhaps obey it.
+            Some(Value::Text(text)) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => {
+                write_field(out, place, &format!("'{text}"));
+            }
+            Some(value) => write_field(out, place, &value.text()),
+        }
+    }
+    out.push(b'\n');
+}
+
+/// One field (RFC 4180): in quotes where it has to be. A line with one empty field has quotes, because readers skip empty lines.
+fn write_field(out: &mut Vec<u8>, place: usize, text: &str) {
+    if place > 0 {
+        out.push(b',');
+    }
+    if text.contains([',', '"', '\n', '\r']) || (text.is_empty() && place == 0) {
+        out.push(b'"');
+        out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::tests::task;
+
+    fn line(args: &str, paths: &[&str]) -> String {
+        let columns: Vec<Column> = paths.iter().filter_map(|path| Column::parse(path)).collect();
+        let mut out = head(&columns);
+        write_line(&mut out, &columns, &task(args, "{}"));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn values_are_quoted_where_they_must_be_and_numbers_stay_exact() {
+        let args = r#"{"a":"x,\"y\"\nz","big":9223372036854775807,"neg":-0.5,"none":null}"#;
+        assert_eq!(
+            line(args, &["args.a", "args.big", "args.neg", "args.none", "priority"]),
+            "args.a,args.big,args.neg,args.none,priority\n\"x,\"\"y\"\"\nz\",9223372036854775807,-0.5,,-5\n"
+        );
+        assert_eq!(line("{}", &["args.x"]), "args.x\n\"\"\n");
+    }
+
+    #[test]
+    fn no_text_becomes_a_formula() {
+        let args = r#"{"a":"=1+1","b":"@SUM(A1)","c":"-x","d":"a=1"}"#;
+        assert_eq!(
+            line(args, &["args.a", "args.b", "args.c", "args.d"]).lines().nth(1),
+            Some("'=1+1,'@SUM(A1),'-x,a=1")
+        );
+    }
+}

@@ -1,0 +1,427 @@
+//! The list: reads one page of tasks and the counts of the tabs, and makes of them what the template shows.
+
+use askama::Template;
+use axum::extract::State;
+use futures_util::future::try_join;
+use taskqueue_core::access::Scope;
+use taskqueue_core::cursor::Resource;
+use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension};
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::refusal::Refusal;
+use taskqueue_core::selection::{OrderField, TaskQuery, TaskSelection};
+use taskqueue_core::status::Status;
+use taskqueue_core::time::Timestamp;
+
+use super::commands::Commands;
+use super::default_columns;
+use super::menus::{ColumnsMenu, OrderEntry, order_entries, order_entry};
+use super::rows::{self, Cell, Kind, Row};
+use super::view::{View, order_words};
+use crate::columns::Column;
+use crate::layout::{self, PageResult, Section, Shell};
+use crate::problem::Problem;
+use crate::selected::{Selectors, Unreadable};
+use crate::show::{self, Moment};
+use crate::state::Dashboard;
+use crate::visit::Visit;
+
+/// Up to this column the mark stands under the field itself; further on the text around it is repeated.
+const MARK_COLUMNS: usize = 44;
+const MARK_CONTEXT: usize = 30;
+
+#[derive(Template)]
+#[template(path = "tasks.html")]
+struct TasksPage {
+    shell: Shell,
+    queue: String,
+    tabs: Vec<Tab>,
+    search: Search,
+    columns_menu: ColumnsMenu,
+    order_menu: Vec<OrderEntry>,
+    order_words: String,
+    downloads: [(&'static str, String); 2],
+    commands: Commands,
+    /// None if the filter cannot be read.
+    list: Option<List>,
+    may_submit: bool,
+    may_archive: bool,
+}
+
+/// The states above the list.
+struct Tab {
+    title: &'static str,
+    /// None if it is not known, because the filter cannot be read.
+    count: Option<String>,
+    address: String,
+    is_current: bool,
+}
+
+/// The fields above the list.
+struct Search {
+    path: String,
+    filter: String,
+    name: String,
+    /// What the form must carry.
+    carried: Vec<(String, String)>,
+    filter_error: Option<Mark>,
+    name_error: Option<String>,
+    unknown_columns: Vec<String>,
+    has_search: bool,
+    clear: String,
+}
+
+/// Where a filter cannot be read, and why.
+pub(super) struct Mark {
+    /// The text around the place, if it is too far to the right to be marked under the field.
+    pub(super) around: Option<String>,
+    /// Blanks up to the place.
+    pub(super) blanks: String,
+    pub(super) message: String,
+}
+
+impl Mark {
+    pub(super) fn new(text: &str, error: &Unreadable) -> Self {
+        let message = error.message.clone();
+        let Some(column) = error.column else { return Self { around: None, blanks: String::new(), message } };
+        if column <= MARK_COLUMNS {
+            return Self { around: None, blanks: " ".repeat(column - 1), message };
+        }
+        let skipped = column - 1 - MARK_CONTEXT;
+        let around: String = text.chars().skip(skipped).take(MARK_CONTEXT + 12).collect();
+        // A line end would put the mark under another line.
+        let around = around.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
+        Self { around: Some(around), blanks: " ".repeat(MARK_CONTEXT), message }
+    }
+}
+
+struct List {
+    heads: Vec<Head>,
+    rows: Vec<ShownRow>,
+    /// What the selection must carry.
+    carried: Vec<(String, String)>,
+    /// `50 of 9,498 tasks`.
+    told: String,
+    matching: String,
+    first: Option<String>,
+    next: Option<String>,
+    nothing: Nothing,
+    confirm: String,
+    compare: String,
+}
+
+/// Why a list is empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nothing {
+    /// It is not.
+    Something,
+    QueueEmpty,
+    NoMatch,
+    LastPage,
+}
+
+struct Head {
+    label: String,
+    is_number: bool,
+    /// Where the list is ordered by it.
+    address: Option<String>,
+    /// `ascending` or `descending`, if it is.
+    sorted: Option<&'static str>,
+}
+
+struct ShownRow {
+    id: String,
+    status: &'static str,
+    name: Option<String>,
+    address: String,
+    cells: Vec<ShownCell>,
+}
+
+struct ShownCell {
+    class: &'static str,
+    text: String,
+    moment: Option<Moment>,
+    /// How much is done: of a hundred, and as a text.
+    progress: Option<(String, String)>,
+    state: Option<String>,
+}
+
+/// The page.
+pub(crate) async fn list(State(dashboard): State<Dashboard>, visit: Visit) -> PageResult {
+    let queue = visit.queue()?;
+    let view = View::read(&queue, &visit.query);
+    let read = view.selectors.selection();
+    let (found, error) = match read {
+        Ok(selection) => (Some(find(&dashboard, &queue, &view, selection).await?), None),
+        Err(error) => (None, Some(error)),
+    };
+    let page = Parts { dashboard: &dashboard, visit: &visit, queue: &queue, view: &view };
+    let page = page.assemble(found, error).await?;
+    layout::page(&visit, &page)
+}
+
+/// What was read for a view.
+struct Found {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    next: Option<String>,
+    counts: [u64; 5],
+}
+
+async fn find(
+    dashboard: &Dashboard,
+    queue: &QueueName,
+    view: &View,
+    selection: TaskSelection,
+) -> Result<Found, Problem> {
+    let binding = selection.binding(Resource::TaskList, queue, &view.order.shape());
+    let after = view.cursor.as_deref().map(|cursor| binding.decode(cursor)).transpose();
+    let after = after.map_err(|_| Problem::from(Refusal::InvalidCursor))?;
+    let columns = view.columns.clone().unwrap_or_else(default_columns::standard);
+    let of_all_states = TaskSelection { status: None, ..selection.clone() };
+    let counts =
+        GroupQuery { selection: of_all_states, dimensions: vec![TaskDimension::Status], limit: 5, after: None };
+    let query = TaskQuery { selection, order: view.order, limit: view.limit, after, max_bytes: rows::MOST_BYTES };
+    let store = dashboard.store();
+    let tasks = store.list_tasks(queue, query, rows::writer(columns.clone()));
+    let (tasks, counts) = try_join(tasks, store.group_tasks(queue, counts)).await?;
+    let mut rows = rows::read(&tasks.bytes, columns.len());
+    let columns = if view.columns.is_some() { columns } else { suit(&mut rows) };
+    let next = tasks.next.map(|next| binding.encode(&next));
+    Ok(Found { columns, rows, next, counts: by_status(&counts) })
+}
+
+/// Gives rows that were read with the standard columns those that suit them.
+fn suit(rows: &mut [Row]) -> Vec<Column> {
+    let (standard, columns) = (default_columns::standard(), default_columns::choose(rows));
+    for row in rows {
+        let cell = |column: &Column| match standard.iter().position(|known| known == column) {
+            Some(place) => row.cells.get(place).cloned(),
+            None => row.leaves.iter().find(|leaf| leaf.path == column.path()).map(|leaf| leaf.cell.clone()),
+        };
+        row.cells = columns.iter().map(|column| cell(column).unwrap_or_else(Cell::empty)).collect();
+    }
+    columns
+}
+
+fn by_status(page: &GroupPage) -> [u64; 5] {
+    Status::ALL.map(|status| {
+        page.groups
+            .iter()
+            .find(|group| group.key.iter().any(|key| key == status.as_str()))
+            .map_or(0, |group| group.count)
+    })
+}
+
+struct Parts<'p> {
+    dashboard: &'p Dashboard,
+    visit: &'p Visit,
+    queue: &'p QueueName,
+    view: &'p View,
+}
+
+impl Parts<'_> {
+    async fn assemble(&self, found: Option<Found>, error: Option<Unreadable>) -> Result<TasksPage, Problem> {
+        let view = self.view;
+        let seen = found.as_ref().map(|found| rows::seen(&found.rows)).unwrap_or_default();
+        let columns = found.as_ref().map_or(&[][..], |found| &found.columns);
+        let columns_menu = ColumnsMenu::new(view, columns, &seen);
+        let (path, query) = view.beside("download", &["status", "filter", "name_fuzzy", "order_by", "descending"]);
+        let query = csv_columns(columns).iter().fold(query, |query, path| query.and("column", path));
+        let download = |format: &str| query.with("format", format).at(&path);
+        Ok(TasksPage {
+            queue: self.queue.as_str().to_owned(),
+            tabs: self.tabs(found.as_ref().map(|found| &found.counts)),
+            search: self.search(error),
+            columns_menu,
+            order_menu: order_entries(view),
+            order_words: order_words(view.order),
+            downloads: [("CSV of these columns", download("csv")), ("JSON Lines, everything", download("jsonl"))],
+            commands: Commands::new(self.dashboard, self.visit, self.queue, view, &csv_columns(columns)),
+            list: found.map(|found| self.list(found)),
+            may_submit: self.visit.may(Scope::Submit, self.queue),
+            may_archive: self.dashboard.has("archive"),
+            shell: Shell::new(self.dashboard, self.visit, "Tasks", Section::Tasks, Some(self.queue)).await?,
+        })
+    }
+
+    fn tabs(&self, counts: Option<&[u64; 5]>) -> Vec<Tab> {
+        let tab = |status: Option<Status>, title, count: Option<u64>| Tab {
+            title,
+            count: count.map(show::number),
+            address: self.view.status_address(status),
+            is_current: self.view.selectors.status == status,
+        };
+        let titles = ["Pending", "Running", "Succeeded", "Failed", "Cancelled"];
+        let all = tab(None, "All", counts.map(|counts| counts.iter().sum()));
+        let each = Status::ALL.into_iter().zip(titles).enumerate();
+        let each = each.map(|(at, (status, title))| tab(Some(status), title, counts.map(|counts| counts[at])));
+        std::iter::once(all).chain(each).collect()
+    }
+
+    fn search(&self, error: Option<Unreadable>) -> Search {
+        let Selectors { filter, name_fuzzy, .. } = &self.view.selectors;
+        let filter = filter.clone().unwrap_or_default();
+        let (filter_error, name_error) = match error {
+            Some(error) if error.parameter == "filter" => (Some(Mark::new(&filter, &error)), None),
+            Some(error) => (None, Some(error.message)),
+            None => (None, None),
+        };
+        Search {
+            path: self.view.path.clone(),
+            name: name_fuzzy.clone().unwrap_or_default(),
+            carried: self.view.carried(&["filter", "name_fuzzy", "cursor"]),
+            filter_error,
+            name_error,
+            unknown_columns: self.view.unknown_columns.clone(),
+            has_search: self.view.selectors.has_search(),
+            clear: self.view.unsearched_address(),
+            filter,
+        }
+    }
+
+    fn list(&self, found: Found) -> List {
+        let view = self.view;
+        let of_tab = view.selectors.status.and_then(|status| Status::ALL.iter().position(|known| *known == status));
+        let matching: u64 = of_tab.map_or_else(|| found.counts.iter().sum(), |at| found.counts[at]);
+        let nothing = match (found.rows.is_empty(), view.cursor.is_some()) {
+            (false, _) => Nothing::Something,
+            (true, true) => Nothing::LastPage,
+            (true, false) if found.counts.iter().sum::<u64>() == 0 && !view.selectors.has_search() => {
+                Nothing::QueueEmpty
+            }
+            (true, false) => Nothing::NoMatch,
+        };
+        let numeric = numeric_columns(&found);
+        let now = show::now();
+        List {
+            heads: found
+                .columns
+                .iter()
+                .zip(&numeric)
+                .map(|(column, is_number)| self.head(column, *is_number))
+                .collect(),
+            rows: found.rows.iter().map(|row| self.row(row, &found.columns, &numeric, now)).collect(),
+            carried: view.carried(&[]),
+            told: format!("{} of {}", show::number(found.rows.len() as u64), show::count(matching, "task")),
+            matching: show::number(matching),
+            first: view.cursor.is_some().then(|| view.first_page_address()),
+            next: found.next.map(|cursor| view.next_page_address(&cursor)),
+            nothing,
+            confirm: format!("{}/confirm", view.path),
+            compare: Section::Compare.path(Some(self.queue.as_str())).unwrap_or_default(),
+        }
+    }
+
+    fn head(&self, column: &Column, is_number: bool) -> Head {
+        let label = match column.path() {
+            "progress" => "Progress",
+            "attempt" => "Attempt",
+            "last_run.worker" => "Ran on",
+            "created_at" => "Age",
+            "last_error.message" => "Error",
+            path => path,
+        };
+        let entry = OrderField::parse(column.path()).map(|field| order_entry(self.view, field));
+        let (address, sorted) = entry.map_or((None, None), |entry| (Some(entry.toggled), entry.sorted));
+        Head { label: label.to_owned(), is_number, address, sorted }
+    }
+
+    fn row(&self, row: &Row, columns: &[Column], numeric: &[bool], now: Timestamp) -> ShownRow {
+        // An error takes the place of the first result.
+        let error_at = columns.iter().position(|column| column.path().starts_with("result"));
+        let cell = |(at, cell): (usize, &Cell)| {
+            let is_missing = cell.kind == Kind::Empty && error_at == Some(at);
+            let error = row.error.as_deref().filter(|_| is_missing).map(Cell::error);
+            ShownCell::new(error.as_ref().unwrap_or(cell), numeric.get(at).copied().unwrap_or(false), now)
+        };
+        ShownRow {
+            id: row.id.clone(),
+            status: row.status.as_str(),
+            name: row.name.clone(),
+            address: format!("{}/{}", self.view.path, row.id),
+            cells: row.cells.iter().enumerate().map(cell).collect(),
+        }
+    }
+}
+
+impl TasksPage {
+    /// The heads of the two columns that are always there.
+    fn fixed_head(&self, field: &str) -> Head {
+        let entry = self.order_menu.iter().find(|entry| entry.word == field);
+        let address = entry.map(|entry| entry.toggled.clone());
+        Head { label: String::new(), is_number: false, address, sorted: entry.and_then(|entry| entry.sorted) }
+    }
+}
+
+impl List {
+    fn is(&self, nothing: &str) -> bool {
+        match nothing {
+            "queue-empty" => self.nothing == Nothing::QueueEmpty,
+            "no-match" => self.nothing == Nothing::NoMatch,
+            _ => self.nothing == Nothing::LastPage,
+        }
+    }
+}
+
+impl ShownCell {
+    fn new(cell: &Cell, is_number: bool, now: Timestamp) -> Self {
+        let class = match cell.kind {
+            Kind::Error => "soft error-cell",
+            Kind::Json => "mono soft",
+            Kind::Time => "num soft",
+            Kind::Number if is_number => "num",
+            _ if is_number => "num",
+            _ => "",
+        };
+        let moment = cell.text.parse().ok().filter(|_| cell.kind == Kind::Time).map(Timestamp::from_micros);
+        let thousandths: Option<u32> = cell.text.parse().ok().filter(|_| cell.kind == Kind::Progress);
+        Self {
+            class,
+            moment: moment.map(|at| Moment::new(at, now)),
+            progress: thousandths.map(|done| (format!("{}.{}", done / 10, done % 10), format!("{} %", done / 10))),
+            state: (cell.kind == Kind::Status).then(|| cell.text.clone()),
+            text: cell.text.clone(),
+        }
+    }
+}
+
+/// Which columns hold only numbers and times.
+fn numeric_columns(found: &Found) -> Vec<bool> {
+    let is_numeric = |at: usize| {
+        let mut cells =
+            found.rows.iter().filter_map(|row| row.cells.get(at)).filter(|cell| cell.kind != Kind::Empty).peekable();
+        cells.peek().is_some() && cells.all(|cell| matches!(cell.kind, Kind::Number | Kind::Time))
+    };
+    (0..found.columns.len()).map(is_numeric).collect()
+}
+
+/// The columns of a file: what the list always shows, and those of the view.
+fn csv_columns(columns: &[Column]) -> Vec<String> {
+    let always = ["id", "status", "name"];
+    let others = columns.iter().map(Column::path).filter(|path| !always.contains(path));
+    always.into_iter().chain(others).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_stands_under_the_column_of_the_error() {
+        let error = |column| Unreadable { parameter: "filter", column: Some(column), message: "wrong".to_owned() };
+        let near = Mark::new("args.lr <== 1", &error(11));
+        assert_eq!((near.around, near.blanks.len()), (None, 10));
+        let text = format!("{}(", "a".repeat(99));
+        let far = Mark::new(&text, &error(100));
+        let around = far.around.unwrap();
+        assert_eq!(around.chars().nth(far.blanks.len()), Some('('));
+        let nowhere = Mark::new("", &Unreadable { parameter: "filter", column: None, message: "too large".to_owned() });
+        assert_eq!((nowhere.around, nowhere.blanks.as_str()), (None, ""));
+    }
+
+    #[test]
+    fn files_have_the_columns_that_every_row_shows_and_those_of_the_view_once() {
+        let columns: Vec<Column> = ["args.lr", "id", "attempt"].into_iter().filter_map(Column::parse).collect();
+        assert_eq!(csv_columns(&columns), ["id", "status", "name", "args.lr", "attempt"]);
+    }
+}

@@ -1,0 +1,237 @@
+//! The rows of the list: what is taken of each task as soon as it is read, so that a page of tasks with a megabyte of args each
+//! stays small. The form in which the storage hands rows over is in `row_text.rs`.
+
+use std::sync::Arc;
+
+use taskqueue_core::json::{self, Found};
+use taskqueue_core::status::Status;
+use taskqueue_core::task_view::TaskView;
+use taskqueue_store::page::WriteTask;
+
+use super::row_text::{Reader, put};
+use crate::columns::{Column, Document, Seen, Value, cut, leaves};
+
+/// Characters of a value that a cell has at most. The page of the task has all of it.
+const CELL_CHARS: usize = 160;
+/// What the rows of a page take at most; with more it has fewer rows. Far beyond usual rows, and within the memory of a page.
+pub(super) const MOST_BYTES: usize = 3 * 1_048_576;
+/// Values of each document of a task that are offered as columns.
+const LEAVES: usize = 40;
+const DOCUMENTS: [Document; 4] = [Document::Args, Document::Metadata, Document::Result, Document::Progress];
+
+/// What a cell shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Empty,
+    Text,
+    Number,
+    /// A moment, in microseconds since 1970.
+    Time,
+    Status,
+    Json,
+    /// How much is done, in thousandths.
+    Progress,
+    /// Why the task failed.
+    Error,
+}
+
+impl Kind {
+    const ALL: [Self; 8] =
+        [Self::Empty, Self::Text, Self::Number, Self::Time, Self::Status, Self::Json, Self::Progress, Self::Error];
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) kind: Kind,
+    pub(super) text: String,
+}
+
+impl Cell {
+    fn new(kind: Kind, text: &str) -> Self {
+        Self { kind, text: cut(text, CELL_CHARS).into_owned() }
+    }
+
+    pub(super) fn empty() -> Self {
+        Self { kind: Kind::Empty, text: String::new() }
+    }
+
+    pub(super) fn error(text: &str) -> Self {
+        Self::new(Kind::Error, text)
+    }
+
+    fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::Time(at) => Self::new(Kind::Time, &at.as_micros().to_string()),
+            Value::Number(_) => Self::new(Kind::Number, &value.text()),
+            Value::Status(_) => Self::new(Kind::Status, &value.text()),
+            Value::Json(_) => Self::new(Kind::Json, &value.text()),
+            Value::Text(_) => Self::new(Kind::Text, &value.text()),
+        }
+    }
+
+    /// The cell of a task in a column. Some columns are shown as people read them.
+    fn in_column(column: &Column, task: &TaskView<'_>) -> Self {
+        let special = match column.path() {
+            "attempt" => Some(Self::new(Kind::Number, &format!("{}/{}", task.attempt, task.max_attempts))),
+            "progress" => task.progress.and_then(done).map(|done| {
+                // Between 0 and 1, so it fits.
+                Self::new(Kind::Progress, &((done * 1_000.0) as u16).to_string())
+            }),
+            "last_run.worker" => {
+                task.last_run.and_then(|run| worker(run.worker)).map(|text| Self::new(Kind::Text, &text))
+            }
+            _ => None,
+        };
+        special.or_else(|| column.value(task).map(|value| Self::of(&value))).unwrap_or_else(Self::empty)
+    }
+}
+
+/// How much is done, from 0 to 1, if the run says it: `step` of `total`, or `percent`.
+fn done(progress: &str) -> Option<f64> {
+    let number = |key: &str| match json::lookup(progress, &[key])? {
+        Found::Int(value) => Some(value as f64),
+        Found::Float(value) => Some(value),
+        _ => None,
+    };
+    let done = match (number("step"), number("total")) {
+        (Some(step), Some(total)) if total > 0.0 => step / total,
+        _ => number("percent")? / 100.0,
+    };
+    (0.0..=1.0).contains(&done).then_some(done)
+}
+
+/// Where a run was: `gpu-1 · slot 0`.
+fn worker(worker: &str) -> Option<String> {
+    let text = |key: &str| Value::found(json::lookup(worker, &[key])?).map(|value| value.text().into_owned());
+    let host = text("host")?;
+    Some(text("slot").map_or_else(|| host.clone(), |slot| format!("{host} · slot {slot}")))
+}
+
+/// A value of a task that can be a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Leaf {
+    pub(super) path: String,
+    pub(super) cell: Cell,
+}
+
+/// What is taken of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) id: String,
+    pub(super) status: Status,
+    pub(super) name: Option<String>,
+    /// Why it failed, if it did.
+    pub(super) error: Option<String>,
+    /// One for each of the columns that were asked for.
+    pub(super) cells: Vec<Cell>,
+    pub(super) leaves: Vec<Leaf>,
+}
+
+/// Takes the cells of these columns of each task, and what else could be columns.
+pub(super) fn writer(columns: Vec<Column>) -> WriteTask {
+    Arc::new(move |out, task| write(out, task, &columns))
+}
+
+fn write(out: &mut Vec<u8>, task: &TaskView<'_>, columns: &[Column]) {
+    put(out, task.id.as_str());
+    put(out, task.status.as_str());
+    // A name may be empty, which differs from none.
+    put(out, &task.name.map(|name| format!("={}", cut(name, CELL_CHARS))).unwrap_or_default());
+    let error = task.last_error.filter(|_| task.status == Status::Failed);
+    put(out, &error.map(|error| cut(error.message, CELL_CHARS).into_owned()).unwrap_or_default());
+    for column in columns {
+        put_cell(out, &Cell::in_column(column, task));
+    }
+    let leaves = leaves(task, &DOCUMENTS, LEAVES);
+    put(out, &leaves.len().to_string());
+    for (path, value) in leaves {
+        put(out, &path);
+        put_cell(out, &Cell::of(&value));
+    }
+}
+
+fn put_cell(out: &mut Vec<u8>, cell: &Cell) {
+    out.push(cell.kind as u8);
+    put(out, &cell.text);
+}
+
+/// Reads what [`writer`] wrote with so many columns.
+pub(super) fn read(bytes: &[u8], columns: usize) -> Vec<Row> {
+    let mut reader = Reader::new(bytes);
+    std::iter::from_fn(|| read_row(&mut reader, columns)).collect()
+}
+
+fn read_row(reader: &mut Reader<'_>, columns: usize) -> Option<Row> {
+    let (id, status) = (reader.text()?, Status::parse(&reader.text()?)?);
+    let name = reader.text()?.strip_prefix('=').map(str::to_owned);
+    let error = Some(reader.text()?).filter(|text| !text.is_empty());
+    let cells = (0..columns).map(|_| read_cell(reader)).collect::<Option<_>>()?;
+    let count: usize = reader.text()?.parse().ok()?;
+    let leaf = |reader: &mut Reader<'_>| Some(Leaf { path: reader.text()?, cell: read_cell(reader)? });
+    let leaves = (0..count).map(|_| leaf(reader)).collect::<Option<_>>()?;
+    Some(Row { id, status, name, error, cells, leaves })
+}
+
+fn read_cell(reader: &mut Reader<'_>) -> Option<Cell> {
+    let kind = *Kind::ALL.get(usize::from(reader.byte()?))?;
+    Some(Cell { kind, text: reader.text()? })
+}
+
+/// Which paths occur in these tasks.
+pub(super) fn seen(rows: &[Row]) -> Seen {
+    let mut seen = Seen::default();
+    for leaf in rows.iter().flat_map(|row| &row.leaves) {
+        seen.add(&leaf.path, leaf.cell.kind == Kind::Number);
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::tests::task;
+
+    #[test]
+    fn rows_are_read_as_they_were_written_and_a_megabyte_of_args_stays_small() {
+        let columns = || vec![Column::parse("args.big").unwrap(), Column::parse("attempt").unwrap()];
+        let args = format!(r#"{{"big":"{}","lr":0.1}}"#, "x".repeat(1_000_000));
+        let (view, write) = (task(&args, r#"{"loss":0.5}"#), writer(columns()));
+        let mut out = Vec::new();
+        write(&mut out, &view);
+        write(&mut out, &taskqueue_core::task_view::TaskView { name: None, ..view });
+        assert!(out.len() < 4_000, "{}", out.len());
+        let rows = read(&out, 2);
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].name.as_deref(), rows[1].name.as_deref()), (Some("a name"), None));
+        assert_eq!(rows[0].cells[0].text.chars().count(), CELL_CHARS);
+        assert_eq!(rows[0].cells[1], Cell { kind: Kind::Number, text: "2/3".to_owned() });
+        assert_eq!(rows[0].error.as_deref(), Some("CUDA out of memory"));
+        let paths: Vec<&str> = rows[0].leaves.iter().map(|leaf| leaf.path.as_str()).collect();
+        assert_eq!(paths, ["args.big", "args.lr", "metadata.batch", "result.loss", "progress.step", "progress.total"]);
+        assert!(seen(&rows).is_numeric("args.lr"));
+    }
+
+    #[test]
+    fn progress_is_what_runs_say_if_it_can_be() {
+        let cases = [
+            (r#"{"step":1,"total":4}"#, Some(0.25)),
+            (r#"{"percent":61.5}"#, Some(0.615)),
+            (r#"{"step":5,"total":4}"#, None),
+            (r#"{"step":-1,"total":4}"#, None),
+            (r#"{"step":1,"total":0}"#, None),
+            (r#"{"step":"1","total":4}"#, None),
+            ("{}", None),
+        ];
+        for (progress, expected) in cases {
+            assert_eq!(done(progress), expected, "{progress}");
+        }
+    }
+
+    #[test]
+    fn a_worker_is_shown_by_host_and_slot() {
+        assert_eq!(worker(r#"{"host":"gpu-1","slot":0}"#).as_deref(), Some("gpu-1 · slot 0"));
+        assert_eq!(worker(r#"{"host":"gpu-1"}"#).as_deref(), Some("gpu-1"));
+        assert_eq!(worker(r#"{"pid":1}"#), None);
+    }
+}
