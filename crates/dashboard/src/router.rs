@@ -70,6 +70,7 @@ fn table() -> Router<Dashboard> {
         .route("/ui/queues/{queue}/routes", get(routes::routes))
         // Results side by side
         .route("/ui/queues/{queue}/compare", get(compare::compare))
+        .route("/ui/queues/{queue}/compare/csv", get(compare::download))
         // New tasks
         .route("/ui/queues/{queue}/submit", get(submit::form))
         // Files

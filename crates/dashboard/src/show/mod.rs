@@ -1,6 +1,7 @@
 //! How values are written for people: numbers, durations, sizes, moments. The same value looks the same on every page.
 
 mod bar;
+pub(crate) mod chart;
 pub(crate) mod html;
 pub(crate) mod json;
 mod meter;

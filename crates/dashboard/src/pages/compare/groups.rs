@@ -1,0 +1,192 @@
+//! Groups of tasks that have the same args, as repetitions with other seeds have: mean, deviation, smallest and largest of each number.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use super::collection::{PathIndex, Row};
+use super::columns::{Better, Column, Columns};
+use super::path::is_seed;
+use super::stats::Summary;
+use super::table::{Head, PAGE_ROWS, Sort, computed, head, shown};
+use super::value::{Kind, Value};
+use super::view::{Grouping, View};
+
+/// Numbers of one column in one group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measure<'c> {
+    pub(super) summary: Summary,
+    pub(super) low: Option<&'c Value>,
+    pub(super) high: Option<&'c Value>,
+}
+
+/// Tasks with the same values.
+pub(super) struct Group<'c> {
+    pub(super) key: Vec<Option<&'c Value>>,
+    pub(super) tasks: usize,
+    pub(super) measures: Vec<Measure<'c>>,
+}
+
+/// All groups, in the order of the view.
+pub(super) struct Groups<'c> {
+    pub(super) by: Vec<Column>,
+    pub(super) measured: Vec<Column>,
+    pub(super) groups: Vec<Group<'c>>,
+}
+
+impl<'c> Groups<'c> {
+    /// None if the view groups by nothing.
+    pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>) -> Option<Self> {
+        let by: Vec<Column> = match view.grouping.as_ref()? {
+            Grouping::ArgsButSeed => {
+                args_but_seed(columns).into_iter().map(|path| columns.column_at(path, view)).collect()
+            }
+            Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(path, view)).collect(),
+        };
+        let is_key = |column: &Column| by.iter().any(|key| key.path == column.path);
+        let is_measured = |column: &&Column| column.is_numeric && !is_key(column) && !column.text.starts_with("args.");
+        let measured: Vec<Column> = columns.shown.iter().filter(is_measured).cloned().collect();
+        let mut groups = collect(columns, &by, &measured);
+        sort_groups(&mut groups, &by, &measured, sort);
+        Some(Self { by, measured, groups })
+    }
+}
+
+fn args_but_seed(columns: &Columns<'_>) -> Vec<PathIndex> {
+    let differing =
+        columns.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
+    differing.map(|(path, _, _)| path).collect()
+}
+
+fn collect<'c>(columns: &Columns<'c>, by: &[Column], measured: &[Column]) -> Vec<Group<'c>> {
+    let collection = columns.collection;
+    let mut places: HashMap<Vec<Option<(Kind, String)>>, usize> = HashMap::new();
+    let mut groups: Vec<Group<'c>> = Vec::new();
+    for row in &collection.rows {
+        let key: Vec<Option<&Value>> = by.iter().map(|column| collection.value(row, column.path)).collect();
+        let known = key.iter().map(|value| value.map(Value::key)).collect();
+        let place = *places.entry(known).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Group { key, tasks: 0, measures: vec![Measure::default(); measured.len()] });
+        }
+        let group = &mut groups[place];
+        group.tasks += 1;
+        group.measures.iter_mut().zip(measured).for_each(|(measure, column)| measure.add(columns, row, column));
+    }
+    groups
+}
+
+impl<'c> Measure<'c> {
+    fn add(&mut self, columns: &Columns<'c>, row: &Row, column: &Column) {
+        let Some(value) = columns.number(row, column.path) else { return };
+        self.summary.add(value.approximate().unwrap_or_default());
+        self.low = Some(self.low.filter(|low| low.compare(value).is_le()).unwrap_or(value));
+        self.high = Some(self.high.filter(|high| high.compare(value).is_ge()).unwrap_or(value));
+    }
+
+    /// The mean, if there are numbers.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.summary.count > 0).then_some(self.summary.mean)
+    }
+}
+
+/// By a value that groups have in common, or by a mean; those without one come last.
+fn sort_groups(groups: &mut [Group<'_>], by: &[Column], measured: &[Column], sort: Option<Sort>) {
+    let Some(sort) = sort else { return };
+    if let Some(place) = by.iter().position(|column| column.path == sort.path) {
+        groups.sort_by(|a, b| sort.compare(a.key[place], b.key[place]));
+    } else if let Some(place) = measured.iter().position(|column| column.path == sort.path) {
+        groups.sort_by(|a, b| compare_means(a.measures[place].mean(), b.measures[place].mean(), sort.is_descending));
+    }
+}
+
+fn compare_means(a: Option<f64>, b: Option<f64>, is_descending: bool) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) if is_descending => b.total_cmp(&a),
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+/// One mean as the table shows it.
+pub(super) struct MeanCell {
+    pub(super) mean: String,
+    /// With its sign; empty of a single number.
+    pub(super) deviation: String,
+    pub(super) range: String,
+    pub(super) is_best: bool,
+}
+
+pub(super) struct GroupRow {
+    pub(super) key: Vec<(String, bool)>,
+    pub(super) tasks: usize,
+    pub(super) means: Vec<MeanCell>,
+}
+
+/// One page of groups.
+pub(super) struct GroupTable {
+    pub(super) keys: Vec<Head>,
+    pub(super) measures: Vec<Head>,
+    pub(super) rows: Vec<GroupRow>,
+    pub(super) total: usize,
+}
+
+impl GroupTable {
+    pub(super) fn new(groups: &Groups<'_>, columns: &Columns<'_>, view: &View, sort: Option<Sort>) -> Self {
+        let from = (view.page - 1).saturating_mul(PAGE_ROWS).min(groups.groups.len());
+        let best: Vec<Option<f64>> = (0..groups.measured.len()).map(|place| best_mean(groups, place)).collect();
+        let row = |group: &Group<'_>| GroupRow {
+            key: group.key.iter().zip(&groups.by).map(|(value, column)| key_text(*value, column)).collect(),
+            tasks: group.tasks,
+            means: group
+                .measures
+                .iter()
+                .zip(groups.measured.iter().zip(&best))
+                .map(|(m, (column, best))| mean_cell(m, column, *best))
+                .collect(),
+        };
+        Self {
+            keys: groups.by.iter().map(|column| head(columns, column, view, sort)).collect(),
+            measures: groups.measured.iter().map(|column| head(columns, column, view, sort)).collect(),
+            rows: groups.groups.iter().skip(from).take(PAGE_ROWS).map(row).collect(),
+            total: groups.groups.len(),
+        }
+    }
+}
+
+fn key_text(value: Option<&Value>, column: &Column) -> (String, bool) {
+    (value.map(|value| shown(column, value).0).unwrap_or_default(), column.is_numeric)
+}
+
+fn best_mean(groups: &Groups<'_>, place: usize) -> Option<f64> {
+    let means = groups.groups.iter().filter_map(|group| group.measures[place].mean());
+    match groups.measured[place].better? {
+        Better::Lower => means.reduce(f64::min),
+        Better::Higher => means.reduce(f64::max),
+    }
+}
+
+fn mean_cell(measure: &Measure<'_>, column: &Column, best: Option<f64>) -> MeanCell {
+    let Some(mean) = measure.mean() else {
+        return MeanCell { mean: String::new(), deviation: String::new(), range: String::new(), is_best: false };
+    };
+    let text = |value: Option<&Value>| value.map(|value| shown(column, value).0).unwrap_or_default();
+    let (low, high) = (text(measure.low), text(measure.high));
+    MeanCell {
+        mean: computed(column, mean),
+        deviation: measure
+            .summary
+            .deviation()
+            .map(|deviation| format!("± {}", deviation_text(column, deviation)))
+            .unwrap_or_default(),
+        range: if low == high { low } else { format!("{low} to {high}") },
+        is_best: best == Some(mean),
+    }
+}
+
+/// Two digits say all that a deviation knows.
+fn deviation_text(column: &Column, deviation: f64) -> String {
+    match column.text.as_str() {
+        "duration" | "wait" => computed(column, deviation),
+        _ => crate::show::chart::rounded(deviation, 2),
+    }
+}

@@ -1,0 +1,242 @@
+//! Parallel coordinates: an axis for each path, a line for each task, coloured by the number that the page is about.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::classes::{Class, Classes, STEPS, short};
+use super::collection::Row;
+use super::columns::{Better, Column, Columns};
+use super::path::is_seed;
+use super::scatter::{Mark, is_log, percent};
+use super::value::{Kind, Value};
+use super::view::{AXES, ScaleChoice, View};
+use crate::show::chart::Scale;
+
+/// Lines that are drawn.
+const LINES: usize = 500;
+/// Axes that appear without being asked for, with the target.
+const USUAL_AXES: usize = 6;
+/// So few different numbers are all marked.
+const FEW_NUMBERS: usize = 6;
+/// Values of an axis that is no number.
+const CATEGORIES: usize = 12;
+
+pub(super) struct Axis {
+    pub(super) at: String,
+    pub(super) label: String,
+    pub(super) is_log: bool,
+    pub(super) marks: Vec<Mark>,
+    /// `start`, `middle` or `end`: the first and the last label stay within the chart.
+    pub(super) anchor: &'static str,
+}
+
+pub(super) struct Line {
+    pub(super) css: &'static str,
+    /// In a box of 1000 by 1000.
+    pub(super) shape: String,
+    pub(super) id: String,
+    pub(super) title: String,
+}
+
+pub(super) struct Parallel {
+    pub(super) axes: Vec<Axis>,
+    pub(super) lines: Vec<Line>,
+    pub(super) legend: Vec<Class>,
+    pub(super) target: Option<String>,
+    /// How many tasks have a line, drawn or not.
+    pub(super) total: usize,
+    pub(super) paths: Vec<String>,
+}
+
+/// How the values of a path are placed.
+enum Placing {
+    /// With the marks, and whether it is logarithmic.
+    Numbers(Scale, Vec<Mark>, bool),
+    Categories(HashMap<(Kind, String), f64>, Vec<Mark>),
+}
+
+impl Parallel {
+    /// None for fewer than three axes that were not asked for, or fewer than two that were.
+    pub(super) fn new(columns: &Columns<'_>, view: &View) -> Option<Self> {
+        let chosen = axes_of(columns, view);
+        if chosen.len() < if view.axes.is_empty() { 3 } else { 2 } {
+            return None;
+        }
+        let placings: Vec<Placing> = chosen.iter().map(|column| Placing::of(columns, column)).collect();
+        let mut rows: Vec<(&Row, String)> = columns
+            .collection
+            .rows
+            .iter()
+            .filter_map(|row| Some((row, shape(columns, row, &chosen, &placings)?)))
+            .collect();
+        let total = rows.len();
+        let target = columns.target.clone();
+        if let Some(target) = &target {
+            // The best ones are drawn last, above the others.
+            rows.sort_by(|a, b| worst_first(columns, target, a.0, b.0));
+        }
+        let rows = spread(rows, LINES);
+        let values: Vec<Option<&Value>> =
+            rows.iter().map(|(row, _)| columns.collection.value(row, target.as_ref()?.path)).collect();
+        let mut classes = if target.is_some() { Classes::steps(&values) } else { Classes::one(rows.len()) };
+        if target.as_ref().is_some_and(|target| target.better == Some(Better::Lower)) {
+            strongest_is_lowest(&mut classes);
+        }
+        let lines = rows
+            .into_iter()
+            .zip(&classes.of)
+            .map(|((row, shape), class)| line(columns, &classes.classes[*class], row, shape, target.as_ref()));
+        let lines = lines.collect();
+        classes.classes.retain(|class| class.count > 0);
+        let last = chosen.len() - 1;
+        let axis = |(number, (column, placing)): (usize, (&Column, &Placing))| axis(number, last, column, placing);
+        let axes = chosen.iter().zip(&placings).enumerate().map(axis).collect();
+        let paths = chosen.into_iter().map(|column| column.text).collect();
+        Some(Self { axes, lines, legend: classes.classes, target: target.map(|target| target.text), total, paths })
+    }
+}
+
+/// What the address says; else the args that differ, without seeds, and the target.
+fn axes_of(columns: &Columns<'_>, view: &View) -> Vec<Column> {
+    if !view.axes.is_empty() {
+        return view.axes.iter().filter_map(|path| columns.column(path, view)).take(AXES).collect();
+    }
+    let differing =
+        columns.paths().filter(|(_, text, facts)| text.starts_with("args.") && facts.differs && !is_seed(text));
+    let args = differing.take(USUAL_AXES).map(|(path, _, _)| columns.column_at(path, view));
+    args.chain(columns.target.clone().filter(|target| !target.text.starts_with("args."))).collect()
+}
+
+impl Placing {
+    fn of(columns: &Columns<'_>, column: &Column) -> Self {
+        let values = || columns.collection.rows.iter().filter_map(|row| columns.collection.value(row, column.path));
+        let numbers: Vec<f64> = values().filter_map(Value::approximate).collect();
+        let log = is_log(ScaleChoice::Auto, &numbers);
+        let Some(scale) = Scale::over(numbers.into_iter(), log).filter(|_| column.is_numeric) else {
+            return Self::categories(values());
+        };
+        let ticks =
+            || scale.ticks().into_iter().map(|tick| Mark { at: percent(1.0 - tick.at), label: tick.label }).collect();
+        let marks = if columns.collection.different(column.path) <= FEW_NUMBERS {
+            value_marks(values(), scale)
+        } else {
+            ticks()
+        };
+        Self::Numbers(scale, marks, log)
+    }
+
+    /// The most frequent values, in order, with the same distance between all.
+    fn categories<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
+        let mut counts: HashMap<(Kind, String), (usize, &Value)> = HashMap::new();
+        for value in values {
+            counts.entry(value.key()).or_insert((0, value)).0 += 1;
+        }
+        let mut counts: Vec<(usize, &Value)> = counts.into_values().collect();
+        counts.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.compare(b.1)));
+        counts.truncate(CATEGORIES);
+        counts.sort_by(|a, b| a.1.compare(b.1));
+        let place = |number: usize| 1.0 - (number as f64 + 0.5) / counts.len() as f64;
+        let places = counts.iter().enumerate().map(|(number, (_, value))| (value.key(), place(number))).collect();
+        let marks = counts
+            .iter()
+            .enumerate()
+            .map(|(number, (_, value))| Mark { at: percent(place(number)), label: short(value) });
+        Self::Categories(places, marks.collect())
+    }
+
+    fn place(&self, value: &Value) -> Option<f64> {
+        match self {
+            Self::Numbers(scale, ..) => scale.place(value.approximate()?).map(|place| 1.0 - place),
+            Self::Categories(places, _) => places.get(&value.key()).copied(),
+        }
+    }
+}
+
+/// The values themselves: few numbers need no others at their axis.
+fn value_marks<'v>(values: impl Iterator<Item = &'v Value>, scale: Scale) -> Vec<Mark> {
+    let mut values: Vec<&Value> = values.filter(|value| value.number.is_some()).collect();
+    values.sort_by(|a, b| a.compare(b));
+    values.dedup_by(|a, b| a.compare(b).is_eq());
+    let mark =
+        |value: &Value| Some(Mark { at: percent(1.0 - scale.place(value.approximate()?)?), label: short(value) });
+    values.into_iter().filter_map(mark).collect()
+}
+
+fn axis(number: usize, last: usize, column: &Column, placing: &Placing) -> Axis {
+    let (is_log, marks) = match placing {
+        Placing::Numbers(_, marks, is_log) => (*is_log, marks),
+        Placing::Categories(_, marks) => (false, marks),
+    };
+    let marks = marks.iter().map(|mark| Mark { at: mark.at.clone(), label: mark.label.clone() }).collect();
+    let anchor = if number == 0 {
+        "start"
+    } else if number == last {
+        "end"
+    } else {
+        "middle"
+    };
+    Axis { at: percent(number as f64 / last.max(1) as f64), label: column.text.clone(), is_log, marks, anchor }
+}
+
+/// The line of a task: with a gap where it has no value. None if there is nothing to connect.
+fn shape(columns: &Columns<'_>, row: &Row, chosen: &[Column], placings: &[Placing]) -> Option<String> {
+    let (mut shape, mut segments, mut was_there) = (String::new(), 0, false);
+    for (number, (column, placing)) in chosen.iter().zip(placings).enumerate() {
+        let place = columns.collection.value(row, column.path).and_then(|value| placing.place(value));
+        let at = number * 1_000 / (chosen.len() - 1).max(1);
+        if let Some(place) = place {
+            let _ = write!(shape, "{}{at} {:.0}", if was_there { "L" } else { "M" }, place * 1_000.0);
+            segments += usize::from(was_there);
+        }
+        was_there = place.is_some();
+    }
+    (segments > 0).then_some(shape)
+}
+
+fn worst_first(columns: &Columns<'_>, target: &Column, a: &Row, b: &Row) -> std::cmp::Ordering {
+    let value = |row| columns.number(row, target.path);
+    match (value(a), value(b)) {
+        (Some(a), Some(b)) if target.better == Some(Better::Lower) => b.compare(a),
+        (Some(a), Some(b)) => a.compare(b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// So many of them, spread evenly, with the first and the last.
+fn spread<T>(items: Vec<T>, most: usize) -> Vec<T> {
+    let length = items.len();
+    if length <= most {
+        return items;
+    }
+    let mut taken = (0..most).map(|number| number * (length - 1) / (most - 1).max(1)).peekable();
+    items.into_iter().enumerate().filter(|(place, _)| taken.next_if_eq(place).is_some()).map(|(_, item)| item).collect()
+}
+
+/// The strongest colour is for the best.
+fn strongest_is_lowest(classes: &mut Classes) {
+    for class in &mut classes.classes {
+        if let Some(step) = STEPS.iter().position(|css| *css == class.css) {
+            class.css = STEPS[STEPS.len() - 1 - step];
+        }
+    }
+}
+
+fn line(columns: &Columns<'_>, class: &Class, row: &Row, shape: String, target: Option<&Column>) -> Line {
+    let value = target.and_then(|target| columns.collection.value(row, target.path)).map(short).unwrap_or_default();
+    let name: String = row.title().chars().take(40).collect();
+    Line { css: class.css, shape, id: row.id.to_string(), title: format!("{name}: {value}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_spread_evenly_and_keep_both_ends() {
+        for (length, most) in [(500, 500), (501, 500), (5_000, 500), (1_234, 500), (3, 2)] {
+            let kept = spread((0..length).collect(), most);
+            assert_eq!(kept.len(), most, "{length}");
+            assert_eq!((kept.first(), kept.last()), (Some(&0), Some(&(length - 1))), "{length}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The table: tasks as rows, sorted, one page of them, and a summary of all of them above.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::collection::{PathIndex, Row};
+use super::columns::{Better, Column, Columns};
+use super::path::is_for_filters;
+use super::stats::Summary;
+use super::value::{Value, approximate};
+use super::view::View;
+use crate::address::Query;
+use crate::show;
+use crate::show::chart::rounded;
+
+/// Rows of a page.
+pub(super) const PAGE_ROWS: usize = 100;
+/// Digits of a computed number.
+pub(super) const DIGITS: usize = 5;
+
+/// By what rows are sorted; as they were read without one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sort {
+    pub(super) path: PathIndex,
+    pub(super) is_descending: bool,
+}
+
+impl Sort {
+    /// What the address says; else the best result first.
+    pub(super) fn new(columns: &Columns<'_>, view: &View) -> Option<Self> {
+        let asked = view.sort.as_ref().and_then(|path| columns.column(path, view));
+        let column =
+            asked.or_else(|| columns.target.clone().filter(|target| target.better.is_some() && view.sort.is_none()))?;
+        Some(Self {
+            path: column.path,
+            is_descending: view.is_descending.unwrap_or(column.better == Some(Better::Higher)),
+        })
+    }
+
+    /// Orders values; those that are missing come last in both directions.
+    pub(super) fn compare(&self, a: Option<&Value>, b: Option<&Value>) -> Ordering {
+        match (a, b) {
+            (Some(a), Some(b)) if self.is_descending => b.compare(a),
+            (Some(a), Some(b)) => a.compare(b),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+}
+
+/// A heading.
+pub(super) struct Head {
+    pub(super) label: String,
+    pub(super) is_numeric: bool,
+    /// `ascending` or `descending`, if rows are sorted by it.
+    pub(super) sorted: Option<&'static str>,
+    /// What the buttons change.
+    pub(super) sort: String,
+    pub(super) remove: String,
+    /// What is good, and what makes it the other way round.
+    pub(super) better: Option<&'static str>,
+    pub(super) flip: Option<String>,
+}
+
+pub(super) struct Cell {
+    pub(super) text: String,
+    /// The exact value, where the text is not.
+    pub(super) title: Option<String>,
+    pub(super) is_numeric: bool,
+    pub(super) is_best: bool,
+    pub(super) differs: bool,
+    /// What this value adds to the filter.
+    pub(super) and: Option<String>,
+}
+
+pub(super) struct TaskRow {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) status: &'static str,
+    pub(super) cells: Vec<Cell>,
+}
+
+pub(super) struct Table {
+    pub(super) heads: Vec<Head>,
+    pub(super) task_sort: String,
+    pub(super) status_sort: String,
+    /// A word, and a text for each column.
+    pub(super) summaries: Vec<(&'static str, Vec<String>)>,
+    pub(super) rows: Vec<TaskRow>,
+}
+
+/// All rows in the order of the view.
+pub(super) fn sorted<'c>(columns: &Columns<'c>, sort: Option<Sort>) -> Vec<&'c Row> {
+    let collection = columns.collection;
+    let mut rows: Vec<&Row> = collection.rows.iter().collect();
+    if let Some(sort) = sort {
+        rows.sort_by(|a, b| sort.compare(collection.value(a, sort.path), collection.value(b, sort.path)));
+    }
+    rows
+}
+
+impl Table {
+    pub(super) fn new(columns: &Columns<'_>, view: &View, sort: Option<Sort>, rows: &[&Row]) -> Self {
+        let from = (view.page - 1).saturating_mul(PAGE_ROWS).min(rows.len());
+        let page = &rows[from..rows.len().min(from + PAGE_ROWS)];
+        let best: Vec<Option<&Value>> = columns.shown.iter().map(|column| columns.best(column)).collect();
+        let row = |row: &&Row| TaskRow {
+            id: row.id.to_string(),
+            title: row.title().to_owned(),
+            status: row.status.as_str(),
+            cells: columns.shown.iter().zip(&best).map(|(column, best)| cell(columns, row, column, *best)).collect(),
+        };
+        Self {
+            heads: columns.shown.iter().map(|column| head(columns, column, view, sort)).collect(),
+            task_sort: sort_by("name", sort_at(columns, "name", sort), None),
+            status_sort: sort_by("status", sort_at(columns, "status", sort), None),
+            summaries: summaries(columns),
+            rows: page.iter().map(row).collect(),
+        }
+    }
+}
+
+fn sort_at(columns: &Columns<'_>, path: &str, sort: Option<Sort>) -> Option<Sort> {
+    let path = columns.collection.path(path);
+    sort.filter(|sort| Some(sort.path) == path)
+}
+
+/// What sorts by a path: the other way round if it is sorted by it already, else the good values first.
+fn sort_by(path: &str, current: Option<Sort>, better: Option<Better>) -> String {
+    let is_descending = current.map_or(better == Some(Better::Higher), |current| !current.is_descending);
+    let order = if is_descending { "descending" } else { "ascending" };
+    Query::default().and("sort", path).and("order", order).to_string()
+}
+
+pub(super) fn head(columns: &Columns<'_>, column: &Column, view: &View, sort: Option<Sort>) -> Head {
+    let current = sort.filter(|sort| sort.path == column.path);
+    let others: Vec<&Column> = columns.shown.iter().filter(|other| other.path != column.path).collect();
+    let remove = others.iter().fold(Query::default(), |query, other| query.and("column", &other.text));
+    Head {
+        label: column.text.clone(),
+        is_numeric: column.is_numeric,
+        sorted: current.map(|sort| if sort.is_descending { "descending" } else { "ascending" }),
+        sort: sort_by(&column.text, current, column.better),
+        remove: if others.is_empty() { "column=".to_owned() } else { remove.to_string() },
+        better: column.better.map(Better::words),
+        flip: (column.is_numeric && !column.text.starts_with("args.")).then(|| flip(column, view)),
+    }
+}
+
+/// What makes the other values of a column the good ones.
+fn flip(column: &Column, view: &View) -> String {
+    let is_lower = column.better != Some(Better::Lower);
+    let lists = [("lower", &view.lower, is_lower), ("higher", &view.higher, !is_lower)];
+    let mut change = Query::default();
+    for (name, paths, has_it) in lists {
+        let others = paths.iter().map(|path| &path.text).filter(|text| **text != column.text);
+        let all: Vec<&String> = others.chain(has_it.then_some(&column.text)).collect();
+        change = if all.is_empty() {
+            change.and(name, "")
+        } else {
+            all.into_iter().fold(change, |change, text| change.and(name, text))
+        };
+    }
+    change.to_string()
+}
+
+fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>) -> Cell {
+    let value = columns.collection.value(row, column.path);
+    let is_best = value.zip(best).is_some_and(|(value, best)| value.number.is_some() && value.compare(best).is_eq());
+    let is_arg = column.text.starts_with("args.") || column.text.starts_with("metadata.");
+    let (text, title) = value.map_or_else(|| (String::new(), None), |value| shown(column, value));
+    let literal = value.filter(|_| is_for_filters(&column.text)).and_then(Value::literal);
+    Cell {
+        text,
+        title,
+        is_numeric: column.is_numeric,
+        is_best,
+        differs: column.differs && is_arg,
+        and: literal
+            .filter(|_| !column.text.starts_with("result."))
+            .map(|literal| format!("{} == {literal}", column.text)),
+    }
+}
+
+/// A value as the table shows it, with the exact one where that is another.
+pub(super) fn shown(column: &Column, value: &Value) -> (String, Option<String>) {
+    let exact = value.shown();
+    match value.approximate() {
+        Some(seconds) if matches!(column.text.as_str(), "duration" | "wait") => {
+            (show::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default()), Some(format!("{exact} s")))
+        }
+        _ if exact.chars().count() > 40 => {
+            let cut: String = exact.chars().take(39).collect();
+            (format!("{cut}…"), Some(exact))
+        }
+        _ => (exact, None),
+    }
+}
+
+/// Best, median and mean of the columns of numbers, over all tasks.
+fn summaries(columns: &Columns<'_>) -> Vec<(&'static str, Vec<String>)> {
+    let of = |text: fn(&Columns<'_>, &Column) -> Option<String>| -> Vec<String> {
+        let is_measured = |column: &&Column| column.is_numeric && !column.text.starts_with("args.");
+        let text = |column: &Column| Some(column).filter(is_measured).and_then(|column| text(columns, column));
+        columns.shown.iter().map(|column| text(column).unwrap_or_default()).collect()
+    };
+    let rows = [("best", of(best)), ("median", of(median)), ("mean", of(mean))];
+    rows.into_iter().filter(|(_, texts)| texts.iter().any(|text| !text.is_empty())).collect()
+}
+
+fn best(columns: &Columns<'_>, column: &Column) -> Option<String> {
+    columns.best(column).map(|value| shown(column, value).0)
+}
+
+fn median(columns: &Columns<'_>, column: &Column) -> Option<String> {
+    let mut values: Vec<&Value> =
+        columns.collection.rows.iter().filter_map(|row| columns.number(row, column.path)).collect();
+    values.sort_by(|a, b| a.compare(b));
+    let (lower, upper) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    if lower.compare(upper).is_eq() {
+        return Some(shown(column, lower).0);
+    }
+    let middle = |value: &Value| value.number.map(approximate);
+    Some(computed(column, middle(lower)? / 2.0 + middle(upper)? / 2.0))
+}
+
+fn mean(columns: &Columns<'_>, column: &Column) -> Option<String> {
+    let values = columns.collection.rows.iter().filter_map(|row| columns.number(row, column.path)?.approximate());
+    let summary: Summary = values.collect();
+    (summary.count > 0).then(|| computed(column, summary.mean))
+}
+
+/// A computed number, in the unit of its column.
+pub(super) fn computed(column: &Column, value: f64) -> String {
+    match column.text.as_str() {
+        "duration" | "wait" => show::duration(Duration::try_from_secs_f64(value).unwrap_or_default()),
+        _ => rounded(value, DIGITS),
+    }
+}

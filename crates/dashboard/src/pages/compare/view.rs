@@ -1,0 +1,267 @@
+//! The state of the page: what its address asks for. Everything that is not asked for is chosen by what the tasks hold.
+//!
+//! All controls are in one form. Its buttons cannot carry the whole address, which may hold a thousand ids: they carry what they change
+//! (`set`, `and`, `apply`), and the answer leads to the address that results.
+
+use taskqueue_core::filter::{Expression, TaskFilter};
+use taskqueue_core::ids::TaskId;
+use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::status::Status;
+
+use super::path::Path;
+use crate::address::Query;
+use crate::selected::{Selectors, Unreadable};
+
+/// Tasks that can be chosen one by one.
+pub(super) const IDS: usize = 1_000;
+/// Tasks that are read without a filter, unless more are asked for.
+pub(super) const USUAL_TASKS: usize = 1_000;
+/// Tasks that are read at most.
+pub(super) const MOST_TASKS: usize = 5_000;
+pub(super) const COLUMNS: usize = 30;
+/// Axes of the parallel coordinates.
+pub(super) const AXES: usize = 8;
+/// Paths that tasks are grouped by.
+const GROUP_PATHS: usize = 20;
+/// The value of `group` for all args that differ but seeds.
+pub(super) const BUT_SEED: &str = "args-but-seed";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ScaleChoice {
+    /// By the numbers.
+    #[default]
+    Auto,
+    Linear,
+    Log,
+}
+
+impl ScaleChoice {
+    fn parse(word: Option<&str>) -> Self {
+        match word {
+            Some("linear") => Self::Linear,
+            Some("log") => Self::Log,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// What tasks are grouped by.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Grouping {
+    /// Every arg that differs, but no seed.
+    ArgsButSeed,
+    By(Vec<Path>),
+}
+
+/// What an address asks for.
+#[derive(Debug)]
+pub(super) struct View {
+    /// The parameters that count.
+    pub(super) query: Query,
+    pub(super) selectors: Selectors,
+    /// What they select; what has succeeded if there are none.
+    pub(super) selection: Result<TaskSelection, Unreadable>,
+    pub(super) ids: Vec<TaskId>,
+    pub(super) columns: Vec<Path>,
+    pub(super) sort: Option<Path>,
+    pub(super) is_descending: Option<bool>,
+    pub(super) lower: Vec<Path>,
+    pub(super) higher: Vec<Path>,
+    pub(super) x: Option<Path>,
+    pub(super) y: Option<Path>,
+    pub(super) x_scale: ScaleChoice,
+    pub(super) y_scale: ScaleChoice,
+    pub(super) color: Option<Path>,
+    pub(super) axes: Vec<Path>,
+    pub(super) grouping: Option<Grouping>,
+    pub(super) page: usize,
+    pub(super) most: usize,
+    /// What of the address was not understood, in sentences.
+    pub(super) complaints: Vec<String>,
+}
+
+impl View {
+    pub(super) fn parse(query: &Query) -> Self {
+        let mut complaints = Vec::new();
+        let mut paths = |name: &str, most: usize| {
+            let mut paths: Vec<Path> = Vec::new();
+            for text in query.all(name).filter(|text| !text.trim().is_empty()) {
+                match Path::parse(text) {
+                    Some(path) if paths.contains(&path) => {}
+                    Some(_) if paths.len() == most => {
+                        complaints.push(format!("At most {most} paths are taken for {name}."));
+                        break;
+                    }
+                    Some(path) => paths.push(path),
+                    None => complaints.push(complaint(text)),
+                }
+            }
+            paths
+        };
+        let grouping = match query.filled("group") {
+            Some(BUT_SEED) => Some(Grouping::ArgsButSeed),
+            _ => {
+                Some(Grouping::By(paths("group", GROUP_PATHS))).filter(|grouping| *grouping != Grouping::By(Vec::new()))
+            }
+        };
+        let mut one = |name: &str| paths(name, 1).pop();
+        let (sort, x, y, color) = (one("sort"), one("x"), one("y"), one("color"));
+        let (columns, axes) = (paths("column", COLUMNS), paths("axis", AXES));
+        let (lower, higher) = (paths("lower", COLUMNS), paths("higher", COLUMNS));
+        let ids = ids_of(query, &mut complaints);
+        let mut selectors = Selectors::read(query);
+        if selectors == Selectors::default() && ids.is_empty() {
+            selectors.status = Some(Status::Succeeded);
+        }
+        complaints.truncate(5);
+        let usual = if selectors.has_search() { MOST_TASKS } else { USUAL_TASKS };
+        Self {
+            query: query.clone(),
+            ids,
+            columns,
+            sort,
+            is_descending: query.filled("order").map(|word| word == "descending"),
+            lower,
+            higher,
+            x,
+            y,
+            x_scale: ScaleChoice::parse(query.get("x_scale")),
+            y_scale: ScaleChoice::parse(query.get("y_scale")),
+            color,
+            axes,
+            grouping,
+            page: query.get("page").and_then(|page| page.parse().ok()).unwrap_or(1).max(1),
+            most: query.get("read").and_then(|most| most.parse().ok()).unwrap_or(usual).clamp(1, MOST_TASKS),
+            selection: selectors.selection(),
+            selectors,
+            complaints,
+        }
+    }
+
+    /// Whether the address has this value for a parameter.
+    pub(super) fn has(&self, name: &str, value: &str) -> bool {
+        self.query.get(name).unwrap_or_default() == value
+    }
+
+    pub(super) fn is_grouped_by_args(&self) -> bool {
+        self.grouping == Some(Grouping::ArgsButSeed)
+    }
+
+    /// Every path that is named.
+    pub(super) fn paths(&self) -> Vec<Path> {
+        let one = [&self.sort, &self.x, &self.y, &self.color].into_iter().flatten();
+        let group: &[Path] = match &self.grouping {
+            Some(Grouping::By(paths)) => paths,
+            _ => &[],
+        };
+        let many = [&self.columns, &self.axes, &self.lower, &self.higher].into_iter().flatten();
+        one.chain(many).chain(group).cloned().collect()
+    }
+}
+
+fn complaint(text: &str) -> String {
+    let shown: String = text.chars().take(60).collect();
+    format!("“{shown}” is no path. Write args.lr, result.loss, metadata.batch, progress.step, or duration.")
+}
+
+fn ids_of(query: &Query, complaints: &mut Vec<String>) -> Vec<TaskId> {
+    let mut ids: Vec<TaskId> = Vec::new();
+    for text in query.all("id").filter(|text| !text.is_empty()) {
+        match TaskId::parse(text) {
+            Some(_) if ids.len() == IDS => {
+                complaints.push(format!("Only the first {IDS} chosen tasks are compared. Use a filter for more."));
+                break;
+            }
+            Some(id) => ids.push(id),
+            None => complaints.push("One of the chosen tasks has no valid id.".to_owned()),
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(*id));
+    ids
+}
+
+/// Lists that are chosen in menus: they change only when the button of their menu is used (`apply`).
+const LISTS: [(&str, &str); 3] = [("column", "set.column"), ("axis", "set.axis"), ("group", "set.group")];
+/// What does not belong to the state of a view.
+const CHANGES: [&str; 7] = ["set", "and", "apply", "set.column", "set.axis", "set.group", "add"];
+
+/// The parameters that an address means which carries changes or empty fields; none if it is as it should be.
+pub(super) fn changed(query: &Query) -> Option<Query> {
+    let is_kept = |(name, value): &(&str, &str)| !value.is_empty() && !CHANGES.contains(name);
+    if query.iter().all(|parameter| is_kept(&parameter)) {
+        return None;
+    }
+    let mut result = query.clone();
+    for change in query.all("set").map(Query::parse) {
+        result = change.iter().fold(result, |result, (name, _)| result.without(name));
+        result = change.iter().fold(result, |result, (name, value)| result.and(name, value));
+        result = if change.has("page") { result } else { result.without("page") };
+    }
+    for (list, field) in LISTS.into_iter().filter(|(list, _)| query.get("apply") == Some(list)) {
+        let values = query.all(field).chain(query.filled("add").filter(|_| list == "column"));
+        result = values.fold(result.without(list).without("page"), |result, value| result.and(list, value));
+    }
+    for part in query.all("and") {
+        let filter = and(&result, part);
+        result = result.without("page").with("filter", filter);
+    }
+    Some(result.iter().filter(is_kept).fold(Query::default(), |kept, (name, value)| kept.and(name, value)))
+}
+
+/// The filter of a view and one more part. A view that shows what has succeeded because nothing was asked for goes on to.
+fn and(query: &Query, part: &str) -> String {
+    let selectors = Selectors::read(query);
+    let is_untouched = selectors == Selectors::default() && !query.has("id");
+    let filter = selectors.filter.or_else(|| is_untouched.then(|| "status == \"succeeded\"".to_owned()));
+    let Some(filter) = filter else { return part.to_owned() };
+    match TaskFilter::parse(&filter).map(|filter| matches!(filter.expression(), Expression::Any(_))) {
+        Ok(true) => format!("({}) and {part}", filter.trim()),
+        _ => format!("{} and {part}", filter.trim()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_changes_what_it_names_and_leads_to_a_clean_address() {
+        let query = Query::parse("x=&filter=a&column=args.a&column=args.b&page=3&set=sort%3Dargs.a%26order%3D");
+        assert_eq!(
+            changed(&query).map(|query| query.to_string()).as_deref(),
+            Some("filter=a&column=args.a&column=args.b&sort=args.a")
+        );
+        assert_eq!(changed(&Query::parse("filter=a&page=2")), None);
+        let menu =
+            Query::parse("column=args.a&set.column=args.b&set.column=args.c&add=args.d&set.axis=args.e&apply=column");
+        assert_eq!(
+            changed(&menu).map(|query| query.to_string()).as_deref(),
+            Some("column=args.b&column=args.c&column=args.d")
+        );
+        let page = Query::parse("filter=a&page=3&set=page%3D4");
+        assert_eq!(changed(&page).map(|query| query.to_string()).as_deref(), Some("filter=a&page=4"));
+    }
+
+    #[test]
+    fn a_value_is_added_to_the_filter() {
+        let with = |filter: &str| {
+            let query = Query::default().and("filter", filter).and("and", "args.lr == 0.1");
+            changed(&query).and_then(|query| query.get("filter").map(str::to_owned)).unwrap_or_default()
+        };
+        assert_eq!(with("priority == 1"), "priority == 1 and args.lr == 0.1");
+        assert_eq!(with("name == \"a\" or name == \"b\""), "(name == \"a\" or name == \"b\") and args.lr == 0.1");
+        assert_eq!(with(""), "status == \"succeeded\" and args.lr == 0.1");
+        assert!(TaskFilter::parse(&with("")).is_ok());
+    }
+
+    #[test]
+    fn an_address_has_bounds_and_complaints() {
+        let columns: String = (0..100).map(|n| format!("&column=args.c{n}")).collect();
+        let view = View::parse(&Query::parse(&format!("x=lr&read=999999&page=0{columns}")));
+        assert_eq!((view.columns.len(), view.most, view.page), (COLUMNS, MOST_TASKS, 1));
+        assert_eq!(view.complaints.len(), 2, "{:?}", view.complaints);
+        let ids: String = (0..1_500).map(|n| format!("id=t_{n:012}&")).collect();
+        assert_eq!(View::parse(&Query::parse(&ids)).ids.len(), IDS);
+    }
+}
