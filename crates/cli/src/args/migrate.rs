@@ -11,7 +11,8 @@ Examples:
 
 Stop every server on both databases first. All queues, tasks and observations are copied, read
 back and compared; the source is not changed. Active runs stay active: their workers go on as
-soon as a server runs on the target. The copy is committed at the very end; if the command is
+soon as a server runs on the target. What was counted so far is not copied, and who was signed in to
+the dashboard signs in again. The copy is committed at the very end; if the command is
 interrupted, the target is still empty and the command can be run again.
 
 Every user of the machine can read command lines. Give a password in PGPASSWORD, or the whole
