@@ -56,7 +56,7 @@ async function signedIn(token, options) {
 }
 
 // What would be sent to change something: all forms but those of the frame.
-const changes = (page) => page.locator("form[method=post]:not([action='/ui/theme']):not([action='/ui/sign-out']), [formaction]");
+const changes = (page) => page.locator("form[method=post]:not([action='/ui/theme']):not([action='/ui/sign-out']), [formmethod=post], button[name=action]");
 
 test("who is not signed in gets the form, and with the token the page that they wanted", async () => {
   for (const javaScript of [true, false]) {

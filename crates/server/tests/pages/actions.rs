@@ -26,14 +26,15 @@ fn form_paths() -> Vec<String> {
     paths.filter(|path| !OWN.contains(&path.as_str())).collect()
 }
 
-/// The paths that the forms and buttons of a page send to.
+/// What a page offers to change: the paths of its forms that are sent, and the words of its buttons for actions.
 fn offered(page: &str) -> Vec<&str> {
-    let of = |attribute: &'static str| page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
-    let forms = page.split("<form").skip(1).filter_map(|rest| rest.split('>').next());
-    let posting = forms
-        .filter(|form| form.contains("method=\"post\""))
-        .flat_map(|form| form.split("action=\"").skip(1).filter_map(|rest| rest.split('"').next()));
-    posting.chain(of("formaction=\"")).filter(|path| !OWN.contains(path)).collect()
+    let tags = |name: &'static str| page.split(name).skip(1).filter_map(|rest| rest.split('>').next());
+    let attribute = |tag, name| -> Option<&str> { str::split(tag, name).nth(1)?.split('"').next() };
+    let forms =
+        tags("<form").filter(|tag| tag.contains("method=\"post\"")).filter_map(|tag| attribute(tag, "action=\""));
+    let actions =
+        tags("<button").filter(|tag| tag.contains("name=\"action\"")).filter_map(|tag| attribute(tag, "value=\""));
+    forms.chain(actions).filter(|offer| !OWN.contains(offer)).collect()
 }
 
 /// A viewer who sees everything and may change nothing: for lack of scopes, or because of the mode.
