@@ -31,6 +31,8 @@ const FAILED_TASKS: u16 = 20;
 const NEWEST_TASKS: u16 = 50;
 /// A message is cut to so many characters.
 const MESSAGE_CHARS: usize = 120;
+/// How long looking at them may take. They may have to wait for reads that visit all tasks; the page does not.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The minutes that are drawn.
 const MINUTES: i64 = 60;
 /// How long the storage may take to say whether it works.
@@ -177,7 +179,7 @@ fn attempts_of(task: &TaskView<'_>) -> Option<(i64, i64)> {
     matches!(task.status, Status::Pending | Status::Running).then_some((task.attempt, task.max_attempts))
 }
 
-/// What `read` finds in the newest tasks; nothing if they cannot be read. Every backend has an index for these lists.
+/// What `read` finds in the newest tasks; nothing if they cannot be read, or not soon.
 async fn newest<T: Send + 'static>(
     store: &dyn Store,
     queue: &QueueName,
@@ -192,7 +194,7 @@ async fn newest<T: Send + 'static>(
     let write = move |_: &mut Vec<u8>, task: &TaskView<'_>| {
         shared.lock().unwrap_or_else(PoisonError::into_inner).extend(read(task));
     };
-    let _ = store.list_tasks(queue, query, Arc::new(write)).await;
+    let _ = timeout(LOOK_TIMEOUT, store.list_tasks(queue, query, Arc::new(write))).await;
     std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
